@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from millrace.collect.model import Observer, Target
+from millrace.model.events import Emitted, TrialBegan
 from millrace.trial import quiesce
 
 NAME = "injection"
@@ -41,10 +42,10 @@ class Injections:
         self._treatment = treatment
         self._now = ""
 
-    def watch(self, event: Mapping[str, Any]) -> None:
+    def watch(self, event: Emitted) -> None:
         """Take an event of the runner."""
-        if event["event"] == "trial":
-            self._now = event["treatment_id"]
+        if isinstance(event, TrialBegan):
+            self._now = event.treatment_id
 
     def observer(self, target: Target) -> Observer:
         """The observer of the trial that is on."""
@@ -229,9 +230,7 @@ def _set_affinity(pid: int, cpus: set[int]) -> None:
 def _ask(target: Target, *statements: str) -> None:
     session = target.instance.connect(limit_s=target.limit_s)
     try:
-        with session.cursor() as cursor:
-            for statement in statements:
-                cursor.execute(statement)
-                cursor.fetchall()
+        for statement in statements:
+            session.query(statement)
     finally:
         session.close()

@@ -20,7 +20,7 @@ def installed(name: str) -> InstalledServer:
     try:
         return install.install(name)
     except MillraceError as error:
-        print(f"--server: {error.message}; {error.remedy}", file=sys.stderr)
+        print(f"--server: {error.message}; {error.hint}", file=sys.stderr)
         sys.exit(2)
 
 

@@ -22,13 +22,14 @@ from benchmarks import json_file
 from benchmarks.servers import fitted, installed
 from benchmarks.template_restoring import kept, killed_instance, own_templates
 from millrace import workloads
+from millrace.databases.mysql import table_samples
 from millrace.model.servers import InstalledServer
 from millrace.servers import snapshots
-from millrace.servers.snapshots import Template, tables
+from millrace.servers.snapshots import Template
 
 SERVERS = ("mysql-8.0.33", "mariadb-10.11.19")
-SMALL, LARGE = tables.WHOLE_ROWS, 1_000_000
-SIZES = ((1, SMALL), (1, LARGE), (tables.MOST_TABLES, 1_000))
+SMALL, LARGE = table_samples.WHOLE_ROWS, 1_000_000
+SIZES = ((1, SMALL), (1, LARGE), (table_samples.MOST_TABLES, 1_000))
 FITTED = fitted({"innodb_buffer_pool_size": "512M"})
 
 
@@ -79,8 +80,8 @@ def _driven_s() -> float:
 
 def _cases(server: InstalledServer) -> list[Case]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tables, "WHOLE_ROWS", LARGE)
-        patch.setattr(tables, "WHOLE_BYTES", 1 << 40)
+        patch.setattr(table_samples, "WHOLE_ROWS", LARGE)
+        patch.setattr(table_samples, "WHOLE_BYTES", 1 << 40)
         made = [(size, kept(server, FITTED, *size)) for size in SIZES]
     return [Case(server, *size, whole, of) for size, of in made for whole in (True, False)]
 

@@ -20,8 +20,6 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from millrace import databases
-from millrace.databases.mysql import option_names
 from millrace.errors import NotServed
 from millrace.host import exclusive
 from millrace.model.servers import FittedOptions, InstalledServer, Option
@@ -152,12 +150,7 @@ def instance_of(server_of: ServerOf, fitted: Fitted, own_places: Path) -> Instan
 
 def _initialise(instance: Instance, kept: Path) -> None:
     """Initialise an instance, or copy what one of the same build and layout was initialised to."""
-    shaping = databases.get(instance.server.family).shaping_options
-    options = tuple(
-        option
-        for option in instance.options.applied
-        if not shaping.isdisjoint(option_names.forms(option.name))
-    )
+    options = instance.shaping_options()
     wanted = snapshots.key(
         instance.server, FittedOptions("test", options), {}, user=instance.runs_as
     )

@@ -12,7 +12,7 @@ def _reason() -> str | None:
     try:
         tracing.check()
     except Unavailable as why:
-        return f"{why}; {why.remedy}" if why.remedy else why.message
+        return f"{why}; {why.hint}" if why.hint else why.message
     return None
 
 

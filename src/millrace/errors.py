@@ -2,10 +2,11 @@
 
     MillraceError            what happened, where, and what to do next
     ├── UserError            2: a mistake in a file, an option or a request
-    │   ├── InvalidInput     2: several mistakes of one file, reported together
+    │   ├── ValidationError     2: several mistakes of one file, reported together
     │   ├── DamagedResult    2: a stored result that was changed or damaged
     │   └── UnusablePlace    2: a directory of millrace's that cannot be used
     ├── TrialFailed          3: a server or the load generator failed a step of a trial
+    ├── DatabaseError        3: a server refused a statement, or a session with it was lost
     ├── HostError          4: this machine cannot do it now (disk full, no network)
     │   └── PermanentHostError   4: nor can it later (no such file, a program that cannot run here)
     │       └── NotServed    4: the source answers, and does not have it (any more)
@@ -21,20 +22,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from typing import Literal
 
 
 class MillraceError(Exception):
     """Something the user can understand and act on.
 
-    ``message`` says what happened and names the file, key or server; ``remedy`` says what to do.
+    ``message`` says what happened and names the file, key or server; ``hint`` says what to do.
     """
 
     exit_status = 3
 
-    def __init__(self, message: str, *, remedy: str | None = None) -> None:
+    def __init__(self, message: str, *, hint: str | None = None) -> None:
         super().__init__(message)
         self.message = message
-        self.remedy = remedy
+        self.hint = hint
 
 
 class UserError(MillraceError):
@@ -49,7 +51,7 @@ class DamagedResult(UserError):
     def __init__(self, message: str) -> None:
         super().__init__(
             message,
-            remedy="restore the file from a copy, or remove the run with `millrace results remove` "
+            hint="restore the file from a copy, or remove the run with `millrace results remove` "
             "and measure it again",
         )
 
@@ -93,15 +95,15 @@ def nearest_names(name: object, known: Iterable[str]) -> list[str]:
     return get_close_matches(str(name), list(known), n=3)
 
 
-class InvalidInput(UserError):
+class ValidationError(UserError):
     """Every mistake of one input file at once."""
 
     def __init__(
-        self, source: str, diagnostics: Sequence[Diagnostic], *, remedy: str | None = None
+        self, source: str, diagnostics: Sequence[Diagnostic], *, hint: str | None = None
     ) -> None:
         noun = "mistake" if len(diagnostics) == 1 else "mistakes"
         lines = "\n".join(f"  {diagnostic}" for diagnostic in diagnostics)
-        super().__init__(f"{source}: {len(diagnostics)} {noun}\n{lines}", remedy=remedy)
+        super().__init__(f"{source}: {len(diagnostics)} {noun}\n{lines}", hint=hint)
         self.source = source
         self.diagnostics = tuple(diagnostics)
 
@@ -113,13 +115,38 @@ class TrialFailed(MillraceError):
         self,
         message: str,
         *,
-        remedy: str | None = None,
+        hint: str | None = None,
         step: str | None = None,
         log_tail: str | None = None,
     ) -> None:
-        super().__init__(message, remedy=remedy)
+        super().__init__(message, hint=hint)
         self.step = step
         self.log_tail = log_tail
+
+
+DatabaseErrorKind = Literal["unreachable", "lost", "forbidden", "absent", "odd", "refused"]
+
+
+class DatabaseError(MillraceError):
+    """A server refused a statement or a session.
+
+    ``kind`` is ``unreachable`` where no server answers (yet), ``lost`` where a session ended,
+    ``forbidden`` where the account lacks a right, ``absent`` where the server does not have what
+    was named, ``odd`` where the answer cannot be understood, ``refused`` for all else. ``code`` is
+    the server's own, None where there is none.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        kind: DatabaseErrorKind = "refused",
+        code: int | str | None = None,
+        hint: str | None = None,
+    ) -> None:
+        super().__init__(message, hint=hint)
+        self.kind = kind
+        self.code = code
 
 
 class HostError(MillraceError):
@@ -139,15 +166,15 @@ class NotServed(PermanentHostError):
 
 
 class Unavailable(MillraceError):
-    """Something cannot be observed on this host: what is missing, and what to do (``remedy``)."""
+    """Something cannot be observed on this host: what is missing, and what to do (``hint``)."""
 
 
 class GateFailed(MillraceError):
     """A verdict that the user asked to fail on (``--fail-on``). ``exit_status`` is 10 where there
     is a regression, 11 where there is only an inconclusive verdict."""
 
-    def __init__(self, message: str, *, exit_status: int, remedy: str | None = None) -> None:
-        super().__init__(message, remedy=remedy)
+    def __init__(self, message: str, *, exit_status: int, hint: str | None = None) -> None:
+        super().__init__(message, hint=hint)
         self.exit_status = exit_status
 
 

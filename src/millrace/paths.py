@@ -81,7 +81,7 @@ def refusal(error: OSError) -> UnusablePlace | None:
         if refused == directory or directory in refused.parents or refused in directory.parents:
             return UnusablePlace(
                 f"{_called(variable, directory)} cannot be used: {refused}: {error.strerror}",
-                remedy=f"give yourself the right to write there, or {_other(variable)}",
+                hint=f"give yourself the right to write there, or {_other(variable)}",
             )
     return None
 
@@ -124,11 +124,11 @@ def _named(variable: str, *, file: bool = False) -> Path | None:
     try:
         path = Path(text).expanduser().absolute()
     except RuntimeError as error:
-        raise UnusablePlace(f"{variable}={text}: {error}", remedy=_other(variable)) from None
+        raise UnusablePlace(f"{variable}={text}: {error}", hint=_other(variable)) from None
     wrong = _complaint(path.parent if file else path)
     if wrong is not None:
         raise UnusablePlace(
-            f"{_called(variable, path)} cannot be used: {wrong}", remedy=_other(variable)
+            f"{_called(variable, path)} cannot be used: {wrong}", hint=_other(variable)
         )
     return path
 

@@ -36,7 +36,7 @@ def refuse_shared(place: Path, variable: str) -> None:
             continue
         raise HostError(
             f"{directory}: {problem} could replace millrace's files there",
-            remedy=f"close it with: {mend}; or name another place with {variable}",
+            hint=f"close it with: {mend}; or name another place with {variable}",
         )
 
 

@@ -111,6 +111,6 @@ def _trust(context: ssl.SSLContext, ca: Path | None) -> None:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise UserError(
             f"{ca} cannot be read as certificates of authorities: {reason}",
-            remedy="name a file in PEM form with the certificate of the authority that signed "
+            hint="name a file in PEM form with the certificate of the authority that signed "
             "the server's (of MySQL's own certificates it is ca.pem in the data directory)",
         ) from error

@@ -39,7 +39,7 @@ def test_a_server_that_asks_for_a_file_gets_none(tmp_path: Path) -> None:
         result = verify.verify(attached, lambda _: None)
         assert "asked for a file of this host" in (result.reason or "")
         with pytest.raises(TrialFailed, match="asked for a file of this host"):
-            AttachedInstance(attached).effective()
+            AttachedInstance(attached).settings()
     assert server.obtained == []
 
 
@@ -77,7 +77,7 @@ def test_an_odd_answer_is_a_failure_of_the_server(answer: Answer) -> None:
         assert not result.ok
         assert result.reason
         with pytest.raises(TrialFailed, match="theirs: SHOW GLOBAL VARIABLES"):
-            AttachedInstance(attached).effective()
+            AttachedInstance(attached).settings()
 
 
 def test_an_answer_without_end_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -176,4 +176,30 @@ def test_a_greeting_a_byte_at_a_time_ends_with_the_limit() -> None:
         dripping = AttachedInstance(AttachedServer("theirs", "mysql", address))
         with pytest.raises(TrialFailed, match=r"in time|timed out"):
             dripping.connect(limit_s=0.5)
+        thread.join()
+
+
+@pytest.mark.parametrize(
+    "greeting",
+    [
+        b"",
+        b"\x0a",
+        b"\x0a8.0.33\0\x07\xfb\0\0\0salt9;\x07\xb2 \xb7",  # it ends before the length of the salt
+        b"\x09" * 60,
+        b"\xff",
+        b"\xfb/etc/hostname",
+    ],
+)
+def test_an_odd_greeting_is_a_failure_of_the_server(greeting: bytes) -> None:
+    def greet(listener: socket.socket) -> None:
+        client, _ = listener.accept()
+        with client, suppress(OSError):
+            client.sendall(len(greeting).to_bytes(3, "little") + b"\0" + greeting)
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=greet, args=(listener,))
+        thread.start()
+        address = f"mysql://u@127.0.0.1:{listener.getsockname()[1]}/"
+        with pytest.raises(TrialFailed, match="theirs: no session at"):
+            AttachedInstance(AttachedServer("theirs", "mysql", address)).connect(limit_s=5)
         thread.join()

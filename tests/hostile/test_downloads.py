@@ -112,7 +112,7 @@ def test_a_disk_is_not_filled(
     monkeypatch.setattr("millrace.servers.disk._KEPT_FREE_BYTES", free_bytes + (1 << 40))
     with pytest.raises(HostError, match="its disk has") as caught:
         bring(hostile.origin.address + path, target)
-    assert "MILLRACE_CACHE" in str(caught.value.remedy)
+    assert "MILLRACE_CACHE" in str(caught.value.hint)
     assert target.with_name("file.bin.part").read_bytes() == b""
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from millrace.errors import TrialFailed
 from millrace.host import listener as listeners
 from millrace.model.servers import FittedOptions
 from millrace.servers import snapshots
@@ -165,6 +166,25 @@ def test_only_a_socket_of_the_servers_user_is_connected_to(idle: Instance, tmp_p
             client.connect(f"/proc/self/fd/{descriptor}")
             assert listeners.peer_pid(client) == os.getpid()
         os.close(descriptor)
+
+
+def test_nobody_reaches_a_data_directory_while_it_is_measured(idle: Instance) -> None:
+    as_server(idle, 'mkdir "$1/deep" && echo rows >"$1/deep/t" && chmod -R 777 "$1"', idle.data_dir)
+    measured = {row.name: row.value for row in sizes(idle.data_dir, None)}
+    assert measured["data_dir_apparent_bytes"] == len("rows\n")
+    for directory in (idle.data_dir, idle.data_dir / "deep"):
+        assert directory.stat().st_uid == 0
+        assert directory.stat().st_mode & 0o777 == 0o700
+
+
+def test_a_link_to_itself_is_another_data_directory(
+    idle: Instance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loop = idle.data_dir / "loop"
+    as_server(idle, 'ln -s loop "$1"', loop)
+    monkeypatch.setattr(idle, "one_row", lambda *_, **__: (str(loop),))
+    with pytest.raises(TrialFailed, match=r"another server, with the data directory .*loop"):
+        idle._refuse_foreign_answer()
 
 
 @pytest.mark.integration

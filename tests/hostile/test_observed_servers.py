@@ -8,15 +8,13 @@ import json
 import re
 from collections.abc import Callable, Iterable, Sequence
 
-import pymysql
 import pytest
 
-from millrace import databases
-from millrace.collect import plans, query, status, waits
+from millrace.collect import plans, status, waits
 from millrace.collect.collectors import Window, collecting
 from millrace.collect.model import Target
-from millrace.collect.server_threads import Teller
-from millrace.errors import Unavailable
+from millrace.collect.sessions import session_of
+from millrace.errors import DatabaseError, Unavailable
 from millrace.model.servers import AttachedServer
 from millrace.servers.attached import AttachedInstance
 from millrace.store import checked, observations
@@ -33,12 +31,13 @@ from tests.hostile.mysql_server import (
     says,
     serving,
 )
+from tests.unit.databases.mysql.observables import observable
 
 _OBSERVERS = {each.NAME: each.observer for each in (plans, waits, status)}
 _BEGIN, _END = (
     {"type": "mark", "phase": "measure", "mark": f"measure_{edge}"} for edge in ("started", "ended")
 )
-_TABLES = databases.get("mysql").observable.tables.values()
+_TABLES = observable("mysql").tables.values()
 _SHOWN = {
     "SHOW GLOBAL STATUS": ("Variable_name", "Value"),
     "SHOW PROCESSLIST": ("Id", "User", "Host", "db", "Command", "Time", "State", "Info"),
@@ -114,10 +113,10 @@ def test_an_odd_answer_is_a_note_and_the_rest_can_be_kept(odd: str) -> None:
             for event in (_BEGIN, _END):
                 collector.see(event)
             document = collector.document()
-        with contextlib.suppress(Unavailable, pymysql.MySQLError):
-            session = query.session(target)
+        with contextlib.suppress(Unavailable, DatabaseError):
+            session = session_of(target)
             with contextlib.closing(session):
-                kinds = Teller(session, databases.get("mysql")).kinds()
+                kinds = instance.family.monitoring.thread_roles(session).kinds()
                 assert all(isinstance(kind, str) for kind in kinds.values())
     missing = {lack["observer"] for lack in document["missing"]}
     assert missing | set(document["observers"]) == set(_OBSERVERS)

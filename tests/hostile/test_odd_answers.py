@@ -13,7 +13,7 @@ from millrace.errors import TrialFailed
 from millrace.model.servers import AttachedServer
 from millrace.servers.attached import AttachedInstance
 from millrace.store import observations
-from millrace.trial import buffer_pool, measure, measurements, quiesce, server_state
+from millrace.trial import measure, measurements, quiesce
 from millrace.trial.measurement_counters import counters_of
 from millrace.trial.steps import EXPECTED_FAILURES
 from tests.hostile.mysql_server import Answer, answers, rows, says, serving
@@ -26,11 +26,11 @@ Question = Callable[[AttachedInstance], object]
 
 
 def pool(instance: AttachedInstance) -> object:
-    return buffer_pool.pool_status(instance)
+    return instance.family.storage.pool_status(instance)
 
 
 def sizes(instance: AttachedInstance) -> object:
-    return buffer_pool.table_sizes(instance, "test")
+    return instance.family.administration.table_sizes(instance, "test")
 
 
 def analyse(instance: AttachedInstance) -> None:
@@ -49,7 +49,7 @@ def settled(instance: AttachedInstance) -> object:
 
 
 def afterwards(instance: AttachedInstance) -> object:
-    return server_state.afterwards(instance, "test")
+    return instance.family.storage.state_afterwards(instance, "test")
 
 
 @pytest.mark.parametrize("question", [pool, sizes, analyse, counted, settled, afterwards])

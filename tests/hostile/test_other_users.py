@@ -7,6 +7,7 @@ import fcntl
 import json
 import os
 import shutil
+import socket
 import subprocess
 import sys
 import threading
@@ -18,6 +19,7 @@ import pytest
 
 from millrace import paths
 from millrace.errors import HostError, UserError
+from millrace.host import sockets
 from millrace.host.exclusive import host_lock
 from millrace.servers import install
 from millrace.servers.instances import processes
@@ -101,8 +103,8 @@ def test_a_state_directory_that_others_can_write_to_is_refused(
     for look in (processes.reap_orphans, processes.running):
         with pytest.raises(HostError, match=f"{state / 'instances'}: ") as caught:
             look()
-        assert "chmod go-w" in str(caught.value.remedy)
-        assert "MILLRACE_STATE" in str(caught.value.remedy)
+        assert "chmod go-w" in str(caught.value.hint)
+        assert "MILLRACE_STATE" in str(caught.value.hint)
     with pytest.raises(HostError, match="could replace millrace's files"):
         processes.open_account(ID, server="s", role="server", directories=[])
     assert directory.exists()
@@ -264,7 +266,7 @@ def test_root_uses_no_cache_and_no_templates_of_another_user(
 ) -> None:
     with pytest.raises(HostError, match=f"number {OTHER_USER}, who owns it") as caught:
         place()
-    assert variable in (caught.value.remedy or "")
+    assert variable in (caught.value.hint or "")
     os.chown(planted_place, 0, 0)
     there = place()
     there.chmod(0o777)
@@ -347,3 +349,16 @@ def test_a_lock_that_was_removed_before_it_was_held_is_refused(
     monkeypatch.setattr(fcntl, "flock", removed_before)
     with pytest.raises(HostError, match="somebody removed"), host_lock("mine", file=file):
         pass
+
+
+def test_names_of_sockets_add_nothing_to_those_that_listen() -> None:
+    forged = b"0000000065bbcf3e: 00000002 00000000 00010000 0001 01 %d"
+    with socket.socket(socket.AF_UNIX) as ours, socket.socket(socket.AF_UNIX) as theirs:
+        inode = os.fstat(ours.fileno()).st_ino
+        # A name in no directory may hold anything; the kernel's table has it as it is.
+        name = f"{os.getpid()}\n0: 1 2 zz 4 5 6 7\n".encode() + forged % inode + b"\n"
+        theirs.bind(b"\0" + name)
+        theirs.listen()
+        listening = sockets.listening(os.getpid())
+        assert os.fstat(theirs.fileno()).st_ino in listening
+        assert inode not in listening

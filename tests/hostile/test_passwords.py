@@ -190,7 +190,7 @@ def test_an_address_that_is_not_clear_is_refused(asked: str, said: str) -> None:
     with pytest.raises(UserError, match="the address is not usable") as caught:
         AttachedInstance(server)
     assert said in caught.value.message
-    assert "tls=disabled|required|verify-ca|verify-identity" in str(caught.value.remedy)
+    assert "tls=disabled|required|verify-ca|verify-identity" in str(caught.value.hint)
 
 
 def test_a_file_that_has_no_authorities_is_named(tmp_path: Path) -> None:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable
 from pathlib import Path
 
-import pymysql
 import pytest
 
-from millrace.errors import TrialFailed
+from millrace.databases.table_checks import KeptTable, Reading
+from millrace.errors import DatabaseError, TrialFailed
 from millrace.model.servers import AttachedServer
 from millrace.servers.attached import AttachedInstance
 from millrace.servers.snapshots import Template, TemplateKey, verify_tables
-from millrace.servers.snapshots.tables import KeptTable, Reading, record_tables
 from tests.hostile.mysql_server import DECIMAL, TEXT, Answer, answers, rows, says, serving
 
 COUNT = "SELECT COUNT(*), SUM(c) FROM t"
@@ -70,7 +70,7 @@ def test_other_tables_fail_the_trial(odd: str) -> None:
     assert "theirs does not serve the table d.t" in message
     assert "\x1b" not in message
     assert len(message) < 500
-    assert "millrace templates remove small-" in (failed.value.remedy or "")
+    assert "millrace templates remove small-" in (failed.value.hint or "")
 
 
 @pytest.mark.parametrize(
@@ -88,8 +88,9 @@ def test_tables_that_cannot_be_recorded_end_with_an_error(answer: Answer) -> Non
     with serving(answer) as server:
         instance = AttachedInstance(AttachedServer("theirs", "mysql", server.address))
         try:
-            recorded = record_tables(instance, limit_s=20)
-        except (ValueError, pymysql.MySQLError):
+            with contextlib.closing(instance.connect(limit_s=20)) as session:
+                recorded = instance.family.snapshots.record_tables(session)
+        except (ValueError, DatabaseError):
             return
     assert recorded == ()
 
@@ -104,4 +105,4 @@ def test_a_lost_connection_says_nothing_of_the_template() -> None:
         instance = AttachedInstance(AttachedServer("theirs", "mysql", server.address))
         with pytest.raises(TrialFailed, match="theirs: its tables cannot be read: ") as failed:
             verify_tables(instance, template(), whole=True)
-    assert failed.value.remedy is None
+    assert failed.value.hint is None

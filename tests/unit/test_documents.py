@@ -14,8 +14,8 @@ import click
 import pytest
 
 from millrace.analysis.compare import applicable_calibration, calibration, concurrency
+from millrace.app.experiments import validation_context
 from millrace.cli import calibrate
-from millrace.cli.experiment_options import surroundings
 from millrace.cli.main import COMMANDS, cli
 from millrace.experiment.model import Experiment
 from millrace.experiment.read import Overrides, parse
@@ -283,7 +283,7 @@ def without_files(text: str) -> str:
 
 def around(*servers: str, attached: list[str] | None = None) -> Surroundings:
     """What an experiment may refer to where these servers were added."""
-    here = surroundings()
+    here = validation_context()
     return Surroundings(
         **{
             **vars(here),

@@ -118,7 +118,7 @@ def test_the_base_of_a_report_may_be_on_or_true() -> None:
     assert judge(run, base="true").base is True
     with pytest.raises(UserError, match="no level") as raised:
         judge(run, base="yes")
-    assert raised.value.remedy == "its levels are: off, on (or false, true; or 0, 1)"
+    assert raised.value.hint == "its levels are: off, on (or false, true; or 0, 1)"
     text = as_text(judge(run))
     assert "True" not in text
     assert "Compared with tls off, tls on" in " ".join(text.split())

@@ -45,8 +45,8 @@ def reachable() -> Iterator[Path]:
 def refused(variable: str) -> UserError:
     with pytest.raises(UserError) as caught:
         PLACES[variable]()
-    assert caught.value.remedy is not None
-    assert f"set {variable} to" in caught.value.remedy
+    assert caught.value.hint is not None
+    assert f"set {variable} to" in caught.value.hint
     return caught.value
 
 
@@ -98,7 +98,7 @@ def test_a_work_directory_that_may_only_be_read_names_its_variable(
     monkeypatch.setenv("MILLRACE_WORK", str(work))
     with as_ordinary_user(), pytest.raises(UserError, match=f"MILLRACE_WORK={work}") as caught:
         prepare.work_directory(paths.work_dir())
-    assert "set MILLRACE_WORK" in (caught.value.remedy or "")
+    assert "set MILLRACE_WORK" in (caught.value.hint or "")
     with (
         as_ordinary_user(),
         pytest.raises(UserError, match=f"MILLRACE_WORK={work}"),

@@ -39,7 +39,7 @@ impl Bijection {
         }
     }
 
-    /// How many numbers there are.
+    /// Return the length of the range.
     #[inline]
     pub fn span(&self) -> u64 {
         self.span

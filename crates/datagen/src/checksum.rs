@@ -1,4 +1,4 @@
-//! What a server that holds a slice of the data must compute from it, in whatever order.
+//! The checksum that a server must compute from a slice of the data, in whatever order.
 
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};

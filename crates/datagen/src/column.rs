@@ -1,4 +1,4 @@
-//! How the value of a column is made for any row.
+//! The generators of columns: the value of a column for any row.
 
 use crate::distribution::Integers;
 use crate::random::Random;
@@ -10,12 +10,12 @@ pub const PADDING: usize = 48;
 /// The longest text of an `i64` with its sign, a point, and a zero before it.
 const NUMBER_LENGTH: usize = 22;
 
-/// How the values of one column are made.
+/// The generator of the values of one column.
 pub enum Value {
     Integer(Integer),
     /// An integer in units of 10^-scale.
     Decimal {
-        units: Draw,
+        units: RandomInteger,
         scale: u32,
     },
     /// Groups of digits, joined by `-`.
@@ -44,22 +44,22 @@ pub struct Integer {
     pub plus: i64,
 }
 
-/// Where a whole number comes from.
+/// The source of a whole number.
 #[derive(Clone)]
 pub enum Source {
     /// The number of the row, from 0.
     Row,
-    Drawn(Draw),
+    Random(RandomInteger),
 }
 
 /// A number drawn for each row.
 #[derive(Clone)]
-pub struct Draw {
+pub struct RandomInteger {
     pub integers: Integers,
     pub stream: Stream,
 }
 
-impl Draw {
+impl RandomInteger {
     #[inline]
     fn of_row(&self, row: u64) -> i64 {
         self.integers.draw(&mut Random::member(self.stream, row))
@@ -80,7 +80,7 @@ impl Integer {
     fn of_row(&self, row: u64) -> i64 {
         let value = match &self.source {
             Source::Row => row.cast_signed(),
-            Source::Drawn(draw) => draw.of_row(row),
+            Source::Random(draw) => draw.of_row(row),
         };
         value.wrapping_mul(self.times).wrapping_add(self.plus)
     }
@@ -97,7 +97,7 @@ impl Value {
         }
     }
 
-    /// Whether its text is a number, which needs no quotes in a statement.
+    /// Return true where its text is a number, which needs no quotes in a statement.
     pub fn is_number(&self) -> bool {
         match self {
             Self::Integer(_) | Self::Decimal { .. } => true,
@@ -106,7 +106,7 @@ impl Value {
         }
     }
 
-    /// Writes the value of `row` at the start of `out` and returns its length.
+    /// Write the value of `row` at the start of `out` and return its length.
     ///
     /// `out` has room for [`Value::longest`] bytes and [`PADDING`] behind them.
     #[inline]

@@ -8,7 +8,7 @@ use crate::Stream;
 #[cfg(test)]
 mod tests;
 
-/// How the numbers of a range are spread, whatever the range.
+/// The distribution of the numbers of a range, independent of the range.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Shape {
     /// All equally likely.
@@ -35,7 +35,7 @@ pub enum Shape {
 #[derive(Clone, Debug)]
 pub struct Integers {
     low: i64,
-    /// How many numbers the range has.
+    /// The length of the range.
     span: u64,
     spread: Spread,
 }

@@ -1,4 +1,4 @@
-//! How the map grew: when its nodes were made, and which changeset was open at that time.
+//! The growth of the map: the time of its nodes, and the changeset that was open then.
 //!
 //! Both curves follow the public history of the project whose shape the data set has: straight
 //! lines between a few known points, in whole numbers, so that every machine draws the same.
@@ -49,7 +49,7 @@ const CHANGESETS: [(u64, u64); 11] = [
     (LAST_DAY as u64, 43_400_000),
 ];
 
-/// When the node at `progress` (of 2^32) through the ids was made.
+/// Return the time at which the node at `progress` (of 2^32) through the ids was made.
 pub fn time_of(progress: u64) -> Seconds {
     let (low, high) = segment(&GROWTH, progress);
     let seconds = low.1 * u64::from(DAY)

@@ -74,7 +74,7 @@ const PLACES: [(i32, i32); 32] = [
     (406_566_000, -46_812_000),  // Ávila
 ];
 
-/// What 6 random bits make of a row's version; 0 stands for more than six.
+/// The version of a row by 6 random bits; 0 stands for more than six.
 const VERSIONS: [u8; 64] = {
     let mut versions = [1; 64];
     let mut at = 44;
@@ -126,7 +126,7 @@ impl Tail {
     const USUAL: usize = 64;
 }
 
-/// What the rows of one block have in common.
+/// The common part of the rows of one block.
 struct Block {
     first_id: u64,
     id_gap: u64,
@@ -238,7 +238,7 @@ impl Nodes {
         Tail { text, length }
     }
 
-    /// How far through the ids a session is, of 2^32.
+    /// Return the position of a session among the ids, of 2^32.
     fn progress(&self, session: u64) -> u64 {
         ((u128::from(session) * self.progress_step) >> 64).min(1 << 32) as u64
     }
@@ -272,7 +272,7 @@ impl Rows for Nodes {
     }
 }
 
-/// Which user: the cube of a uniform number, so that few users made most of the map.
+/// Choose a user by the cube of a uniform number, so that few users made most of the map.
 fn rank(random: u64) -> usize {
     let uniform = random & 0x1f_ffff;
     ((uniform * uniform * uniform) >> (63 - users::RANK_BITS)) as usize

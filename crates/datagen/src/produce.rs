@@ -24,7 +24,7 @@ const BUFFERS: usize = 4;
 /// cache when it is copied out.
 const CHUNK_ROWS: usize = 4096;
 
-/// What an unprivileged process may ask a pipe to hold unless the host says otherwise.
+/// The default limit of the kernel for the size of an unprivileged process's pipe.
 const PIPE_BYTES: i32 = 1 << 20;
 
 /// Some whole rows.
@@ -41,7 +41,7 @@ impl Chunk {
         &self.buffer[..self.length]
     }
 
-    /// How many rows these are.
+    /// Return the number of rows.
     pub fn rows(&self) -> u64 {
         self.rows
     }
@@ -62,7 +62,7 @@ pub struct Producer {
 }
 
 impl Producer {
-    /// Starts `threads` threads on `slice` of `rows`, `chunk_rows` rows a chunk.
+    /// Start `threads` threads on `slice` of `rows`, `chunk_rows` rows a chunk.
     pub fn start<R: Rows + 'static>(
         rows: &Arc<R>,
         slice: &Range<u64>,
@@ -101,19 +101,19 @@ impl Producer {
         Some(chunk)
     }
 
-    /// Gives a chunk's buffer back to the thread that filled it, which needs it to go on.
+    /// Give a chunk's buffer back to the thread that filled it, which needs it to go on.
     pub fn recycle(&self, chunk: Chunk) {
         // A thread that has made its last chunk wants no more buffers.
         let _ = self.workers[chunk.worker].empty.send(chunk.buffer);
     }
 
-    /// How long the consumer has waited for the threads.
+    /// Return the time for which the consumer has waited for the threads.
     pub fn waited(&self) -> Duration {
         self.waited
     }
 }
 
-/// Writes `slice` of `rows`, made by `threads` threads, to `out`.
+/// Write `slice` of `rows`, made by `threads` threads, to `out`.
 pub fn write_all<R: Rows + 'static>(
     rows: &Arc<R>,
     slice: &Range<u64>,

@@ -21,7 +21,7 @@ impl TableRows {
         }
     }
 
-    /// Which columns are numbers, in the columns' order.
+    /// Return for each column whether it is a number.
     pub fn numbers(&self) -> Vec<bool> {
         self.values.iter().map(Value::is_number).collect()
     }

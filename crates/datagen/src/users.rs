@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use super::counter::{Stream, scale};
 
-/// How many users there are; a power of two, so that a rank is a few bits of a random number.
+/// The number of users; a power of two, so that a rank is a few bits of a random number.
 pub const COUNT: usize = 1 << RANK_BITS;
 pub const RANK_BITS: u32 = 14;
 

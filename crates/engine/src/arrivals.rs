@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::budget::Allowance;
 use super::clock::nanoseconds;
-use super::driven::Punctuality;
+use super::drive_result::Punctuality;
 use super::schedule::Schedule;
 use super::shared::{Shared, UNKNOWN};
 
@@ -121,7 +121,7 @@ impl Arrivals {
         self.is_over = true;
     }
 
-    /// When something arrives, or the schedule ends; never, once it has ended.
+    /// Return the time of the next arrival or of the schedule's end; never, once that has passed.
     #[inline]
     pub fn next_ns(&self, shared: &Shared) -> u64 {
         if self.is_over {

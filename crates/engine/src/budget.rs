@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What is left of the work, for all threads.
+/// The rest of the work, shared by all threads.
 #[derive(Debug)]
 pub struct Budget {
     left: AtomicU64,
@@ -20,12 +20,12 @@ impl Budget {
         }
     }
 
-    /// What nobody has taken.
+    /// Return the number of transactions that no thread has taken.
     pub fn left(&self) -> u64 {
         self.left.load(Ordering::Relaxed)
     }
 
-    /// Hands out some of what is left; grants shrink towards the end. 0 where nothing is left.
+    /// Hand out some of what is left; grants shrink towards the end. 0 where nothing is left.
     fn grant(&self) -> u64 {
         let share = |left: u64| {
             (left / (4 * self.threads))
@@ -44,7 +44,7 @@ impl Budget {
     }
 }
 
-/// What one thread may still begin.
+/// The transactions that one thread may still begin.
 #[derive(Debug)]
 pub struct Allowance<'a> {
     budget: Option<&'a Budget>,
@@ -57,7 +57,7 @@ impl<'a> Allowance<'a> {
         Self { budget, left: 0 }
     }
 
-    /// Takes one transaction; false where none is left.
+    /// Take one transaction; false where none is left.
     #[inline]
     pub fn take(&mut self) -> bool {
         let Some(budget) = self.budget else {
@@ -71,7 +71,7 @@ impl<'a> Allowance<'a> {
         may
     }
 
-    /// Gives back one transaction that was taken and not begun, to whoever asks next.
+    /// Give back one transaction that was taken and not begun, to whoever asks next.
     #[inline]
     pub fn put_back(&mut self) {
         if let Some(budget) = self.budget {

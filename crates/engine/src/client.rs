@@ -2,13 +2,13 @@
 
 use std::io::{self, ErrorKind};
 
-use crate::statement_activity::Place;
+use crate::statement_activity::ActivitySlot;
 use protocol::{Protocol, Session};
 
 use super::record::Tally;
 use protocol::script::{Request, Script};
 
-/// What a connection waits for.
+/// The state of a client: what it waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     /// For its next transaction.
@@ -26,8 +26,8 @@ pub struct Client<C: Session, S> {
     pub number: u32,
     pub session: C,
     pub script: S,
-    /// Where it shows its request.
-    pub place: Place,
+    /// The slot in which it publishes its request.
+    pub activity: ActivitySlot,
     pub answers: <C::Protocol as Protocol>::Answers,
     pub state: State,
     pub request: Request,
@@ -35,12 +35,12 @@ pub struct Client<C: Session, S> {
     pub due_ns: u64,
     pub sent_ns: u64,
     pub sent_bytes: usize,
-    /// When the last answer had come; None before the first.
+    /// The time of the last answer; None before the first.
     pub answered_ns: Option<u64>,
     pub transaction: Transaction,
     /// Of the measured part, that succeeded.
     pub transactions: u64,
-    /// What the socket did not take yet; nearly always nothing.
+    /// Bytes that the socket has not taken yet; nearly always none.
     unsent: Vec<u8>,
 }
 
@@ -50,7 +50,7 @@ pub struct Transaction {
     /// It belongs to the measured part.
     pub measured: bool,
     pub intended_ns: u64,
-    /// When its first request was sent; None until then.
+    /// The time at which its first request was sent; None until then.
     pub begun_ns: Option<u64>,
     pub tally: Tally,
 }
@@ -61,7 +61,7 @@ impl<C: Session, S: Script> Client<C, S> {
             number,
             session,
             script,
-            place: Place::default(),
+            activity: ActivitySlot::default(),
             answers: Default::default(),
             state: State::Idle,
             request: Request::default(),
@@ -75,7 +75,7 @@ impl<C: Session, S: Script> Client<C, S> {
         }
     }
 
-    /// Sends a packet, with one call where the socket takes it. False where a rest is kept.
+    /// Send a packet, with one call where the socket takes it. False where a rest is kept.
     #[inline]
     pub fn send(&mut self, packet: &[u8]) -> io::Result<bool> {
         self.sent_bytes = packet.len();
@@ -86,12 +86,12 @@ impl<C: Session, S: Script> Client<C, S> {
         Ok(!self.has_unsent())
     }
 
-    /// Whether nothing is under way.
+    /// Return true where nothing is under way.
     pub fn rests(&self) -> bool {
         matches!(self.state, State::Idle | State::Ended)
     }
 
-    /// Says goodbye where that can be understood: else the server would note an aborted connection.
+    /// Say goodbye where that can be understood: else the server would note an aborted connection.
     pub fn leave(mut self) {
         if self.rests() {
             let _ = self.session.write(C::Protocol::QUIT); // one that is gone need not hear it
@@ -102,7 +102,7 @@ impl<C: Session, S: Script> Client<C, S> {
         !self.unsent.is_empty() || self.session.wants_write()
     }
 
-    /// Sends more of what is kept; true where nothing is left.
+    /// Send more of what is kept; true where nothing is left.
     pub fn send_more(&mut self) -> io::Result<bool> {
         let taken = at_once(|| self.session.write(&self.unsent))?.unwrap_or(0);
         self.unsent.drain(..taken);
@@ -112,14 +112,14 @@ impl<C: Session, S: Script> Client<C, S> {
         Ok(!self.has_unsent())
     }
 
-    /// Takes what has come; None where nothing has.
+    /// Take what has come; None where nothing has.
     #[inline]
     pub fn receive(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
         at_once(|| self.session.read(buffer))
     }
 }
 
-/// Does what never waits; None where the socket is full or empty.
+/// Do what never waits; None where the socket is full or empty.
 #[inline]
 fn at_once(mut act: impl FnMut() -> io::Result<usize>) -> io::Result<Option<usize>> {
     loop {

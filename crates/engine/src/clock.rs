@@ -2,8 +2,6 @@
 
 use std::time::{Duration, Instant};
 
-use super::latency::seconds;
-
 /// Monotonic nanoseconds since the drive began; all threads have the same.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
@@ -32,4 +30,10 @@ impl Clock {
 #[inline]
 pub fn nanoseconds(duration: Duration) -> u64 {
     duration.as_secs() * 1_000_000_000 + u64::from(duration.subsec_nanos())
+}
+
+/// Nanoseconds as seconds.
+#[allow(clippy::cast_precision_loss)] // exact to a nanosecond for 104 days
+pub fn seconds(nanoseconds: u64) -> f64 {
+    nanoseconds as f64 / 1e9
 }

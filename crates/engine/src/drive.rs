@@ -8,20 +8,20 @@ use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::channel;
 use std::thread;
 
-use crate::statement_activity::{Board, Place};
+use crate::statement_activity::{ActivitySlot, StatementActivity};
 use protocol::{ClientError, Session};
 
 use super::arrivals::Arrivals;
 use super::budget::Budget;
 use super::client::Client;
 use super::clock::Clock;
-use super::conductor::{Conducted, Conductor};
-use super::driven::{Driven, Failed, Mark, Paced, PerClient, Punctuality, Report};
+use super::coordinator::{Coordinator, DriveOutcome};
+use super::drive_result::{DriveResult, Failed, Mark, Paced, PerClient, Punctuality, Report};
 use super::opening::open_all;
 use super::poller::Waker;
 use super::records::Records;
 use super::schedule::{Schedule, Share};
-use super::settings::{Drive, End, Pacing};
+use super::settings::{DriveSettings, End, Pacing};
 use super::shared::Shared;
 use super::worker::{Context, Worker};
 use protocol::script::{Names, Script};
@@ -29,23 +29,23 @@ use protocol::script::{Names, Script};
 /// Time for the threads to start before the first requests are due, so that none is late for that.
 const START_NS: u64 = 2_000_000;
 
-/// Where clients show their statements: time for others to see each of the server's threads wait for
+/// With statement activity: time for others to see each of the server's threads wait for
 /// its client, from when all have connected. Later some never do, where they wait for each other.
 const SEEN_WAITING_NS: u64 = 200_000_000;
 
-/// Opens a connection for each client and drives them all to the end.
+/// Open a connection for each client and drives them all to the end.
 ///
 /// `open` logs in and gives a connection and its script; several threads call it at once, with the
 /// clients' numbers from 0. `report` is called by the calling thread. A true `stop` ends the drive
 /// within 0.1 s, as partial; while connections are being opened, `open` has to heed it itself, and
 /// the limit too.
 pub fn drive<C: Session, S: Script + Send>(
-    drive: &Drive,
+    drive: &DriveSettings,
     names: &Names,
     open: impl Fn(u32) -> Result<(C, S), ClientError> + Sync,
     report: &dyn Fn(&Report),
     stop: &AtomicBool,
-) -> Result<Driven, Failed> {
+) -> Result<DriveResult, Failed> {
     let failed = |error| Failed {
         driven: None,
         error,
@@ -53,11 +53,11 @@ pub fn drive<C: Session, S: Script + Send>(
     let clock = Clock::start();
     let threads = drive.thread_count();
     let mut groups = open_all(drive.clients, threads, &open).map_err(failed)?;
-    if let Some(path) = &drive.board {
-        let put_up = put_up_board(path, names, &mut groups);
+    if let Some(path) = &drive.statement_activity {
+        let put_up = publish_activity(path, names, &mut groups);
         put_up.map_err(|source| {
             failed(ClientError::System {
-                context: format!("cannot make the board {}", path.display()),
+                context: format!("cannot create the activity file {}", path.display()),
                 source,
             })
         })?;
@@ -73,7 +73,7 @@ pub fn drive<C: Session, S: Script + Send>(
             Some(Budget::new(transactions, threads))
         }
     };
-    let pause_ns = if drive.board.is_some() {
+    let pause_ns = if drive.statement_activity.is_some() {
         SEEN_WAITING_NS
     } else {
         START_NS
@@ -105,25 +105,25 @@ pub fn drive<C: Session, S: Script + Send>(
         .collect::<io::Result<Vec<_>>>()
         .map_err(cannot_start)?;
     drop(sender); // the threads' own are left, which end with them
-    let conductor = Conductor::new(drive, &shared, &wakers, messages, report, stop);
-    let conducted = thread::scope(|scope| {
+    let coordinator = Coordinator::new(drive, &shared, &wakers, messages, report, stop);
+    let outcome = thread::scope(|scope| {
         let mut threads = Vec::new();
         for (thread, worker) in workers.into_iter().enumerate() {
             let cpu = drive.cpus.get(thread % drive.cpus.len().max(1)).copied();
             threads.push(scope.spawn(move || worker.run(cpu)));
         }
-        let conducted = conductor.conduct();
+        let outcome = coordinator.run();
         for thread in threads {
             let clients = thread.join().unwrap_or_else(|panic| resume_unwind(panic));
             clients.into_iter().for_each(Client::leave);
         }
-        conducted
+        outcome
     });
-    conclude(drive, names, threads, connect_s, conducted)
+    conclude(drive, names, threads, connect_s, outcome)
 }
 
-/// Gives each client its place on a new board.
-fn put_up_board<C: Session, S: Script>(
+/// Give each client its place on a new activity file.
+fn publish_activity<C: Session, S: Script>(
     path: &Path,
     names: &Names,
     groups: &mut [Vec<Client<C, S>>],
@@ -131,14 +131,18 @@ fn put_up_board<C: Session, S: Script>(
     let mut clients: Vec<&mut Client<C, S>> = groups.iter_mut().flatten().collect();
     let sockets = clients.iter().map(|client| client.session.peer_address());
     let sockets = sockets.collect::<io::Result<Vec<_>>>()?;
-    let board = Arc::new(Board::create(path, &sockets, &names.statements)?);
+    let activity = Arc::new(StatementActivity::create(
+        path,
+        &sockets,
+        &names.statements,
+    )?);
     for (slot, client) in clients.iter_mut().enumerate() {
-        client.place = Place::new(&board, slot);
+        client.activity = ActivitySlot::new(&activity, slot);
     }
     Ok(())
 }
 
-fn arrivals(drive: &Drive, threads: u32, thread: u32, start_ns: u64) -> Option<Arrivals> {
+fn arrivals(drive: &DriveSettings, threads: u32, thread: u32, start_ns: u64) -> Option<Arrivals> {
     let Pacing::Open {
         rate,
         arrivals,
@@ -156,32 +160,32 @@ fn arrivals(drive: &Drive, threads: u32, thread: u32, start_ns: u64) -> Option<A
     Some(Arrivals::new(schedule, late_limit))
 }
 
-/// Puts together what the threads found out.
+/// Put together what the threads found out.
 fn conclude(
-    drive: &Drive,
+    drive: &DriveSettings,
     names: &Names,
     threads: u32,
     connect_s: f64,
-    conducted: Conducted,
-) -> Result<Driven, Failed> {
+    outcome: DriveOutcome,
+) -> Result<DriveResult, Failed> {
     let is_open_loop = drive.is_open_loop();
     let mut records = Records::new(names, is_open_loop);
     let mut punctuality = Punctuality::default();
     let mut per_client = PerClient::of([]);
     let mut unanswered = 0;
-    for finished in conducted.finished {
+    for finished in outcome.finished {
         records.merge(finished.records);
         punctuality.add(finished.punctuality);
         per_client = per_client.and(finished.per_client);
         unanswered += finished.unanswered;
     }
-    let driven = Driven {
-        duration_s: conducted.duration_s,
-        warmup_s: conducted.warmup_s,
-        warmup_steady: conducted.warmup_steady,
+    let driven = DriveResult {
+        duration_s: outcome.duration_s,
+        warmup_s: outcome.warmup_s,
+        warmup_steady: outcome.warmup_steady,
         connect_s,
-        partial: conducted.partial_reason.is_some(),
-        partial_reason: conducted.partial_reason,
+        partial: outcome.partial_reason.is_some(),
+        partial_reason: outcome.partial_reason,
         clients: drive.clients,
         threads,
         busy_poll: drive.spins(),
@@ -195,9 +199,9 @@ fn conclude(
         rollbacks: records.rollbacks,
         unanswered,
         error_messages: records.error_messages,
-        client: conducted.used.over(conducted.duration_s),
+        client: outcome.used.over(outcome.duration_s),
     };
-    match conducted.error {
+    match outcome.error {
         None => Ok(driven),
         Some(error) => Err(Failed {
             driven: Some(Box::new(driven)),

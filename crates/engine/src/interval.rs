@@ -1,4 +1,4 @@
-//! What happened since the last report, for all transactions together.
+//! The counts since the last report, for all transactions together.
 
 use serde::Serialize;
 
@@ -88,7 +88,7 @@ pub struct Interval {
     pub p50_us: Option<f64>,
     pub p99_us: Option<f64>,
     pub max_us: Option<f64>,
-    /// What the percentiles are of, for whoever tells of several intervals together.
+    /// The latencies behind the percentiles, for reports that join several intervals.
     #[serde(skip)]
     pub latencies: Box<Latencies>,
 }

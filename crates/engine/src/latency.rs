@@ -10,6 +10,8 @@ use serde::Deserialize;
 use serde::de::Error;
 use serde::ser::{Serialize, SerializeStruct};
 
+use super::clock::seconds;
+
 /// A bound of 1 µs would tell latencies apart by half a microsecond only, which is more than a
 /// hundredth of a quick statement's; from 1 ns on, 1 µs has its three digits too.
 const LOW_NS: u64 = 1;
@@ -60,7 +62,7 @@ impl Latencies {
         self.max_ns = self.max_ns.max(nanoseconds);
     }
 
-    /// Adds latencies of the same precision.
+    /// Add latencies of the same precision.
     pub fn merge(&mut self, other: &Self) {
         debug_assert_eq!(self.histogram.sigfig(), other.histogram.sigfig());
         self.histogram
@@ -177,12 +179,6 @@ impl<'de> Deserialize<'de> for Latencies {
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // the cast saturates
 fn nanoseconds(seconds: f64) -> u64 {
     (seconds * 1e9).round() as u64
-}
-
-/// Nanoseconds as seconds.
-#[allow(clippy::cast_precision_loss)] // exact to a nanosecond for 104 days
-pub fn seconds(nanoseconds: u64) -> f64 {
-    nanoseconds as f64 / 1e9
 }
 
 #[cfg(test)]

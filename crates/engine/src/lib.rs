@@ -3,7 +3,7 @@
 //! [`drive`] opens the connections (`opening`) and gives each to one thread (`worker`), which never
 //! waits for a single one of them. A client (`client`) is a connection, its script and the little
 //! it has to remember. In an open loop, transactions arrive by a schedule (`schedule`, `arrivals`);
-//! in equal work, all threads draw from one budget (`budget`). The calling thread (`conductor`)
+//! in equal work, all threads draw from one budget (`budget`). The calling thread (`coordinator`)
 //! fixes the parts of the drive, reports once a second, and ends it. What is known afterwards is
 //! in `record` and `driven`.
 
@@ -11,30 +11,30 @@ mod arrivals;
 mod budget;
 mod client;
 mod clock;
-mod conductor;
-mod cost;
-mod cpu;
+mod coordinator;
 mod drive;
-mod driven;
+mod drive_result;
 mod interval;
 mod latency;
 mod opening;
 mod poller;
 mod record;
 mod records;
+mod resource_usage;
 mod schedule;
 mod settings;
 mod shared;
 pub mod statement_activity;
 mod steady;
+mod thread_setup;
 mod worker;
 
 pub use arrivals::LATE_NS;
-pub use cost::Usage;
-pub use cpu::first_unusable as first_unusable_cpu;
 pub use drive::drive;
-pub use driven::{ClientCost, Driven, Failed, Mark, Paced, PerClient, Report};
+pub use drive_result::{ClientCost, DriveResult, Failed, Mark, Paced, PerClient, Report};
 pub use interval::{Counts, Interval, Part};
 pub use latency::Latencies;
 pub use record::Record;
-pub use settings::{Arrivals, CPU_NUMBERS, Drive, End, PATIENCE, Pacing, Warmup};
+pub use resource_usage::{ResourceUsage, max_rss_bytes};
+pub use settings::{Arrivals, CPU_NUMBERS, DriveSettings, End, IDLE_TIMEOUT, Pacing, Warmup};
+pub use thread_setup::first_unusable as first_unusable_cpu;

@@ -19,7 +19,7 @@ const AT_ONCE: u32 = 16;
 /// Files that are open beside the connections.
 const OTHER_FILES: u64 = 64;
 
-/// Opens the connections and gives each to its thread: client `n` to thread `n % threads`. The
+/// Open the connections and give each to its thread: client `n` to thread `n % threads`. The
 /// first that cannot be opened ends it.
 pub fn open_all<C: Session, S: Script + Send>(
     clients: u32,
@@ -63,7 +63,7 @@ pub fn open_all<C: Session, S: Script + Send>(
     Ok(shares)
 }
 
-/// Raises the limit of open files as far as needed.
+/// Raise the limit of open files as far as needed.
 fn allow_files(needed: u64) -> Result<(), ClientError> {
     let refused = |errno: nix::errno::Errno| ClientError::System {
         context: format!("{needed} files have to be open at once (ulimit -n)"),

@@ -39,7 +39,7 @@ pub struct Poller {
     epoll: OwnedFd,
 }
 
-/// What a wait has found; it stays in the thread that waits.
+/// The events that a wait has found; they stay in the thread that waits.
 pub struct Events(Vec<Event>);
 
 impl Events {
@@ -57,15 +57,15 @@ impl Events {
     }
 }
 
-/// How long to wait.
+/// The longest time to wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Patience {
-    /// Only look.
-    None,
+pub enum Timeout {
+    /// Do not wait.
+    Zero,
     /// With the timer's full precision.
-    Until(Duration),
+    After(Duration),
     /// Until something happens.
-    Endless,
+    Infinite,
 }
 
 impl Poller {
@@ -77,13 +77,13 @@ impl Poller {
         Ok(Self { epoll })
     }
 
-    /// Waits for bytes on a socket from now on.
+    /// Wait for bytes on a socket from now on.
     pub fn add(&self, socket: impl AsFd, token: u64) -> io::Result<()> {
         let token = EventData::new_u64(token);
         Ok(epoll::add(&self.epoll, socket, token, interest(false))?)
     }
 
-    /// Waits for room to write too, or no longer. Only while there is something to write: else each
+    /// Wait for room to write too, or no longer. Only while there is something to write: else each
     /// read of the server would be an event.
     #[inline]
     pub fn set_writing(&self, socket: impl AsFd, token: u64, writing: bool) -> io::Result<()> {
@@ -98,12 +98,12 @@ impl Poller {
 
     /// Waits, and gives the number of events.
     #[inline]
-    pub fn wait(&self, events: &mut Events, patience: Patience) -> io::Result<usize> {
+    pub fn wait(&self, events: &mut Events, timeout: Timeout) -> io::Result<usize> {
         events.0.clear();
-        let timeout = match patience {
-            Patience::Endless => None,
-            Patience::None => Some(Timespec::default()),
-            Patience::Until(duration) => {
+        let timeout = match timeout {
+            Timeout::Infinite => None,
+            Timeout::Zero => Some(Timespec::default()),
+            Timeout::After(duration) => {
                 // Not epoll's own time-out: it counts milliseconds before Linux 5.11.
                 let mut epoll = [PollFd::new(&self.epoll, PollFlags::IN)];
                 let timeout = Timespec::try_from(duration).unwrap_or_default();
@@ -148,20 +148,20 @@ mod tests {
         let mut events = Events::new();
         let (ours, mut theirs) = UnixStream::pair().unwrap();
         poller.add(&ours, 7).unwrap();
-        assert_eq!(poller.wait(&mut events, Patience::None).unwrap(), 0);
-        let patience = Patience::Until(Duration::from_micros(10));
-        assert_eq!(poller.wait(&mut events, patience).unwrap(), 0);
+        assert_eq!(poller.wait(&mut events, Timeout::Zero).unwrap(), 0);
+        let timeout = Timeout::After(Duration::from_micros(10));
+        assert_eq!(poller.wait(&mut events, timeout).unwrap(), 0);
         theirs.write_all(b"x").unwrap();
-        assert_eq!(poller.wait(&mut events, Patience::Endless).unwrap(), 1);
+        assert_eq!(poller.wait(&mut events, Timeout::Infinite).unwrap(), 1);
         assert_eq!(events.get(0), Some((7, false)));
         drop(theirs);
-        assert_eq!(poller.wait(&mut events, Patience::Endless).unwrap(), 1);
+        assert_eq!(poller.wait(&mut events, Timeout::Infinite).unwrap(), 1);
         assert_eq!(events.get(0), Some((7, true)));
         waker.wake();
         waker.wake();
-        assert_eq!(poller.wait(&mut events, Patience::Endless).unwrap(), 1);
+        assert_eq!(poller.wait(&mut events, Timeout::Infinite).unwrap(), 1);
         assert_eq!(events.get(0), None);
-        assert_eq!(poller.wait(&mut events, Patience::None).unwrap(), 0);
+        assert_eq!(poller.wait(&mut events, Timeout::Zero).unwrap(), 0);
     }
 
     #[test]
@@ -171,8 +171,8 @@ mod tests {
         let mut events = Events::new();
         let (ours, _theirs) = UnixStream::pair().unwrap();
         poller.add(&ours, 0).unwrap();
-        assert_eq!(poller.wait(&mut events, Patience::None).unwrap(), 0);
+        assert_eq!(poller.wait(&mut events, Timeout::Zero).unwrap(), 0);
         poller.set_writing(&ours, 0, true).unwrap();
-        assert_eq!(poller.wait(&mut events, Patience::None).unwrap(), 1);
+        assert_eq!(poller.wait(&mut events, Timeout::Zero).unwrap(), 1);
     }
 }

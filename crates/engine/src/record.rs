@@ -1,4 +1,4 @@
-//! What is known of each statement and each transaction.
+//! The record of each statement and each transaction.
 
 use std::collections::BTreeMap;
 
@@ -10,9 +10,9 @@ use super::latency::Latencies;
 #[derive(Clone, Debug, Serialize)]
 pub struct Record {
     pub name: String,
-    /// How many succeeded; the latencies are of these.
+    /// The number of successes; the latencies are of these.
     pub count: u64,
-    /// How many failed for good, by the server's error code. For a statement: every failure.
+    /// Failures that were not retried, by the server's error code. For a statement: every failure.
     pub errors: BTreeMap<u16, u64>,
     /// Failures after which the transaction was begun again.
     pub retries: u64,
@@ -26,7 +26,7 @@ pub struct Record {
     pub response: Option<Latencies>,
 }
 
-/// What answers gave and what was moved for them.
+/// The sums over answers: rows, bytes and retries.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Tally {
     pub rows: u64,
@@ -72,7 +72,7 @@ impl Record {
         self.retries += tally.retries;
     }
 
-    /// Counts a success; `response_ns` matters in an open loop only.
+    /// Count a success; `response_ns` matters in an open loop only.
     #[inline]
     pub fn succeeded(&mut self, service_ns: u64, response_ns: u64) {
         self.count += 1;
@@ -86,7 +86,7 @@ impl Record {
         *self.errors.entry(code).or_default() += 1;
     }
 
-    /// Adds the same record of another thread.
+    /// Add the same record of another thread.
     pub fn merge(&mut self, other: &Self) {
         self.count += other.count;
         for (&code, count) in &other.errors {

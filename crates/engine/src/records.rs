@@ -1,8 +1,8 @@
-//! What one thread has recorded, and the sum of what all have.
+//! The records of one thread, and their sum over all threads.
 
 use std::collections::BTreeMap;
 
-use super::latency::seconds;
+use super::clock::seconds;
 use super::record::Record;
 use protocol::script::Names;
 

@@ -1,4 +1,4 @@
-//! When transactions arrive in an open loop.
+//! The arrivals of transactions in an open loop.
 
 use datagen::Stream;
 

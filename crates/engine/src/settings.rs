@@ -1,4 +1,4 @@
-//! What is driven, how hard, how long and by how many threads.
+//! The settings of a drive: clients, pacing, length and threads.
 
 use std::path::PathBuf;
 use std::thread;
@@ -9,16 +9,16 @@ use rustix::thread::CpuSet;
 /// Threads can be pinned to CPUs with numbers below this.
 pub const CPU_NUMBERS: usize = CpuSet::MAX_CPU;
 
-/// How long a silent server is waited for. Longer than a wait for a lock, which ends after 50 s
+/// The longest silence of a server that owes answers. Longer than a wait for a lock, which ends after 50 s
 /// unless the server is told otherwise.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The settings of one drive.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Drive {
+pub struct DriveSettings {
     /// Connections, each with one request under way at most. At least 1.
     pub clients: u32,
-    /// Threads that drive them; 0 chooses, see [`Drive::thread_count`].
+    /// Threads that drive them; 0 chooses, see [`DriveSettings::thread_count`].
     pub threads: u32,
     pub pacing: Pacing,
     pub warmup: Warmup,
@@ -32,18 +32,19 @@ pub struct Drive {
     /// The longest a drive may take, opening of the connections included.
     pub limit: Option<Duration>,
     /// A server that owes answers and gives none for so long is given up; several seconds at least.
-    pub patience: Duration,
+    pub idle_timeout: Duration,
     /// Clients stay connected for so long after the measured part: who looks at the server's threads
     /// then still finds them.
     pub linger: Duration,
-    /// Where clients show which statement is under way; None where nobody looks. They begin a moment
-    /// after they have connected then, so that the server's threads are seen to wait for them.
-    pub board: Option<PathBuf>,
-    /// What random arrivals are drawn from.
+    /// The file in which clients publish the statement under way; None where nobody looks. They begin
+    /// a moment after they have connected then, so that the server's threads are seen to wait for
+    /// them.
+    pub statement_activity: Option<PathBuf>,
+    /// The seed of random arrivals.
     pub seed: u64,
 }
 
-/// When requests are sent.
+/// The pacing of transactions.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Pacing {
     /// A client begins its next transaction when its last one has ended.
@@ -65,7 +66,7 @@ pub enum Arrivals {
     Constant,
 }
 
-/// What goes before the measured part.
+/// The part before the measured one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Warmup {
     Time(Duration),
@@ -75,7 +76,7 @@ pub enum Warmup {
     },
 }
 
-/// What ends the measured part.
+/// The end of the measured part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
     Time(Duration),
@@ -88,7 +89,7 @@ pub enum End {
 /// With more connections a thread, one of them nearly always has something to read.
 const SPINNING_CLIENTS: u32 = 4;
 
-impl Drive {
+impl DriveSettings {
     /// The threads to use. Where none are asked for: one for each CPU that clients may run on, as far
     /// as there are clients. A thread of the server is then mostly woken by one of ours on its own
     /// CPU, which costs half of what waking another CPU does: on 2 CPUs, two threads had up to twice
@@ -112,7 +113,7 @@ impl Drive {
         matches!(self.pacing, Pacing::Open { .. })
     }
 
-    /// Whether the threads spin.
+    /// Return true where the threads spin instead of sleeping.
     pub fn spins(&self) -> bool {
         self.busy_poll && self.clients.div_ceil(self.thread_count()) <= SPINNING_CLIENTS
     }
@@ -122,8 +123,8 @@ impl Drive {
 mod tests {
     use super::*;
 
-    fn drive(clients: u32, threads: u32, cpus: &[usize]) -> Drive {
-        Drive {
+    fn drive(clients: u32, threads: u32, cpus: &[usize]) -> DriveSettings {
+        DriveSettings {
             clients,
             threads,
             pacing: Pacing::Closed,
@@ -133,9 +134,9 @@ mod tests {
             busy_poll: true,
             cpus: cpus.to_vec(),
             limit: None,
-            patience: PATIENCE,
+            idle_timeout: IDLE_TIMEOUT,
             linger: Duration::ZERO,
-            board: None,
+            statement_activity: None,
             seed: 1,
         }
     }
@@ -156,7 +157,7 @@ mod tests {
             arrivals: Arrivals::Poisson,
             late_limit: None,
         };
-        let open = |threads| Drive {
+        let open = |threads| DriveSettings {
             pacing,
             ..drive(8, threads, &[0, 1])
         };
@@ -178,7 +179,7 @@ mod tests {
         assert!(drive(8, 2, &[]).spins());
         assert!(!drive(5, 1, &[]).spins());
         assert!(
-            !Drive {
+            !DriveSettings {
                 busy_poll: false,
                 ..drive(1, 1, &[])
             }

@@ -1,4 +1,4 @@
-//! What the threads of a drive read of each other: a few numbers, and nothing that locks.
+//! The state that the threads of a drive share: a few numbers, and nothing that locks.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
@@ -8,12 +8,12 @@ use super::clock::Clock;
 /// A time that has not been fixed yet.
 pub const UNKNOWN: u64 = u64::MAX;
 
-/// Written by the conductor, read by all threads on every turn. Relaxed everywhere: each number
+/// Written by the coordinator, read by all threads on every turn. Relaxed everywhere: each number
 /// stands for itself, and a thread may see it a little later.
 #[derive(Debug)]
 pub struct Shared {
     pub clock: Clock,
-    /// When the first requests are sent.
+    /// The time of the first requests.
     pub start_ns: u64,
     measure_from_ns: AtomicU64,
     measure_until_ns: AtomicU64,
@@ -37,13 +37,13 @@ impl Shared {
         }
     }
 
-    /// Fixes the measured part.
+    /// Fix the measured part.
     pub fn measure(&self, from_ns: u64, until_ns: u64) {
         self.measure_until_ns.store(until_ns, Ordering::Relaxed);
         self.measure_from_ns.store(from_ns, Ordering::Relaxed);
     }
 
-    /// What begins now or later belongs to the measured part, unless it has ended.
+    /// Return the start of the measured part.
     #[inline]
     pub fn measure_from_ns(&self) -> u64 {
         self.measure_from_ns.load(Ordering::Relaxed)
@@ -55,7 +55,7 @@ impl Shared {
         self.measure_until_ns.load(Ordering::Relaxed)
     }
 
-    /// Asks for the threads' counts.
+    /// Ask for the threads' counts.
     pub fn next_tick(&self) -> u32 {
         self.tick.fetch_add(1, Ordering::Relaxed) + 1
     }
@@ -65,7 +65,7 @@ impl Shared {
         self.tick.load(Ordering::Relaxed)
     }
 
-    /// Ends everything, whatever is under way.
+    /// End everything, whatever is under way.
     pub fn cancel(&self) {
         self.cancelled.store(true, Ordering::Relaxed);
     }

@@ -1,4 +1,4 @@
-//! A board: a file in memory on which clients show which of their statements is under way, for
+//! Statement activity: a file in memory on which clients show which of their statements is under way, for
 //! whoever looks at the server's threads meanwhile.
 //!
 //! A header, then a slot for each connection, then the statements' names as a JSON list, all in the
@@ -37,7 +37,7 @@ struct Slot {
 
 /// The file, mapped.
 #[derive(Debug)]
-pub struct Board {
+pub struct StatementActivity {
     start: NonNull<u8>,
     bytes: usize,
     slots: usize,
@@ -45,12 +45,12 @@ pub struct Board {
 }
 
 // SAFETY: behind the pointer are atomics alone, and the header and names, which nobody changes.
-unsafe impl Send for Board {}
+unsafe impl Send for StatementActivity {}
 // SAFETY: as above.
-unsafe impl Sync for Board {}
+unsafe impl Sync for StatementActivity {}
 
-impl Board {
-    /// Makes the file, or fills one that is there, with a slot for each connection.
+impl StatementActivity {
+    /// Make the file, or fills one that is there, with a slot for each connection.
     pub fn create(path: &Path, sockets: &[PeerAddress], statements: &[String]) -> io::Result<Self> {
         let rollback = ROLLBACK.to_owned();
         let names: Vec<String> = statements.iter().cloned().chain([rollback]).collect();
@@ -73,8 +73,8 @@ impl Board {
         file.write_all(&header)?;
         file.write_all(&vec![0; sockets.len() * size_of::<Slot>()])?;
         file.write_all(&told)?;
-        let board = Self::map(&file, sockets.len(), names, ProtFlags::WRITE)?;
-        for (slot, socket) in board.slots().iter().zip(sockets) {
+        let activity = Self::map(&file, sockets.len(), names, ProtFlags::WRITE)?;
+        for (slot, socket) in activity.slots().iter().zip(sockets) {
             let (kind, number) = match *socket {
                 PeerAddress::Unix { inode } => (1, inode),
                 PeerAddress::Tcp { port } => (2, port.into()),
@@ -82,12 +82,17 @@ impl Board {
             slot.socket.store(number, Ordering::Relaxed);
             slot.kind.store(kind, Ordering::Release);
         }
-        Ok(board)
+        Ok(activity)
     }
 
     /// One that is there, to be looked at.
     pub fn open(path: &Path) -> io::Result<Self> {
-        let damaged = || io::Error::new(ErrorKind::InvalidData, "it is no board of this version");
+        let damaged = || {
+            io::Error::new(
+                ErrorKind::InvalidData,
+                "it is no activity file of this version",
+            )
+        };
         let file = File::open(path)?;
         let mut header = [0; HEADER_BYTES];
         file.read_exact_at(&mut header, 0)?;
@@ -134,7 +139,7 @@ impl Board {
 
     #[inline]
     fn slots(&self) -> &[Slot] {
-        // SAFETY: the mapping begins at a page, is as long as that, and lives as long as the board;
+        // SAFETY: the mapping begins at a page, is as long as that, and lives as long as the activity file;
         // a slot is made of atomics, for which all bytes are good.
         unsafe {
             let first = self.start.add(HEADER_BYTES).cast::<Slot>();
@@ -150,7 +155,7 @@ impl Board {
         self.slots == 0
     }
 
-    /// What is shown in a slot: 0, or the index of a name and one.
+    /// Return the statement in a slot: 0 for none, else the index of its name plus one.
     #[inline]
     pub fn shown(&self, slot: usize) -> u32 {
         self.slots()[slot].statement.load(Ordering::Relaxed)
@@ -161,20 +166,20 @@ impl Board {
     }
 }
 
-impl Drop for Board {
+impl Drop for StatementActivity {
     fn drop(&mut self) {
-        // SAFETY: nobody has a slot for longer than the board.
+        // SAFETY: nobody has a slot for longer than the activity file.
         let _ = unsafe { munmap(self.start.as_ptr().cast(), self.bytes) };
     }
 }
 
-/// Where one client shows what it does; by default nowhere.
+/// The slot in which one client publishes its statement; by default none.
 #[derive(Clone, Debug, Default)]
-pub struct Place(Option<(Arc<Board>, usize)>);
+pub struct ActivitySlot(Option<(Arc<StatementActivity>, usize)>);
 
-impl Place {
-    pub fn new(board: &Arc<Board>, slot: usize) -> Self {
-        Self(Some((Arc::clone(board), slot)))
+impl ActivitySlot {
+    pub fn new(activity: &Arc<StatementActivity>, slot: usize) -> Self {
+        Self(Some((Arc::clone(activity), slot)))
     }
 
     /// The statement of this index is about to be sent.
@@ -185,8 +190,8 @@ impl Place {
 
     /// A `ROLLBACK` is.
     pub fn show_rollback(&self) {
-        if let Self(Some((board, _))) = self {
-            self.set(u32::try_from(board.names.len()).expect("there are few of them"));
+        if let Self(Some((activity, _))) = self {
+            self.set(u32::try_from(activity.names.len()).expect("there are few of them"));
         }
     }
 
@@ -198,8 +203,8 @@ impl Place {
 
     #[inline]
     fn set(&self, value: u32) {
-        if let Self(Some((board, slot))) = self {
-            board.slots()[*slot]
+        if let Self(Some((activity, slot))) = self {
+            activity.slots()[*slot]
                 .statement
                 .store(value, Ordering::Relaxed);
         }
@@ -223,18 +228,18 @@ mod tests {
             PeerAddress::Unix { inode: 1 << 40 },
             PeerAddress::Tcp { port: 3306 },
         ];
-        let board = Arc::new(Board::create(&path, &sockets, &names()).unwrap());
-        let other = Board::open(&path).unwrap();
+        let activity = Arc::new(StatementActivity::create(&path, &sockets, &names()).unwrap());
+        let other = StatementActivity::open(&path).unwrap();
         assert_eq!((other.len(), other.is_empty()), (2, false));
         assert_eq!(other.names(), ["BEGIN", "a \"b\"\n", "ROLLBACK"]);
-        let place = Place::new(&board, 1);
-        place.show(1);
+        let slot = ActivitySlot::new(&activity, 1);
+        slot.show(1);
         assert_eq!((other.shown(0), other.shown(1)), (0, 2));
-        place.show_rollback();
+        slot.show_rollback();
         assert_eq!((other.shown(0), other.shown(1)), (0, 3));
-        place.clear();
+        slot.clear();
         assert_eq!(other.shown(1), 0);
-        Place::default().show(1); // nowhere
+        ActivitySlot::default().show(1); // nowhere
     }
 
     #[test]
@@ -245,8 +250,8 @@ mod tests {
             PeerAddress::Unix { inode: 1 << 40 },
             PeerAddress::Tcp { port: 3306 },
         ];
-        let board = Arc::new(Board::create(&path, &sockets, &names()).unwrap());
-        Place::new(&board, 0).show(1);
+        let activity = Arc::new(StatementActivity::create(&path, &sockets, &names()).unwrap());
+        ActivitySlot::new(&activity, 0).show(1);
         let bytes = fs::read(&path).unwrap();
         let number = |at: usize| u32::from_ne_bytes(bytes[at..at + 4].try_into().unwrap());
         assert_eq!(&bytes[..8], b"millrace");
@@ -263,16 +268,16 @@ mod tests {
     fn what_is_no_board_is_refused() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("board");
-        assert!(Board::open(&path).is_err());
-        Board::create(&path, &[PeerAddress::Tcp { port: 1 }], &names()).unwrap();
+        assert!(StatementActivity::open(&path).is_err());
+        StatementActivity::create(&path, &[PeerAddress::Tcp { port: 1 }], &names()).unwrap();
         let good = fs::read(&path).unwrap();
         let mut other_version = good.clone();
         other_version[8] ^= 2;
         for bytes in [&[][..], &good[..63], &good[..100], &other_version] {
             fs::write(&path, bytes).unwrap();
-            assert!(Board::open(&path).is_err(), "{}", bytes.len());
+            assert!(StatementActivity::open(&path).is_err(), "{}", bytes.len());
         }
         fs::write(&path, &good).unwrap();
-        assert!(Board::open(&path).is_ok());
+        assert!(StatementActivity::open(&path).is_ok());
     }
 }

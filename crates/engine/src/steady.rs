@@ -1,4 +1,4 @@
-//! When a warm-up has done its work.
+//! The criterion of a steady warm-up.
 
 /// Seconds whose mean throughput is compared with that of as many before.
 const WINDOW: usize = 3;
@@ -6,7 +6,7 @@ const WINDOW: usize = 3;
 /// The two means of a steady state differ by at most this share of the later one.
 const TOLERANCE: f64 = 0.02;
 
-/// Whether throughput has settled: the last three seconds and the three before differ by no more
+/// Return true where throughput has settled: the last three seconds and the three before differ by no more
 /// than 2 %. Means, because single seconds scatter more than that on most hosts. A server that does
 /// nothing is not steady.
 pub fn is_steady(throughput: &[f64]) -> bool {

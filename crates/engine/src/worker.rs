@@ -10,25 +10,22 @@ mod requests;
 use std::collections::VecDeque;
 use std::io;
 use std::mem;
-use std::num::NonZeroU64;
 use std::sync::mpsc::Sender;
 use std::thread;
 use std::time::Duration;
-
-use rustix::thread::set_current_timer_slack;
 
 use protocol::{ClientError, Session};
 
 use super::arrivals::Arrivals;
 use super::budget::Allowance;
 use super::client::{Client, State, Transaction};
-use super::cpu;
-use super::driven::{PerClient, Punctuality};
+use super::drive_result::{PerClient, Punctuality};
 use super::interval::Counts;
-use super::poller::{Events, Patience, Poller, Waker};
+use super::poller::{Events, Poller, Timeout, Waker};
 use super::records::Records;
-use super::settings::Drive;
+use super::settings::DriveSettings;
 use super::shared::Shared;
+use super::thread_setup;
 use protocol::script::{Names, Script};
 
 /// Large enough for most answers, small enough to stay in the CPU's second cache.
@@ -37,7 +34,7 @@ const RECEIVE_BYTES: usize = 64 << 10;
 /// Clients that begin before the answers that have come meanwhile are looked at.
 const STARTED_AT_ONCE: usize = 32;
 
-/// What a thread tells the conductor.
+/// A message of a thread to the coordinator.
 pub enum Message {
     /// Its counts since the last time, for this tick.
     Counts(u32, Box<Counts>),
@@ -53,7 +50,7 @@ pub struct Finished {
     pub per_client: PerClient,
     /// Of the measured part.
     pub punctuality: Punctuality,
-    /// When its last measured transaction ended; 0 without any.
+    /// The time at which its last measured transaction ended; 0 without any.
     pub last_end_ns: u64,
     /// Requests that were under way when the thread ended.
     pub unanswered: u64,
@@ -86,10 +83,10 @@ pub struct Worker<'a, C: Session, S> {
     sender: Sender<Message>,
 }
 
-/// What all threads have in common.
+/// The common inputs of all threads.
 #[derive(Clone, Copy)]
 pub struct Context<'a> {
-    pub drive: &'a Drive,
+    pub drive: &'a DriveSettings,
     pub names: &'a Names,
     pub shared: &'a Shared,
 }
@@ -132,10 +129,10 @@ impl<'a, C: Session, S: Script> Worker<'a, C, S> {
         })
     }
 
-    /// Drives until nothing is under way and nothing more is to begin, on one CPU if so wanted. Gives
+    /// Drive until nothing is under way and nothing more is to begin, on one CPU if so wanted. Gives
     /// the clients back, still connected.
     pub fn run(mut self, cpu: Option<usize>) -> Vec<Client<C, S>> {
-        let outcome = settle_thread(cpu).and_then(|()| self.drive());
+        let outcome = thread_setup::set_up(cpu).and_then(|()| self.drive());
         let waits = |client: &&Client<C, S>| !client.rests();
         let unanswered = self.clients.iter().filter(waits).count() as u64;
         let counts = self.take_counts();
@@ -150,7 +147,7 @@ impl<'a, C: Session, S: Script> Worker<'a, C, S> {
             used_up: self.ended,
             outcome,
         };
-        // The conductor listens until every thread has ended.
+        // The coordinator listens until every thread has ended.
         let _ = self.sender.send(Message::Finished(Box::new(finished)));
         self.clients
     }
@@ -160,13 +157,13 @@ impl<'a, C: Session, S: Script> Worker<'a, C, S> {
         self.start(&mut events)?;
         while !self.is_over() && !self.shared.is_cancelled() {
             self.hand_over_on_tick();
-            let patience = self.patience()?;
-            self.turn(&mut events, patience)?;
+            let timeout = self.timeout()?;
+            self.turn(&mut events, timeout)?;
         }
         Ok(())
     }
 
-    /// Begins the first transactions.
+    /// Begin the first transactions.
     fn start(&mut self, events: &mut Events) -> Result<(), ClientError> {
         let left_ns = self
             .shared
@@ -181,7 +178,7 @@ impl<'a, C: Session, S: Script> Worker<'a, C, S> {
         for index in 0..self.clients.len() {
             self.next_transaction(index, self.shared.clock.now_ns())?;
             if index % STARTED_AT_ONCE == STARTED_AT_ONCE - 1 {
-                self.turn(events, Patience::None)?; // the first answers do not wait for the last clients
+                self.turn(events, Timeout::Zero)?; // the first answers do not wait for the last clients
             }
         }
         Ok(())
@@ -212,8 +209,8 @@ impl<'a, C: Session, S: Script> Worker<'a, C, S> {
     }
 
     /// Waits, and serves every connection that something has happened to.
-    fn turn(&mut self, events: &mut Events, patience: Patience) -> Result<(), ClientError> {
-        let count = self.poller.wait(events, patience).map_err(cannot_wait)?;
+    fn turn(&mut self, events: &mut Events, timeout: Timeout) -> Result<(), ClientError> {
+        let count = self.poller.wait(events, timeout).map_err(cannot_wait)?;
         for event in 0..count {
             if let Some((token, has_hung_up)) = events.get(event) {
                 let index = usize::try_from(token).expect("tokens are indexes");
@@ -223,12 +220,12 @@ impl<'a, C: Session, S: Script> Worker<'a, C, S> {
         Ok(())
     }
 
-    /// Begins what has arrived as far as there are idle clients; how long to wait then.
-    fn patience(&mut self) -> Result<Patience, ClientError> {
+    /// Begin what has arrived as far as there are idle clients; how long to wait then.
+    fn timeout(&mut self) -> Result<Timeout, ClientError> {
         let mut left_ns = None;
         if self.arrivals.is_some() && (!self.idle.is_empty() || self.under_way == 0) {
             let Some(now_ns) = self.begin_arrived()? else {
-                return Ok(Patience::None);
+                return Ok(Timeout::Zero);
             };
             left_ns = self
                 .arrivals
@@ -237,13 +234,13 @@ impl<'a, C: Session, S: Script> Worker<'a, C, S> {
                 .map(|arrivals| arrivals.next_ns(self.shared).saturating_sub(now_ns));
         }
         Ok(match left_ns {
-            _ if self.spins || self.is_over() => Patience::None,
-            Some(left_ns) => Patience::Until(Duration::from_nanos(left_ns)),
-            None => Patience::Endless,
+            _ if self.spins || self.is_over() => Timeout::Zero,
+            Some(left_ns) => Timeout::After(Duration::from_nanos(left_ns)),
+            None => Timeout::Infinite,
         })
     }
 
-    /// Gives arrivals to idle clients; the time it was when that ended. None where it may go on once
+    /// Give arrivals to idle clients; the time it was when that ended. None where it may go on once
     /// the answers that have come meanwhile are looked at.
     fn begin_arrived(&mut self) -> Result<Option<u64>, ClientError> {
         for _ in 0..STARTED_AT_ONCE {
@@ -266,7 +263,7 @@ impl<'a, C: Session, S: Script> Worker<'a, C, S> {
         Ok(None)
     }
 
-    /// Begins a client's next transaction, where there is one; it counts as under way until now.
+    /// Begin a client's next transaction, where there is one; it counts as under way until now.
     #[inline]
     fn next_transaction(&mut self, index: usize, now_ns: u64) -> Result<(), ClientError> {
         let due = match &mut self.arrivals {
@@ -317,22 +314,6 @@ impl<'a, C: Session, S: Script> Worker<'a, C, S> {
             _ => {}
         }
     }
-}
-
-/// The thread's timer is precise, and its CPU the one asked for.
-fn settle_thread(cpu: Option<usize>) -> Result<(), ClientError> {
-    let failed = |context: String| {
-        |errno: rustix::io::Errno| ClientError::System {
-            context,
-            source: errno.into(),
-        }
-    };
-    set_current_timer_slack(NonZeroU64::new(1))
-        .map_err(failed("cannot make the timer precise".to_owned()))?;
-    let Some(cpu) = cpu else {
-        return Ok(());
-    };
-    cpu::pin(cpu).map_err(failed(format!("cannot run a client thread on CPU {cpu}")))
 }
 
 fn cannot_wait(source: io::Error) -> ClientError {

@@ -10,13 +10,13 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use clap::{Parser, ValueEnum};
-use engine::{Drive, End, Latencies, PATIENCE, Pacing, Warmup};
-use millrace_load::usage;
+use engine::{DriveSettings, End, IDLE_TIMEOUT, Latencies, Pacing, Warmup};
+use millrace_load::events::ClientUsage;
 use protocol::ClientError;
 use protocol::mysql::MysqlAnswerReader;
 use protocol::mysql::binary::{Execute, Kind, put_command};
 use protocol::mysql::channel::Channel;
-use protocol::mysql::{Address, Connection, Login, Tls, TlsMode, Watch};
+use protocol::mysql::{Address, Connection, Deadline, Login, Tls, TlsMode};
 use protocol::script::{Answer, Names, Observe, Request, Script};
 use protocol::{AnswerReader as _, Session as _};
 use rustix::buffer::spare_capacity;
@@ -73,7 +73,7 @@ enum By {
     Engine,
 }
 
-/// What was measured, whoever drove.
+/// The measurements of either driver.
 struct Measured {
     queries: u64,
     seconds: f64,
@@ -116,10 +116,10 @@ fn per(count: u64, seconds: f64) -> f64 {
     count as f64 / seconds
 }
 
-/// Logs in and gives the packets that ask the statement for one row after the other.
+/// Log in and give the packets that ask the statement for one row after the other.
 fn open(arguments: &Arguments, number: u32) -> Result<(Channel, Packets), ClientError> {
     let stop = Arc::new(AtomicBool::new(false));
-    let watch = Watch::start(&stop, Some(Duration::from_secs(30)));
+    let deadline = Deadline::start(&stop, Some(Duration::from_secs(30)));
     let address = match &arguments.socket {
         Some(path) => Address::Socket(path.clone()),
         None => Address::Tcp {
@@ -135,9 +135,9 @@ fn open(arguments: &Arguments, number: u32) -> Result<(Channel, Packets), Client
         tls: Tls::new(TlsMode::Disabled, None).expect("no TLS needs no certificate"),
         allow_unverified: true,
     };
-    let mut connection = Connection::open(&login, &watch)?;
+    let mut connection = Connection::open(&login, &deadline)?;
     let prepared = if arguments.prepared {
-        Some(connection.prepare(&arguments.sql, &watch)?)
+        Some(connection.prepare(&arguments.sql, &deadline)?)
     } else {
         None
     };
@@ -211,7 +211,7 @@ impl Script for Packets {
 }
 
 fn run_engine(arguments: &Arguments) -> Result<Measured, ClientError> {
-    let settings = Drive {
+    let settings = DriveSettings {
         clients: arguments.connections,
         threads: arguments.threads,
         pacing: Pacing::Closed,
@@ -221,9 +221,9 @@ fn run_engine(arguments: &Arguments) -> Result<Measured, ClientError> {
         busy_poll: arguments.busy_poll,
         cpus: Vec::new(),
         limit: None,
-        patience: PATIENCE,
+        idle_timeout: IDLE_TIMEOUT,
         linger: Duration::ZERO,
-        board: None,
+        statement_activity: None,
         seed: 1,
     };
     let names = Names {
@@ -277,7 +277,7 @@ fn run_floor(arguments: &Arguments) -> Result<Measured, ClientError> {
     })
 }
 
-/// Asks and waits; the length of the answer, which all later ones are to have.
+/// Ask and wait; the length of the answer, which all later ones are to have.
 fn ask_once(peer: &mut Peer) -> Result<usize, ClientError> {
     let lost = |source| ClientError::Connection {
         context: "lost a connection".to_owned(),
@@ -318,7 +318,7 @@ fn ping_pong(peers: &mut [Peer], duration: Duration) -> io::Result<Measured> {
     let mut latencies = Latencies::default();
     let mut buffer = vec![0; 64 << 10];
     let mut events = Vec::with_capacity(256);
-    let before = usage::of_this_process();
+    let before = ClientUsage::now();
     let started = Instant::now();
     let mut now = started;
     for peer in peers.iter_mut() {
@@ -349,7 +349,7 @@ fn ping_pong(peers: &mut [Peer], duration: Duration) -> io::Result<Measured> {
             }
         }
     }
-    let (after, seconds) = (usage::of_this_process(), started.elapsed().as_secs_f64());
+    let (after, seconds) = (ClientUsage::now(), started.elapsed().as_secs_f64());
     Ok(Measured {
         queries: latencies.count(),
         seconds,

@@ -19,7 +19,7 @@ use protocol::ClientError;
 use protocol::mysql::MysqlAnswerReader;
 use protocol::mysql::binary::{Execute, Kind, put_command};
 use protocol::mysql::channel::Channel;
-use protocol::mysql::{Address, Connection, Login, Outcome, Parameter, Tls, TlsMode, Watch};
+use protocol::mysql::{Address, Connection, Deadline, Login, Outcome, Parameter, Tls, TlsMode};
 use protocol::{AnswerReader as _, AnswerSummary, Session as _};
 
 const LIMIT: Duration = Duration::from_secs(30);
@@ -43,7 +43,7 @@ struct Request {
     session: Vec<String>,
     #[serde(default)]
     statements: Vec<Statement>,
-    /// How many bytes the channel reads at once.
+    /// The bytes that the channel reads at once.
     #[serde(default = "usual_read")]
     read_bytes: usize,
 }
@@ -77,18 +77,18 @@ fn talk() -> Result<(), ClientError> {
     let mut text = String::new();
     io::stdin().read_to_string(&mut text).expect("a request");
     let request: Request = serde_json::from_str(&text).expect("a request");
-    let watch = Watch::start(&Arc::default(), Some(LIMIT));
+    let deadline = Deadline::start(&Arc::default(), Some(LIMIT));
     let login = request.login();
-    let mut waiting = open(&login, &request, &watch)?;
+    let mut waiting = open(&login, &request, &deadline)?;
     println!("{}", json!({"version": waiting.server_version()}));
     for statement in &request.statements {
-        let waited = waited(&mut waiting, statement, &watch)?;
+        let waited = waited(&mut waiting, statement, &deadline)?;
         println!("{waited}");
     }
     for statement in &request.statements {
         // A connection of its own: a prepared statement is not known to another one.
-        let mut connection = open(&login, &request, &watch)?;
-        let command = command(&mut connection, statement, &watch)?;
+        let mut connection = open(&login, &request, &deadline)?;
+        let command = command(&mut connection, statement, &deadline)?;
         let mut channel = connection.into_channel()?;
         let end = ask(&mut channel, &command, request.read_bytes)?;
         println!("{}", end_line(&end));
@@ -117,10 +117,10 @@ impl Request {
     }
 }
 
-fn open(login: &Login, request: &Request, watch: &Watch) -> Result<Connection, ClientError> {
-    let mut connection = Connection::open(login, watch)?;
+fn open(login: &Login, request: &Request, deadline: &Deadline) -> Result<Connection, ClientError> {
+    let mut connection = Connection::open(login, deadline)?;
     for sql in &request.session {
-        connection.query(sql, watch)?;
+        connection.query(sql, deadline)?;
     }
     Ok(connection)
 }
@@ -129,16 +129,18 @@ fn open(login: &Login, request: &Request, watch: &Watch) -> Result<Connection, C
 fn waited(
     connection: &mut Connection,
     statement: &Statement,
-    watch: &Watch,
+    deadline: &Deadline,
 ) -> Result<Value, ClientError> {
     let outcome = match &statement.parameters {
-        None => connection.query(&statement.sql, watch),
-        Some(values) => connection.prepare(&statement.sql, watch).and_then(|made| {
-            let parameters: Vec<Parameter<'_>> = values.iter().map(parameter).collect();
-            let outcome = connection.execute(&made, &parameters, watch);
-            connection.close(made, watch)?;
-            outcome
-        }),
+        None => connection.query(&statement.sql, deadline),
+        Some(values) => connection
+            .prepare(&statement.sql, deadline)
+            .and_then(|made| {
+                let parameters: Vec<Parameter<'_>> = values.iter().map(parameter).collect();
+                let outcome = connection.execute(&made, &parameters, deadline);
+                connection.close(made, deadline)?;
+                outcome
+            }),
     };
     match outcome {
         Ok(outcome) => Ok(outcome_line(&outcome, statement.lengths)),
@@ -151,12 +153,12 @@ fn waited(
 fn command(
     connection: &mut Connection,
     statement: &Statement,
-    watch: &Watch,
+    deadline: &Deadline,
 ) -> Result<Vec<u8>, ClientError> {
     let mut out = Vec::new();
     let prepared = match &statement.parameters {
         None => None,
-        Some(values) => match connection.prepare(&statement.sql, watch) {
+        Some(values) => match connection.prepare(&statement.sql, deadline) {
             Ok(prepared) => Some((prepared, values)),
             Err(ClientError::Server(_)) => None, // its text gives the same error
             Err(error) => return Err(error),
@@ -185,7 +187,7 @@ fn parameter(value: &Value) -> Parameter<'_> {
     }
 }
 
-/// Sends a command and follows its answer without ever waiting in a read or a write.
+/// Send a command and follows its answer without ever waiting in a read or a write.
 fn ask(
     channel: &mut Channel,
     command: &[u8],

@@ -19,16 +19,16 @@ use thiserror::Error;
 use crate::events::{Event, Events, JsonLines, Listener};
 use crate::run::{self, Failed, Plan};
 use crate::spec::{Drive, Phase, Spec, Work, Workload};
-use crate::tables::{How, Method, quoted};
+use crate::tables::{LoadOptions, Method, quoted};
 use protocol::mysql::Login;
-use workload::mistake::Mistake;
+use workload::validation::ValidationError;
 
 pub use distribution::histogram_lines;
 pub use figures::table;
 pub use report::{latency_heads, latency_row, percentiles};
 use screen::Screen;
 
-/// What to do, and how to tell about it.
+/// The command, and its output.
 pub struct Settings {
     pub command: Command,
     pub login: Login,
@@ -37,13 +37,13 @@ pub struct Settings {
     pub test: String,
     pub title: String,
     pub look: Look,
-    /// How long the server may be silent.
-    pub patience: Duration,
-    /// Where the events go as JSON lines; `-` is standard output.
+    /// The longest silence of the server.
+    pub idle_timeout: Duration,
+    /// The file for the events as JSON lines; `-` is standard output.
     pub json: Option<PathBuf>,
 }
 
-/// What the report for people shows.
+/// The parts of the report for people.
 #[derive(Clone, Debug)]
 pub struct Look {
     /// Seconds between the lines while it runs; 0 for none.
@@ -67,7 +67,7 @@ pub enum Command {
 #[derive(Debug, Error)]
 pub enum BenchError {
     #[error(transparent)]
-    Mistake(#[from] Mistake),
+    ValidationError(#[from] ValidationError),
     #[error("cannot write {0}: {1}")]
     Output(String, io::Error),
     /// With what to do about it.
@@ -75,7 +75,7 @@ pub enum BenchError {
     Failed { failed: Failed, message: String },
 }
 
-/// Carries the benchmark out; what it finds is printed.
+/// Carry the benchmark out; what it finds is printed.
 pub fn bench(settings: Settings, stop: &Arc<AtomicBool>) -> Result<(), BenchError> {
     let advice = advice::Subject::of(&settings);
     let screen = Screen::new(&settings);
@@ -105,7 +105,7 @@ fn json_lines(path: &Path) -> Result<JsonLines<Box<dyn Write + Send>>, BenchErro
 }
 
 /// The run that a command stands for.
-fn spec(settings: Settings) -> Result<Spec, Mistake> {
+fn spec(settings: Settings) -> Result<Spec, ValidationError> {
     let phase = |name: &str, work| Phase {
         name: name.to_owned(),
         limit: None,
@@ -113,7 +113,7 @@ fn spec(settings: Settings) -> Result<Spec, Mistake> {
     };
     let phases = match settings.command {
         Command::Prepare { connections } => {
-            let how = How {
+            let how = LoadOptions {
                 threads: connections as usize,
                 method: Method::Auto,
                 lock_tables: false,
@@ -136,7 +136,7 @@ fn spec(settings: Settings) -> Result<Spec, Mistake> {
     Ok(Spec {
         connection: settings.login,
         session: Vec::new(),
-        patience: Some(settings.patience),
+        idle_timeout: Some(settings.idle_timeout),
         workload: Some(settings.workload),
         phases,
     })

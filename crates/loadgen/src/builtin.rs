@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 
 use workload::definition::{Definition, Generator, Statement, TableSet, Test, Value};
-use workload::mistake::{self, Mistake};
+use workload::validation::{self, ValidationError};
 
 /// The text of every workload file, in the order of their names.
 const FILES: &[&str] = &include!(concat!(env!("OUT_DIR"), "/workload_files.rs"));
@@ -18,7 +18,7 @@ pub struct Builtin {
     pub default_test: Option<String>,
     /// The values of parameters and the levels of factors, unless others are given.
     pub defaults: BTreeMap<String, Value>,
-    /// What they may be.
+    /// The permitted values.
     pub variables: BTreeMap<String, Variable>,
     pub definition: Definition,
 }
@@ -63,7 +63,7 @@ pub fn all() -> Vec<Builtin> {
         .collect()
 }
 
-/// Finds a test by its name, by `WORKLOAD/TEST` where the name is not unique, or by the workload's
+/// Find a test by its name, by `WORKLOAD/TEST` where the name is not unique, or by the workload's
 /// name if that names its default test.
 pub fn find(name: &str) -> Result<(Builtin, String), String> {
     let mut found: Vec<(Builtin, String)> = all()
@@ -98,7 +98,7 @@ fn nearest_to(name: &str) -> Option<String> {
     let tests = workloads
         .iter()
         .flat_map(|builtin| builtin.definition.tests.keys());
-    mistake::nearest(name, tests.map(String::as_str)).map(str::to_owned)
+    validation::nearest(name, tests.map(String::as_str)).map(str::to_owned)
 }
 
 impl Builtin {
@@ -115,7 +115,7 @@ impl Builtin {
 }
 
 impl Variable {
-    /// What it offers where it is a switch, on or off by default; None where it is none.
+    /// Return the choices of a switch, which is on or off by default; None for other variables.
     pub fn switch(&self) -> Option<Vec<String>> {
         match &self.default {
             Some(Value::Boolean(_)) => Some(vec!["on".to_owned(), "off".to_owned()]),
@@ -127,13 +127,13 @@ impl Variable {
     }
 
     /// Refuses, as the mistake of `key`, what the workload does not offer.
-    pub fn check(&self, value: &Value, key: &str) -> Result<(), Mistake> {
+    pub fn check(&self, value: &Value, key: &str) -> Result<(), ValidationError> {
         let text = value.to_string();
         let choices: Vec<String> = self.choices.iter().map(ToString::to_string).collect();
         let is_offered = |choice: &String| choice.eq_ignore_ascii_case(&text);
         if !choices.is_empty() && !choices.iter().any(is_offered) {
             let known = choices.iter().map(String::as_str);
-            return Err(Mistake::unknown(key, "value", &text, known));
+            return Err(ValidationError::unknown(key, "value", &text, known));
         }
         #[allow(clippy::cast_precision_loss)] // limits are far below 2^53
         let number = match value {
@@ -142,12 +142,14 @@ impl Variable {
             Value::Boolean(_) | Value::Text(_) => return Ok(()),
         };
         match (self.minimum, self.maximum) {
-            (Some(minimum), _) if number < minimum => {
-                Err(Mistake::new(key, format!("{text} is less than {minimum}")))
-            }
-            (_, Some(maximum)) if number > maximum => {
-                Err(Mistake::new(key, format!("{text} is more than {maximum}")))
-            }
+            (Some(minimum), _) if number < minimum => Err(ValidationError::new(
+                key,
+                format!("{text} is less than {minimum}"),
+            )),
+            (_, Some(maximum)) if number > maximum => Err(ValidationError::new(
+                key,
+                format!("{text} is more than {maximum}"),
+            )),
             _ => Ok(()),
         }
     }

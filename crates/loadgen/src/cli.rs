@@ -3,11 +3,9 @@
 mod bench;
 mod data;
 mod histogram;
+mod host;
 mod list;
 mod run;
-mod statements;
-mod threads;
-mod wakeup;
 
 use std::fs;
 use std::io::{self, ErrorKind, Read};
@@ -26,8 +24,8 @@ use crate::events;
 use crate::run::{Failed, Plan};
 use crate::spec::{Spec, line_of};
 use datagen::NODES_VERSION;
-use workload::mistake::Mistake;
 use workload::tables;
+use workload::validation::ValidationError;
 
 /// Why the program ends without success; no message where everything has been said.
 pub struct Problem {
@@ -60,21 +58,21 @@ enum Command {
     /// Run a specification and report as JSON lines.
     Run(run::RunArgs),
     /// Print the statements that the clients of a specification will ask, as JSON.
-    Statements(statements::StatementsArgs),
+    Statements(run::StatementsArgs),
     /// Measure how long each CPU takes to wake, idle and kept awake; print it as JSON.
-    Wakeup(wakeup::WakeupArgs),
+    Wakeup(host::WakeupArgs),
     /// Keep all CPUs awake until standard input ends; print how as JSON once they are.
     KeepAwake,
     /// Sample what the threads of a process do, from the line `begin` on standard input to the line
     /// `end`; print it as JSON.
-    Threads(threads::ThreadsArgs),
+    Threads(host::ThreadsArgs),
     /// List the tests that `bench` can run.
     Tests(list::TestsArgs),
     /// Print the versions of this program and of its data sets as JSON.
     Version,
 }
 
-/// Parses the command line and does what it says.
+/// Parse the command line and does what it says.
 pub fn main() -> Result<ExitCode, Problem> {
     let arguments = bench::with_parameters(&Cli::command(), std::env::args_os());
     let cli = Cli::parse_from(arguments);
@@ -86,10 +84,10 @@ pub fn main() -> Result<ExitCode, Problem> {
         Command::Data { set } => data::make(&set),
         Command::Histogram(args) => histogram::print(&args),
         Command::Run(args) => run::run(&args),
-        Command::Statements(args) => statements::list(&args),
-        Command::Wakeup(args) => wakeup::measure(&args),
-        Command::KeepAwake => wakeup::keep_awake(),
-        Command::Threads(args) => threads::sample(&args),
+        Command::Statements(args) => run::list_statements(&args),
+        Command::Wakeup(args) => host::measure_wakeup(&args),
+        Command::KeepAwake => host::keep_awake(),
+        Command::Threads(args) => host::sample(&args),
         Command::Tests(args) => list::tests(&args),
         Command::Version => version(),
     }?;
@@ -108,7 +106,7 @@ fn version() -> Result<(), Problem> {
 fn plan(spec: &Path) -> Result<Plan, Problem> {
     let name = spec.display();
     let json = read(spec).map_err(|error| user_mistake(format!("{name}: {error}")))?;
-    let mistake = |error: Mistake| match line_of(&json, &error.key) {
+    let mistake = |error: ValidationError| match line_of(&json, &error.key) {
         Some(line) => user_mistake(format!("{name}: line {line}, {error}")),
         None => user_mistake(format!("{name}: {error}")),
     };

@@ -1,4 +1,4 @@
-//! What a run says while it goes on: events, as JSON lines or for whoever listens.
+//! The events of a run, as JSON lines or for a listener.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use serde::Serialize;
 
 use crate::tables::{LoadedTable, Method};
-use engine::{Driven, Interval, Mark};
+use engine::{DriveResult, Interval, Mark, ResourceUsage};
 use protocol::shown::shown_json;
 use workload::program::Protocol;
 
@@ -36,7 +36,7 @@ pub enum Event<'a> {
         #[serde(flatten)]
         interval: &'a Interval,
     },
-    /// Where a phase has got to.
+    /// A point that a phase has reached.
     Mark {
         phase: &'a str,
         mark: Mark,
@@ -65,7 +65,7 @@ pub enum Event<'a> {
     },
 }
 
-/// What a phase of each kind gave.
+/// The result of a phase, by its kind.
 #[derive(Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum PhaseResult<'a> {
@@ -92,12 +92,14 @@ pub enum PhaseResult<'a> {
     Drive {
         test: &'a str,
         protocol: Protocol,
+        /// The run is about this phase, among several that drive clients.
+        primary: bool,
         #[serde(flatten)]
-        driven: &'a Driven,
+        driven: &'a DriveResult,
     },
 }
 
-/// What statements gave. `result` has at most 100 rows of the last result set.
+/// The result of statements. `result` has at most 100 rows of the last result set.
 #[derive(Serialize)]
 pub struct StatementResult<'a> {
     pub duration_s: f64,
@@ -105,7 +107,7 @@ pub struct StatementResult<'a> {
     pub warnings: u16,
     pub rows_sent: u64,
     pub bytes_sent: u64,
-    /// How long the sender waited for rows to be made; null where none were.
+    /// The time for which the sender waited for rows to be made; null where none were.
     pub generator_wait_s: Option<f64>,
     pub result: Option<&'a [Vec<Option<String>>]>,
 }
@@ -114,15 +116,15 @@ pub struct StatementResult<'a> {
 #[derive(Serialize)]
 pub struct StatementSummary {
     pub name: String,
-    /// How many succeeded.
+    /// The number of successes.
     pub count: u64,
-    /// How many failed, by the server's error code.
+    /// The number of failures, by the server's error code.
     pub errors: BTreeMap<u16, u64>,
     /// `HdrHistogram` V2 in base64, of microseconds.
     pub histogram: String,
 }
 
-/// What this program itself used.
+/// The resources that this program used.
 #[derive(Serialize)]
 pub struct ClientUsage {
     pub user_s: f64,
@@ -133,13 +135,27 @@ pub struct ClientUsage {
     pub max_rss_bytes: Option<u64>,
 }
 
+impl ClientUsage {
+    /// Return what this process has used since its start.
+    pub fn now() -> Self {
+        let usage = ResourceUsage::now();
+        Self {
+            user_s: usage.user_s(),
+            system_s: usage.system_s(),
+            voluntary_switches: usage.voluntary_switches,
+            involuntary_switches: usage.involuntary_switches,
+            max_rss_bytes: engine::max_rss_bytes(),
+        }
+    }
+}
+
 /// Somebody who wants to know how a run goes on.
 pub trait Listener: Send {
-    /// Takes an event; an error stops the run, for nobody gets its results.
+    /// Take an event; an error stops the run, for nobody gets its results.
     fn hear(&mut self, event: &Event<'_>) -> io::Result<()>;
 }
 
-/// Where events go.
+/// The way of events to the listener.
 #[derive(Clone)]
 pub struct Events {
     listener: Arc<Mutex<dyn Listener>>,
@@ -166,7 +182,7 @@ impl Events {
         }
     }
 
-    /// Takes why nobody heard some of the events; None where all were heard.
+    /// Take why nobody heard some of the events; None where all were heard.
     pub fn take_lost(&self) -> Option<io::Error> {
         let mut lost = self.lost.lock().unwrap_or_else(PoisonError::into_inner);
         lost.take()
@@ -182,7 +198,7 @@ impl<W: Write + Send> Listener for JsonLines<W> {
     }
 }
 
-/// Writes a value as one line of JSON, at once.
+/// Write a value as one line of JSON, at once.
 pub fn write_line(out: &mut impl Write, value: &impl Serialize) -> io::Result<()> {
     let line = serde_json::to_string(value)?;
     out.write_all(format!("{}\n", shown_json(&line)).as_bytes())?;

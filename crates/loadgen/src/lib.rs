@@ -9,4 +9,3 @@ pub mod run;
 pub mod spec;
 pub mod statement;
 pub mod tables;
-pub mod usage;

@@ -12,9 +12,8 @@ mod ticker;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use crate::events::{Event, Events, PhaseResult};
+use crate::events::{ClientUsage, Event, Events, PhaseResult};
 use crate::statement::StatementRecord;
-use crate::usage;
 use engine::Mark;
 use protocol::ClientError;
 use protocol::mysql::Connection;
@@ -29,7 +28,7 @@ use session::Session;
 #[derive(Debug)]
 pub struct Failed(pub Failure);
 
-/// What phases are carried out with.
+/// The means by which phases are executed.
 struct Context<'a> {
     session: &'a mut Session,
     events: &'a Events,
@@ -55,9 +54,9 @@ impl PlannedPhase {
     }
 }
 
-/// Runs the phases. Whatever happens is reported as events; the error only says how to exit.
+/// Run the phases. Whatever happens is reported as events; the error only says how to exit.
 pub fn run(plan: Plan, events: &Events, stop: &Arc<AtomicBool>) -> Result<(), Failed> {
-    let mut session = Session::new(plan.login, plan.session, plan.patience);
+    let mut session = Session::new(plan.login, plan.session, plan.idle_timeout);
     let version = session
         .connection(stop)
         .map(|connection| connection.server_version().to_owned())
@@ -87,7 +86,7 @@ pub fn run(plan: Plan, events: &Events, stop: &Arc<AtomicBool>) -> Result<(), Fa
     });
     events.emit(&Event::Summary {
         statements: records.iter().map(StatementRecord::summary).collect(),
-        client: usage::of_this_process(),
+        client: ClientUsage::now(),
         bytes_sent: session.bytes_sent(),
         bytes_received: session.bytes_received(),
     });

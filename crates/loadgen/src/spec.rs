@@ -15,10 +15,10 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::tables::How;
+use crate::tables::LoadOptions;
 use protocol::mysql::{Address, Login, Tls, TlsMode};
 use workload::definition::{Definition, Value};
-use workload::mistake::Mistake;
+use workload::validation::ValidationError;
 
 pub use drive::{Drive, RETRY};
 pub use place::line_of;
@@ -31,8 +31,8 @@ pub struct Spec {
     pub connection: Login,
     /// Statements for every session that is opened.
     pub session: Vec<String>,
-    /// How long a session's server may be silent; None: as long as the phases' limits allow.
-    pub patience: Option<Duration>,
+    /// The longest silence of a session's server; None: as long as the phases' limits allow.
+    pub idle_timeout: Option<Duration>,
     pub workload: Option<Workload>,
     pub phases: Vec<Phase>,
 }
@@ -44,7 +44,7 @@ pub struct Workload {
     pub defaults: BTreeMap<String, Value>,
     /// They win over the values of a test, which win over the defaults.
     pub values: BTreeMap<String, Value>,
-    /// What data and statements are drawn from.
+    /// The seed of data and statements.
     pub seed: u64,
 }
 
@@ -56,7 +56,7 @@ pub struct Phase {
     pub work: Work,
 }
 
-/// What a phase does.
+/// The work of a phase.
 #[derive(Debug, PartialEq)]
 pub enum Work {
     /// Statements, one after the other.
@@ -67,7 +67,7 @@ pub enum Work {
         source: Source,
     },
     /// Creates and fills the workload's tables.
-    LoadTables(How),
+    LoadTables(LoadOptions),
     /// Compares rows and checksums of the workload's tables with what was generated.
     VerifyTables,
     /// Reads the workload's tables into memory; 0 threads are as many as seem best.
@@ -76,7 +76,7 @@ pub enum Work {
     Drive(Drive),
 }
 
-/// Where loaded rows come from.
+/// The source of loaded rows.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Source {
     /// Made here and sent as a local file.
@@ -86,14 +86,14 @@ pub enum Source {
 }
 
 impl Spec {
-    /// Reads and checks a specification.
-    pub fn parse(json: &str) -> Result<Self, Mistake> {
+    /// Read and checks a specification.
+    pub fn parse(json: &str) -> Result<Self, ValidationError> {
         // First, for the keys of another version are other mistakes.
         if let Ok(Versioned { version }) = serde_json::from_str(json)
             && version != VERSION
         {
             let message = format!("{version} is not known, expected {VERSION}");
-            return Err(Mistake::new("version", message));
+            return Err(ValidationError::new("version", message));
         }
         let raw: RawSpec = read::whole(json)?;
         raw.check()
@@ -143,8 +143,8 @@ struct RawTls {
 }
 
 impl RawSpec {
-    fn check(mut self) -> Result<Spec, Mistake> {
-        let phases = self
+    fn check(mut self) -> Result<Spec, ValidationError> {
+        let mut phases = self
             .phases
             .iter()
             .enumerate()
@@ -152,22 +152,23 @@ impl RawSpec {
                 phase::check(phase, &format!("phases[{index}]"), self.seed.unwrap_or(0))
             })
             .collect::<Result<Vec<_>, _>>()?;
+        mark_primary(&mut phases)?;
         let needs_workload = phases.iter().position(|phase| phase.work.needs_workload());
         if let (Some(index), None) = (needs_workload, &self.workload) {
             let message = format!("is missing; phases[{index}] needs it");
-            return Err(Mistake::new("workload", message));
+            return Err(ValidationError::new("workload", message));
         }
         let workload = self.workload()?;
         Ok(Spec {
             connection: self.connection.check()?,
             session: self.session,
-            patience: None,
+            idle_timeout: None,
             workload,
             phases,
         })
     }
 
-    fn workload(&mut self) -> Result<Option<Workload>, Mistake> {
+    fn workload(&mut self) -> Result<Option<Workload>, ValidationError> {
         let Some(definition) = self.workload.take() else {
             let given = [
                 ("defaults", self.defaults.is_some()),
@@ -175,13 +176,16 @@ impl RawSpec {
                 ("seed", self.seed.is_some()),
             ];
             return match given.into_iter().find(|(_, is_given)| *is_given) {
-                Some((key, _)) => Err(Mistake::new(key, "has no meaning without a workload")),
+                Some((key, _)) => Err(ValidationError::new(
+                    key,
+                    "has no meaning without a workload",
+                )),
                 None => Ok(None),
             };
         };
         let seed = self
             .seed
-            .ok_or_else(|| Mistake::new("seed", "is missing; the workload needs it"))?;
+            .ok_or_else(|| ValidationError::new("seed", "is missing; the workload needs it"))?;
         Ok(Some(Workload {
             definition,
             defaults: self.defaults.take().unwrap_or_default(),
@@ -191,6 +195,27 @@ impl RawSpec {
     }
 }
 
+/// Mark the only phase that drives clients as the primary one, or check that one of several is.
+fn mark_primary(phases: &mut [Phase]) -> Result<(), ValidationError> {
+    let drives = phases.iter_mut().filter_map(|phase| match &mut phase.work {
+        Work::Drive(drive) => Some(&mut drive.primary),
+        _ => None,
+    });
+    let mut drives: Vec<&mut bool> = drives.collect();
+    if let [only] = drives.as_mut_slice() {
+        **only = true;
+    }
+    let marked = drives.iter().filter(|primary| ***primary).count();
+    if drives.is_empty() || marked == 1 {
+        return Ok(());
+    }
+    let message = format!(
+        "{} of them drive clients, and {marked} have primary = true; expected one",
+        drives.len()
+    );
+    Err(ValidationError::new("phases", message))
+}
+
 impl Work {
     fn needs_workload(&self) -> bool {
         !matches!(self, Self::Statements(_) | Self::LoadData { .. })
@@ -198,12 +223,12 @@ impl Work {
 }
 
 impl RawConnection {
-    fn check(self) -> Result<Login, Mistake> {
+    fn check(self) -> Result<Login, ValidationError> {
         let address = match (self.socket, self.host, self.port) {
             (Some(path), None, None) => Address::Socket(path),
             (None, Some(host), Some(port)) => Address::Tcp { host, port },
             _ => {
-                return Err(Mistake::new(
+                return Err(ValidationError::new(
                     "connection",
                     "expected either socket, or host and port",
                 ));
@@ -225,9 +250,9 @@ impl RawConnection {
 }
 
 impl RawTls {
-    fn check(self) -> Result<Tls, Mistake> {
+    fn check(self) -> Result<Tls, ValidationError> {
         if matches!(self.mode, TlsMode::Disabled | TlsMode::Required) && self.ca.is_some() {
-            return Err(Mistake::new(
+            return Err(ValidationError::new(
                 "connection.tls.ca",
                 "has a meaning in the modes verify-ca and verify-identity only",
             ));
@@ -236,6 +261,6 @@ impl RawTls {
     }
 }
 
-fn made_tls(mode: TlsMode, ca: Option<&Path>) -> Result<Tls, Mistake> {
-    Tls::new(mode, ca).map_err(|error| Mistake::new("connection.tls.ca", error.to_string()))
+fn made_tls(mode: TlsMode, ca: Option<&Path>) -> Result<Tls, ValidationError> {
+    Tls::new(mode, ca).map_err(|error| ValidationError::new("connection.tls.ca", error.to_string()))
 }

@@ -1,4 +1,4 @@
-//! How often the statements of a phase ran, how long they took, and how they failed.
+//! The record of the statements of a phase: counts, latencies and errors.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -38,7 +38,7 @@ impl StatementRecord {
         self.latencies_us.saturating_record(microseconds);
     }
 
-    /// Counts an error of the server.
+    /// Count an error of the server.
     pub fn failed(&mut self, code: u16) {
         *self.errors.entry(code).or_default() += 1;
     }

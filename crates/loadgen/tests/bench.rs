@@ -4,8 +4,10 @@
 mod peer;
 
 use std::fs;
+use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::process::Output;
+use std::thread;
 
 use assert_cmd::Command;
 use predicates::str::contains;
@@ -19,7 +21,7 @@ fn program(arguments: &[&str]) -> Command {
     command
 }
 
-/// Runs `bench` with options that it has to refuse.
+/// Run `bench` with options that it has to refuse.
 fn refused(options: &[&str]) -> String {
     let mut arguments = vec!["bench", "--workload", "point-query"];
     arguments.extend(options);
@@ -241,7 +243,7 @@ fn files_that_are_no_results_are_refused() {
         .stderr(contains("/nowhere/x"));
 }
 
-/// Runs an action of `bench` against a server that follows a script; what it printed, and said.
+/// Run an action of `bench` against a server that follows a script; what it printed, and said.
 fn against(action: &str, options: &[&str], script: impl FnOnce(Peer) + Send + 'static) -> Output {
     let directory = tempfile::tempdir().unwrap();
     let socket = directory.path().join("s");
@@ -321,4 +323,39 @@ fn words_of_a_server_do_nothing_to_the_terminal() {
         assert!(!printed.contains(obeyed), "{printed:?}");
         assert!(!said.contains(obeyed), "{said:?}");
     }
+}
+
+#[test]
+fn an_error_that_ends_a_run_does_nothing_to_the_terminal() {
+    let directory = tempfile::tempdir().unwrap();
+    let socket = directory.path().join("s").display().to_string();
+    let listener = UnixListener::bind(&socket).unwrap();
+    let serving = thread::spawn(move || {
+        // The program itself comes first, and then its client, who may not even roll back.
+        for stream in listener.incoming().take(2) {
+            let mut peer = Peer(stream.unwrap());
+            peer.let_in();
+            while let asked = peer.hear()
+                && asked.len() > 1
+            {
+                let error = b"\xff\x54\x9e#HY000x\x1b]52;c;aGk=\x07\r\ny";
+                let begins = asked == b"\x03BEGIN";
+                peer.say(1, if begins { b"\0\0\0\x03\0\0\0" } else { error });
+            }
+        }
+    });
+    let test = [
+        "bench",
+        "--workload=oltp_read_write",
+        "--db-ps-mode=disable",
+    ];
+    let output = program(&[&test, &["--socket", &socket][..]].concat())
+        .output()
+        .unwrap();
+    serving.join().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let printed = String::from_utf8(output.stdout).unwrap();
+    let expected = "the result is partial: the server refused: x\\x1b]52;c;aGk=\\x07\\r\\ny (error";
+    assert!(printed.contains(expected), "{printed:?}");
+    assert!(!printed.contains(['\x1b', '\x07', '\r']), "{printed:?}");
 }

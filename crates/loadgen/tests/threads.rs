@@ -13,7 +13,7 @@ use std::thread;
 use std::time::Duration;
 
 use assert_cmd::cargo::cargo_bin;
-use engine::statement_activity::{Board, Place};
+use engine::statement_activity::{ActivitySlot, StatementActivity};
 use libc::c_long;
 use protocol::PeerAddress;
 use serde_json::Value;
@@ -21,7 +21,7 @@ use serde_json::Value;
 /// Names the directory in which a process of this test program is to act as the one looked at.
 const PLACE: &str = "MILLRACE_TEST_PLACE";
 
-/// What `poll` of the C library calls.
+/// The system call of the C library's `poll`.
 #[cfg(target_arch = "x86_64")]
 const POLL: c_long = libc::SYS_poll;
 #[cfg(not(target_arch = "x86_64"))]
@@ -42,7 +42,7 @@ fn sync_for_ever(path: &Path) {
     }
 }
 
-/// Waits until any of the descriptors can be read; none of them ever can.
+/// Wait until any of the descriptors can be read; none of them ever can.
 fn poll_for_ever(sockets: &[UnixStream]) {
     let mut list: Vec<libc::pollfd> = sockets
         .iter()
@@ -162,7 +162,7 @@ impl Sampling {
         serde_json::from_str(&line).unwrap()
     }
 
-    /// Samples for so long.
+    /// Sample for so long.
     fn sample(mut self, time: Duration) -> Value {
         self.order("begin\n");
         thread::sleep(time);
@@ -314,8 +314,10 @@ fn looks_are_of_the_statements_that_clients_show() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("board");
     let names = ["first".to_owned(), "second".to_owned()];
-    let board = Arc::new(Board::create(&path, &[PeerAddress::Tcp { port: 1 }], &names).unwrap());
-    let place = Place::new(&board, 0);
+    let board = Arc::new(
+        StatementActivity::create(&path, &[PeerAddress::Tcp { port: 1 }], &names).unwrap(),
+    );
+    let place = ActivitySlot::new(&board, 0);
     let mut sampling = Sampling::start(pid, &options);
     let order = serde_json::json!({"path": path, "slots": {inode: 0}});
     sampling.order(&format!("board {order}\nbegin\n"));

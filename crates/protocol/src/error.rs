@@ -1,4 +1,4 @@
-//! How talking to a server can fail.
+//! The errors of talking to a server.
 
 use std::time::Duration;
 

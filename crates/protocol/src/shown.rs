@@ -43,7 +43,7 @@ const HIDDEN: [(char, char); 29] = [
     ('\u{e0000}', '\u{e0fff}'),
 ];
 
-/// Returns `text` with visible escapes for all that is not drawn, but for newlines and tabs.
+/// Return `text` with visible escapes for all that is not drawn, but for newlines and tabs.
 pub fn shown(text: &str) -> Cow<'_, str> {
     escaped(
         text,
@@ -52,12 +52,12 @@ pub fn shown(text: &str) -> Cow<'_, str> {
     )
 }
 
-/// Returns `text` for a place of one line: the same with newlines and tabs escaped too.
+/// Return `text` for a place of one line: the same with newlines and tabs escaped too.
 pub fn shown_line(text: &str) -> Cow<'_, str> {
     escaped(text, is_hidden, put_escape)
 }
 
-/// Returns a JSON document with such characters escaped as JSON does it: it holds the same.
+/// Return a JSON document with such characters escaped as JSON does it: it holds the same.
 pub fn shown_json(document: &str) -> Cow<'_, str> {
     // Control characters of ASCII are escaped already; newlines stand between values.
     escaped(
@@ -71,7 +71,7 @@ pub fn shown_json(document: &str) -> Cow<'_, str> {
     )
 }
 
-/// Returns the beginning of what a server says, which can be long.
+/// Return the beginning of what a server says, which can be long.
 pub fn excerpt(text: &str) -> String {
     if text.len() <= EXCERPT_BYTES {
         return text.to_owned();

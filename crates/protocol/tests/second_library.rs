@@ -27,7 +27,7 @@ use protocol::mysql::{Parameter, Prepared};
 
 const SERVERS: usize = 8;
 
-/// What both libraries are told: the framing this client agrees on.
+/// The framing this client agrees on, for both libraries.
 const CAPABILITIES: CapabilityFlags = CapabilityFlags::CLIENT_PROTOCOL_41;
 
 /// The recorded files of a target whose names end so.

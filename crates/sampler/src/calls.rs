@@ -1,8 +1,8 @@
-//! What the system calls are about that threads block in.
+//! The subjects of the system calls that threads block in.
 
 use libc::c_long;
 
-/// What a call is about, as far as its number tells.
+/// The subject of a system call, as far as its number tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// It waits: for a lock, for a time, for requests that were queued. There is no more to tell.
@@ -30,7 +30,7 @@ const IO_PGETEVENTS: c_long = 333;
 #[cfg(not(target_arch = "x86_64"))]
 const IO_PGETEVENTS: c_long = 292;
 
-/// What the call of this number is about, on this processor's architecture.
+/// Return the subject of the call of this number, on this processor's architecture.
 pub fn kind(number: c_long) -> Kind {
     if let Some(kind) = old_kind(number) {
         return kind;
@@ -87,7 +87,7 @@ pub fn kind(number: c_long) -> Kind {
     }
 }
 
-/// Calls that newer architectures no longer have.
+/// Call that newer architectures no longer have.
 #[cfg(target_arch = "x86_64")]
 fn old_kind(number: c_long) -> Option<Kind> {
     match number {

@@ -1,4 +1,4 @@
-//! What the threads of another process do, by looking at all of them at random moments.
+//! A sampler of the threads of another process: it looks at all of them at random moments.
 //!
 //! Clocks tell how long a thread was on a CPU, but not what it waited for when it was not. The kernel
 //! tells for each thread whether it is blocked, in which system call and with which arguments
@@ -10,23 +10,22 @@
 //! much first and more often, and only then counted (`tally`), each for the time since it was looked at
 //! before. So it is known who waited while another thread made a log durable. Ticks come at
 //! random intervals, so that nothing periodic is seen in step, and so rarely that they cost a small
-//! share of a CPU at most (`pace`); they come on CPUs that are none of the threads' own (`place`). A
-//! command says when to begin and when to end (`orders`, `session`).
+//! share of a CPU at most (`pace`); they come on CPUs that are none of the threads' own (`scheduling`). A
+//! command says when to begin and when to end (`control`, `session`).
 //!
-//! Where the clients show their statements on a board, a look at a thread that serves one of them is
-//! a look at what that one shows too (`seats`). Which one it serves is known from when it is first
+//! Where the clients show their statements on an activity file, a look at a thread that serves one of them is
+//! a look at what that one shows too (`connection_map`). The client it serves is known from when it is first
 //! seen to wait on the server's socket for it, best before the clients begin; looks before that are of
 //! no statement's.
 
 mod calls;
+mod connection_map;
+mod control;
 mod names;
-mod orders;
 mod pace;
-mod place;
 mod report;
 mod sampler;
 pub mod scheduling;
-mod seats;
 mod session;
 mod tally;
 mod targets;
@@ -55,7 +54,7 @@ pub enum ThreadsError {
     #[error("{context}: {source}")]
     System { context: String, source: io::Error },
     #[error("{0:?} came where {1} was due")]
-    Order(String, &'static str),
+    Command(String, &'static str),
     #[error("standard output: {0}")]
     Output(io::Error),
 }

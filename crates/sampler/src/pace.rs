@@ -1,4 +1,4 @@
-//! When to look next.
+//! The pace of ticks.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ pub struct Pace {
     shortest_s: f64,
     /// CPU time by time.
     budget: f64,
-    /// What a tick costs, the mean of recent ones; None before the first.
+    /// The mean CPU time of recent ticks; None before the first.
     cost_s: Option<f64>,
     random: Random,
 }
@@ -29,13 +29,13 @@ impl Pace {
         }
     }
 
-    /// Takes the CPU time of a tick and of everything that went with it.
+    /// Take the CPU time of a tick and of everything that went with it.
     pub fn spent(&mut self, cpu_s: f64) {
         let mean_s = self.cost_s.unwrap_or(cpu_s);
         self.cost_s = Some(mean_s + WEIGHT * (cpu_s - mean_s));
     }
 
-    /// How long to wait now: from half to one and a half times the mean, each as likely.
+    /// Draw the time to wait: from half to one and a half times the mean, each as likely.
     pub fn interval(&mut self) -> Duration {
         let mean_s = self
             .shortest_s

@@ -1,11 +1,11 @@
-//! What was counted, as JSON.
+//! The counts of a sampling, as JSON.
 
 use libc::c_long;
 use serde::Serialize;
 
+use super::connection_map::ConnectionMap;
 use super::names::Names;
 use super::sampler::Sampler;
-use super::seats::Seats;
 use super::tally::{Counted, Tally};
 use super::thread::Thread;
 
@@ -19,7 +19,7 @@ pub enum Message {
     Report(Report),
 }
 
-/// What was counted.
+/// The counts of a sampling.
 #[derive(Debug, Serialize)]
 pub struct Report {
     /// Ticks by time.
@@ -65,7 +65,7 @@ struct StateReport {
     during_sync: u64,
 }
 
-/// When and how the threads were looked at.
+/// The circumstances of a sampling.
 #[derive(Clone, Copy, Debug)]
 pub struct Circumstances {
     pub window_s: f64,
@@ -81,7 +81,7 @@ impl Report {
         let ticks = sampler.ticks();
         let threads = sampler.threads();
         let mut threads: Vec<ThreadReport> = threads
-            .map(|thread| ThreadReport::new(thread, sampler.names(), sampler.seats()))
+            .map(|thread| ThreadReport::new(thread, sampler.names(), sampler.connections()))
             .collect();
         threads.sort_by_key(|thread| thread.tid);
         Self {
@@ -101,7 +101,7 @@ impl Report {
 }
 
 impl ThreadReport {
-    fn new(thread: &Thread, names: &Names, seats: Option<&Seats>) -> Self {
+    fn new(thread: &Thread, names: &Names, connections: Option<&ConnectionMap>) -> Self {
         let shown = (0..).zip(&thread.by_shown);
         let statements = shown.filter(|(_, tally)| tally.ticks() > 0);
         Self {
@@ -111,7 +111,9 @@ impl ThreadReport {
             states: states(&thread.tally, names),
             statements: statements
                 .map(|(shown, tally)| StatementReport {
-                    statement: seats.and_then(|seats| seats.name(shown)).map(str::to_owned),
+                    statement: connections
+                        .and_then(|connections| connections.name(shown))
+                        .map(str::to_owned),
                     states: states(tally, names),
                 })
                 .collect(),

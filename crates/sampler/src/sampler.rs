@@ -5,8 +5,8 @@ use std::io::{self, ErrorKind};
 use std::time::{Duration, Instant};
 
 use super::ThreadsError;
+use super::connection_map::ConnectionMap;
 use super::names::Names;
-use super::seats::Seats;
 use super::targets::Targets;
 use super::text;
 use super::thread::{Said, Seen, Thread};
@@ -27,15 +27,15 @@ const PART: u64 = 10;
 pub struct Sampler {
     pid: u32,
     targets: Targets,
-    /// What clients show; None where they show nothing.
-    seats: Option<Seats>,
+    /// The statements of the clients; None where they publish none.
+    connections: Option<ConnectionMap>,
     /// In the order of their ids.
     threads: Vec<Thread>,
     /// Threads that have ended and had been seen.
     ended: Vec<Thread>,
     /// The threads whose turn it is at the next tick.
     turn: Vec<usize>,
-    /// What the kernel said about them.
+    /// The answers of the kernel about them.
     said: Vec<(usize, Said)>,
     /// The same at this tick, and what they do; None where they have ended.
     seen: Vec<(usize, Option<Seen>)>,
@@ -52,7 +52,7 @@ impl Sampler {
         let mut sampler = Self {
             pid,
             targets: Targets::new(pid),
-            seats: None,
+            connections: None,
             threads: Vec::new(),
             ended: Vec::new(),
             seen: Vec::new(),
@@ -79,23 +79,23 @@ impl Sampler {
         Ok(sampler)
     }
 
-    /// Looks at what clients show from now on. Threads that wait for their clients now are known to
+    /// Look at what clients show from now on. Threads that wait for their clients now are known to
     /// serve them.
-    pub fn look_at(&mut self, seats: Seats) -> Result<(), ThreadsError> {
+    pub fn look_at(&mut self, connections: ConnectionMap) -> Result<(), ThreadsError> {
         self.list()?;
         let now = Instant::now();
         for thread in &mut self.threads {
             let said = thread.ask(None);
             if let Some(seen) = thread.look(&said, &mut self.targets, now) {
-                thread.take_seat(seen, &seats);
+                thread.take_seat(seen, &connections);
             }
         }
         self.prepare();
-        self.seats = Some(seats);
+        self.connections = Some(connections);
         Ok(())
     }
 
-    /// Counts from nothing on, with the threads that there are now.
+    /// Count from nothing on, with the threads that there are now.
     pub fn begin(&mut self) -> Result<(), ThreadsError> {
         self.ticks = 0;
         self.ended.clear();
@@ -110,12 +110,12 @@ impl Sampler {
         Ok(())
     }
 
-    /// Looks at those whose turn it is and counts what they do; false where no thread is left.
+    /// Look at those whose turn it is and count what they do; false where no thread is left.
     pub fn tick(&mut self) -> Result<bool, ThreadsError> {
         // Before all else: whoever needs the CPU that this takes is kept from it, and others wait.
-        let (threads, seats) = (&self.threads, self.seats.as_ref());
+        let (threads, connections) = (&self.threads, self.connections.as_ref());
         let turn = self.turn.iter();
-        let asked = turn.map(|&index| (index, threads[index].ask(seats)));
+        let asked = turn.map(|&index| (index, threads[index].ask(connections)));
         self.said.extend(asked);
         let now = Instant::now();
         self.look(now);
@@ -126,8 +126,8 @@ impl Sampler {
             if let Some(seen) = seen {
                 let others = here > usize::from(seen.syncs_log) || elsewhere;
                 self.threads[index].count(seen, now, others);
-                if let Some(seats) = &self.seats {
-                    self.threads[index].take_seat(seen, seats);
+                if let Some(connections) = &self.connections {
+                    self.threads[index].take_seat(seen, connections);
                 }
             }
         }
@@ -153,7 +153,7 @@ impl Sampler {
         self.turn.extend(busy.into_iter().chain(others));
     }
 
-    /// Fills in what those threads do whose turn it is.
+    /// Fill in what those threads do whose turn it is.
     fn look(&mut self, now: Instant) {
         self.seen.clear();
         for (index, said) in self.said.drain(..) {
@@ -162,7 +162,7 @@ impl Sampler {
         }
     }
 
-    /// Whether a thread whose turn it is not makes a log durable, of those that were seen to.
+    /// Return true where a thread whose turn it is not makes a log durable, of those that did before.
     fn syncs_elsewhere(&mut self, now: Instant) -> bool {
         let Self {
             threads,
@@ -179,7 +179,7 @@ impl Sampler {
         })
     }
 
-    /// Finds threads that have begun or ended.
+    /// Find threads that have begun or ended.
     fn list(&mut self) -> Result<(), ThreadsError> {
         self.listed = Instant::now();
         let tids = tids(self.pid)?;
@@ -196,7 +196,7 @@ impl Sampler {
         Ok(())
     }
 
-    /// Finds out which threads work much now.
+    /// Find out which threads work much now.
     fn rank(&mut self) {
         let ran_ns: Vec<u64> = self.threads.iter_mut().map(Thread::ran_ns).collect();
         let most_ns = ran_ns.iter().max().copied().unwrap_or(0);
@@ -205,7 +205,7 @@ impl Sampler {
         }
     }
 
-    /// Puts those aside that are not to be kept.
+    /// Put those aside that are not to be kept.
     fn retire(&mut self, mut is_kept: impl FnMut(&Thread) -> bool) {
         let gone = self.threads.extract_if(.., |thread| !is_kept(thread));
         self.ended
@@ -216,7 +216,7 @@ impl Sampler {
         self.ticks
     }
 
-    /// Takes the names that the threads have now.
+    /// Take the names that the threads have now.
     pub fn rename(&mut self) {
         self.threads.iter_mut().for_each(Thread::rename);
     }
@@ -231,8 +231,8 @@ impl Sampler {
         &self.targets.names
     }
 
-    pub fn seats(&self) -> Option<&Seats> {
-        self.seats.as_ref()
+    pub fn connections(&self) -> Option<&ConnectionMap> {
+        self.connections.as_ref()
     }
 }
 
@@ -247,7 +247,7 @@ fn turn(threads: &[Thread], busy: bool, most: usize, next: &mut usize) -> Vec<us
     turn.into_iter().take(most).collect()
 }
 
-/// The ids of the threads that a process has, in order; none where there is no such process.
+/// Return the ids of the threads of a process, in order; none where there is no such process.
 fn tids(pid: u32) -> Result<Vec<u32>, ThreadsError> {
     let listing = format!("/proc/{pid}/task");
     let failed = |source| ThreadsError::System {

@@ -1,4 +1,4 @@
-//! The sampling of one process, from one order to another.
+//! The sampling of one process, from one command to another.
 
 use std::io;
 use std::num::NonZeroU64;
@@ -10,18 +10,17 @@ use rustix::thread::set_current_timer_slack;
 use rustix::time::{ClockId, clock_gettime};
 
 use super::ThreadsError;
-use super::orders::{Order, Orders};
+use super::connection_map::ConnectionMap;
+use super::control::{Command, Control};
 use super::pace::Pace;
-use super::place;
 use super::report::{Circumstances, Message, Report};
 use super::sampler::Sampler;
-use super::seats::Seats;
 use crate::scheduling;
 
-/// What a tick costs is first known from so many that are not counted.
+/// Uncounted ticks that give the first estimate of a tick's CPU time.
 const TRIAL_TICKS: u32 = 3;
 
-/// What to sample, and how often.
+/// The process to sample, and the rate.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
     pub pid: u32,
@@ -31,9 +30,9 @@ pub struct Settings {
     pub budget: f64,
 }
 
-/// Samples from the order to begin until the order to end, and writes what was counted; it is
+/// Sample from the command to begin until the command to end, and write what was counted; it is
 /// written at once when the process ends before. Returns without a result where nobody is left to
-/// give the order.
+/// give the command.
 pub fn run(
     settings: Settings,
     input: impl AsFd,
@@ -49,23 +48,23 @@ pub fn run(
         pace.spent(cpu_s() - before_s);
     }
     emit(&Message::Ready).map_err(ThreadsError::Output)?;
-    let mut orders = Orders::new(input);
-    let mut order = next(&mut orders, None)?;
-    if let Some(Order::Board(board)) = &order {
-        sampler.look_at(Seats::ordered(board)?)?;
-        order = next(&mut orders, None)?;
+    let mut control = Control::new(input);
+    let mut command = next(&mut control, None)?;
+    if let Some(Command::Board(activity)) = &command {
+        sampler.look_at(ConnectionMap::parse(activity)?)?;
+        command = next(&mut control, None)?;
     }
-    match order {
-        Some(Order::Begin) => {}
-        Some(Order::HangUp) | None => return Ok(()),
+    match command {
+        Some(Command::Begin) => {}
+        Some(Command::HangUp) | None => return Ok(()),
         Some(other) => return Err(unexpected(other, "begin")),
     }
     let (begun, cpu_before_s) = (Instant::now(), cpu_s());
     sampler.begin()?;
-    place::beside(settings.pid);
+    scheduling::move_beside(settings.pid);
     let mut spent_s = cpu_before_s;
     let ended = loop {
-        match next(&mut orders, Some(&mut pace))? {
+        match next(&mut control, Some(&mut pace))? {
             None => {
                 if !sampler.tick()? {
                     break true;
@@ -74,8 +73,8 @@ pub fn run(
                 pace.spent(now_s - spent_s);
                 spent_s = now_s;
             }
-            Some(Order::End) => break false,
-            Some(Order::HangUp) => return Ok(()),
+            Some(Command::End) => break false,
+            Some(Command::HangUp) => return Ok(()),
             Some(other) => return Err(unexpected(other, "end")),
         }
     };
@@ -89,27 +88,27 @@ pub fn run(
     emit(&Message::Report(report)).map_err(ThreadsError::Output)
 }
 
-/// The next order; None where it is time for a tick before.
+/// Return the next command; None where it is time for a tick before.
 fn next(
-    orders: &mut Orders<impl AsFd>,
+    control: &mut Control<impl AsFd>,
     pace: Option<&mut Pace>,
-) -> Result<Option<Order>, ThreadsError> {
-    let order = orders.next(pace.map(Pace::interval));
-    order.map_err(|source| ThreadsError::System {
+) -> Result<Option<Command>, ThreadsError> {
+    let command = control.next(pace.map(Pace::interval));
+    command.map_err(|source| ThreadsError::System {
         context: "cannot read standard input".to_owned(),
         source,
     })
 }
 
-fn unexpected(order: Order, due: &'static str) -> ThreadsError {
-    let line = match order {
-        Order::Board(board) => format!("board {board}"),
-        Order::Begin => "begin".to_owned(),
-        Order::End => "end".to_owned(),
-        Order::Other(line) => line,
-        Order::HangUp => String::new(),
+fn unexpected(command: Command, due: &'static str) -> ThreadsError {
+    let line = match command {
+        Command::Board(activity) => format!("board {activity}"),
+        Command::Begin => "begin".to_owned(),
+        Command::End => "end".to_owned(),
+        Command::Other(line) => line,
+        Command::HangUp => String::new(),
     };
-    ThreadsError::Order(line, due)
+    ThreadsError::Command(line, due)
 }
 
 /// Has ticks come when they are due, whoever is on the CPU: else a busy host would be looked at when

@@ -37,7 +37,7 @@ impl State {
     }
 }
 
-/// How often a state was seen.
+/// The number of samples of a state.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Counted {
     pub state: State,
@@ -70,7 +70,7 @@ impl Tally {
         }
     }
 
-    /// How often the thread was seen.
+    /// The number of samples of the thread.
     pub fn ticks(&self) -> u64 {
         self.0.iter().map(|counted| counted.times).sum()
     }

@@ -1,4 +1,4 @@
-//! What is behind the file descriptors of a process.
+//! The files behind the descriptors of a process.
 
 use std::collections::HashMap;
 use std::fs;
@@ -12,13 +12,13 @@ use nix::unistd::Pid;
 use super::names::{Name, Names};
 use super::text::writes_through;
 
-/// What was found out is believed for so long: descriptors of servers are rarely reused.
+/// The time for which a finding is believed: servers rarely reuse descriptors.
 const BELIEVED: Duration = Duration::from_secs(1);
 
 /// The target of a call that waits for descriptors and was given none: it waits for a time.
 pub const NOTHING: &str = "[no descriptors]";
 
-/// What is behind a descriptor.
+/// The kind of file behind a descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Target {
     pub name: Name,
@@ -47,7 +47,7 @@ pub struct Targets {
     polled: HashMap<u64, Known<i32>>,
 }
 
-/// What was found out at a time; None where nothing could be.
+/// A finding and its time; None where nothing could be found out.
 #[derive(Clone, Copy)]
 struct Known<T> {
     at: Instant,
@@ -64,7 +64,7 @@ impl Targets {
         }
     }
 
-    /// What is behind the descriptor that is an argument of a call.
+    /// Return the target of the descriptor that is an argument of a call.
     pub fn behind(&mut self, argument: u64, now: Instant) -> Option<Target> {
         #[allow(clippy::cast_possible_truncation)]
         // an int, whatever the register's upper half holds
@@ -79,7 +79,7 @@ impl Targets {
         what
     }
 
-    /// What is polled where that is one descriptor, or none.
+    /// Return the polled target where that is one descriptor, or none.
     pub fn polled(&mut self, list: u64, count: u64, now: Instant) -> Option<Target> {
         match count {
             0 => Some(self.nothing()),
@@ -155,7 +155,7 @@ fn socket(link: &str) -> Option<u64> {
     inode.parse().ok()
 }
 
-/// Whether a file is a log that transactions wait for: a redo log (`ib_logfile0`,
+/// Return true where a file is a log that transactions wait for: a redo log (`ib_logfile0`,
 /// `#innodb_redo/#ib_redo7`, `aria_log.00000001`, `000012.log` of `RocksDB`), a binary log
 /// (`binlog.000012`) or the coordinator's (`tc.log`).
 fn is_log(path: &Path) -> bool {

@@ -4,7 +4,7 @@ use std::str;
 
 use libc::c_long;
 
-/// What a thread does.
+/// The activity of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Doing {
     /// It is on a CPU or waits for one.
@@ -15,7 +15,7 @@ pub enum Doing {
     Calling { number: c_long, arguments: [u64; 2] },
 }
 
-/// Reads `/proc/PID/task/TID/syscall`: `running`, or the call's number, six arguments and two
+/// Read `/proc/PID/task/TID/syscall`: `running`, or the call's number, six arguments and two
 /// registers, or -1 and the registers. None where it is none of these.
 pub fn doing(text: &[u8]) -> Option<Doing> {
     let text = str::from_utf8(text).ok()?.trim_ascii_end();
@@ -43,7 +43,7 @@ pub fn state(text: &[u8]) -> Option<char> {
     }
 }
 
-/// How long a thread was on a CPU, the first number of `/proc/PID/task/TID/schedstat`.
+/// Return the time a thread was on a CPU, the first number of `/proc/PID/task/TID/schedstat`.
 pub fn ran_ns(text: &[u8]) -> Option<u64> {
     str::from_utf8(text).ok()?.split(' ').next()?.parse().ok()
 }
@@ -63,7 +63,7 @@ pub fn stack(text: &str, wchan: &str) -> Option<String> {
     Some(functions.join(";"))
 }
 
-/// Whether what is written to a file is durable when the call returns (`O_DSYNC`, `O_SYNC`), by
+/// Return true where a write to a file is durable when the call returns (`O_DSYNC`, `O_SYNC`), by
 /// `/proc/PID/fdinfo/N`.
 pub fn writes_through(text: &str) -> bool {
     let flags = text.lines().find_map(|line| line.strip_prefix("flags:"));

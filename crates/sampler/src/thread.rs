@@ -7,8 +7,8 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use super::calls::{self, Kind};
+use super::connection_map::{ConnectionMap, Slot};
 use super::names::{Name, Names};
-use super::seats::{Seats, Slot};
 use super::tally::{State, Tally};
 use super::targets::{TargetKind, Targets};
 use super::text::{self, Doing};
@@ -32,15 +32,15 @@ pub struct Thread {
     pub tally: Tally,
     /// The same by what its client showed, without where in the kernel.
     pub by_shown: Vec<Tally>,
-    /// The place of its client on the board, once that is known.
+    /// The place of its client on the activity file, once that is known.
     slot: Option<Slot>,
-    /// How long it had been on a CPU when that was last asked.
+    /// Its CPU time at the last reading.
     ran_ns: u64,
     /// It works much, so that it is looked at first.
     pub is_busy: bool,
     /// It was ever seen making a log durable.
     pub has_synced: bool,
-    /// When it was last looked at, or could have been.
+    /// The time of the last sample, or of the last that could have been.
     since: Instant,
 }
 
@@ -49,7 +49,7 @@ pub struct Thread {
 pub struct Said {
     text: [u8; TEXT_BYTES],
     length: usize,
-    /// What its client showed; None where that is not known.
+    /// The statement of its client; None where that is not known.
     shown: Option<u32>,
 }
 
@@ -61,7 +61,7 @@ pub struct Seen {
     pub syncs_log: bool,
     /// The socket that it waits on or writes to, by its inode.
     pub socket: Option<u64>,
-    /// What its client showed; None where that is not known.
+    /// The statement of its client; None where that is not known.
     pub shown: Option<u32>,
 }
 
@@ -99,14 +99,14 @@ impl Thread {
         &self.name
     }
 
-    /// Takes the name that the thread has now; servers give it after it has begun.
+    /// Take the name that the thread has now; servers give it after it has begun.
     pub fn rename(&mut self) {
         if let Ok(name) = fs::read(self.directory.join("comm")) {
             self.name = String::from_utf8_lossy(name.trim_ascii_end()).into_owned();
         }
     }
 
-    /// What it does, in the kernel's words. None where it has ended.
+    /// Read its activity in the kernel's words. None where it has ended.
     pub fn doing(&self) -> io::Result<Option<String>> {
         let mut text = [0; TEXT_BYTES];
         match self.doing.read_at(&mut text, 0) {
@@ -116,10 +116,12 @@ impl Thread {
         }
     }
 
-    /// What its client shows and what the kernel says about it now, to be understood later; empty
+    /// Read its client's statement and the kernel's words about it now, to be decoded later; empty
     /// where it has ended.
-    pub fn ask(&self, seats: Option<&Seats>) -> Said {
-        let shown = seats.zip(self.slot).map(|(seats, slot)| seats.shown(slot));
+    pub fn ask(&self, connections: Option<&ConnectionMap>) -> Said {
+        let shown = connections
+            .zip(self.slot)
+            .map(|(connections, slot)| connections.shown(slot));
         let mut text = [0; TEXT_BYTES];
         let length = self.doing.read_at(&mut text, 0).unwrap_or(0);
         Said {
@@ -129,7 +131,7 @@ impl Thread {
         }
     }
 
-    /// What it does, as the kernel has just said. None where it has ended.
+    /// Decode its activity from the kernel's words just read. None where it has ended.
     pub fn look(&mut self, said: &Said, targets: &mut Targets, now: Instant) -> Option<Seen> {
         match text::doing(&said.text[..said.length])? {
             Doing::Running => Some(Seen {
@@ -196,14 +198,14 @@ impl Thread {
         }
     }
 
-    /// Counts from nothing on.
+    /// Count from nothing on.
     pub fn begin(&mut self, now: Instant) {
         self.tally = Tally::default();
         self.by_shown.clear();
         self.since = now;
     }
 
-    /// Counts what it was seen to do, while another thread made a log durable or not.
+    /// Count what it was seen to do, while another thread made a log durable or not.
     pub fn count(&mut self, seen: Seen, now: Instant, during_sync: bool) {
         self.has_synced |= seen.syncs_log;
         let seconds = (now - self.since).as_secs_f64();
@@ -219,16 +221,16 @@ impl Thread {
         self.since = now;
     }
 
-    /// Takes the socket that it was seen at for that of its client, if it is one's. One that it has
+    /// Take the socket that it was seen at for that of its client, if it is one's. One that it has
     /// is kept until another's is seen: a thread may use other sockets while it works.
-    pub fn take_seat(&mut self, seen: Seen, seats: &Seats) {
+    pub fn take_seat(&mut self, seen: Seen, connections: &ConnectionMap) {
         self.slot = seen
             .socket
-            .and_then(|inode| seats.slot(inode))
+            .and_then(|inode| connections.slot(inode))
             .or(self.slot);
     }
 
-    /// How long it was on a CPU since this was last asked; 0 where the kernel does not tell.
+    /// Return its CPU time since the last call; 0 where the kernel does not tell.
     pub fn ran_ns(&mut self) -> u64 {
         let text = fs::read(self.directory.join("schedstat"));
         let ran_ns = text.ok().and_then(|text| text::ran_ns(&text));
@@ -279,7 +281,7 @@ fn blocked(letter: char) -> char {
     if letter == 'R' { 'D' } else { letter }
 }
 
-/// Reads a file that is kept open from the first time on, up to so many bytes.
+/// Read a file that is kept open from the first time on, up to so many bytes.
 fn read(file: &mut Option<File>, bytes: usize, path: impl FnOnce() -> PathBuf) -> Option<Vec<u8>> {
     let file = match file {
         Some(file) => file,
@@ -291,7 +293,7 @@ fn read(file: &mut Option<File>, bytes: usize, path: impl FnOnce() -> PathBuf) -
     Some(text)
 }
 
-/// Whether an error says that the thread has gone.
+/// Return true where an error says that the thread has ended.
 fn has_ended(error: &io::Error) -> bool {
     error.kind() == ErrorKind::NotFound || error.raw_os_error() == Some(libc::ESRCH)
 }

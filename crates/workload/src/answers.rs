@@ -2,15 +2,15 @@
 
 use protocol::script::{Answer, Observe, RowFormat};
 
-use super::draw::{AnswerPart, Draw, Maker};
-use super::drawn::Drawn;
-use super::making::{Making, Sources};
+use super::generated::GeneratedValues;
+use super::generation::{GenerationStep, GeneratorState};
+use super::generator::{AnswerPart, CompiledGenerator, ValueSource};
 use super::statement::Statement;
 
 /// A number to take from each answer to a statement.
 #[derive(Clone, Debug)]
 pub struct Taken {
-    /// Index into [`Sources::answers`].
+    /// Index into [`GeneratorState::answers`].
     pub answer: usize,
     pub part: AnswerPart,
     /// The value where the answer has none.
@@ -20,30 +20,35 @@ pub struct Taken {
 /// A condition of a step.
 #[derive(Debug)]
 pub struct Condition {
-    /// Draws made from answers alone.
-    pub makings: Vec<Making>,
+    /// Generators that take from answers alone.
+    pub generation: Vec<GenerationStep>,
     pub slot: u16,
     /// The step is done where the value is not 0, or where it is.
     pub wants_non_zero: bool,
 }
 
 impl Condition {
-    pub fn holds(&self, draws: &[Draw], sources: &mut Sources, made: &mut Drawn) -> bool {
+    pub fn holds(
+        &self,
+        draws: &[CompiledGenerator],
+        state: &mut GeneratorState,
+        made: &mut GeneratedValues,
+    ) -> bool {
         made.clear();
-        sources.make(&self.makings, draws, made);
+        state.make(&self.generation, draws, made);
         (made.integer(self.slot) != 0) == self.wants_non_zero
     }
 }
 
 /// Have each statement give the numbers that the draws `answers` are made from.
-pub fn assign(statements: &mut [Statement], draws: &[Draw], answers: &[u16]) {
+pub fn assign(statements: &mut [Statement], draws: &[CompiledGenerator], answers: &[u16]) {
     for (answer, &draw) in answers.iter().enumerate() {
         let draw = &draws[usize::from(draw)];
-        let Maker::Answer {
+        let ValueSource::Answer {
             from,
             part,
             default,
-        } = &draw.maker
+        } = &draw.source
         else {
             unreachable!("{} is not made from an answer", draw.name);
         };

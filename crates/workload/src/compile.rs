@@ -1,19 +1,19 @@
 //! Statements from a definition: choices made, placeholders filled, texts cut at their parameters.
 
 use super::definition::{Definition, Statement as Written, Value};
-use super::draw::MAX_PARAMETERS;
-use super::making::{Draws, Scope};
+use super::generation::{GeneratorCompiler, Scope};
+use super::generator::MAX_PARAMETERS;
 use super::program::Protocol;
 use super::statement::{Parameter, Pieces, Statement, Terms};
 use super::table_names::Tables;
 use super::values::{Values, mentions};
-use crate::mistake::Mistake;
+use crate::validation::ValidationError;
 
 /// Longest command, so that each fits into one packet with room to spare.
 const MAX_LENGTH: usize = (1 << 24) - 1024;
 
-/// What statements are compiled with.
-pub struct Setting<'a> {
+/// The inputs of the compilation of statements.
+pub struct CompileContext<'a> {
     pub definition: &'a Definition,
     pub values: &'a Values,
     pub tables: &'a Tables,
@@ -23,17 +23,17 @@ pub struct Setting<'a> {
 /// The names of a statement's draws that its step makes, each with its key.
 pub type Needs = Vec<(String, String)>;
 
-impl Setting<'_> {
+impl CompileContext<'_> {
     /// The statement `name`, which is named at `key`.
     pub fn statement(
         &self,
         name: &str,
         key: &str,
-        draws: &mut Draws<'_>,
-    ) -> Result<(Statement, Needs), Mistake> {
+        draws: &mut GeneratorCompiler<'_>,
+    ) -> Result<(Statement, Needs), ValidationError> {
         let written = self.definition.statements.get(name).ok_or_else(|| {
             let known = self.definition.statements.keys();
-            Mistake::unknown(key, "statement", name, known.map(String::as_str))
+            ValidationError::unknown(key, "statement", name, known.map(String::as_str))
         })?;
         let key = format!("statements.{name}");
         let sql_key = format!("{key}.sql");
@@ -42,13 +42,16 @@ impl Setting<'_> {
             (Some(_), Some((head, tail))) => (head, tail),
             (None, None) => (sql.as_str(), ""),
             (Some(_), None) => {
-                return Err(Mistake::new(
+                return Err(ValidationError::new(
                     sql_key,
                     "has no {terms}, where the terms would go",
                 ));
             }
             (None, Some(_)) => {
-                return Err(Mistake::new(sql_key, "has {terms}, but there are none"));
+                return Err(ValidationError::new(
+                    sql_key,
+                    "has {terms}, but there are none",
+                ));
             }
         };
         let term = written.terms.as_ref().map_or("", |terms| &terms.sql);
@@ -89,8 +92,8 @@ impl Setting<'_> {
         per_table: bool,
         key: &str,
         tail: Pieces,
-        draws: &mut Draws<'_>,
-    ) -> Result<Terms, Mistake> {
+        draws: &mut GeneratorCompiler<'_>,
+    ) -> Result<Terms, ValidationError> {
         let terms = written.terms.as_ref().expect("the caller has looked");
         let key = format!("{key}.terms");
         let times =
@@ -110,14 +113,14 @@ impl Setting<'_> {
                 .fill(&terms.join, &format!("{key}.join"))?
                 .into_bytes()
                 .into(),
-            makings: scope.makings,
+            generation: scope.generation,
             pieces: cut.with(parameters),
             tail,
         })
     }
 
     /// The text for each table, cut at its question marks.
-    fn cut(&self, sql: &str, per_table: bool, key: &str) -> Result<Cut, Mistake> {
+    fn cut(&self, sql: &str, per_table: bool, key: &str) -> Result<Cut, ValidationError> {
         let mut fixed = Vec::new();
         let mut marks = 0;
         let names: &[String] = if per_table { &self.tables.names } else { &[] };
@@ -136,13 +139,13 @@ impl Setting<'_> {
         Ok(Cut { fixed, marks })
     }
 
-    fn is_prepared(&self, written: &Written, key: &str) -> Result<bool, Mistake> {
+    fn is_prepared(&self, written: &Written, key: &str) -> Result<bool, ValidationError> {
         match written.protocol.as_deref() {
             None => Ok(self.protocol == Protocol::Prepared),
             Some("text") => Ok(false),
             Some(other) => {
                 let message = format!("{other:?} is not known, expected \"text\"");
-                Err(Mistake::new(format!("{key}.protocol"), message))
+                Err(ValidationError::new(format!("{key}.protocol"), message))
             }
         }
     }
@@ -168,11 +171,16 @@ impl Cut {
 }
 
 /// The draws that fill `marks` question marks, each with its key.
-fn named(parameters: &[String], marks: usize, key: &str, text: &str) -> Result<Needs, Mistake> {
+fn named(
+    parameters: &[String],
+    marks: usize,
+    key: &str,
+    text: &str,
+) -> Result<Needs, ValidationError> {
     if parameters.len() != marks {
         let given = parameters.len();
         let message = format!("names {given} draws, but {text} has {marks} question marks");
-        return Err(Mistake::new(format!("{key}.parameters"), message));
+        return Err(ValidationError::new(format!("{key}.parameters"), message));
     }
     Ok(parameters
         .iter()
@@ -208,7 +216,7 @@ fn split_at_marks(sql: &str) -> Vec<Box<[u8]>> {
     pieces
 }
 
-fn check_count(statement: &Statement, key: &str) -> Result<(), Mistake> {
+fn check_count(statement: &Statement, key: &str) -> Result<(), ValidationError> {
     let count = statement.kinds.len();
     if i64::try_from(count).is_ok_and(|count| count <= MAX_PARAMETERS) {
         return Ok(());
@@ -217,16 +225,16 @@ fn check_count(statement: &Statement, key: &str) -> Result<(), Mistake> {
         "has {count} parameters, a prepared statement at most {MAX_PARAMETERS}; \
          protocol = \"text\" knows no limit"
     );
-    Err(Mistake::new(key, message))
+    Err(ValidationError::new(key, message))
 }
 
-fn check_length(statement: &Statement, key: &str) -> Result<(), Mistake> {
+fn check_length(statement: &Statement, key: &str) -> Result<(), ValidationError> {
     let length = statement.longest();
     if length <= MAX_LENGTH {
         return Ok(());
     }
     let message = format!("may be {length} bytes long, and a command at most {MAX_LENGTH}");
-    Err(Mistake::new(key, message))
+    Err(ValidationError::new(key, message))
 }
 
 #[cfg(test)]

@@ -41,7 +41,7 @@ pub enum Chosen<T> {
     },
 }
 
-/// What a workload asks and of which tables.
+/// The tables, statements and tests of a workload.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct Definition {
@@ -62,7 +62,7 @@ pub struct Definition {
 pub struct TableSet {
     /// The tables' name; it holds `{n}` where there may be several.
     pub name: String,
-    /// How many tables; 1 unless said.
+    /// The number of tables; 1 unless said.
     pub count: Option<Number>,
     /// Rows of each table.
     pub rows: Number,
@@ -94,7 +94,7 @@ pub struct Column {
     pub generator: Generator,
 }
 
-/// How a value is made. Which of the fields have a meaning depends on `kind`.
+/// The generator of a value. The kind determines which of the fields have a meaning.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct Generator {
@@ -177,7 +177,7 @@ pub struct Statement {
     /// The draws that fill the question marks, in their order.
     #[serde(default)]
     pub parameters: Vec<String>,
-    /// What `{terms}` in the text stands for.
+    /// The replacement of `{terms}` in the text.
     pub terms: Option<Terms>,
     /// "text" where the statement cannot be prepared, or its peers never prepare it.
     pub protocol: Option<String>,
@@ -194,12 +194,12 @@ pub struct Terms {
     pub parameters: Vec<String>,
 }
 
-/// What clients do, over and over. Either `steps`, or `mix` with several weighted transactions.
+/// The transactions that clients repeat. Either `steps`, or `mix` with several weighted transactions.
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct Test {
     pub title: String,
-    /// How it differs from its published model, or that it does not.
+    /// The differences from its published model, or that there are none.
     #[serde(default)]
     pub note: String,
     /// Values for this test that differ from the workload's defaults.
@@ -242,7 +242,7 @@ fn no() -> Chosen<bool> {
 #[serde(deny_unknown_fields)]
 pub struct Step {
     pub statements: Vec<String>,
-    /// How often, 1 unless said.
+    /// The number of repetitions, 1 unless said.
     pub times: Option<Number>,
     /// A draw made from an answer: the step is skipped where it is 0.
     pub only_if: Option<String>,

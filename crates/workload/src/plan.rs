@@ -1,25 +1,25 @@
-//! What all clients of a test share, and what each is given of it.
+//! The compiled plan that all clients of a test share, and the part of each client.
 
 use super::answers::Condition;
 use super::definition::Value;
-use super::draw::Draw;
-use super::making::{Making, Sources};
+use super::generation::{GenerationStep, GeneratorState};
+use super::generator::CompiledGenerator;
 use super::statement::Statement;
 use super::values::{Values, mentions};
-use crate::mistake::Mistake;
+use crate::validation::ValidationError;
 use datagen::Stream;
 use datagen::distribution::{Integers, Shape};
 use datagen::random::Random;
 use protocol::script::Names;
 
-/// What all clients of a program share.
+/// The part of a program that all its clients share.
 #[derive(Debug)]
 pub struct Plan {
     pub statements: Vec<Statement>,
     pub transactions: Vec<Transaction>,
-    pub draws: Vec<Draw>,
+    pub draws: Vec<CompiledGenerator>,
     pub slots: u16,
-    /// Draws with a counter.
+    /// Generators with a counter.
     pub counted: Vec<u16>,
     pub segments: Vec<(Shape, i64, i64)>,
     /// The values of draws made from answers, before there is an answer.
@@ -49,7 +49,7 @@ pub struct Transaction {
     pub begin: Option<u16>,
     pub commit: Option<u16>,
     pub steps: Vec<Step>,
-    /// How often it draws from each counter.
+    /// The number of draws from each counter.
     pub uses: Vec<u64>,
 }
 
@@ -58,7 +58,7 @@ pub struct Transaction {
 pub struct Step {
     pub statements: Vec<u16>,
     pub times: u32,
-    pub makings: Vec<Making>,
+    pub generation: Vec<GenerationStep>,
     /// Its table is drawn, and not by a permutation.
     pub draws_table: bool,
     /// None where it is always done.
@@ -66,8 +66,8 @@ pub struct Step {
 }
 
 impl Plan {
-    /// What the draws of a client are made from.
-    pub fn sources(&self, client: u32) -> Sources {
+    /// Return the initial state of a client's generators.
+    pub fn state(&self, client: u32) -> GeneratorState {
         let parts = self.segments.iter();
         let (turn, turns) = if self.by_client {
             let sharing =
@@ -76,7 +76,7 @@ impl Plan {
         } else {
             (client, self.clients)
         };
-        Sources {
+        GeneratorState {
             random: Random::member(self.stream, 0),
             counters: vec![0; self.counted.len()],
             parts: parts
@@ -99,7 +99,7 @@ impl Plan {
     }
 
     /// The statements that a client runs, as text, before it begins.
-    pub fn setup_of(&self, client: u32) -> Result<Vec<String>, Mistake> {
+    pub fn setup_of(&self, client: u32) -> Result<Vec<String>, ValidationError> {
         let values = self
             .values
             .with("client", Value::Integer(i64::from(client)));

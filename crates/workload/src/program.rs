@@ -6,20 +6,20 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::answers;
-use super::compile::Setting;
+use super::compile::CompileContext;
 use super::definition::{Definition, Value};
-use super::making::Draws;
+use super::generation::GeneratorCompiler;
 use super::plan::Plan;
 use super::script::Script;
 use super::statement::Statement;
 use super::steps::Compiler;
 use super::table_names;
 use super::values::Values;
-use crate::mistake::Mistake;
+use crate::validation::ValidationError;
 use datagen::Stream;
 use protocol::script::Names;
 
-/// How statements are sent, but those that say `protocol = "text"`.
+/// The way statements are sent, but those that say `protocol = "text"`.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Protocol {
@@ -35,7 +35,7 @@ pub struct Program {
 }
 
 impl Program {
-    /// Compiles the test `test` of a workload. Explicit `values` win over the test's own, and these
+    /// Compile the test `test` of a workload. Explicit `values` win over the test's own, and these
     /// over `defaults`.
     #[allow(clippy::too_many_arguments)] // what a test depends on is so much
     pub fn compile(
@@ -46,10 +46,10 @@ impl Program {
         clients: u32,
         protocol: Protocol,
         seed: u64,
-    ) -> Result<Self, Mistake> {
+    ) -> Result<Self, ValidationError> {
         let (name, test) = definition.tests.get_key_value(test).ok_or_else(|| {
             let known = definition.tests.keys();
-            Mistake::unknown("tests", "test", test, known.map(String::as_str))
+            ValidationError::unknown("tests", "test", test, known.map(String::as_str))
         })?;
         let key = format!("tests.{name}");
         let values = Values::new(defaults, &test.values, values)
@@ -58,13 +58,13 @@ impl Program {
         let by_client = tables.by_client;
         let covered = if by_client { 1 } else { tables.count() };
         let mut compiler = Compiler {
-            setting: Setting {
+            context: CompileContext {
                 definition,
                 values: &values,
                 tables: &tables,
                 protocol,
             },
-            draws: Draws::new(&definition.draws, &values, seed, covered),
+            draws: GeneratorCompiler::new(&definition.draws, &values, seed, covered),
             statements: Vec::new(),
             needs: Vec::new(),
         };
@@ -147,17 +147,17 @@ impl Program {
             .expect("names do not depend on the client")
     }
 
-    /// What the client `client`, counted from 0, asks: one request after the other.
+    /// Return the script of the client `client`, counted from 0.
     ///
     /// # Panics
-    /// When there is not one id for each of [`Self::texts_to_prepare`].
+    /// If there is not one id for each of [`Self::texts_to_prepare`].
     pub fn client(&self, client: u32, ids: Vec<u32>) -> Script {
         assert_eq!(ids.len(), self.plan.ids, "an id for each statement");
         Script::new(Arc::clone(&self.plan), client, ids)
     }
 }
 
-/// Gives each prepared statement its place among the ids of a client; returns how many there are.
+/// Give each prepared statement its place among the ids of a client; returns how many there are.
 fn number_ids(statements: &mut [Statement], reachable: usize) -> usize {
     let mut ids = 0;
     for statement in statements {

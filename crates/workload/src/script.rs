@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::answers;
-use super::drawn::Drawn;
-use super::making::{Sources, small};
+use super::generated::GeneratedValues;
+use super::generation::{GeneratorState, small};
 use super::plan::{Plan, Transaction};
 use datagen::Stream;
 use datagen::random::Random;
@@ -13,14 +13,14 @@ use protocol::script::{self, Answer, Observe, Request};
 
 const COM_QUERY: u8 = 3;
 
-/// What a client asks. Transaction number n of a client depends on the program, the client and n
+/// The requests of a client. Transaction number n depends on the program, the client, n and the answers
 /// alone, so that a transaction that was given up does not change those that follow.
 #[derive(Debug)]
 pub struct Script {
     plan: Arc<Plan>,
     stream: Stream,
-    sources: Sources,
-    drawn: Drawn,
+    state: GeneratorState,
+    generated: GeneratedValues,
     /// The ids of its prepared statements, and which of them the server knows the types of.
     ids: Vec<u32>,
     declared: Vec<bool>,
@@ -34,7 +34,7 @@ pub struct Script {
     next: Next,
 }
 
-/// What comes next.
+/// The next request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Next {
     /// The first transaction, or the current one again.
@@ -97,7 +97,7 @@ impl script::Script for Script {
         let step = &transaction.steps[usize::from(self.position.step)];
         let index = step.statements[usize::from(self.position.statement)];
         let statement = &self.plan.statements[usize::from(index)];
-        answers::take(statement, answer, &mut self.sources.answers)?;
+        answers::take(statement, answer, &mut self.state.answers)?;
         self.next = self.after(self.position);
         Ok(self.next == Next::Another)
     }
@@ -119,8 +119,8 @@ impl Script {
     pub(super) fn new(plan: Arc<Plan>, client: u32, ids: Vec<u32>) -> Self {
         Self {
             stream: plan.stream_of(client),
-            sources: plan.sources(client),
-            drawn: Drawn::new(usize::from(plan.slots)),
+            state: plan.state(client),
+            generated: GeneratedValues::new(usize::from(plan.slots)),
             declared: vec![false; ids.len()],
             ids,
             number: 0,
@@ -137,7 +137,7 @@ impl Script {
         &self.plan.transactions[usize::from(self.transaction)]
     }
 
-    /// Counts the current transaction as done, all of it, however far it came.
+    /// Count the current transaction as done, all of it, however far it came.
     #[inline]
     fn finish(&mut self) {
         self.number += 1;
@@ -150,9 +150,9 @@ impl Script {
 
     #[inline]
     fn begin(&mut self, out: &mut Vec<u8>) -> Option<Request> {
-        self.sources.random = Random::member(self.stream, self.number);
+        self.state.random = Random::member(self.stream, self.number);
         if self.plan.transactions.len() > 1 {
-            let weight = self.sources.random.below(self.plan.weights);
+            let weight = self.state.random.below(self.plan.weights);
             let chosen = self
                 .plan
                 .transactions
@@ -162,8 +162,8 @@ impl Script {
         if self.is_used_up() {
             return None;
         }
-        self.sources.counters.copy_from_slice(&self.counters);
-        self.sources.answers.copy_from_slice(&self.plan.answers);
+        self.state.counters.copy_from_slice(&self.counters);
+        self.state.answers.copy_from_slice(&self.plan.answers);
         let Some(begin) = self.current().begin else {
             return Some(self.statement(FIRST, true, out));
         };
@@ -178,7 +178,7 @@ impl Script {
         })
     }
 
-    /// Whether a permutation has not enough values left for the whole transaction.
+    /// Return true where a permutation has not enough values left for the whole transaction.
     #[inline]
     fn is_used_up(&self) -> bool {
         let uses = self.counters.iter().zip(&self.current().uses);
@@ -187,8 +187,8 @@ impl Script {
                 return false;
             };
             let left = values
-                .saturating_sub(self.sources.turn)
-                .div_ceil(self.sources.turns);
+                .saturating_sub(self.state.turn)
+                .div_ceil(self.state.turns);
             begun + uses > left
         })
     }
@@ -200,12 +200,12 @@ impl Script {
         let step = &transaction.steps[usize::from(position.step)];
         if position.statement == 0 {
             if step.draws_table && position.repetition == 0 {
-                let table = self.sources.random.below(u64::from(plan.tables));
-                self.sources.table = u32::try_from(table).expect("it is below a u32");
+                let table = self.state.random.below(u64::from(plan.tables));
+                self.state.table = u32::try_from(table).expect("it is below a u32");
             }
-            self.drawn.clear();
-            self.sources
-                .make(&step.makings, &plan.draws, &mut self.drawn);
+            self.generated.clear();
+            self.state
+                .make(&step.generation, &plan.draws, &mut self.generated);
         }
         let index = step.statements[usize::from(position.statement)];
         let observe = plan.statements[usize::from(index)].observe;
@@ -246,7 +246,7 @@ impl Script {
         for next in position.step + 1..small(transaction.steps.len()) {
             let step = &transaction.steps[usize::from(next)];
             let holds = step.condition.as_ref().is_none_or(|condition| {
-                condition.holds(&plan.draws, &mut self.sources, &mut self.drawn)
+                condition.holds(&plan.draws, &mut self.state, &mut self.generated)
             });
             if holds {
                 return Next::Statement(Position {
@@ -262,15 +262,21 @@ impl Script {
         }
     }
 
-    /// Appends the packet of a statement.
+    /// Append the packet of a statement.
     #[inline]
     fn write(&mut self, index: u16, out: &mut Vec<u8>) {
         let plan = &self.plan;
         let statement = &plan.statements[usize::from(index)];
-        let table = self.sources.table;
+        let table = self.state.table;
         if !statement.is_prepared() {
             put_command_with(out, COM_QUERY, |out| {
-                statement.write_text(table, &plan.draws, &mut self.sources, &mut self.drawn, out);
+                statement.write_text(
+                    table,
+                    &plan.draws,
+                    &mut self.state,
+                    &mut self.generated,
+                    out,
+                );
             });
             return;
         }
@@ -289,8 +295,8 @@ impl Script {
         let mut execute = Execute::begin(out, self.ids[id], statement.parameter_count(), declared);
         statement.write_values(
             &plan.draws,
-            &mut self.sources,
-            &mut self.drawn,
+            &mut self.state,
+            &mut self.generated,
             &mut execute,
         );
         execute.end();

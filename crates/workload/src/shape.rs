@@ -1,7 +1,7 @@
 //! The distribution that a generator names, checked.
 
 use super::definition::{Generator, Number};
-use super::mistake::Mistake;
+use super::validation::ValidationError;
 use super::values::Values;
 use datagen::distribution::Shape;
 
@@ -16,7 +16,11 @@ const NAMES: [&str; 7] = [
 ];
 
 /// Compile the distribution of the generator that lies at `key`.
-pub fn compile(generator: &Generator, values: &Values, key: &str) -> Result<Shape, Mistake> {
+pub fn compile(
+    generator: &Generator,
+    values: &Values,
+    key: &str,
+) -> Result<Shape, ValidationError> {
     let name_key = format!("{key}.distribution");
     let name = match &generator.distribution {
         Some(name) => values.fill(name, &name_key)?,
@@ -72,7 +76,14 @@ pub fn compile(generator: &Generator, values: &Values, key: &str) -> Result<Shap
                 Limits::open(0.0, 2.0),
             )?,
         },
-        other => return Err(Mistake::unknown(name_key, "distribution", other, NAMES)),
+        other => {
+            return Err(ValidationError::unknown(
+                name_key,
+                "distribution",
+                other,
+                NAMES,
+            ));
+        }
     })
 }
 
@@ -100,7 +111,7 @@ impl Limits {
         }
     }
 
-    fn check(&self, value: f64, key: &str) -> Result<f64, Mistake> {
+    fn check(&self, value: f64, key: &str) -> Result<f64, ValidationError> {
         let is_end = value <= self.least || value >= self.greatest;
         if value >= self.least && value <= self.greatest && (self.ends || !is_end) {
             return Ok(value);
@@ -111,7 +122,10 @@ impl Limits {
         } else {
             format!("between {least} and {greatest}")
         };
-        Err(Mistake::new(key, format!("{value} is not {wanted}")))
+        Err(ValidationError::new(
+            key,
+            format!("{value} is not {wanted}"),
+        ))
     }
 }
 

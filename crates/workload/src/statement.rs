@@ -1,14 +1,14 @@
 //! Statements: texts cut at their parameters, and requests put together from the pieces.
 
 use super::answers::Taken;
-use super::draw::{Draw, Form};
-use super::drawn::Drawn;
-use super::making::{Making, Sources};
+use super::generated::GeneratedValues;
+use super::generation::{GenerationStep, GeneratorState};
+use super::generator::{CompiledGenerator, Form};
 use datagen::put_integer;
 use protocol::mysql::binary::{Execute, Kind};
 use protocol::script::Observe;
 
-/// What comes before the digits of a text that is not written in quotes.
+/// The prefix of the digits of a text that is not written in quotes.
 const HEXADECIMAL: &[u8] = b"_utf8mb4 x'";
 
 /// A statement of a program.
@@ -22,7 +22,7 @@ pub struct Statement {
     pub to_prepare: Vec<String>,
     /// The types of its parameters, where it is prepared.
     pub kinds: Vec<Kind>,
-    /// Where its ids begin among those of a client.
+    /// The index of its first id among those of a client.
     pub first_id: usize,
     /// The table makes a difference.
     pub per_table: bool,
@@ -36,7 +36,7 @@ pub struct Statement {
 pub struct Terms {
     pub times: u32,
     pub join: Box<[u8]>,
-    pub makings: Vec<Making>,
+    pub generation: Vec<GenerationStep>,
     pub pieces: Pieces,
     pub tail: Pieces,
 }
@@ -49,7 +49,7 @@ pub struct Pieces {
     pub parameters: Vec<Parameter>,
 }
 
-/// What fills a question mark.
+/// The generator and form of the value of a question mark.
 #[derive(Clone, Copy, Debug)]
 pub struct Parameter {
     pub slot: u16,
@@ -60,7 +60,7 @@ pub struct Parameter {
 }
 
 impl Parameter {
-    pub fn of(draw: &Draw, slot: u16) -> Self {
+    pub fn of(draw: &CompiledGenerator, slot: u16) -> Self {
         let longest = match draw.form() {
             Form::Integer | Form::Decimal => draw.longest(),
             Form::Plain => draw.longest() + 2,
@@ -82,9 +82,9 @@ impl Parameter {
         }
     }
 
-    /// Appends its values as literals.
+    /// Append its values as literals.
     #[inline]
-    fn write_literals(self, made: &Drawn, out: &mut Vec<u8>) {
+    fn write_literals(self, made: &GeneratedValues, out: &mut Vec<u8>) {
         if self.form == Form::Integer {
             for (position, &value) in made.integers(self.slot).iter().enumerate() {
                 separate(position, out);
@@ -110,9 +110,9 @@ impl Parameter {
         }
     }
 
-    /// Appends its values as those of a prepared statement.
+    /// Append its values as those of a prepared statement.
     #[inline]
-    fn write_values(self, made: &Drawn, execute: &mut Execute<'_>) {
+    fn write_values(self, made: &GeneratedValues, execute: &mut Execute<'_>) {
         if self.form == Form::Integer {
             for &value in made.integers(self.slot) {
                 execute.integer(value);
@@ -146,7 +146,7 @@ fn write_hexadecimal(text: &[u8], out: &mut Vec<u8>) {
 
 impl Pieces {
     #[inline]
-    fn write_text(&self, table: usize, made: &Drawn, out: &mut Vec<u8>) {
+    fn write_text(&self, table: usize, made: &GeneratedValues, out: &mut Vec<u8>) {
         let fixed = &self.fixed[table * (self.parameters.len() + 1)..];
         out.extend_from_slice(&fixed[0]);
         for (parameter, after) in self.parameters.iter().zip(&fixed[1..]) {
@@ -156,7 +156,7 @@ impl Pieces {
     }
 
     #[inline]
-    fn write_values(&self, made: &Drawn, execute: &mut Execute<'_>) {
+    fn write_values(&self, made: &GeneratedValues, execute: &mut Execute<'_>) {
         for parameter in &self.parameters {
             parameter.write_values(made, execute);
         }
@@ -223,7 +223,7 @@ impl Statement {
         }
     }
 
-    /// Makes it a prepared one.
+    /// Make it a prepared one.
     pub fn prepare(&mut self) {
         self.to_prepare = (0..self.head.texts())
             .map(|table| self.text_to_prepare(table))
@@ -275,14 +275,14 @@ impl Statement {
         if self.per_table { table as usize } else { 0 }
     }
 
-    /// Appends the statement's text for a table.
+    /// Append the statement's text for a table.
     #[inline]
     pub fn write_text(
         &self,
         table: u32,
-        draws: &[Draw],
-        sources: &mut Sources,
-        made: &mut Drawn,
+        draws: &[CompiledGenerator],
+        state: &mut GeneratorState,
+        made: &mut GeneratedValues,
         out: &mut Vec<u8>,
     ) {
         let table = self.of_table(table);
@@ -293,7 +293,7 @@ impl Statement {
                     out.extend_from_slice(&terms.join);
                 }
                 let mark = made.mark();
-                sources.make(&terms.makings, draws, made);
+                state.make(&terms.generation, draws, made);
                 terms.pieces.write_text(table, made, out);
                 made.back_to(mark);
             }
@@ -301,20 +301,20 @@ impl Statement {
         }
     }
 
-    /// Appends the values of an execution.
+    /// Append the values of an execution.
     #[inline]
     pub fn write_values(
         &self,
-        draws: &[Draw],
-        sources: &mut Sources,
-        made: &mut Drawn,
+        draws: &[CompiledGenerator],
+        state: &mut GeneratorState,
+        made: &mut GeneratedValues,
         execute: &mut Execute<'_>,
     ) {
         self.head.write_values(made, execute);
         if let Some(terms) = &self.terms {
             for _ in 0..terms.times {
                 let mark = made.mark();
-                sources.make(&terms.makings, draws, made);
+                state.make(&terms.generation, draws, made);
                 terms.pieces.write_values(made, execute);
                 made.back_to(mark);
             }

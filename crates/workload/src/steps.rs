@@ -3,22 +3,22 @@
 use std::collections::HashSet;
 
 use super::answers::Condition;
-use super::compile::{Needs, Setting};
+use super::compile::{CompileContext, Needs};
 use super::definition::{Number, Step as WrittenStep, Test};
-use super::draw::Maker;
-use super::making::{Draws, Making, Scope, small};
+use super::generation::{GenerationStep, GeneratorCompiler, Scope, small};
+use super::generator::ValueSource;
 use super::plan::{Step, Transaction};
 use super::program::Protocol;
 use super::statement::{Pieces, Statement};
-use crate::mistake::Mistake;
+use crate::validation::ValidationError;
 
 /// Repetitions of a step, and a weight, at most.
 const MAX_TIMES: i64 = 1_000_000;
 
 /// A test on its way to a program.
 pub struct Compiler<'a> {
-    pub setting: Setting<'a>,
-    pub draws: Draws<'a>,
+    pub context: CompileContext<'a>,
+    pub draws: GeneratorCompiler<'a>,
     pub statements: Vec<Statement>,
     /// For each statement, what its step has to draw.
     pub needs: Vec<Needs>,
@@ -31,9 +31,9 @@ impl Compiler<'_> {
         name: &str,
         test: &Test,
         key: &str,
-    ) -> Result<Vec<(String, Transaction)>, Mistake> {
+    ) -> Result<Vec<(String, Transaction)>, ValidationError> {
         let choose = |chosen, key: &str| {
-            self.setting
+            self.context
                 .values
                 .choose(chosen, &format!("{key}.transaction"))
                 .copied()
@@ -51,19 +51,26 @@ impl Compiler<'_> {
                 )])
             }
             (true, false) => self.mix(test, key),
-            _ => Err(Mistake::new(key, "has either steps or a mix")),
+            _ => Err(ValidationError::new(key, "has either steps or a mix")),
         }
     }
 
-    fn mix(&mut self, test: &Test, key: &str) -> Result<Vec<(String, Transaction)>, Mistake> {
+    fn mix(
+        &mut self,
+        test: &Test,
+        key: &str,
+    ) -> Result<Vec<(String, Transaction)>, ValidationError> {
         let mut transactions: Vec<(String, Transaction)> = Vec::new();
         let mut weights = 0;
         for (position, written) in test.mix.iter().enumerate() {
             let key = format!("{key}.mix[{position}]");
             if transactions.iter().any(|(name, _)| *name == written.name) {
-                return Err(Mistake::new(format!("{key}.name"), "is there twice"));
+                return Err(ValidationError::new(
+                    format!("{key}.name"),
+                    "is there twice",
+                ));
             }
-            let values = self.setting.values;
+            let values = self.context.values;
             let weight =
                 values.integer_in(&written.weight, 0..=MAX_TIMES, &format!("{key}.weight"))?;
             let wrapped = *values.choose(&written.transaction, &format!("{key}.transaction"))?;
@@ -78,7 +85,10 @@ impl Compiler<'_> {
             ));
         }
         if weights == 0 {
-            return Err(Mistake::new(format!("{key}.mix"), "has no weight above 0"));
+            return Err(ValidationError::new(
+                format!("{key}.mix"),
+                "has no weight above 0",
+            ));
         }
         Ok(transactions)
     }
@@ -88,7 +98,7 @@ impl Compiler<'_> {
         written: &[WrittenStep],
         wrapped: bool,
         key: &str,
-    ) -> Result<Transaction, Mistake> {
+    ) -> Result<Transaction, ValidationError> {
         let begin = wrapped.then(|| self.fixed("BEGIN", false));
         let mut steps = Vec::new();
         for (position, step) in written.iter().enumerate() {
@@ -98,13 +108,13 @@ impl Compiler<'_> {
             }
         }
         if steps.is_empty() {
-            return Err(Mistake::new(
+            return Err(ValidationError::new(
                 format!("{key}.steps"),
                 "has nothing to do at these values",
             ));
         }
         self.check_answers(&steps, key)?;
-        let is_prepared = self.setting.protocol == Protocol::Prepared;
+        let is_prepared = self.context.protocol == Protocol::Prepared;
         Ok(Transaction {
             weights: 0,
             begin,
@@ -128,14 +138,17 @@ impl Compiler<'_> {
         small(self.statements.len() - 1)
     }
 
-    fn step(&mut self, written: &WrittenStep, key: &str) -> Result<Step, Mistake> {
+    fn step(&mut self, written: &WrittenStep, key: &str) -> Result<Step, ValidationError> {
         if written.statements.is_empty() {
-            return Err(Mistake::new(format!("{key}.statements"), "is empty"));
+            return Err(ValidationError::new(
+                format!("{key}.statements"),
+                "is empty",
+            ));
         }
         let one = Number::Integer(1);
         let times = written.times.as_ref().unwrap_or(&one);
         let times =
-            self.setting
+            self.context
                 .values
                 .integer_in(times, 0..=MAX_TIMES, &format!("{key}.times"))?;
         let mut scope = Scope::default();
@@ -150,26 +163,26 @@ impl Compiler<'_> {
         let asks_table = statements
             .iter()
             .any(|&s| self.statements[usize::from(s)].per_table);
-        let by_permutation = scope.makings.iter().any(|making| {
+        let by_permutation = scope.generation.iter().any(|making| {
             matches!(
-                self.draws.compiled[usize::from(making.draw)].maker,
-                Maker::Permutation { .. }
+                self.draws.compiled[usize::from(making.draw)].source,
+                ValueSource::Permutation { .. }
             )
         });
-        let tables = self.setting.tables;
+        let tables = self.context.tables;
         let condition = match (&written.only_if, &written.unless) {
             (None, None) => None,
             (Some(name), None) => Some(self.condition(name, true, &format!("{key}.only_if"))?),
             (None, Some(name)) => Some(self.condition(name, false, &format!("{key}.unless"))?),
             (Some(_), Some(_)) => {
-                return Err(Mistake::new(key, "has both only_if and unless"));
+                return Err(ValidationError::new(key, "has both only_if and unless"));
             }
         };
         Ok(Step {
             condition,
             statements,
             times: u32::try_from(times).expect("the range is checked"),
-            makings: scope.makings,
+            generation: scope.generation,
             draws_table: asks_table && !by_permutation && !tables.by_client && tables.count() > 1,
         })
     }
@@ -180,26 +193,29 @@ impl Compiler<'_> {
         name: &str,
         wants_non_zero: bool,
         key: &str,
-    ) -> Result<Condition, Mistake> {
+    ) -> Result<Condition, ValidationError> {
         let mut scope = Scope::default();
         let slot = self.draws.slot(name, key, &mut scope)?;
-        let is_of_answer = |making: &Making| {
-            let maker = &self.draws.compiled[usize::from(making.draw)].maker;
-            matches!(maker, Maker::Answer { .. } | Maker::Derived { .. })
+        let is_of_answer = |making: &GenerationStep| {
+            let source = &self.draws.compiled[usize::from(making.draw)].source;
+            matches!(
+                source,
+                ValueSource::Answer { .. } | ValueSource::Derived { .. }
+            )
         };
-        if !scope.makings.iter().all(is_of_answer) {
+        if !scope.generation.iter().all(is_of_answer) {
             let message = format!("{name:?} is not made from an answer");
-            return Err(Mistake::new(key, message));
+            return Err(ValidationError::new(key, message));
         }
         Ok(Condition {
-            makings: scope.makings,
+            generation: scope.generation,
             slot,
             wants_non_zero,
         })
     }
 
     /// Check that each draw made from an answer comes after its statement.
-    fn check_answers(&self, steps: &[Step], key: &str) -> Result<(), Mistake> {
+    fn check_answers(&self, steps: &[Step], key: &str) -> Result<(), ValidationError> {
         let mut asked = HashSet::new();
         for step in steps {
             let statements = step.statements.iter();
@@ -207,15 +223,18 @@ impl Compiler<'_> {
                 .map(|&statement| &self.statements[usize::from(statement)])
                 .collect();
             let of_terms = statements.iter().filter_map(|other| other.terms.as_ref());
-            let of_terms = of_terms.flat_map(|terms| &terms.makings);
-            let of_condition = step.condition.iter().flat_map(|other| &other.makings);
-            for making in step.makings.iter().chain(of_condition).chain(of_terms) {
+            let of_terms = of_terms.flat_map(|terms| &terms.generation);
+            let of_condition = step.condition.iter().flat_map(|other| &other.generation);
+            for making in step.generation.iter().chain(of_condition).chain(of_terms) {
                 let draw = &self.draws.compiled[usize::from(making.draw)];
-                if let Maker::Answer { from, .. } = &draw.maker
+                if let ValueSource::Answer { from, .. } = &draw.source
                     && !asked.contains(from.as_str())
                 {
                     let message = format!("no earlier step of {key} asks {from:?}");
-                    return Err(Mistake::new(format!("draws.{}.from", draw.name), message));
+                    return Err(ValidationError::new(
+                        format!("draws.{}.from", draw.name),
+                        message,
+                    ));
                 }
             }
             asked.extend(statements.iter().map(|statement| statement.name.as_str()));
@@ -223,11 +242,11 @@ impl Compiler<'_> {
         Ok(())
     }
 
-    fn statement(&mut self, name: &str, key: &str) -> Result<u16, Mistake> {
+    fn statement(&mut self, name: &str, key: &str) -> Result<u16, ValidationError> {
         if let Some(known) = self.statements.iter().position(|other| other.name == name) {
             return Ok(small(known));
         }
-        let (statement, needs) = self.setting.statement(name, key, &mut self.draws)?;
+        let (statement, needs) = self.context.statement(name, key, &mut self.draws)?;
         self.statements.push(statement);
         self.needs.push(needs);
         Ok(small(self.statements.len() - 1))
@@ -235,19 +254,19 @@ impl Compiler<'_> {
 
     fn uses(&self, steps: &[Step]) -> Vec<u64> {
         let mut uses = vec![0; self.draws.counted.len()];
-        let mut count = |makings: &[Making], times: u64| {
-            for making in makings {
+        let mut count = |generation: &[GenerationStep], times: u64| {
+            for making in generation {
                 if self.draws.counted.contains(&making.draw) {
                     uses[usize::from(making.other)] += times;
                 }
             }
         };
         for step in steps {
-            count(&step.makings, u64::from(step.times));
+            count(&step.generation, u64::from(step.times));
             for &statement in &step.statements {
                 if let Some(terms) = &self.statements[usize::from(statement)].terms {
                     count(
-                        &terms.makings,
+                        &terms.generation,
                         u64::from(step.times) * u64::from(terms.times),
                     );
                 }

@@ -2,7 +2,7 @@
 
 use super::definition::{Definition, Number, TableSet, Test, Value};
 use super::values::Values;
-use crate::mistake::Mistake;
+use crate::validation::ValidationError;
 
 /// Tables of a set, at most.
 const MAX_TABLES: i64 = 1_000_000;
@@ -19,7 +19,7 @@ impl Tables {
         u32::try_from(self.names.len()).expect("their number is checked")
     }
 
-    /// How many tables one client asks.
+    /// Return the number of tables one client asks.
     pub fn reachable(&self) -> usize {
         if self.by_client {
             1
@@ -35,13 +35,13 @@ pub fn of_test(
     test: &Test,
     values: &Values,
     key: &str,
-) -> Result<Tables, Mistake> {
+) -> Result<Tables, ValidationError> {
     let by_client = match test.table.as_deref() {
         None | Some("uniform") => false,
         Some("client") => true,
         Some(other) => {
             let known = ["uniform", "client"];
-            return Err(Mistake::unknown(
+            return Err(ValidationError::unknown(
                 format!("{key}.table"),
                 "choice of tables",
                 other,
@@ -56,7 +56,7 @@ pub fn of_test(
             definition
                 .tables
                 .get_key_value(name)
-                .ok_or_else(|| Mistake::unknown(set_key, "table set", name, known()))?,
+                .ok_or_else(|| ValidationError::unknown(set_key, "table set", name, known()))?,
         ),
         (None, 0 | 1) => definition.tables.first_key_value(),
         (None, _) => {
@@ -64,7 +64,7 @@ pub fn of_test(
                 "is missing; there are {}",
                 known().collect::<Vec<_>>().join(", ")
             );
-            return Err(Mistake::new(set_key, message));
+            return Err(ValidationError::new(set_key, message));
         }
     };
     let names = match found {
@@ -72,7 +72,7 @@ pub fn of_test(
         None => Vec::new(),
     };
     if by_client && names.is_empty() {
-        return Err(Mistake::new(
+        return Err(ValidationError::new(
             format!("{key}.table"),
             "is \"client\", but there are no tables",
         ));
@@ -80,14 +80,14 @@ pub fn of_test(
     Ok(Tables { names, by_client })
 }
 
-/// How many tables the set that lies at `key` has.
-pub fn count(set: &TableSet, values: &Values, key: &str) -> Result<i64, Mistake> {
+/// Return the number of tables of the set that lies at `key`.
+pub fn count(set: &TableSet, values: &Values, key: &str) -> Result<i64, ValidationError> {
     let one = Number::Integer(1);
     let count = set.count.as_ref().unwrap_or(&one);
     values.integer_in(count, 1..=MAX_TABLES, &format!("{key}.count"))
 }
 
-fn table_names(set: &TableSet, values: &Values, key: &str) -> Result<Vec<String>, Mistake> {
+fn table_names(set: &TableSet, values: &Values, key: &str) -> Result<Vec<String>, ValidationError> {
     let count = count(set, values, key)?;
     let key = format!("{key}.name");
     (1..=count)

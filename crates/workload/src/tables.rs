@@ -4,12 +4,12 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use crate::definition::{Column, Definition, TableSet, Value as Given};
-use crate::draw::{Form, Maker};
-use crate::mistake::Mistake;
+use crate::generator::{Form, ValueSource};
 use crate::table_names;
+use crate::validation::ValidationError;
 use crate::values::Values;
 use datagen::TableRows;
-use datagen::column::{Draw, Integer, Source, Value};
+use datagen::column::{Integer, RandomInteger, Source, Value};
 use datagen::{MAX_ROWS, Stream};
 
 /// Names how rows are made: raise it whenever a byte of any definition's rows changes.
@@ -35,7 +35,11 @@ pub struct ColumnName {
 }
 
 /// The tables of a workload, each of its sets in turn. `seed` is what their values are drawn from.
-pub fn plan(definition: &Definition, values: &Values, seed: u64) -> Result<Vec<Table>, Mistake> {
+pub fn plan(
+    definition: &Definition,
+    values: &Values,
+    seed: u64,
+) -> Result<Vec<Table>, ValidationError> {
     let mut tables = Vec::new();
     let mut names = HashSet::new();
     for (set_name, set) in &definition.tables {
@@ -43,7 +47,7 @@ pub fn plan(definition: &Definition, values: &Values, seed: u64) -> Result<Vec<T
         for n in 1..=table_names::count(set, values, &key)? {
             let table = table(set, &values.with("n", Given::Integer(n)), seed, &key)?;
             if !names.insert(table.name.clone()) {
-                return Err(Mistake::new(
+                return Err(ValidationError::new(
                     format!("{key}.name"),
                     format!(
                         "two tables are called {:?}: put {{n}} into the name",
@@ -57,14 +61,14 @@ pub fn plan(definition: &Definition, values: &Values, seed: u64) -> Result<Vec<T
     Ok(tables)
 }
 
-fn table(set: &TableSet, values: &Values, seed: u64, key: &str) -> Result<Table, Mistake> {
+fn table(set: &TableSet, values: &Values, seed: u64, key: &str) -> Result<Table, ValidationError> {
     let name = values.fill(&set.name, &format!("{key}.name"))?;
     let values = &values.with("table", Given::Text(name.clone()));
     let fill = |texts: &[String], key: &str| {
         texts
             .iter()
             .map(|text| values.fill(text, key))
-            .collect::<Result<Vec<String>, Mistake>>()
+            .collect::<Result<Vec<String>, ValidationError>>()
     };
     let (create, after_load) = (format!("{key}.create"), format!("{key}.after_load"));
     let warm = format!("{key}.warm");
@@ -100,19 +104,19 @@ struct Columns<'a> {
     values: &'a Values,
     seed: u64,
     table: &'a str,
-    /// Where the set is in the definition.
+    /// The key of the set in the definition.
     key: &'a str,
 }
 
 impl Columns<'_> {
-    fn rows(&self) -> Result<TableRows, Mistake> {
+    fn rows(&self) -> Result<TableRows, ValidationError> {
         let key = format!("{}.rows", self.key);
         let count = self
             .values
             .integer_in(&self.set.rows, 0..=MAX_ROWS.cast_signed(), &key)?;
         let columns = &self.set.columns;
         if columns.is_empty() {
-            return Err(Mistake::new(
+            return Err(ValidationError::new(
                 format!("{}.columns", self.key),
                 "there are none",
             ));
@@ -122,7 +126,7 @@ impl Columns<'_> {
                 .iter()
                 .any(|other| other.name == column.name)
             {
-                return Err(Mistake::new(
+                return Err(ValidationError::new(
                     self.key_of(column),
                     "there are two of this name",
                 ));
@@ -139,74 +143,83 @@ impl Columns<'_> {
         format!("{}.columns.{}", self.key, column.name)
     }
 
-    fn value(&self, column: &Column) -> Result<Value, Mistake> {
+    fn value(&self, column: &Column) -> Result<Value, ValidationError> {
         let key = self.key_of(column);
         if column.generator.count.is_some() {
-            return Err(Mistake::new(
+            return Err(ValidationError::new(
                 format!("{key}.count"),
                 "a column holds one value a row",
             ));
         }
         let stream = self.stream_of(column);
         Ok(
-            match Maker::of_column(&column.generator, self.values, &key)? {
-                Maker::Decimal { units, scale } => Value::Decimal {
-                    units: Draw {
+            match ValueSource::of_column(&column.generator, self.values, &key)? {
+                ValueSource::Decimal { units, scale } => Value::Decimal {
+                    units: RandomInteger {
                         integers: units,
                         stream,
                     },
                     scale,
                 },
-                Maker::Digits { groups, length } => Value::Digits {
+                ValueSource::Digits { groups, length } => Value::Digits {
                     stream,
                     groups,
                     length,
                 },
-                Maker::Letters { shortest, longest } => Value::Letters {
+                ValueSource::Letters { shortest, longest } => Value::Letters {
                     stream,
                     shortest,
                     longest,
                 },
-                Maker::ConstantInteger(value) => Value::Constant {
+                ValueSource::ConstantInteger(value) => Value::Constant {
                     text: value.to_string().into_bytes(),
                     is_number: true,
                 },
-                Maker::ConstantText { text, form } => constant(&text, form, &key)?,
-                maker => Value::Integer(self.whole(column, maker, self.set.columns.len())?),
+                ValueSource::ConstantText { text, form } => constant(&text, form, &key)?,
+                source => Value::Integer(self.whole(column, source, self.set.columns.len())?),
             },
         )
     }
 
     /// A whole number; `depth` columns may still be gone through to where it comes from.
-    fn whole(&self, column: &Column, maker: Maker, depth: usize) -> Result<Integer, Mistake> {
+    fn whole(
+        &self,
+        column: &Column,
+        source: ValueSource,
+        depth: usize,
+    ) -> Result<Integer, ValidationError> {
         let key = self.key_of(column);
-        match maker {
-            Maker::Sequence { first, step } => Ok(Integer {
+        match source {
+            ValueSource::Sequence { first, step } => Ok(Integer {
                 source: Source::Row,
                 times: step,
                 plus: first,
             }),
-            Maker::Integer(integers) => Ok(Integer {
-                source: Source::Drawn(Draw {
+            ValueSource::Integer(integers) => Ok(Integer {
+                source: Source::Random(RandomInteger {
                     integers,
                     stream: self.stream_of(column),
                 }),
                 times: 1,
                 plus: 0,
             }),
-            Maker::Derived { from, times, plus } => {
+            ValueSource::Derived { from, times, plus } => {
                 let from = self.column(&from, &format!("{key}.from"))?;
                 if depth == 0 {
-                    return Err(Mistake::new(format!("{key}.from"), "it comes from itself"));
+                    return Err(ValidationError::new(
+                        format!("{key}.from"),
+                        "it comes from itself",
+                    ));
                 }
-                let maker = Maker::of_column(&from.generator, self.values, &self.key_of(from))?;
-                self.whole(from, maker, depth - 1)?
+                let source =
+                    ValueSource::of_column(&from.generator, self.values, &self.key_of(from))?;
+                self.whole(from, source, depth - 1)?
                     .then(times, plus)
-                    .ok_or_else(|| Mistake::new(key, "its values are beyond 64 bits"))
+                    .ok_or_else(|| ValidationError::new(key, "its values are beyond 64 bits"))
             }
             _ => {
                 let kind = format!("{:?}", column.generator.kind).to_lowercase();
-                Err(Mistake::new(
+                Err(ValidationError::new(
                     format!("{key}.kind"),
                     format!("{kind} is no kind of a column that holds or gives whole numbers"),
                 ))
@@ -214,14 +227,14 @@ impl Columns<'_> {
         }
     }
 
-    fn column(&self, name: &str, key: &str) -> Result<&Column, Mistake> {
+    fn column(&self, name: &str, key: &str) -> Result<&Column, ValidationError> {
         let columns = &self.set.columns;
         columns
             .iter()
             .find(|column| column.name == name)
             .ok_or_else(|| {
                 let names = columns.iter().map(|column| column.name.as_str());
-                Mistake::unknown(key, "column", name, names)
+                ValidationError::unknown(key, "column", name, names)
             })
     }
 
@@ -231,9 +244,9 @@ impl Columns<'_> {
 }
 
 /// Text that needs no escapes, neither in a file nor in a statement, and that no server changes.
-fn constant(text: &[u8], form: Form, key: &str) -> Result<Value, Mistake> {
+fn constant(text: &[u8], form: Form, key: &str) -> Result<Value, ValidationError> {
     if form == Form::Text || text.ends_with(b" ") {
-        return Err(Mistake::new(
+        return Err(ValidationError::new(
             format!("{key}.value"),
             "a column's constant is made of printable ASCII characters, without quotes (') and \
              backslashes, and without a space at its end",

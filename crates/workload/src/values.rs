@@ -6,12 +6,12 @@ use std::ops::RangeInclusive;
 
 use super::arithmetic;
 use super::definition::{Chosen, Number, Value};
-use crate::mistake::Mistake;
+use crate::validation::ValidationError;
 
 /// The level that stands for all levels that are not named.
 const DEFAULT: &str = "default";
 
-/// What `{name}` stands for.
+/// The values that `{name}` stands for.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Values {
     values: BTreeMap<String, Value>,
@@ -41,7 +41,7 @@ impl Values {
     }
 
     /// `text` with its placeholders filled. Braces without a name between them are left alone.
-    pub fn fill(&self, text: &str, key: &str) -> Result<String, Mistake> {
+    pub fn fill(&self, text: &str, key: &str) -> Result<String, ValidationError> {
         let mut filled = String::with_capacity(text.len());
         let mut rest = text;
         while let Some((before, name, after)) = placeholder(rest) {
@@ -54,14 +54,15 @@ impl Values {
     }
 
     /// A whole number: as it is, or the result of arithmetic.
-    pub fn integer(&self, number: &Number, key: &str) -> Result<i64, Mistake> {
+    pub fn integer(&self, number: &Number, key: &str) -> Result<i64, ValidationError> {
         match number {
             Number::Integer(integer) => Ok(*integer),
             Number::Float(float) => whole(*float)
-                .ok_or_else(|| Mistake::new(key, format!("{float} is not a whole number"))),
+                .ok_or_else(|| ValidationError::new(key, format!("{float} is not a whole number"))),
             Number::Expression(expression) => {
-                arithmetic::evaluate(expression, &|name| self.operand(name, key))
-                    .map_err(|why| Mistake::new(key, format!("{expression:?} has no value: {why}")))
+                arithmetic::evaluate(expression, &|name| self.operand(name, key)).map_err(|why| {
+                    ValidationError::new(key, format!("{expression:?} has no value: {why}"))
+                })
             }
         }
     }
@@ -72,7 +73,7 @@ impl Values {
         number: &Number,
         range: RangeInclusive<i64>,
         key: &str,
-    ) -> Result<i64, Mistake> {
+    ) -> Result<i64, ValidationError> {
         let value = self.integer(number, key)?;
         if range.contains(&value) {
             return Ok(value);
@@ -86,7 +87,7 @@ impl Values {
             Number::Expression(expression) => format!(" ({expression})"),
             _ => String::new(),
         };
-        Err(Mistake::new(
+        Err(ValidationError::new(
             key,
             format!("{value}{source} is not {wanted}"),
         ))
@@ -94,7 +95,7 @@ impl Values {
 
     /// A number with a fraction: as it is, one value alone (`"{h}"`), or the result of integer
     /// arithmetic.
-    pub fn real(&self, number: &Number, key: &str) -> Result<f64, Mistake> {
+    pub fn real(&self, number: &Number, key: &str) -> Result<f64, ValidationError> {
         if let Number::Float(float) = number {
             return Ok(*float);
         }
@@ -113,7 +114,11 @@ impl Values {
     }
 
     /// The one that a value chooses: by its level, whose case does not matter, or `default`.
-    pub fn choose<'a, T>(&self, chosen: &'a Chosen<T>, key: &str) -> Result<&'a T, Mistake> {
+    pub fn choose<'a, T>(
+        &self,
+        chosen: &'a Chosen<T>,
+        key: &str,
+    ) -> Result<&'a T, ValidationError> {
         let (by, levels) = match chosen {
             Chosen::Always(always) => return Ok(always),
             Chosen::By { by, levels } => (by, levels),
@@ -130,14 +135,14 @@ impl Values {
                 let message = format!(
                     "there is nothing for {by} = {level:?}, and no default; there are {names}"
                 );
-                Mistake::new(key, message)
+                ValidationError::new(key, message)
             })
     }
 
     /// The value of that name.
-    pub fn get(&self, name: &str, key: &str) -> Result<&Value, Mistake> {
+    pub fn get(&self, name: &str, key: &str) -> Result<&Value, ValidationError> {
         self.values.get(name).ok_or_else(|| {
-            Mistake::unknown(key, "value", name, self.values.keys().map(String::as_str))
+            ValidationError::unknown(key, "value", name, self.values.keys().map(String::as_str))
         })
     }
 
@@ -183,7 +188,7 @@ fn placeholder(text: &str) -> Option<(&str, &str, &str)> {
     }
 }
 
-/// Whether a text holds `{name}`.
+/// Return true where a text holds `{name}`.
 pub fn mentions(text: &str, name: &str) -> bool {
     let mut rest = text;
     while let Some((_, found, after)) = placeholder(rest) {

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
+from millrace import databases
 from millrace.analysis.explain.ablation import given_back
 from millrace.analysis.explain.explanation import Explained, Explanation, with_experiment
 from millrace.app.exclusive_host import exclusive_host
@@ -23,10 +24,9 @@ from millrace.campaign.policies.ablate import (
     alignments,
 )
 from millrace.campaign.resume import RunSelection
-from millrace.databases.mysql import option_names
 from millrace.errors import Interrupted, TrialFailed, UserError
 from millrace.experiment.levels import OPTION
-from millrace.model.events import Event
+from millrace.model.events import Announcement
 from millrace.model.servers import InstalledServer
 from millrace.servers import install, options
 from millrace.store.records import StoredRun, TreatmentRecord
@@ -34,7 +34,7 @@ from millrace.store.store import Store
 
 
 @dataclass(frozen=True)
-class AblationPlanned(Event):
+class AblationPlanned(Announcement):
     """What an ablation measures: B again, with settings as in A; ``left_out`` says what it cannot
     set, a clause each."""
 
@@ -52,7 +52,7 @@ def ablate(
     the run. Raise UserError where several comparisons are explained or no setting is suspected,
     TrialFailed where no block has a result of A, of B and of an alignment.
     """
-    stored, explanation = explained.stored, only_comparison(explained.explanations)
+    stored, explanation = explained.stored, only_comparison(explained.compared)
     candidate = _treatment(stored, explanation.b)
     planned = alignments(explanation.suspects, _refuses(candidate), _given(explanation.b))
     aligned = aligned_plan(
@@ -69,9 +69,9 @@ def ablate(
     if found is None:
         raise TrialFailed(
             f"no block of run {measured.run.id} has a result of A, of B and of an alignment",
-            remedy=f"`millrace results show {measured.run.id}` has each reason",
+            hint=f"`millrace results show {measured.run.id}` has each reason",
         )
-    return replace(explained, explanations=(with_experiment(explanation, found),))
+    return ExplainedRun(stored, (with_experiment(explanation, found),))
 
 
 def only_comparison(found: Sequence[Explanation]) -> Explanation:
@@ -79,7 +79,7 @@ def only_comparison(found: Sequence[Explanation]) -> Explanation:
     if len(found) > 1:
         raise UserError(
             f"an ablation tests one comparison, and there are {len(found)}",
-            remedy=f"choose one with --candidate, --test and --where: {titles(found)}",
+            hint=f"choose one with --candidate, --test and --where: {titles(found)}",
         )
     return found[0]
 
@@ -94,11 +94,11 @@ def _measure(path: Path, aligned: AlignedPlan, caller: Caller) -> StoredRun:
         try:
             execute_run(stack, store, selection, caller)
         except Interrupted as stopped:
-            remedy = (
+            hint = (
                 f"`millrace explain {aligned.test.run}` shows what the blocks so far say; "
                 "with --ablate it starts again"
             )
-            raise Interrupted(stopped.message, remedy=remedy) from None
+            raise Interrupted(stopped.message, hint=hint) from None
         return store.load_run(selection.run.id)
 
 
@@ -116,7 +116,8 @@ def _refuses(treatment: TreatmentRecord) -> Refuses:
     def refuses(name: str, value: str | None) -> Literal["option", "value"] | None:
         if not {name, f"{OPTION}{name}"}.isdisjoint(treatment.levels):
             return None  # a factor, not an option; or one that the run has tried
-        if not options.knows(options.known(server), name):
+        rules = databases.get(server.family).options
+        if not options.knows(rules, options.known(server), name):
             return "option"
         return "value" if options.refuses(server, name, value) else None
 
@@ -128,7 +129,7 @@ def _given(explained: Explained) -> frozenset[str]:
     if explained.instance is None:
         return frozenset()
     given = (each for each in explained.instance.options if each.left_out is None)
-    return frozenset(form for each in given for form in option_names.forms(each.name))
+    return frozenset(form for each in given for form in databases.option_forms(each.name))
 
 
 def _treatment(stored: StoredRun, explained: Explained) -> TreatmentRecord:

@@ -20,11 +20,11 @@ from millrace.campaign.policies.bisect import (
     refuse_unknown,
 )
 from millrace.campaign.preparation import Preparation
-from millrace.errors import InvalidInput, UserError
+from millrace.errors import UserError, ValidationError
 from millrace.experiment.model import Experiment
 from millrace.experiment.read import Overrides, parse, read
 from millrace.levels import Level
-from millrace.model.events import Event
+from millrace.model.events import Announcement
 from millrace.report.common.formatting import value_text
 from millrace.servers import install
 from millrace.store.store import Store
@@ -49,7 +49,7 @@ class Search:
 
 
 @dataclass(frozen=True)
-class BisectionOpened(Event):
+class BisectionOpened(Announcement):
     """A search starts or resumes among this many servers."""
 
     run: str
@@ -104,15 +104,15 @@ def _experiment(search: Search, servers: Sequence[str]) -> Experiment:
     if scale is not None:
         raise UserError(
             f"--scale {scale}: the workload {workload} has no scales",
-            remedy="leave it out, or name an experiment file with --workload",
+            hint="leave it out, or name an experiment file with --workload",
         )
     text = experiment_text(workload, servers)
     source = Path(f"--workload {workload}")
     try:
         return parse(text, source, scale=None, surroundings=around, overrides=overrides)
-    except InvalidInput as incomplete:
+    except ValidationError as incomplete:
         raise UserError(
-            str(incomplete), remedy="write an experiment file, and name it with --workload"
+            str(incomplete), hint="write an experiment file, and name it with --workload"
         ) from None
 
 
@@ -124,5 +124,5 @@ def _reversed(found: Bisection) -> UserError:
     return UserError(
         f"{names[-1]} is better than {names[0]}: {value_text(bad, found.metric)} against "
         f"{value_text(good, found.metric)} {found.metric.unit}",
-        remedy=f"swap them: --good {names[-1]} --bad {names[0]}",
+        hint=f"swap them: --good {names[-1]} --bad {names[0]}",
     )

@@ -22,14 +22,14 @@ from millrace.campaign.policies.calibrate import (
 from millrace.campaign.preparation import Preparation
 from millrace.errors import UserError
 from millrace.experiment.model import Experiment
-from millrace.model.events import Event
+from millrace.model.events import Announcement
 from millrace.model.servers import AttachedServer
 from millrace.servers import install
 from millrace.store.store import Store
 
 
 @dataclass(frozen=True)
-class CalibrationOpened(Event):
+class CalibrationOpened(Announcement):
     """A calibration starts or resumes, with this many groups of comparisons."""
 
     run: str
@@ -113,5 +113,5 @@ def _refuse_attached(experiment: Experiment) -> None:
         if name in attached and isinstance(install.find(name), AttachedServer):
             raise UserError(
                 f"{name} is attached: millrace cannot slow it down",
-                remedy="calibrate with --slowdown none",
+                hint="calibrate with --slowdown none",
             )

@@ -15,7 +15,7 @@ from millrace.campaign.policies import confirm as policy
 from millrace.campaign.policies.confirmation_outcome import outcomes
 from millrace.errors import Interrupted, UserError
 from millrace.experiment.model import Experiment
-from millrace.model.events import Event
+from millrace.model.events import Announcement
 from millrace.store.history_records import ChangeRecord
 from millrace.store.records import StoredRun
 from millrace.store.store import Store
@@ -23,7 +23,7 @@ from millrace.utc import utc_now
 
 
 @dataclass(frozen=True)
-class ConfirmationPlanned(Event):
+class ConfirmationPlanned(Announcement):
     """The builds ``before`` and ``after`` a change are measured in so many blocks."""
 
     change: ChangeRecord
@@ -76,7 +76,7 @@ def _refuse_settled(change: ChangeRecord) -> None:
         reason = f": {change.reason}" if change.reason else ""
         raise UserError(
             f"change {change.id} at {change.label} is {change.state} already{reason}",
-            remedy="`millrace history show` shows what is known of it",
+            hint="`millrace history show` shows what is known of it",
         )
 
 
@@ -86,8 +86,8 @@ def _measure(stack: ExitStack, store: Store, experiment: Experiment, caller: Cal
     try:
         execute_run(stack, store, selection, caller, retry_failed=True)
     except Interrupted as stopped:
-        remedy = "nothing is decided yet; the same command resumes where it stopped"
-        raise Interrupted(stopped.message, remedy=remedy) from None
+        hint = "nothing is decided yet; the same command resumes where it stopped"
+        raise Interrupted(stopped.message, hint=hint) from None
     return store.load_run(selection.run.id, observations_too=True)
 
 

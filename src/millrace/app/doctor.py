@@ -28,14 +28,14 @@ _SLOW_CLOCKS = ("hpet", "acpi_pm", "jiffies", "refined-jiffies", "pit")
 
 @dataclass(frozen=True)
 class Finding:
-    """One check's result. ``why`` says how it can harm results, ``remedy`` is what to do, a command
+    """One check's result. ``why`` says how it can harm results, ``hint`` is what to do, a command
     line where there is one; it is None where nothing needs to be done."""
 
     check: str
     status: Status
     observed: str
     why: str
-    remedy: str | None = None
+    hint: str | None = None
 
     def as_data(self) -> dict[str, Any]:
         """The finding as plain data, for the store and for JSON."""
@@ -91,10 +91,10 @@ def judge(
 
 
 def _finding(
-    check: str, why: str, observed: str, status: Status, remedy: str | None = None
+    check: str, why: str, observed: str, status: Status, hint: str | None = None
 ) -> Finding:
-    """A finding whose remedy is only given where something is wrong."""
-    needed = remedy if status in ("warn", "problem") else None
+    """A finding whose hint is only given where something is wrong."""
+    needed = hint if status in ("warn", "problem") else None
     return Finding(check, status, observed, why, needed)
 
 
@@ -199,8 +199,8 @@ def _wakeup(wakeups: Sequence[CpuWakeup]) -> Finding:
     if len(wakeups) > _SHOWN_CPUS:
         observed += f", {len(wakeups) - _SHOWN_CPUS} more that are quicker"
     late = any(cpu.idle_us - cpu.awake_us >= WORTH_AVOIDING_US for cpu in wakeups)
-    remedy = 'nothing: trials with few clients keep them awake by themselves (keep_awake = "auto")'
-    return _finding("CPU wake-up", why, observed, "warn" if late else "ok", remedy)
+    hint = 'nothing: trials with few clients keep them awake by themselves (keep_awake = "auto")'
+    return _finding("CPU wake-up", why, observed, "warn" if late else "ok", hint)
 
 
 def _cpu_limit(facts: Facts) -> Finding:
@@ -330,8 +330,8 @@ def _address_layout(aslr: int | None) -> Finding:
     if aslr is None:
         return _finding("address layout", why, "this host does not show it", "unknown")
     observed = {0: "fixed", 1: "random, but for the heap", 2: "random"}.get(aslr, str(aslr))
-    remedy = "sudo sysctl kernel.randomize_va_space=2"
-    return _finding("address layout", why, observed, "ok" if aslr else "warn", remedy)
+    hint = "sudo sysctl kernel.randomize_va_space=2"
+    return _finding("address layout", why, observed, "ok" if aslr else "warn", hint)
 
 
 def _power(seen: Activity) -> Finding:
@@ -381,8 +381,8 @@ def _tracing(seen: Activity) -> Finding:
     why = "without it, short waits of threads are estimated from samples, which is less exact"
     if seen.no_tracing is None:
         return _finding("kernel tracing", why, "the scheduler's events can be traced", "ok")
-    message, remedy = seen.no_tracing.message, seen.no_tracing.remedy
-    return _finding("kernel tracing", why, message, "warn" if remedy else "unknown", remedy)
+    message, hint = seen.no_tracing.message, seen.no_tracing.hint
+    return _finding("kernel tracing", why, message, "warn" if hint else "unknown", hint)
 
 
 def _open_files(seen: Activity) -> Finding:

@@ -134,7 +134,7 @@ def _resumable() -> Iterator[None]:
     try:
         yield
     except Interrupted as stopped:
-        raise Interrupted(stopped.message, remedy=RESUMES) from None
+        raise Interrupted(stopped.message, hint=RESUMES) from None
 
 
 @contextmanager
@@ -145,8 +145,8 @@ def resumable_host() -> Iterator[None]:
     except PermanentHostError:
         raise
     except HostError as problem:
-        remedy = f"{problem.remedy}; {RESUMES}" if problem.remedy else RESUMES
-        raise HostError(problem.message, remedy=remedy) from problem
+        hint = f"{problem.hint}; {RESUMES}" if problem.hint else RESUMES
+        raise HostError(problem.message, hint=hint) from problem
 
 
 def host_record() -> HostRecord:

@@ -35,10 +35,16 @@ class Selection:
 
 @dataclass(frozen=True)
 class ExplainedRun:
-    """A run, loaded with its observations, and the explanations of its selected comparisons."""
+    """A run, loaded with its observations, its selected comparisons, and its ablations."""
 
     stored: StoredRun
-    explanations: tuple[Explanation, ...]
+    compared: tuple[Explanation, ...]
+    ablations: tuple[StoredRun, ...] = ()
+
+    @property
+    def explanations(self) -> tuple[Explanation, ...]:
+        """The comparisons, with what ablations showed."""
+        return tuple(with_tests(each, self.ablations) for each in self.compared)
 
 
 def explain_run(path: Path, run: str, selection: Selection) -> ExplainedRun:
@@ -55,10 +61,10 @@ def explain_run(path: Path, run: str, selection: Selection) -> ExplainedRun:
     if not any(map(is_observed, found)):
         raise UserError(
             f"run {stored.run.id} holds no observations: only its speed was measured",
-            remedy="measure it again with collectors, and a few blocks with the profiler: "
+            hint="measure it again with collectors, and a few blocks with the profiler: "
             "`millrace run FILE --new --collectors all --profile-blocks 3`",
         )
-    return ExplainedRun(stored, tuple(with_tests(each, ablations) for each in found))
+    return ExplainedRun(stored, found, ablations)
 
 
 def explanations_of_report(store: Store, stored: StoredRun, base: Level) -> tuple[Explanation, ...]:
@@ -84,7 +90,7 @@ def _run_to_explain(store: Store, wanted: str) -> RunRecord:
     except UserError:
         raise UserError(
             f"run {found.id} is an ablation of run {ablates.run}, which is no longer in the store",
-            remedy="name a run with observations; `millrace results list` has all",
+            hint="name a run with observations; `millrace results list` has all",
         ) from None
 
 
@@ -106,7 +112,7 @@ def explain_levels(
     if name in held:
         raise UserError(
             f"{name} is what is compared here",
-            remedy=f"leave {_option(name)} out; --base and --candidate name levels of {name}",
+            hint=f"leave {_option(name)} out; --base and --candidate name levels of {name}",
         )
     return tuple(
         explanation
@@ -148,7 +154,7 @@ def _compared(
         raise UserError(
             f"{level_value(against)} is the only level of {factor}, so there is nothing to compare "
             f"it with",
-            remedy="measure another level in the same run",
+            hint="measure another level in the same run",
         )
     return factor, against, others
 
@@ -197,7 +203,7 @@ def _assignment(text: str) -> tuple[str, str]:
     name, equals, level = text.partition("=")
     if not equals:
         raise UserError(
-            f"--where {text}: expected FACTOR=LEVEL", remedy="as in --where engine=InnoDB"
+            f"--where {text}: expected FACTOR=LEVEL", hint="as in --where engine=InnoDB"
         )
     return name.strip(), level.strip()
 
@@ -215,7 +221,7 @@ def _unknown(name: str, known: Collection[str], what: str, listed: str = "") -> 
     """Return the error of an unknown name; ``listed`` replaces the list of ``known`` names."""
     likely = nearest(name, known)
     meant = f"did you mean {likely!r}? " if likely else ""
-    return UserError(f"{what} {name!r}", remedy=f"{meant}there is: {listed or ', '.join(known)}")
+    return UserError(f"{what} {name!r}", hint=f"{meant}there is: {listed or ', '.join(known)}")
 
 
 def titles(found: Sequence[Explanation]) -> str:

@@ -137,7 +137,7 @@ def histories(path: Path, wanted: Sequence[str]) -> Iterator[Histories]:
 def acknowledge(path: Path, change: str, note: str) -> list[ChangeRecord]:
     """Note that somebody knows of a change, named by its id or by the label of several."""
     if not note.strip():
-        raise UserError("the note is empty", remedy="say who knows of it, or where it is fixed")
+        raise UserError("the note is empty", hint="say who knows of it, or where it is fixed")
     with Store.open(path, create=False) as store:
         changes = [each for each in store.histories.changes() if each.label == change]
         noted = changes or [store.histories.find_change(change)]
@@ -165,7 +165,7 @@ def forget(path: Path, run: str) -> Forgotten:
             which = f"{len(found)} recorded runs have" if found else "no recorded run has"
             raise UserError(
                 f"{path}: {which} an id that starts with {run!r}",
-                remedy=f"recorded runs: {shown}",
+                hint=f"recorded runs: {shown}",
             )
         return Forgotten(found[0], store.histories.forget(found[0]))
 
@@ -176,7 +176,7 @@ def named_series(store: Store, path: Path, wanted: Sequence[str]) -> Mapping[str
     names = series_names(store.histories.series())
     if not names:
         raise UserError(
-            f"{path}: holds no histories yet", remedy="start with `millrace history record RUN`"
+            f"{path}: holds no histories yet", hint="start with `millrace history record RUN`"
         )
     found = {
         series: name
@@ -190,7 +190,7 @@ def named_series(store: Store, path: Path, wanted: Sequence[str]) -> Mapping[str
         asked = " or ".join(repr(text) for text in wanted)
         raise UserError(
             f"{path}: no series has an id that starts with {asked}, or a name that contains it",
-            remedy=f"the series are, for example:\n{shown}",
+            hint=f"the series are, for example:\n{shown}",
         )
     return found
 

@@ -9,11 +9,11 @@ from pathlib import Path
 from millrace.app.exclusive_host import exclusive_host
 from millrace.campaign.preparation import Downloads
 from millrace.errors import UserError
-from millrace.model.events import Event, Notice, OnEvent
+from millrace.model.events import Announcement, Notice, OnEvent
 from millrace.model.servers import InstalledServer, Server
 from millrace.servers import added, catalogue, install, suites
 from millrace.servers.instances.signals import signals_as_errors
-from millrace.servers.verify import Verification, verify
+from millrace.servers.verify import VerifyResult, verify
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Installed:
     whose newest build it is."""
 
     name: str
-    server: Server | None
+    server: InstalledServer | None
     is_new: bool = True
     is_added: bool = False
     suite: str | None = None
@@ -67,7 +67,7 @@ def add_server(
 
 
 @dataclass(frozen=True)
-class VerificationStarted(Event):
+class VerificationStarted(Announcement):
     """A server is verified next."""
 
     server: str
@@ -79,7 +79,7 @@ class Verified:
     installed."""
 
     server: Server
-    result: Verification
+    result: VerifyResult
     changed: tuple[str, ...]
 
     @property

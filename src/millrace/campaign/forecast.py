@@ -8,9 +8,8 @@ from statistics import fmean
 
 import psutil
 
-from millrace import paths
+from millrace import databases, paths
 from millrace.campaign.requested_options import configuration_of
-from millrace.databases.mysql import disk_estimate
 from millrace.experiment.estimate import Estimate, Needs, estimate, require_space
 from millrace.experiment.model import Plan, Treatment
 from millrace.host import facts
@@ -86,12 +85,10 @@ def _needs(plan: Plan, treatment: Treatment, server: install.ServerListing) -> N
     configuration = configuration_of(
         plan.experiment, treatment, family=server.family, version=server.version
     )
-    redo = disk_estimate.redo_bytes(configuration, family=server.family, version=server.version)
+    rules = databases.get(server.family).options
     return Needs(
-        fixed_bytes=_FRESH_DATA_DIR_BYTES + redo,
-        binary_log=disk_estimate.keeps_binary_log(
-            configuration, family=server.family, version=server.version
-        ),
+        fixed_bytes=_FRESH_DATA_DIR_BYTES + rules.log_bytes(configuration, server.version),
+        binary_log=rules.keeps_binary_log(configuration, server.version),
     )
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from millrace import paths
 from millrace.campaign.inputs import PreparedTreatment
 from millrace.campaign.requested_options import configuration_of, varied_options
-from millrace.errors import Diagnostic, HostError, InvalidInput, UserError, nearest_names
+from millrace.errors import Diagnostic, HostError, UserError, ValidationError, nearest_names
 from millrace.experiment.levels import OPTION
 from millrace.experiment.model import Experiment, Plan, Treatment
 from millrace.experiment.plan import chosen
@@ -50,8 +50,8 @@ def treatments(plan: Plan, servers: Mapping[str, Server]) -> dict[str, PreparedT
         except UserError as error:
             refused.setdefault(error.message, error)
     if refused:
-        remedies = dict.fromkeys(error.remedy for error in refused.values() if error.remedy)
-        raise UserError("\n".join(refused), remedy="; ".join(remedies) or None)
+        remedies = dict.fromkeys(error.hint for error in refused.values() if error.hint)
+        raise UserError("\n".join(refused), hint="; ".join(remedies) or None)
     _refuse_options_of_nobody(found.values())
     return found
 
@@ -82,7 +82,7 @@ def _refuse_options_of_nobody(prepared: Collection[PreparedTreatment]) -> None:
         nearest = nearest_names(name, known)
         raise UserError(
             f"none of the servers can have the varied option {name!r}",
-            remedy=f"nearest: {', '.join(nearest)}" if nearest else "remove it from [factors]",
+            hint=f"nearest: {', '.join(nearest)}" if nearest else "remove it from [factors]",
         )
 
 
@@ -95,8 +95,8 @@ def _known_names(server: Server) -> Collection[str]:
 
 
 def refuse_missing_cpus(experiment: Experiment) -> None:
-    """Refuse to have clients on CPUs that are not here, or not for us: InvalidInput; or pairs side
-    by side on a single one: UserError."""
+    """Refuse to have clients on CPUs that are not here, or not for us: ValidationError; or pairs
+    side by side on a single one: UserError."""
     if experiment.side_by_side:
         cpuset.of_this_host()
     wanted = cpu_numbers(str(experiment.parameters.get("client_cpus", ""))) or ()
@@ -108,7 +108,7 @@ def refuse_missing_cpus(experiment: Experiment) -> None:
             f"there is no CPU {listed} here that millrace may use",
             f"some of {', '.join(map(str, sorted(here)))}, or leave it out for any",
         )
-        raise InvalidInput(experiment.source, [mistake])
+        raise ValidationError(experiment.source, [mistake])
 
 
 def refuse_attached(plan: Plan) -> None:
@@ -122,7 +122,7 @@ def refuse_attached(plan: Plan) -> None:
         if (name := str(each.resolved["server"])) in others:
             raise UserError(
                 f"{name} is attached: millrace cannot give it half of the CPUs",
-                remedy="measure in turns (--in-turns), or servers that millrace starts",
+                hint="measure in turns (--in-turns), or servers that millrace starts",
             )
     on_others = tuple(each for each in plan.treatments if each.resolved["server"] in others)
     treatments(replace(plan, treatments=on_others), others)
@@ -156,12 +156,12 @@ def _prepared(
         raise UserError(
             f"{server.name} is attached: millrace never reconfigures it, so its options cannot be"
             " varied",
-            remedy="remove the options from [factors], or the server",
+            hint="remove the options from [factors], or the server",
         )
     if isinstance(server, AttachedServer) and work.reads_a_file:
         raise UserError(
             f"{server.name} is attached: it cannot read a file of this host",
-            remedy="use load_mode 'local' for it",
+            hint="use load_mode 'local' for it",
         )
     slowdown = slowdown_of(treatment.resolved)
     fitted = options.fit(server, wanted)
@@ -180,7 +180,7 @@ def work_directory(place: Path) -> Path:
         refused = paths.refusal(error)
         if refused is not None:
             raise refused from error
-        raise HostError(f"{place}: {error.strerror}", remedy=_OTHER_PLACE) from error
+        raise HostError(f"{place}: {error.strerror}", hint=_OTHER_PLACE) from error
     return place
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -24,24 +24,23 @@ from millrace.campaign.run_records import begin_run, stored_trial_id, waiting_tr
 from millrace.errors import (
     HostError,
     Interrupted,
-    InvalidInput,
     MillraceError,
     PermanentHostError,
+    ValidationError,
 )
 from millrace.experiment.concurrent_pairs import held
 from millrace.experiment.model import Plan, PlannedTrial
 from millrace.model.events import (
+    Announcement,
+    Emitted,
     Event,
-    IntervalMeasured,
     OnEvent,
-    ResultDelayed,
-    RunEvent,
+    ResultWaits,
     ScheduledTrial,
-    StepStarted,
+    TrialBegan,
     TrialEnded,
+    TrialEvent,
     TrialsScheduled,
-    TrialStarted,
-    as_data,
 )
 from millrace.model.run_spec import Extension
 from millrace.servers.instances.signals import signals_held
@@ -77,7 +76,7 @@ class Block:
     is_new: bool = True
     retry_failed: bool = False
     unprepared_step: str | None = None
-    events: tuple[Event, ...] = ()
+    events: tuple[Emitted, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -85,7 +84,7 @@ class End:
     """Nothing comes next, for ``reason``. The scheduler raises ``error`` after the events."""
 
     reason: str
-    events: tuple[Event, ...] = ()
+    events: tuple[Emitted, ...] = ()
     error: MillraceError | None = None
 
 
@@ -188,10 +187,10 @@ class _Emitter:
     def __init__(self, on_event: OnEvent) -> None:
         self._on_event = on_event
         self._log: EventLog | None = None
-        self._early: list[RunEvent] = []
+        self._early: list[Event] = []
 
-    def __call__(self, event: Event) -> None:
-        if isinstance(event, RunEvent):
+    def __call__(self, event: Emitted) -> None:
+        if not isinstance(event, Announcement):
             self._record(event)
         self._on_event(event)
 
@@ -202,13 +201,13 @@ class _Emitter:
             for event in self._early:
                 self._record(event)
 
-    def _record(self, event: RunEvent) -> None:
+    def _record(self, event: Event) -> None:
         if self._log is None:
             self._early.append(event)
             return
         # A line about progress that cannot be written must not fail what it is about.
         with contextlib.suppress(HostError):
-            self._log.append(as_data(event))
+            self._log.append(event)
 
 
 def _prepared(prepare: Prepare, block: Block, stored: StoredRun | None) -> RunInput | MillraceError:
@@ -217,7 +216,7 @@ def _prepared(prepare: Prepare, block: Block, stored: StoredRun | None) -> RunIn
     for is_last in (False, True):
         try:
             return prepare(block.plan, stored)
-        except (Interrupted, InvalidInput):
+        except (Interrupted, ValidationError):
             raise
         except MillraceError as problem:
             if block.unprepared_step is None or is_transient(problem):
@@ -249,7 +248,10 @@ def _scheduled(stored: StoredRun | None, block: Block, inputs: RunInput) -> Tria
     if stored is not None:
         waiting = waiting_trials(stored, block.plan, retry_failed=block.retry_failed)
     return TrialsScheduled(
-        trials=tuple(ScheduledTrial(t.id, t.treatment.id, t.hosts) for t in trials),
+        trials=tuple(
+            ScheduledTrial(id=t.id, treatment_id=t.treatment.id, time_weight=t.hosts)
+            for t in trials
+        ),
         waiting=tuple(trial.id for trial in trials if trial.id in waiting),
         estimate_s=inputs.estimate_s,
         rows=block.plan.experiment.parameters.get("rows"),
@@ -312,7 +314,7 @@ def _at_once(trials: Sequence[PlannedTrial], factor: str) -> Iterator[tuple[Plan
 
 def _attempt(store: Store, claimed: Sequence[Claimed], emit: OnEvent, *, stops: bool) -> None:
     for each in claimed:
-        emit(TrialStarted(**each.fields()))
+        emit(TrialBegan(**each.fields()))
     try:
         results = execute_claimed(claimed, emit)
         for each, result in zip(claimed, results, strict=True):
@@ -352,27 +354,9 @@ def execute_claimed(claimed: Sequence[Claimed], emit: OnEvent) -> Sequence[Attem
     )
 
 
-def _trial_listener(claimed: Claimed, emit: OnEvent) -> Callable[[Mapping[str, Any]], None]:
-    """Return the listener of a trial's own events, which come as plain data, also from the process
-    of a pair."""
-    trial = claimed.trial.id
-
-    def listen(event: Mapping[str, Any]) -> None:
-        if event["event"] == "step":
-            emit(StepStarted(trial, event["name"]))
-        elif event["event"] == "interval":
-            emit(
-                IntervalMeasured(
-                    trial,
-                    phase=event["phase"],
-                    kind=event.get("kind"),
-                    t_s=event.get("t_s", 0.0),
-                    rows=event.get("rows", 0),
-                    transactions=event.get("transactions", 0),
-                )
-            )
-
-    return listen
+def _trial_listener(claimed: Claimed, emit: OnEvent) -> Callable[[TrialEvent], None]:
+    """Return the listener of a trial, which does not know its own id in the plan."""
+    return lambda event: emit(replace(event, trial=claimed.trial.id))
 
 
 def _store(store: Store, ended: Sequence[tuple[int, AttemptResult]], emit: OnEvent) -> None:
@@ -385,7 +369,7 @@ def _store(store: Store, ended: Sequence[tuple[int, AttemptResult]], emit: OnEve
             try:
                 return store.finish_together(ended, utc_now())
             except HostError as problem:
-                emit(ResultDelayed(str(problem)))
+                emit(ResultWaits(reason=str(problem)))
                 time.sleep(_STORE_PAUSE_S)
         bare = [
             (attempt, replace(result, artefacts=(), histograms=(), observations={}))

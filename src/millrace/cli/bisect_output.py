@@ -42,7 +42,7 @@ def report(found: Bisection, output_format: str, output: Path | None, page: Path
         raise UserError(
             f"run {found.run.id} searched a change: it has no report of the format {output_format}"
             + ("" if output is None else " in a file"),
-            remedy="ask for terminal, json (both to standard output) or html",
+            hint="ask for terminal, json (both to standard output) or html",
         )
 
 

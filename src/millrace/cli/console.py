@@ -109,5 +109,5 @@ def print_table(table: Table) -> None:
 def show_error(error: MillraceError) -> None:
     """The error on stderr, with what to do next."""
     err.print(Text.assemble(("error:", "bold red"), " ", error.message))
-    if error.remedy:
-        err.print(Text.assemble(("what to do:", "bold"), " ", error.remedy))
+    if error.hint:
+        err.print(Text.assemble(("what to do:", "bold"), " ", error.hint))

@@ -50,8 +50,8 @@ def command(as_json: bool) -> None:
             f"{escape(shown_line(finding.observed))}",  # it may hold the name of any process
             markup=True,
         )
-        if finding.remedy is not None:
+        if finding.hint is not None:
             why = Padding(Text(finding.why, style="dim"), (0, 0, 0, indent), expand=False)
             out.print(why, soft_wrap=False)
             # In one line however long, so that a command can be copied from it.
-            out.print(f"{'':{indent}}to do: {finding.remedy}", markup=False)
+            out.print(f"{'':{indent}}to do: {finding.hint}", markup=False)

@@ -13,7 +13,7 @@ from millrace.campaign.policies.calibrate import CalibrationReviewed
 from millrace.campaign.policies.sequential import SequentialOpened
 from millrace.durations import in_words
 from millrace.model.events import (
-    Event,
+    Emitted,
     RunOpened,
 )
 from millrace.report.bisection.sentences import likeliest
@@ -21,7 +21,7 @@ from millrace.report.common.formatting import counted
 from millrace.stats.bisection import Next
 
 
-def event_line(event: Event) -> str | None:
+def event_line(event: Emitted) -> str | None:
     """Return the line that says an event; None for an event without one."""
     match event:
         case RunOpened():

@@ -147,7 +147,7 @@ def command(
 
 def _refuse_alone(option: str, value: object, needed: str, given: object) -> None:
     if value is not None and given is None:
-        raise UserError(f"{option} needs {needed}", remedy=f"add {needed}")
+        raise UserError(f"{option} needs {needed}", hint=f"add {needed}")
 
 
 def _refuse_places(files: Mapping[str, Path]) -> None:
@@ -157,7 +157,7 @@ def _refuse_places(files: Mapping[str, Path]) -> None:
         other = options.setdefault(path.resolve(), option)
         if other != option:
             raise UserError(
-                f"{other} and {option} both write {path}", remedy="name a file of its own for each"
+                f"{other} and {option} both write {path}", hint="name a file of its own for each"
             )
         refuse_place(path, _KINDS[option], option)
 
@@ -188,13 +188,13 @@ def _profiled(found: Sequence[Explanation]) -> tuple[Explanation, CallNode]:
     if not profiled:
         raise UserError(
             "no block was profiled in both, so there are no call paths to write",
-            remedy="`millrace run FILE --profile-blocks 3` adds profiled blocks to a run; where a "
+            hint="`millrace run FILE --profile-blocks 3` adds profiled blocks to a run; where a "
             "profiler was on, `millrace explain` tells what it lacked",
         )
     if len(profiled) > 1:
         raise UserError(
             f"{len(profiled)} comparisons have profiles, and such a file holds one",
-            remedy=f"choose one with --candidate, --test and --where: "
+            hint=f"choose one with --candidate, --test and --where: "
             f"{titles([explanation for explanation, _ in profiled])}",
         )
     return profiled[0]

@@ -73,7 +73,7 @@ def _show(found: RecordedRun) -> None:
     if not (recorded.added or recorded.replaced or recorded.present):
         raise UserError(
             f"nothing was recorded of run {found.run}: {labels} {_of_others(recorded)}",
-            remedy="give it another --label, or remove the other run with `millrace history "
+            hint="give it another --label, or remove the other run with `millrace history "
             f"forget {next(iter(recorded.taken))}`",
         )
     if recorded.present:

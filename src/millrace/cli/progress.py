@@ -23,27 +23,27 @@ from millrace.durations import in_words
 from millrace.model.events import (
     ClosedComparison,
     DownloadMoved,
-    Event,
-    IntervalMeasured,
+    Emitted,
+    IntervalEnded,
     Notice,
-    ResultDelayed,
-    RunReviewed,
-    StepStarted,
+    ResultWaits,
+    RunAssessed,
+    StepBegan,
+    TrialBegan,
     TrialEnded,
-    TrialEvent,
     TrialsScheduled,
-    TrialStarted,
 )
+from millrace.model.phases import DRIVE
 
 _NAMED = 4  # comparisons in a line; more are counted
 
 
-def plain_line(event: Event) -> str | None:
+def plain_line(event: Emitted) -> str | None:
     """Return the line that says an event of any command; None for an event without one."""
     match event:
         case Notice():
             return event.text
-        case ResultDelayed():
+        case ResultWaits():
             return f"the result cannot be written yet: {event.reason}"
     return None
 
@@ -54,7 +54,7 @@ class Listener:
     ``line_of`` says in words what ``plain_line`` does not.
     """
 
-    def __init__(self, line_of: Callable[[Event], str | None] = lambda _event: None) -> None:
+    def __init__(self, line_of: Callable[[Emitted], str | None] = lambda _event: None) -> None:
         self._line_of = line_of
         self._downloads = DownloadBar()
         self._trials = TrialBar()
@@ -66,12 +66,12 @@ class Listener:
     def __exit__(self, *_: object) -> None:
         self._draw(None)
 
-    def __call__(self, event: Event) -> None:
+    def __call__(self, event: Emitted) -> None:
         """Take an event; see ``model.events.OnEvent``."""
         if isinstance(event, DownloadMoved):
             self._draw(self._downloads.bar)
             self._downloads.show(event)
-        elif isinstance(event, RunReviewed | TrialsScheduled | TrialStarted):
+        elif isinstance(event, RunAssessed | TrialsScheduled | TrialBegan):
             self._draw(self._trials.bar)
         self._trials.take(event)
         line = plain_line(event) or self._line_of(event)
@@ -142,20 +142,20 @@ class TrialBar:
         )
         self._task = self.bar.add_task("run", total=0, left="", now="starting")
 
-    def take(self, event: Event) -> None:
+    def take(self, event: Emitted) -> None:
         """Take an event of the run."""
         match event:
             case TrialsScheduled():
                 self._schedule(event)
-            case RunReviewed():
+            case RunAssessed():
                 self._review(event)
-            case TrialStarted():
+            case TrialBegan():
                 self._started = time.monotonic()
                 self._now[event.trial] = f"{block_text(event)} · {event.treatment}", "settle"
                 self._show()
-            case StepStarted():
+            case StepBegan():
                 self._show(event.trial, event.name)
-            case IntervalMeasured():
+            case IntervalEnded():
                 self._show(event.trial, f"{event.phase}{self._progress(event)}")
             case TrialEnded():
                 self._end(event)
@@ -171,7 +171,7 @@ class TrialBar:
             self._ended = self._total - len(self._waiting)
         self._update()
 
-    def _review(self, event: RunReviewed) -> None:
+    def _review(self, event: RunAssessed) -> None:
         """Take over the forecast of a review, and print what it found."""
         self._forecast = Forecast(time.monotonic(), event.about_s, event.at_most_s)
         self._ended = event.ended_trials
@@ -181,9 +181,9 @@ class TrialBar:
             left = f"; {self._left(0.0)} left" if event.at_most_trials else ""
             err.print(f"{review_text(event)}{left}", markup=False)
 
-    def _progress(self, event: IntervalMeasured) -> str:
+    def _progress(self, event: IntervalEnded) -> str:
         """Return the progress of a phase: of the rows of a named data set, else in rows or time."""
-        if event.kind == "drive":
+        if event.kind == DRIVE:
             return f" {event.t_s:.0f} s"
         if not event.rows:
             return ""
@@ -259,7 +259,7 @@ def duration_text(seconds: float) -> str:
     return f"{hours}:{minutes:02}:{second:02}" if hours else f"{minutes}:{second:02}"
 
 
-def review_text(event: RunReviewed) -> str:
+def review_text(event: RunAssessed) -> str:
     """Return ``after block 5: mysql-5.7.22: regression; 2 comparisons undecided``."""
     closed = [f"{each.label}: {_closed_text(each)}" for each in event.closed]
     if len(closed) > _NAMED:
@@ -279,7 +279,7 @@ def _closed_text(closed: ClosedComparison) -> str:
     return reasons.get(closed.state) or str(closed.verdict)
 
 
-def block_text(event: TrialEvent) -> str:
+def block_text(event: TrialBegan | TrialEnded) -> str:
     """Return ``block 3``, or ``profile 1``; a trial beside it says what it is for."""
     block = f"{'profile' if event.purpose == 'profile' else 'block'} {event.block + 1}"
     return f"{block}, control" if event.purpose == "control" else block

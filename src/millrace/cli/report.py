@@ -70,7 +70,7 @@ def command(
         if fail_on:
             raise UserError(
                 f"run {found.found.run.id} is a bisection, which has no verdicts",
-                remedy="leave out --fail-on",
+                hint="leave out --fail-on",
             )
         bisect_output.report(found.found, output_format, output, found.page)
         return

@@ -16,6 +16,7 @@ from millrace.cli.console import LineTable, err, out, print_json, print_table
 from millrace.cli.store_option import store_option
 from millrace.errors import Interrupted, UserError
 from millrace.levels import level_text
+from millrace.report.common.formatting import grouped_text
 from millrace.shown_text import shown_line
 from millrace.store.records import StoredAttempt, StoredRun, TrialRecord
 from millrace.store.store import Store
@@ -139,7 +140,7 @@ def _confirm(question: str) -> None:
             raise
         raise UserError(
             "standard input ended before an answer; nothing was removed",
-            remedy="repeat the command with --yes",
+            hint="repeat the command with --yes",
         ) from None
     if not wanted:
         raise Interrupted("nothing was removed")
@@ -212,7 +213,7 @@ def _print_yield(attempt: StoredAttempt) -> None:
 
 
 def _number(value: float) -> str:
-    return f"{value:,.0f}" if value.is_integer() else f"{value:.4g}"
+    return grouped_text(value) if value.is_integer() else f"{value:.4g}"
 
 
 def _print_failures(stored: StoredRun, store: Store) -> None:

@@ -49,6 +49,6 @@ def command(
     if analysis.failures:
         raise TrialFailed(
             f"{len(analysis.failures)} of {len(analysis.trials)} trials failed",
-            remedy=f"`millrace results show {analysis.run.id}` has each reason and the server's log",
+            hint=f"`millrace results show {analysis.run.id}` has each reason and the server's log",
         )
     check(ci_gate.of_run(analysis), fail_on)

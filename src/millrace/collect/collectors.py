@@ -10,18 +10,16 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any, Literal
 
-import pymysql
-
 from millrace.collect.model import Early, Observer, Repeatable, Target
 from millrace.collect.threads.thread_kinds import agreed
-from millrace.errors import MillraceError, Unavailable
+from millrace.errors import DatabaseError, MillraceError, Unavailable
 
 VERSION = 1
 
 Edge = Literal["begin", "end"]
 Make = Callable[[Target], Observer]
 
-_FAILURES = (Unavailable, OSError, pymysql.MySQLError)
+_FAILURES = (Unavailable, OSError, DatabaseError)
 
 # Sections, each called like its observer, whose amounts are counted from its first look on.
 _COUNTED = frozenset({"threads", "states", "host", "disk", "status", "waits", "profile"})
@@ -166,7 +164,7 @@ class Collector:
 
     def _miss(self, name: str, problem: Exception) -> None:
         what = problem.message if isinstance(problem, MillraceError) else _text(problem)
-        remedy = problem.remedy if isinstance(problem, MillraceError) else None
+        remedy = problem.hint if isinstance(problem, MillraceError) else None
         self.missing.append({"observer": name, "what": what, "remedy": remedy})
 
 
@@ -187,4 +185,4 @@ def _text(problem: Exception) -> str:
     if isinstance(problem, OSError):
         where = f"{problem.filename}: " if problem.filename else ""
         return f"{where}{problem.strerror or problem}"
-    return str(problem.args[-1]) if problem.args else type(problem).__name__
+    return type(problem).__name__

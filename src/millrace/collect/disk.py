@@ -60,7 +60,7 @@ def observer(target: Target, root: Path = Path("/")) -> Disk:
     if target.data_dir is None:
         raise Unavailable(
             "the server's data directory cannot be seen",
-            remedy="have millrace start the server itself, on this host",
+            hint="have millrace start the server itself, on this host",
         )
     device = disk_below(target.data_dir, root)
     if figures((root / _DISKSTATS).read_text(), device) is None:
@@ -76,7 +76,7 @@ def disk_below(directory: Path, root: Path) -> str:
         kind = "an unknown filesystem" if mount is None else mount.type
         raise Unavailable(
             f"the data directory is on {kind}, not on a disk",
-            remedy="set MILLRACE_WORK to a directory on a local disk",
+            hint="set MILLRACE_WORK to a directory on a local disk",
         )
     while len(below := list((device / "slaves").glob("*"))) == 1:
         device = below[0].resolve()

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from millrace import databases
 from millrace.collect.model import Missing, Target
 from millrace.errors import Unavailable
 from millrace.host import cpu_limits, procfs
@@ -35,7 +36,9 @@ FREQUENCY_SHARE = 0.05
 THROTTLED_SHARE = 0.01
 
 _SHOWN_OTHERS = 5
-_DATABASE_SERVERS = frozenset({"mysqld", "mariadbd"})
+_DATABASE_SERVERS = frozenset(
+    program for name in databases.names() for program in databases.get(name).programs
+)
 _PRESSURES = {"cpu": ("some",), "io": ("some", "full"), "memory": ("some", "full")}
 _FREQUENCIES = "sys/devices/system/cpu"
 

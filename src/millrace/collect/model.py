@@ -11,9 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
+from millrace.databases.client import ServerClient
 from millrace.loadgen.statement_activity import Board
-from millrace.servers.attached import AttachedInstance
-from millrace.servers.instances.lifecycle import Instance
 
 Missing = list[dict[str, str | None]]
 """Parts that an observer could not see, each with ``what`` and ``remedy``."""
@@ -30,7 +29,7 @@ class Target:
     started, do not count as others of the host.
     """
 
-    instance: Instance | AttachedInstance
+    instance: ServerClient
     pid: int | None
     data_dir: Path | None
     database: str
@@ -43,7 +42,7 @@ class Target:
 
 class Observer(Protocol):
     """One observer of one trial. All but ``close`` may raise Unavailable, OSError or a
-    pymysql.MySQLError: it is then left out, and the trial goes on."""
+    DatabaseError: it is then left out, and the trial goes on."""
 
     def begin(self) -> None:
         """The measured part begins: look, in milliseconds."""

@@ -11,9 +11,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from millrace.collect.model import Target
@@ -23,6 +21,7 @@ from millrace.collect.profiling.recording import Granted, Recording, Settings
 from millrace.collect.threads.thread_watch import ThreadWatch, needs_process
 from millrace.host import perf
 from millrace.host.perf import Perf
+from millrace.model.servers import InstalledServer
 
 NAME = "profile"
 COST = (
@@ -52,7 +51,7 @@ def observer(target: Target) -> Profile:
     the process."""
     pid = needs_process(target)
     by = perf.find()
-    settings = choose(by, os.cpu_count() or 1, functools.partial(_keeps_frame_pointers, pid))
+    settings = choose(by, os.cpu_count() or 1, functools.partial(_keeps_frame_pointers, target))
     watch = ThreadWatch(target)
     try:
         return Profile(Recording(by, pid, settings), settings, watch)
@@ -174,18 +173,7 @@ def _afforded(frequencies_hz: Sequence[int], most_hz: float) -> int:
     return next((each for each in frequencies_hz if each <= most_hz), frequencies_hz[-1])
 
 
-def _keeps_frame_pointers(pid: int) -> bool:
-    program = _program(pid)
-    return program is not None and frame_pointers.are_kept(program) is True
-
-
-def _program(pid: int) -> Path | None:
-    """The file of the server: of all that is mapped to be executed the largest, since the process
-    may have been started by a loader."""
-    sizes: Counter[str] = Counter()
-    for line in Path(f"/proc/{pid}/maps").read_text(errors="replace").splitlines():
-        span, rights, *_, path = line.split(maxsplit=5)
-        if "x" in rights and path.startswith("/"):
-            start, _, end = span.partition("-")
-            sizes[path] += int(end, 16) - int(start, 16)
-    return Path(max(sizes, key=lambda path: sizes[path])) if sizes else None
+def _keeps_frame_pointers(target: Target) -> bool:
+    server = target.instance.server
+    # The installed program: a server says by its mappings what it likes, and where links lead.
+    return isinstance(server, InstalledServer) and bool(frame_pointers.are_kept(server.program))

@@ -27,8 +27,8 @@ from typing import Any
 from millrace.collect.model import Missing, Target
 from millrace.collect.threads import connection_map, sched_events
 from millrace.collect.threads.sched_events import EVENTS, Event, Waits, Window
-from millrace.collect.threads.thread_kinds import POOL
 from millrace.collect.threads.thread_watch import ThreadWatch, needs_process
+from millrace.databases.monitoring import POOL
 from millrace.errors import Unavailable
 from millrace.host import procfs
 from millrace.host.tracing import Tracing

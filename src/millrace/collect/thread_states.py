@@ -30,8 +30,8 @@ from millrace.collect.model import Missing, Target
 from millrace.collect.threads import state_classes
 from millrace.collect.threads.connection_map import seats
 from millrace.collect.threads.state_classes import State, Surroundings
-from millrace.collect.threads.thread_kinds import POOL
 from millrace.collect.threads.thread_watch import FOR_IO, Seen, ThreadWatch, needs_process
+from millrace.databases.monitoring import POOL
 from millrace.errors import MillraceError, TrialFailed, Unavailable
 from millrace.host import procfs, syscalls
 from millrace.loadgen import program
@@ -153,7 +153,7 @@ class Sampler:
         if "unrecognized subcommand" in said:
             return Unavailable(
                 f"threads cannot be sampled: this {program.NAME} has no command for it",
-                remedy="run `make setup`",
+                hint="run `make setup`",
             )
         return Unavailable(f"threads cannot be sampled: {said}")
 
@@ -318,8 +318,8 @@ def _states(
 def _binary_logs(target: Target) -> Iterator[str]:
     """What the server's binary logs are called; none where it keeps none."""
     with contextlib.suppress(TrialFailed):
-        for name, *_ in target.instance.query("SHOW BINARY LOGS", limit_s=target.limit_s):
-            yield state_classes.binary_log(name or "")
+        for name in target.instance.family.monitoring.change_logs(target.instance):
+            yield state_classes.binary_log(name)
 
 
 def _written_through(pid: int, around: Surroundings) -> Iterator[str]:

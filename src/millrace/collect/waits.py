@@ -1,15 +1,4 @@
-"""What a server's Performance Schema sums up: waits, statements by digest, and stages, between the
-marks. Its settings stay as they are, and nothing is emptied.
-
-Waits and stages are of the whole server: background threads wait too, a wait for a table holds the
-waits for its files, and the observers' own questions are in both (a few milliseconds). Sessions
-that wait for their client count under ``idle``, which is left out. Digests are of sessions in the
-observed database only, so that observers, which have none, are not among them.
-
-Executions of prepared statements have a digest only from MySQL 9, as ``EXECUTE SELECT ...``. Before
-that MySQL from 5.7 has them in a table of their own, under the text that was prepared, as long as
-the session that prepared them is there. What neither tells (MySQL 5.6, MariaDB, sessions that have
-ended) is in one row for all of them, which is of the whole server.
+"""What a server itself sums up between the marks: waits, statements and stages.
 
 Each look takes its time, while clients work: sums miss what was done in the first milliseconds of
 the window. A time for one statement is a sum over the same row's count, not over what clients did.
@@ -18,14 +7,11 @@ the window. A time for one statement is a sum over the same row's count, not ove
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
-from millrace import databases
-from millrace.collect import performance_schema, query
 from millrace.collect.model import Observer, Target
-from millrace.databases.deltas import Number, Row, by_key, grown_rows
-from millrace.errors import Unavailable
+from millrace.collect.sessions import session_of
 
 NAME = "waits"
 COST = (
@@ -34,197 +20,30 @@ COST = (
     "on for this."
 )
 
-REST = "(prepared statements)"
-
-_TABLES = ("waits", "digests", "prepared", "executions", "stages")
-# What tells nothing of prepared statements is missing only where there are any.
-_WANTED = ("waits", "digests", "stages")
-_PARTLY = ("waits", "stages")
-
-_MOST_ROWS = 200
-_PICOSECONDS = 1e12
-_FEW = 0.01
-
-_TIMES = ("wait", "lock", "cpu")
-_COUNTS = (
-    "rows_examined",
-    "rows_sent",
-    "rows_affected",
-    "tmp_tables",
-    "tmp_disk_tables",
-    "no_index_used",
-    "sort_rows",
-    "errors",
-)
-
-_COUNTERS = ("count", *_TIMES, *_COUNTS)
-_UNCOUNTED = ("lock", *(name for name in _COUNTS if name not in ("rows_affected", "errors")))
-
-Snapshot = Mapping[str, Mapping[Any, Row]]
-
 
 def observer(target: Target) -> Observer:
-    """An observer of the summaries. Raises Unavailable where the server gives no session."""
+    """Return an observer of the sums. Raises Unavailable where the server gives no session."""
     return _WaitsObserver(target)
 
 
 class _WaitsObserver:
     def __init__(self, target: Target) -> None:
-        self._observable = databases.get(target.instance.server.family).observable
         with contextlib.ExitStack() as opened:
-            self._session = opened.enter_context(contextlib.closing(query.session(target)))
-            self._summaries = performance_schema.summaries(
-                self._session, self._observable, _TABLES, target.database
-            )
-            self._look()  # the first one takes longer than at the mark it may
+            session = opened.enter_context(contextlib.closing(session_of(target)))
+            monitoring = target.instance.family.monitoring
+            self._statistics = monitoring.wait_statistics(session, target.database)
+            self._statistics.read()  # the first time takes longer than it may at the mark
             self._opened = opened.pop_all()
-        self._looks: list[Snapshot] = []
+        self._readings: list[object] = []
 
     def begin(self) -> None:
-        self._looks.append(self._look())
+        self._readings.append(self._statistics.read())
 
     def end(self) -> None:
-        self._looks.append(self._look())
+        self._readings.append(self._statistics.read())
 
     def told(self) -> Mapping[str, Any]:
-        with query.understood("the Performance Schema"):
-            return self._summed()
-
-    def _summed(self) -> Mapping[str, Any]:
-        before, after = self._looks
-        deltas = {name: deltas_of(before[name], after[name]) for name in after}
-        statements, lost = statements_of(deltas, tells_cpu=self._summaries.tells_cpu)
-        lack = self._summaries.lacking.get("waits")
-        return {
-            "waits": {
-                "enabled": lack is None,
-                "why": None if lack is None else lack.message,
-                "not_instrumented": list(self._summaries.not_instrumented.get("waits", ())),
-                "events": events_of(deltas.get("waits", ())),
-            },
-            "digests": statements,
-            "stages": events_of(deltas.get("stages", ())),
-            "missing": [query.missing(lack) for lack in (*self._lacks(), *lost)],
-        }
+        return self._statistics.between(*self._readings)
 
     def close(self) -> None:
         self._opened.close()
-
-    def _look(self) -> Snapshot:
-        with query.understood("the Performance Schema"):
-            return {
-                name: by_key(query.rows(self._session, question.sql), _COUNTERS)
-                for name, question in self._summaries.questions.items()
-            }
-
-    def _lacks(self) -> Iterable[Unavailable]:
-        """What is not told and why, the same reason once."""
-        found = self._summaries
-        lacking = [found.lacking[name] for name in _WANTED if name in found.lacking]
-        partly = [
-            performance_schema.partial(self._observable.tables[name], classes)
-            for name in _PARTLY
-            if (classes := found.not_instrumented.get(name))
-        ]
-        return {lack.message: lack for lack in [*lacking, *partly]}.values()
-
-
-def deltas_of(before: Mapping[Any, Row], after: Mapping[Any, Row]) -> list[Row]:
-    """The rows whose count grew, as what they grew by."""
-    return list(grown_rows(before, after, _COUNTERS).values())
-
-
-def events_of(deltas: Iterable[Row]) -> list[dict[str, Any]]:
-    """Waits or stages, those first that took the longest."""
-    events = [
-        {
-            "name": query.plain(row["key"]),
-            "count": row["count"],
-            "wait_s": row["wait"] / _PICOSECONDS,
-        }
-        for row in deltas
-    ]
-    return _longest(events)
-
-
-def statements_of(
-    deltas: Mapping[str, Sequence[Row]], *, tells_cpu: bool
-) -> tuple[list[dict[str, Any]], list[Unavailable]]:
-    """Statements, those first that took the longest, and what is not told of them."""
-    digests = [row for row in deltas.get("digests", ()) if row["key"] is not None]
-    homeless = sum(row["count"] for row in deltas.get("digests", ()) if row["key"] is None)
-    executed = [row for row in digests if row["text"].startswith("EXECUTE ")]
-    prepared = _by_text(deltas.get("prepared", ()))
-    if _total(executed, "count") < _total(prepared, "count"):
-        executed, digests = prepared, digests + prepared
-    rest = _rest(deltas.get("executions", ()), executed)
-    lost = []
-    if homeless > _FEW * _total(digests, "count"):
-        lost.append(
-            Unavailable(
-                f"digests of {homeless} statements: no room for them",
-                remedy="set performance_schema_digests_size higher",
-            )
-        )
-    if rest:
-        lost.append(
-            Unavailable(
-                f"{rest[0]['count']} executions of prepared statements are not told apart",
-                remedy="send statements as text (parameter protocol)",
-            )
-        )
-    told = [_told(row, tells_cpu=tells_cpu) for row in (*digests, *rest)]
-    return _longest(told), lost
-
-
-def _by_text(rows: Iterable[Row]) -> list[Row]:
-    """Statements that several sessions prepared, as one."""
-    groups: dict[str, list[Row]] = {}
-    for row in rows:
-        groups.setdefault(row["text"], []).append(row)
-    return [
-        {"text": text, **{name: _total(group, name) for name in _COUNTERS}}
-        for text, group in groups.items()
-    ]
-
-
-def _rest(executions: Sequence[Row], told: Sequence[Row]) -> list[Row]:
-    """One row for the executions that are not told apart; none where there are next to none.
-
-    Locks take time in any version: where they took none, all but times and changes is not counted
-    for them (MySQL 5.6 and MariaDB 10.1), rather than 0.
-    """
-    if not executions:
-        return []
-    rest: dict[str, Any] = {
-        name: _less(executions[0][name], _total(told, name)) for name in _COUNTERS
-    }
-    if rest["count"] <= _FEW * executions[0]["count"]:
-        return []
-    uncounted = dict.fromkeys(_UNCOUNTED) if not rest["lock"] else {}
-    return [{"text": REST, **rest, **uncounted}]
-
-
-def _less(all_of_them: Number | None, told: Number | None) -> Number | None:
-    return None if all_of_them is None else max(all_of_them - (told or 0), 0)
-
-
-def _total(rows: Iterable[Row], name: str) -> Any:
-    """The sum of a column; None where a row has none."""
-    values = [row[name] for row in rows]
-    return None if None in values else sum(values)
-
-
-def _told(row: Row, *, tells_cpu: bool) -> dict[str, Any]:
-    return {
-        "text": query.plain(row["text"]).strip(),
-        "count": row["count"],
-        "wait_s": row["wait"] / _PICOSECONDS,
-        "lock_s": None if row["lock"] is None else row["lock"] / _PICOSECONDS,
-        "cpu_s": None if row["cpu"] is None or not tells_cpu else row["cpu"] / _PICOSECONDS,
-        **{name: row[name] for name in _COUNTS},
-    }
-
-
-def _longest(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return sorted(rows, key=lambda row: -row["wait_s"])[:_MOST_ROWS]

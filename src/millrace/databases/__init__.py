@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from millrace.databases.base import Family
 from millrace.errors import UserError, nearest
 
-__all__ = ["Family", "get", "names"]
+__all__ = ["Family", "get", "names", "option_forms"]
 
 
 def names() -> tuple[str, ...]:
@@ -27,8 +27,15 @@ def get(name: str) -> Family:
     if family is None:
         near = nearest(name, names())
         hint = f"did you mean {near!r}?" if near else f"use one of {', '.join(names())}"
-        raise UserError(f"there is no family {name!r}", remedy=hint)
+        raise UserError(f"there is no family {name!r}", hint=hint)
     return family
+
+
+def option_forms(name: str) -> tuple[str, ...]:
+    """Return the options that a name may be about in any family: itself first, then what it
+    switches."""
+    spelt = [family.options.forms(name) for family in _shipped().values()]
+    return tuple(dict.fromkeys(form for forms in spelt for form in forms))
 
 
 @functools.cache

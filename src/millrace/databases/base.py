@@ -1,13 +1,27 @@
-"""What a family is: plain values, and two functions that say what to run. No I/O."""
+"""What a family of databases offers to the rest of millrace: a record of small protocols.
+
+A family is a line of servers that are initialised, started, queried and observed in the same way
+(MySQL, MariaDB; PostgreSQL). No other room names one, sends it SQL or knows its options: it asks
+the capability of the family that the server belongs to. A capability does no more than its
+protocol says; how long something may take and what to do when it fails is up to the caller.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+import signal
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
 
-from millrace.model.servers import InstalledServer, Option
+from millrace.model.servers import Configuration, InstalledServer, KnownOptions, Option
+
+if TYPE_CHECKING:
+    from millrace.databases.client import Address, ServerClient, Session
+    from millrace.databases.monitoring import Monitoring
+    from millrace.databases.table_checks import KeptTable
 
 
 @dataclass(frozen=True)
@@ -15,8 +29,8 @@ class Site:
     """Where one instance lives, as its family needs to know it to write a command line.
 
     The server's user owns ``data_dir``, ``tmp_dir`` and ``run_dir`` (socket and pid file).
-    ``user_argument`` is the name for the server's own ``--user``, only where the server has to run
-    as root; ``password`` is the one of every account. At ``port`` it listens where ``by_tcp``.
+    ``user_argument`` is the user to name where the server must run as root; ``password`` is the one
+    of every account. The server listens at ``port`` where ``by_tcp``.
     """
 
     server: InstalledServer
@@ -31,25 +45,62 @@ class Site:
     password: str = field(repr=False)
     by_tcp: bool = True
 
-    @property
-    def pid_file(self) -> Path:
-        """Where the server writes its process number down, just before it takes connections."""
-        return self.run_dir / "mysqld.pid"
-
 
 @dataclass(frozen=True)
 class Initialisation:
     """One run of the server program that turns an empty data directory into a usable one.
 
     ``directories`` are made beforehand inside the data directory; ``stdin`` is fed to the program;
-    ``init_file`` is the content of a file that only the server's user may read, whose path is put
-    in place of ``{init_file}`` in ``arguments``, and which is removed after the run.
+    ``init_file`` is the content of a file that only the server's user may read, whose path replaces
+    ``{init_file}`` in ``arguments``, and which is removed after the run.
     """
 
     arguments: tuple[str, ...]
     directories: tuple[str, ...] = ()
     stdin: bytes = field(default=b"", repr=False)
     init_file: bytes | None = field(default=None, repr=False)
+
+
+class Lifecycle(Protocol):
+    """How a server's data directory is made, and how the server is started and stopped."""
+
+    @property
+    def stop_signal(self) -> signal.Signals:
+        """The signal to the server's process that asks for a clean stop."""
+
+    def socket_name(self, port: int) -> str:
+        """Return the name of the socket of a server with this port."""
+
+    def pid_file(self, site: Site) -> Path:
+        """Return where the server writes its process number, just before it takes connections."""
+
+    def initialisation(self, site: Site, options: Sequence[Option]) -> Initialisation:
+        """Return the run that makes a data directory whose only account is the address's.
+        ``options`` are those that shape it."""
+
+    def start_arguments(self, site: Site) -> tuple[str, ...]:
+        """Return the arguments that start the server, without those of its options."""
+
+    def program_arguments(self, site: Site) -> tuple[str, ...]:
+        """Return the arguments of every other run of the program."""
+
+
+@dataclass(frozen=True)
+class LogPatterns:
+    """How a family's error log is read.
+
+    ``error`` matches lines that tell of an error, unless ``no_error`` does; ``before_error`` and
+    ``before_words`` are what comes before the words of an error or of any line; ``trouble`` matches
+    what a server cannot go on after; ``reasons`` are patterns with what they mean (``{port}`` and
+    ``{socket}`` are replaced), the first match counts.
+    """
+
+    error: re.Pattern[bytes]
+    no_error: re.Pattern[bytes]
+    before_error: re.Pattern[str]
+    before_words: re.Pattern[str]
+    trouble: re.Pattern[bytes]
+    reasons: tuple[tuple[re.Pattern[bytes], str], ...]
 
 
 @dataclass(frozen=True)
@@ -60,119 +111,258 @@ class Replacement:
     loser: str
 
 
-@dataclass(frozen=True)
-class Pressure:
-    """A global variable that makes a server write back sooner while it is at ``at_least`` or
-    ``at_most``; one of the two is None."""
+class Options(Protocol):
+    """How a family's options are spelt, which of them there are, and what they imply.
 
-    variable: str
-    at_least: float | None = None
-    at_most: float | None = None
-
-
-@dataclass(frozen=True)
-class WriteBack:
-    """How to see what a server still has to write, purge and merge, and how to hurry it.
-
-    ``question`` is a statement whose last column is a text; ``figures`` are patterns with one group
-    for that text. A server's text has only the figures its version knows. ``pressure`` is applied
-    in its order and taken back in the reverse one.
+    Names have underscores. ``administrative`` options belong to millrace: a configuration must not
+    set them. ``shaping`` ones also decide how a data directory is laid out; ``runtime_only`` ones,
+    names or shell patterns, leave no trace in the files of a server that was stopped cleanly.
+    ``listing_arguments`` make the program list its options; ``value_refused`` stands in the log of
+    one that refuses a value.
     """
 
-    question: str
-    figures: Mapping[str, re.Pattern[str]]
-    pressure: tuple[Pressure, ...]
+    @property
+    def administrative(self) -> frozenset[str]: ...
+    @property
+    def shaping(self) -> frozenset[str]: ...
+    @property
+    def runtime_only(self) -> tuple[str, ...]: ...
+    @property
+    def replacements(self) -> tuple[Replacement, ...]: ...
+    @property
+    def listing_arguments(self) -> tuple[str, ...]: ...
+    @property
+    def value_refused(self) -> str: ...
+
+    def forms(self, name: str) -> tuple[str, ...]:
+        """Return the options that a name may be about: itself first, then what it switches."""
+
+    def is_loose(self, name: str) -> bool:
+        """Return whether the server is asked to ignore the option if it does not know it."""
+
+    def arguments(self, options: Iterable[Option]) -> list[str]:
+        """Return the options as arguments of the program."""
+
+    def parse_listing(self, text: str) -> KnownOptions:
+        """Return the options in what the program prints with ``listing_arguments``."""
+
+    def log_bytes(self, configuration: Configuration, version: str) -> int:
+        """Return the size of the write-ahead log on disk, whatever the data."""
+
+    def keeps_binary_log(self, configuration: Configuration, version: str) -> bool:
+        """Return whether the server keeps a log of changes that grows with the data."""
+
+
+class Connect(Protocol):
+    """Opens a session with autocommit and UTC."""
+
+    def __call__(
+        self,
+        address: Address,
+        database: str | None,
+        limit_s: float | None,
+        *,
+        as_text: bool = False,
+    ) -> Session:
+        """Open a session; the caller closes it. ``limit_s`` bounds each wait for an answer; with
+        ``as_text`` every value comes as text. Raises DatabaseError."""
 
 
 @dataclass(frozen=True)
-class Table:
-    """A table in which a server tells about itself.
-
-    ``columns`` are our names, each with what versions call that column: the first that a server has
-    counts, and what it has none of is left out. ``where`` is a condition, with ``%(database)s`` for
-    the database that is observed. Its rows grow only while an instrument whose name begins with
-    ``instruments`` is on, and each of ``consumers`` that the server has.
-    """
+class TableSize:
+    """A table as the server accounts for it; ``is_pooled`` says whether it goes through the buffer
+    pool."""
 
     name: str
-    columns: Mapping[str, tuple[str, ...]]
-    where: str | None = None
-    instruments: str | None = None
-    consumers: tuple[str, ...] = ()
+    engine: str
+    data_bytes: int
+    index_bytes: int
+    is_pooled: bool
+
+
+class Administration(Protocol):
+    """The statements that a trial needs. All raise TrialFailed."""
+
+    def version(self, client: ServerClient) -> str:
+        """Return the version as the server itself gives it."""
+
+    def identity(self, client: ServerClient) -> tuple[str, str]:
+        """Return the version, and a text that ``Family.recognises`` judges."""
+
+    def settings(self, client: ServerClient) -> dict[str, str]:
+        """Return every setting in force and its value, as the server shows them."""
+
+    def data_directory(self, client: ServerClient) -> str:
+        """Return the data directory that the server works in."""
+
+    def create_database(self, client: ServerClient, name: str, limit_s: float) -> None:
+        """Create a database; it is an error if there is one of that name."""
+
+    def drop_database(self, client: ServerClient, name: str, limit_s: float) -> None:
+        """Drop a database, if there is one of that name."""
+
+    def analyze_tables(self, client: ServerClient, database: str, limit_s: float) -> None:
+        """Have the server refresh the statistics of all tables of a database."""
+
+    def table_sizes(self, client: ServerClient, database: str) -> tuple[TableSize, ...]:
+        """Return the sizes of a database's tables, right to a few percent."""
+
+
+class SelfTest(Protocol):
+    """What shows that a server works. All return a detail in words and raise TrialFailed."""
+
+    def insert(self, client: ServerClient, database: str, limit_s: float) -> str:
+        """Insert rows into a fresh table, and verify them."""
+
+    def load_file(
+        self, client: ServerClient, database: str, directory: Path, limit_s: float
+    ) -> str:
+        """Have the server load rows from a file in ``directory``, and verify them."""
+
+    def require_client_load(self, client: ServerClient) -> str:
+        """Require that the server takes rows that a client streams from a file."""
 
 
 @dataclass(frozen=True)
-class Explains:
-    """How versions from ``since`` are asked for the plan of ``{sql}``, and the first words of the
-    statements that they explain."""
+class PoolStatus:
+    """The buffer pool at a moment. The first two count since the server's start."""
 
-    since: str
-    form: str
-    verbs: frozenset[str]
+    reads: int
+    read_requests: int
+    data_bytes: int
+    total_bytes: int
 
 
 @dataclass(frozen=True)
-class Observable:
-    """What a family's servers can be asked about themselves while they work.
+class PendingWork:
+    """What a server says it still has to do; None where its version does not say.
 
-    ``status``, ``engine_status`` and ``process_list`` are statements; ``performance_schema`` is one
-    whose only value tells whether that is on, ``thread_handling`` one whose only value tells how
-    sessions get threads. Of ``explains`` the last entry counts that is not newer than the server.
-    ``gauges`` and ``metric_gauges`` are names or shell patterns of status variables and of engine
-    metrics that tell a state now; all others count. ``thread_kinds`` are pairs of a kind and a
-    pattern for the name of a thread, of which the first that fits counts; ``thread_functions`` are
-    the kinds of threads without a name by the functions that they run.
+    ``history`` counts what purge has not removed yet. ``checkpoint`` is the position of the log up
+    to which all pages are written back.
     """
 
-    status: str
-    gauges: tuple[str, ...]
-    metric_gauges: tuple[str, ...]
-    engine_status: str
-    process_list: str
-    performance_schema: str
-    thread_handling: str
-    explains: tuple[Explains, ...]
-    tables: Mapping[str, Table]
-    thread_kinds: tuple[tuple[str, re.Pattern[str]], ...]
-    thread_functions: Mapping[str, str]
+    dirty_pages: int | None = None
+    history: int | None = None
+    change_buffer_pages: int | None = None
+    log_position: int | None = None
+    purged: bool | None = None
+    checkpoint: int | None = None
+
+
+@dataclass(frozen=True)
+class PendingSample:
+    """Pending work at a moment, in seconds from the beginning."""
+
+    at_s: float
+    work: PendingWork
+
+
+@dataclass(frozen=True)
+class StorageCounters:
+    """The storage engine at a mark of the measurement; ``state`` is what its steady state is judged
+    by: named counts, of which a server that does not tell leaves some out."""
+
+    pool: PoolStatus
+    state: Mapping[str, int]
+
+
+class Storage(Protocol):
+    """The buffer pool, and the work that a server puts off.
+
+    ``pool_option`` is the option that sizes the buffer pool.
+    """
+
+    @property
+    def pool_option(self) -> str: ...
+
+    def pool_status(self, client: ServerClient) -> PoolStatus:
+        """Return the buffer pool now. Raises TrialFailed."""
+
+    def counters(self, session: Session) -> StorageCounters:
+        """Read counters at a mark, in a millisecond. Raises DatabaseError."""
+
+    def state_afterwards(self, client: ServerClient, database: str) -> dict[str, Any]:
+        """Return what of the state can be read when clients are no longer measured:
+        ``log_capacity_bytes``, and ``statistics`` with the age in seconds and the rows of each
+        table that has them. Never raises."""
+
+    def pending(self, client: ServerClient) -> PendingWork:
+        """Return what the server has put off. Raises TrialFailed."""
+
+    def unsettled(self, samples: Sequence[PendingSample]) -> tuple[str, ...]:
+        """Return what still goes on, in words, by the samples so far, the oldest first; empty when
+        nothing does."""
+
+    def forced_flushing(self, client: ServerClient) -> AbstractContextManager[Mapping[str, str]]:
+        """Make a managed server do at once what it puts off, inside the block; gives the settings
+        that were changed, with what they were and are again afterwards."""
+
+
+class SnapshotRules(Protocol):
+    """What a data directory must be like to be kept and restored.
+
+    ``left_out`` are shell patterns of files at its top that each start makes anew.
+    """
+
+    @property
+    def left_out(self) -> tuple[str, ...]: ...
+
+    def prepare(self, client: ServerClient) -> str | None:
+        """Make the next stop a clean and complete one. Returns why the tables would not survive
+        it, None where they do. Raises TrialFailed."""
+
+    def record_tables(self, session: Session) -> tuple[KeptTable, ...]:
+        """Read the tables by statements whose answers a restored server must repeat. Raises
+        DatabaseError, and ValueError for an odd answer."""
+
+    def emptied(self, options: Iterable[Option]) -> Sequence[str]:
+        """Return the files that are kept without their content."""
+
+    def leads_away(self, options: Iterable[Option]) -> Option | None:
+        """Return an option that puts files outside of the data directory; None without one."""
 
 
 @dataclass(frozen=True)
 class Family:
-    """How the servers of one line are initialised and started, and what is special about them.
+    """A line of servers, and what is special about it.
 
-    Option and variable names have underscores. ``host_variables`` are names or shell patterns of
-    variables that differ on every start (paths, ports, host names) and say nothing about the
-    server. ``shaping_options`` also decide how a data directory is laid out, so that initialisation
-    must be given them too. ``traceless_options`` are names or shell patterns of options that leave
-    no trace in the files of a server that was stopped cleanly. ``administrative_options`` belong to
-    millrace: a configuration must not set them. ``says`` is found in what a server of the family
-    says of itself. ``forget_binary_log`` is the statement that empties it, by the first version
-    that has it.
+    ``says`` is found in what a server of the family says of itself. ``host_variables`` are names or
+    shell patterns of settings that differ on every start (paths, ports, host names) and say nothing
+    about the server. ``scheme`` begins the address of a server that somebody else runs; it listens
+    at ``port`` unless the address says otherwise. ``account`` is the account that initialisation
+    leaves. ``programs`` are the names of its server processes.
     """
 
     name: str
     title: str
     says: re.Pattern[str]
     host_variables: tuple[str, ...]
-    shaping_options: frozenset[str]
-    traceless_options: tuple[str, ...]
-    administrative_options: frozenset[str]
-    replacements: tuple[Replacement, ...]
-    forget_binary_log: tuple[tuple[str, str], ...]
-    write_back: WriteBack
-    observable: Observable
-    initialisation: Callable[[Site, tuple[Option, ...]], Initialisation]
-    start_arguments: Callable[[Site], tuple[str, ...]]
-    program_arguments: Callable[[Site], tuple[str, ...]]
+    scheme: str
+    port: int
+    account: str
+    programs: tuple[str, ...]
+    connect: Connect
+    lifecycle: Lifecycle
+    log: LogPatterns
+    options: Options
+    administration: Administration
+    self_test: SelfTest
+    storage: Storage
+    snapshots: SnapshotRules
+    monitoring: Monitoring
 
     def recognises(self, said: str) -> bool:
-        """Whether a server whose ``VERSION()`` and ``@@version_comment`` are ``said`` is one."""
+        """Return whether a server that says ``said`` of itself is one of the family."""
         return self.says.search(said) is not None
 
 
+def option_name(name: str) -> str:
+    """Return an option's name in millrace's spelling: underscores, lower case."""
+    return name.replace("-", "_").lower()
+
+
 def version_key(version: str) -> tuple[int, ...]:
-    """The leading numbers of a version, for comparison: ``8.0.0-dmr`` is (8, 0, 0)."""
+    """Return the leading numbers of a version, for comparison: ``8.0.0-dmr`` is (8, 0, 0)."""
     numbers: list[int] = []
     for part in version.split("."):
         digits = ""

@@ -7,8 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import translate
 from typing import Any
 
+from millrace.databases.client import Row
+
 Number = int | float
-Row = Mapping[str, Any]
 
 _NUMBER = re.compile(r"-?[0-9]{1,20}(\.[0-9]{1,20})?")
 _LARGEST = 2**64 - 1  # of a server's counter

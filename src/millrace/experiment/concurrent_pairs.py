@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from millrace.errors import Diagnostic, InvalidInput
+from millrace.errors import Diagnostic, ValidationError
 from millrace.experiment.model import Compare, Experiment, Treatment
 from millrace.experiment.ordering import drawn
 from millrace.levels import Level
@@ -58,11 +58,11 @@ def _base(pair: Iterable[Treatment], compare: Compare) -> Treatment:
 
 
 def refuse_unfit(experiment: Experiment, values: Iterable[Mapping[str, Any]]) -> None:
-    """Raise InvalidInput where the pairs of an experiment cannot be measured side by side;
+    """Raise ValidationError where the pairs of an experiment cannot be measured side by side;
     ``values`` are what each treatment's clients are driven by (see ``plan.chosen``)."""
     found = [*_compared(experiment), *_work(experiment, values)]
     if found:
-        raise InvalidInput(experiment.source, found, remedy=_REMEDY)
+        raise ValidationError(experiment.source, found, hint=_REMEDY)
 
 
 def _compared(experiment: Experiment) -> Iterator[Diagnostic]:

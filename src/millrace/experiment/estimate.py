@@ -125,7 +125,7 @@ def require_space(estimate: Estimate, where: str) -> None:
         raise HostError(
             f"the disk of {where} cannot hold this experiment: {estimate.peak_treatment} needs"
             f" about {peak}, with {reserve} in reserve, and {free} are free",
-            remedy="choose a smaller --scale, or set MILLRACE_WORK to a directory on a larger disk",
+            hint="choose a smaller --scale, or set MILLRACE_WORK to a directory on a larger disk",
         )
 
 

@@ -40,7 +40,8 @@ _PROFILE: Purpose = "profile"
 
 def expand(experiment: Experiment, *, seed: int) -> Plan:
     """The plan of an experiment. The seed decides the order, and which trial of a pair has which
-    half of the CPUs, and nothing else. Raises InvalidInput where pairs cannot be side by side."""
+    half of the CPUs, and nothing else. Raises ValidationError where pairs cannot be side by
+    side."""
     treatments = tuple(
         _treatment(experiment, levels)
         for levels in product(*(factor.levels for factor in experiment.factors))

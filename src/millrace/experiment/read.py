@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from millrace.errors import Diagnostic, InvalidInput, UserError, nearest
+from millrace.errors import Diagnostic, UserError, ValidationError, nearest
 from millrace.experiment.diagnostics import Diagnostics
 from millrace.experiment.levels import CONFIGURATION, is_among, resolved_level
 from millrace.experiment.model import MOST_FIXED_BLOCKS, Compare, Experiment, Factor
@@ -54,7 +54,7 @@ def read(
     """Read the experiment at ``path`` at one scale.
 
     Without ``scale`` the file's ``default_scale`` is taken, or ``laptop`` if it has one, or its
-    only scale. A file without scales is run as it is written. Raises InvalidInput with every
+    only scale. A file without scales is run as it is written. Raises ValidationError with every
     mistake of the file, at all scales, and UserError for a file that cannot be read or a scale
     that it does not have.
     """
@@ -73,7 +73,7 @@ def parse(
     document = _document(path, text)
     checked, found = check(document, surroundings)
     if found.found:
-        raise InvalidInput(str(path), _placed(found, text), remedy=_REFERENCE)
+        raise ValidationError(str(path), _placed(found, text), hint=_REFERENCE)
     chosen = _scale(path, checked, scale)
     settings = _overridden(checked.at(chosen), overrides)
     assert settings.base is not None
@@ -121,11 +121,11 @@ def _text(path: Path) -> str:
     except FileNotFoundError:
         raise UserError(
             f"there is no experiment file {path}",
-            remedy="experiments/load-data.toml is one to copy",
+            hint="experiments/load-data.toml is one to copy",
         ) from None
     except UnicodeDecodeError as error:
         raise UserError(
-            f"{path} is not UTF-8 text (byte {error.start})", remedy="save it as UTF-8"
+            f"{path} is not UTF-8 text (byte {error.start})", hint="save it as UTF-8"
         ) from None
     except OSError as error:
         raise UserError(f"{path} cannot be read: {error.strerror}") from None
@@ -140,11 +140,11 @@ def _document(path: Path, text: str) -> dict[str, Any]:
         line = int(place[1]) if place and place[1] else text.count("\n") + 1
         column = f"column {place[2]}" if place and place[2] else "end of the file"
         mistake = Diagnostic(column, f"not TOML: {message}", line=line)
-        raise InvalidInput(str(path), [mistake], remedy=_REFERENCE) from None
+        raise ValidationError(str(path), [mistake], hint=_REFERENCE) from None
     except (ValueError, RecursionError):  # where Python's own parser gives up
         raise UserError(
             f"{path} has a number of thousands of digits, or is nested too deeply",
-            remedy=_REFERENCE,
+            hint=_REFERENCE,
         ) from None
 
 
@@ -179,7 +179,7 @@ def _scale(path: Path, checked: Checked, wanted: str | None) -> str | None:
         return next(iter(scales))
     raise UserError(
         f"{path} has several scales and no default_scale",
-        remedy=f"choose one with --scale: {', '.join(scales)}",
+        hint=f"choose one with --scale: {', '.join(scales)}",
     )
 
 
@@ -204,7 +204,7 @@ def _level(factor: Factor, base: Level) -> Level:
             return level
     names = [str(level) for level in factor.levels]
     raise UserError(
-        f"the base {base!r} is not a level of {factor.name}", remedy=f"one of: {', '.join(names)}"
+        f"the base {base!r} is not a level of {factor.name}", hint=f"one of: {', '.join(names)}"
     )
 
 
@@ -215,7 +215,7 @@ def _one_candidate(factor: Factor, base: Level, wanted: str) -> Factor:
     if found is None:
         raise UserError(
             f"{wanted!r} is no level of {factor.name} that could be compared with the base {base}",
-            remedy=f"one of: {levels_text(others)}" if others else "name more levels in the file",
+            hint=f"one of: {levels_text(others)}" if others else "name more levels in the file",
         )
     return replace(factor, levels=tuple(each for each in factor.levels if each in (base, found)))
 

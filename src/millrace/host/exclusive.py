@@ -38,7 +38,7 @@ def host_lock(purpose: str, *, file: Path | None = None) -> Iterator[None]:
         except BlockingIOError:
             raise UserError(
                 f"another millrace measures on this host: {_holder(descriptor)}",
-                remedy="wait until it has finished, or end it; "
+                hint="wait until it has finished, or end it; "
                 "two measurements at a time would disturb each other",
             ) from None
         _require_place(descriptor, file)
@@ -73,14 +73,14 @@ def _open(file: Path) -> int:
     except OSError as error:
         raise HostError(
             f"{file}: cannot be opened as the lock of this host: {error.strerror}",
-            remedy=f"look at {file} and remove it if no millrace runs",
+            hint=f"look at {file} and remove it if no millrace runs",
         ) from error
     status = os.fstat(descriptor)
     if not stat.S_ISREG(status.st_mode) or status.st_nlink != 1:
         os.close(descriptor)
         raise HostError(
             f"{file}: not a plain file with one name, so it cannot be the lock of this host",
-            remedy=f"look at {file} and remove it if no millrace runs",
+            hint=f"look at {file} and remove it if no millrace runs",
         )
     return descriptor
 
@@ -101,7 +101,7 @@ def _require_place(descriptor: int, file: Path) -> None:
     if not is_there:
         raise HostError(
             f"{file}: somebody removed the lock of this host while it was being locked",
-            remedy="try again",
+            hint="try again",
         )
 
 

@@ -43,13 +43,13 @@ def find() -> Perf:
     if program is None:
         raise Unavailable(
             "the program perf is not installed",
-            remedy="install the package linux-perf (Debian), linux-tools-generic (Ubuntu) or perf",
+            hint="install the package linux-perf (Debian), linux-tools-generic (Ubuntu) or perf",
         )
     status, built = _asked(program, "version", "--build-options")
     if status != 0:
         raise Unavailable(
             f"{program} does not run on this kernel",
-            remedy=f"install the perf of Linux {os.uname().release}",
+            hint=f"install the perf of Linux {os.uname().release}",
         )
     _, offered = _asked(program, "record", "-h")
     return Perf(
@@ -94,7 +94,7 @@ def refused(said: str) -> Unavailable:
     if re.search(r"(?i)permi|paranoi|limited", said):
         return Unavailable(
             f"perf is not permitted to sample the server: {why}",
-            remedy=rights(FOR_WHOLE_CPUS),
+            hint=rights(FOR_WHOLE_CPUS),
         )
     return Unavailable(f"perf cannot record: {why}")
 

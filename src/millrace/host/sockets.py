@@ -23,14 +23,19 @@ Use = Literal["client", "own", "listening"]
 _LINK = re.compile(r"socket:\[(\d+)\]")
 _LISTENING_TCP, _CONNECTED_TCP = "0A", "01"
 _ACCEPTS = 0x10000  # __SO_ACCEPTCON
+_UNIX_ROW = re.compile(
+    r"[0-9a-f]+: [0-9A-F]{8} [0-9A-F]{8} (?P<flags>[0-9A-F]{8}) [0-9A-F]{4} [0-9A-F]{2} +"
+    r"(?P<inode>\d+)( .*)?",
+    re.ASCII,
+)
 
 # sock_diag(7): constants of linux/netlink.h, linux/sock_diag.h and linux/unix_diag.h.
 _NETLINK_SOCK_DIAG = 4
 _SOCK_DIAG_BY_FAMILY = 20
 _REQUEST_DUMP = 0x1 | 0x300
 _NLMSG_ERROR, _NLMSG_DONE = 2, 3
-_ALL_STATES, _NO_COOKIE = 0xFFFFFFFF, 0xFFFFFFFF
-_SHOW_PEER = 0x4
+_ALL_STATES, _LISTENING, _NO_COOKIE = 0xFFFFFFFF, 1 << 10, 0xFFFFFFFF
+_SHOW_NOTHING, _SHOW_PEER = 0x0, 0x4
 _PEER = 2
 _HEADER = struct.Struct("=IHHII")
 _REQUEST = struct.Struct("=BBHIIIII")
@@ -69,8 +74,12 @@ def listening(pid: int) -> frozenset[int]:
     found: set[int] = set()
     for name in ("tcp", "tcp6"):
         found |= listening_tcp((procfs.read_or_none(f"{net}/{name}") or b"").decode())
-    unix = (procfs.read_or_none(f"{net}/unix") or b"").decode(errors="replace")
-    return frozenset(found | listening_unix(unix))
+    try:
+        found |= {_inode(body) for body in _unix_sockets(_LISTENING, _SHOW_NOTHING)}
+    except OSError:  # a kernel without CONFIG_UNIX_DIAG
+        text = (procfs.read_or_none(f"{net}/unix") or b"").decode(errors="replace")
+        found |= listening_unix(text)
+    return frozenset(found)
 
 
 def listening_tcp(text: str) -> set[int]:
@@ -92,9 +101,9 @@ def accepted_tcp(text: str, port: int) -> dict[int, int]:
 
 
 def listening_unix(text: str) -> set[int]:
-    """/proc/net/unix."""
-    rows = (line.split() for line in text.splitlines()[1:])
-    return {int(row[6]) for row in rows if len(row) > 6 and int(row[3], 16) & _ACCEPTS}
+    """/proc/net/unix, in which a socket's name may hold anything, lines of its own too."""
+    rows = filter(None, map(_UNIX_ROW.fullmatch, text.split("\n")))
+    return {int(row["inode"]) for row in rows if int(row["flags"], 16) & _ACCEPTS}
 
 
 def own() -> frozenset[int]:
@@ -114,24 +123,26 @@ def own() -> frozenset[int]:
 
 def peers() -> Mapping[int, int]:
     """Each connected UNIX socket's other end. Raises OSError where the kernel does not tell."""
-    found: dict[int, int] = {}
+    pairs = (peer(body) for body in _unix_sockets(_ALL_STATES, _SHOW_PEER))
+    return dict(pair for pair in pairs if pair is not None)
+
+
+def _unix_sockets(states: int, show: int) -> Iterator[bytes]:
+    """The kernel's messages about the UNIX sockets in these states. Raises OSError where it tells
+    nothing."""
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _NETLINK_SOCK_DIAG) as asked:
         asked.settimeout(_ANSWER_LIMIT_S)
-        request = _REQUEST.pack(
-            socket.AF_UNIX, 0, 0, _ALL_STATES, 0, _SHOW_PEER, _NO_COOKIE, _NO_COOKIE
-        )
+        request = _REQUEST.pack(socket.AF_UNIX, 0, 0, states, 0, show, _NO_COOKIE, _NO_COOKIE)
         size = _HEADER.size + len(request)
         asked.send(_HEADER.pack(size, _SOCK_DIAG_BY_FAMILY, _REQUEST_DUMP, 1, 0) + request)
         while True:
             for kind, body in messages(asked.recv(_ANSWER_BYTES)):
                 if kind == _NLMSG_DONE:
-                    return found
+                    return
                 if kind == _NLMSG_ERROR:
                     code = -int(struct.unpack_from("=i", body)[0])
                     raise OSError(code, f"sock_diag: {os.strerror(code)}")
-                pair = peer(body)
-                if pair is not None:
-                    found[pair[0]] = pair[1]
+                yield body
 
 
 def messages(answer: bytes) -> Iterator[tuple[int, bytes]]:
@@ -145,18 +156,22 @@ def messages(answer: bytes) -> Iterator[tuple[int, bytes]]:
         at += _aligned(size)
 
 
+def _inode(body: bytes) -> int:
+    """The inode of the UNIX socket that a message is about."""
+    return int(_MESSAGE.unpack_from(body)[4])
+
+
 def peer(body: bytes) -> tuple[int, int] | None:
     """A UNIX socket and its other end, from a message about it; None where it has none."""
     if len(body) < _MESSAGE.size:
         return None
-    inode = int(_MESSAGE.unpack_from(body)[4])
     at = _MESSAGE.size
     while at + _ATTRIBUTE.size <= len(body):
         size, kind = _ATTRIBUTE.unpack_from(body, at)
         if size < _ATTRIBUTE.size:
             return None
         if kind == _PEER and size >= _ATTRIBUTE.size + _INODE.size:
-            return inode, int(_INODE.unpack_from(body, at + _ATTRIBUTE.size)[0])
+            return _inode(body), int(_INODE.unpack_from(body, at + _ATTRIBUTE.size)[0])
         at += _aligned(size)
     return None
 

@@ -43,12 +43,12 @@ def opened() -> Iterator[Path]:
     if not _kernel_knows():
         raise Unavailable("this kernel traces no events")
     if os.geteuid() != 0:
-        raise Unavailable("only root may trace the kernel's events here", remedy=_for_user())
+        raise Unavailable("only root may trace the kernel's events here", hint=_for_user())
     try:
         descriptor = _attached()
     except OSError as error:
         why = f"the kernel's tracing file system cannot be mounted: {error.strerror}"
-        raise Unavailable(why, remedy=_AS_ROOT) from error
+        raise Unavailable(why, hint=_AS_ROOT) from error
     try:
         yield Path(f"/proc/self/fd/{descriptor}")
     finally:

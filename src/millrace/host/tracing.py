@@ -99,7 +99,7 @@ def _made(opened: contextlib.ExitStack) -> Path:
     except OSError as error:
         refused = error.errno in (errno.EACCES, errno.EPERM, errno.EROFS)
         raise Unavailable(
-            f"the kernel cannot trace its scheduler: {error}", remedy=_RIGHTS if refused else None
+            f"the kernel cannot trace its scheduler: {error}", hint=_RIGHTS if refused else None
         ) from error
     opened.callback(_removed, made)
     return made
@@ -108,7 +108,7 @@ def _made(opened: contextlib.ExitStack) -> Path:
 def _instances(opened: contextlib.ExitStack) -> Path:
     """Return the directory of all instances, usable until ``opened`` is closed."""
     if not sees_the_host():
-        raise Unavailable("the kernel's events name processes otherwise here", remedy=_HOST_NUMBERS)
+        raise Unavailable("the kernel's events name processes otherwise here", hint=_HOST_NUMBERS)
     return opened.enter_context(tracefs.opened()) / "instances"
 
 

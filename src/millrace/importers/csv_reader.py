@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from millrace.csv_cells import plain
-from millrace.errors import Diagnostic, InvalidInput, UserError
+from millrace.errors import Diagnostic, UserError, ValidationError
 
 LARGEST_BYTES = 64 << 20
 MOST_MISTAKES = 10  # told of a file; what follows is mostly more of the same
@@ -20,24 +20,24 @@ MOST_MISTAKES = 10  # told of a file; what follows is mostly more of the same
 class Sheet:
     """A CSV file that is being read: its columns, its rows, and the mistakes found so far.
 
-    ``remedy`` says what such a file looks like. Raises UserError for what cannot be read or is
-    empty, and InvalidInput for what is no CSV.
+    ``hint`` says what such a file looks like. Raises UserError for what cannot be read or is
+    empty, and ValidationError for what is no CSV.
     """
 
-    def __init__(self, path: Path, *, remedy: str) -> None:
+    def __init__(self, path: Path, *, hint: str) -> None:
         self._path = path
-        self._remedy = remedy
+        self._hint = hint
         self._mistakes: list[Diagnostic] = []
         self._reader = csv.reader(io.StringIO(read_text(path)), strict=True)
         head = self._next()
         if head is None:
-            raise UserError(f"{called(path)} is empty", remedy=remedy)
+            raise UserError(f"{called(path)} is empty", hint=hint)
         self._columns = [cell.strip() for cell in head]
 
     def column(self, *names: str) -> int:
         """The place of the first of the columns ``names`` that the file has.
 
-        Raises InvalidInput where it has none, or several of that name.
+        Raises ValidationError where it has none, or several of that name.
         """
         place = self.column_if_any(*names)
         if place is None:
@@ -62,7 +62,7 @@ class Sheet:
 
     def rows(self) -> Iterator[tuple[int, list[str]]]:
         """The line and the cells of each row below the first, in the file's order, without those
-        that are blank; raises InvalidInput at the end if there were mistakes.
+        that are blank; raises ValidationError at the end if there were mistakes.
 
         The apostrophe before text that would be a formula is taken away (see ``csv_cells``).
         """
@@ -79,7 +79,7 @@ class Sheet:
                 wanted = f"{len(self._columns)}, as in the first line"
                 self.mistake(line, "row", f"has {cells_text}", wanted)
         if empty:
-            raise UserError(f"{called(self._path)} has no rows", remedy=self._remedy)
+            raise UserError(f"{called(self._path)} has no rows", hint=self._hint)
         self.refuse()
 
     def text(self, line: int, cells: list[str], place: int) -> str:
@@ -98,16 +98,16 @@ class Sheet:
         return None
 
     def mistake(self, line: int, where: str, message: str, expected: str | None = None) -> None:
-        """Note a mistake; raises InvalidInput with all when there are too many to go on."""
+        """Note a mistake; raises ValidationError with all when there are too many to go on."""
         self._mistakes.append(Diagnostic(where, message, expected, line=line))
         if len(self._mistakes) == MOST_MISTAKES:
-            self._remedy += "; there may be more mistakes: reading stopped here"
+            self._hint += "; there may be more mistakes: reading stopped here"
             self.refuse()
 
     def refuse(self) -> None:
-        """Raise InvalidInput if there were mistakes."""
+        """Raise ValidationError if there were mistakes."""
         if self._mistakes:
-            raise InvalidInput(called(self._path), self._mistakes, remedy=self._remedy)
+            raise ValidationError(called(self._path), self._mistakes, hint=self._hint)
 
     def _next(self) -> list[str] | None:
         try:
@@ -139,21 +139,21 @@ def read_text(path: Path) -> str:
         if len(content) > LARGEST_BYTES:
             raise UserError(
                 f"{called(path)} is larger than {LARGEST_BYTES:,} bytes",
-                remedy="give one value a trial, such as its mean or a percentile",
+                hint="give one value a trial, such as its mean or a percentile",
             )
         return content.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
     except FileNotFoundError:
-        raise UserError(f"there is no file {path}", remedy="check its name and place") from None
+        raise UserError(f"there is no file {path}", hint="check its name and place") from None
     except IsADirectoryError:
-        raise UserError(f"{path} is a directory", remedy="name a file in it") from None
+        raise UserError(f"{path} is a directory", hint="name a file in it") from None
     except UnicodeDecodeError as error:
         raise UserError(
-            f"{called(path)} is not UTF-8 text (byte {error.start})", remedy="save it as UTF-8"
+            f"{called(path)} is not UTF-8 text (byte {error.start})", hint="save it as UTF-8"
         ) from None
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         raise UserError(
-            f"{path} cannot be read: {reason}", remedy="check its name and permissions"
+            f"{path} cannot be read: {reason}", hint="check its name and permissions"
         ) from None
 
 

@@ -43,17 +43,17 @@ def _means(path: Path) -> list[tuple[str, float]]:
     try:
         document = safe_json.parse(read_text(path), _LIMITS)
     except JsonRefused as error:
-        raise UserError(f"{path} is not JSON ({error})", remedy=_REMEDY) from None
+        raise UserError(f"{path} is not JSON ({error})", hint=_REMEDY) from None
     results = document.get("results") if isinstance(document, dict) else None
     if not isinstance(results, list) or not results:
-        raise UserError(f"{path} has no results of hyperfine", remedy=_REMEDY)
+        raise UserError(f"{path} has no results of hyperfine", hint=_REMEDY)
     means = [_mean(f"{path}, results[{number}]", result) for number, result in enumerate(results)]
     counts = Counter(name for name, _ in means)
     for name, count in counts.items():
         if count > 1:
             raise UserError(
                 f"{path} has the command {name!r} twice",
-                remedy="tell them apart with `hyperfine --command-name`",
+                hint="tell them apart with `hyperfine --command-name`",
             )
     return means
 
@@ -61,17 +61,17 @@ def _means(path: Path) -> list[tuple[str, float]]:
 def _mean(where: str, result: Any) -> tuple[str, float]:
     name = _entry(result, "name") or _entry(result, "command")
     if not isinstance(name, str):
-        raise UserError(f"{where} has no command", remedy=_REMEDY)
+        raise UserError(f"{where} has no command", hint=_REMEDY)
     measured = _entry(result, "measurements")
     if isinstance(measured, list) and measured:
         times = [_entry(_entry(each, "time_wall_clock"), "value") for each in measured]
     else:
         times = [_entry(result, "mean")]
     if not all(_is_time(s) for s in times):
-        raise UserError(f"{where} ({name}) has no times", remedy=_REMEDY)
+        raise UserError(f"{where} ({name}) has no times", hint=_REMEDY)
     mean_s = fmean(times)
     if mean_s <= 0:
-        raise UserError(f"{where} ({name}): a time of {mean_s:g} s has no ratio", remedy=_REMEDY)
+        raise UserError(f"{where} ({name}): a time of {mean_s:g} s has no ratio", hint=_REMEDY)
     return name, mean_s
 
 

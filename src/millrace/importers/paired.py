@@ -36,10 +36,10 @@ class Value(NamedTuple):
 def read(path: Path) -> tuple[Values, Measure]:
     """Return the values in the file at ``path``, with their unit and better direction.
 
-    Raises InvalidInput with the lines of all mistakes, UserError for a file that cannot be read or
-    has a single treatment.
+    Raises ValidationError with the lines of all mistakes, UserError for a file that cannot be read
+    or has a single treatment.
     """
-    sheet = Sheet(path, remedy=_REMEDY)
+    sheet = Sheet(path, hint=_REMEDY)
     places = [sheet.column(name) for name in COLUMNS]
     measures = Measures(sheet)
     values: dict[str, dict[str, float]] = {}
@@ -61,7 +61,7 @@ def read(path: Path) -> tuple[Values, Measure]:
     if len(values) == 1:
         raise UserError(
             f"{path} has a single treatment, {next(iter(values))}, so there is nothing to compare",
-            remedy=_REMEDY,
+            hint=_REMEDY,
         )
     return values, measures.of()
 
@@ -74,7 +74,7 @@ def base_of(where: str, treatments: Collection[str], name: str | None) -> str:
         near = nearest(name, treatments)
         raise UserError(
             f"{where} has no treatment {name!r}",
-            remedy=f"did you mean {near!r}?" if near else f"it has: {', '.join(treatments)}",
+            hint=f"did you mean {near!r}?" if near else f"it has: {', '.join(treatments)}",
         )
     return name
 

@@ -29,9 +29,9 @@ class Series:
 def read(path: Path) -> tuple[Series, ...]:
     """The series of the file at ``path``, in the order in which they begin.
 
-    Raises InvalidInput with the lines of all mistakes, UserError for a file that cannot be read.
+    Raises ValidationError with the lines of all mistakes, UserError for a file that cannot be read.
     """
-    sheet = Sheet(path, remedy=_REMEDY)
+    sheet = Sheet(path, hint=_REMEDY)
     label_place, value_place = sheet.column("label", "time"), sheet.column("value")
     series_place = sheet.column_if_any("series")
     measures = Measures(sheet)

@@ -51,7 +51,7 @@ def read(program: Program, paths: Sequence[Path]) -> tuple[Value, ...]:
         if other is not path:
             raise UserError(
                 f"{other} and {path} are both of {treatment} in block {block}",
-                remedy="give each trial a number of its own",
+                hint="give each trial a number of its own",
             )
         found.append(Value(block, treatment, _rate(program, path)))
     return tuple(found)
@@ -62,24 +62,24 @@ def _trial(path: Path) -> tuple[str, str]:
     if name is None:
         raise UserError(
             f"the name of {path} does not tell which treatment and which block it is of",
-            remedy="call the files TREATMENT-BLOCK, such as old-1.log and new-1.log",
+            hint="call the files TREATMENT-BLOCK, such as old-1.log and new-1.log",
         )
     return str(int(name["block"])), name["treatment"]
 
 
 def _rate(program: Program, path: Path) -> float:
     text = read_text(path)
-    remedy = f"keep all that one run of {program} prints in a file of its own"
+    hint = f"keep all that one run of {program} prints in a file of its own"
     for pattern in _RATES[program]:
         rates = pattern.findall(text)
         if len(rates) > 1:
-            raise UserError(f"{path} has the rates of {len(rates)} runs", remedy=remedy)
+            raise UserError(f"{path} has the rates of {len(rates)} runs", hint=hint)
         if rates:
-            return _positive(path, rates[0], remedy)
-    raise UserError(f"{path} has no transactions per second of {program}", remedy=remedy)
+            return _positive(path, rates[0], hint)
+    raise UserError(f"{path} has no transactions per second of {program}", hint=hint)
 
 
-def _positive(path: Path, text: str, remedy: str) -> float:
+def _positive(path: Path, text: str, hint: str) -> float:
     try:
         rate = float(text)
     except ValueError:
@@ -87,6 +87,6 @@ def _positive(path: Path, text: str, remedy: str) -> float:
     if not (math.isfinite(rate) and rate > 0):
         raise UserError(
             f"{path}: {text} transactions per second have no ratio; did the run fail?",
-            remedy=remedy,
+            hint=hint,
         )
     return rate

@@ -76,11 +76,11 @@ class LoadFailed(TrialFailed):
         self,
         message: str,
         *,
-        remedy: str | None = None,
+        hint: str | None = None,
         step: str | None = None,
         result: LoadResult | None = None,
     ) -> None:
-        super().__init__(message, remedy=remedy, step=step)
+        super().__init__(message, hint=hint, step=step)
         self.result = result
 
 
@@ -176,14 +176,14 @@ def _raise_failure(events: list[Event], returncode: int, stderr: bytes) -> None:
         if event["type"] == "error":
             raise LoadFailed(
                 _describe(event),
-                remedy=_remedy(event),
+                hint=_hint(event),
                 step=event["phase"],
                 result=partial_result(events),
             )
     if returncode == _SPEC_REFUSED:
         raise HostError(
             f"{program.NAME} refused its specification: {program.last_words(returncode, stderr)}",
-            remedy="millrace and its load generator are of different versions: run `make setup`",
+            hint="millrace and its load generator are of different versions: run `make setup`",
         )
     if returncode != 0 or not events or events[-1]["type"] != "summary":
         raise HostError(f"{program.NAME}: {program.last_words(returncode, stderr)}")
@@ -196,7 +196,7 @@ def _describe(error: Event) -> str:
     return text
 
 
-def _remedy(error: Event) -> str | None:
+def _hint(error: Event) -> str | None:
     if error["code"] in _LOCAL_INFILE_OFF:
         return "local_infile is off there; SET GLOBAL local_infile=1 would allow it"
     return None

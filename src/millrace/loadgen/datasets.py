@@ -74,7 +74,7 @@ def _version_of(data_set: str) -> str:
     if data_set not in sets:
         raise UserError(
             f"the load generator has no data set {data_set!r}",
-            remedy="it has: " + ", ".join(sorted(sets)),
+            hint="it has: " + ", ".join(sorted(sets)),
         )
     return sets[data_set]
 

@@ -27,7 +27,7 @@ def find_load_generator() -> Path:
         if not os.access(named, os.X_OK) or Path(named).is_dir():
             raise UserError(
                 f"MILLRACE_LOAD names {named}, which is not a program",
-                remedy=f"set it to the path of {NAME}, or unset it",
+                hint=f"set it to the path of {NAME}, or unset it",
             )
         return Path(named)
     beside = Path(sys.executable).with_name(NAME)
@@ -37,7 +37,7 @@ def find_load_generator() -> Path:
     if on_path is None:
         raise HostError(
             f"the load generator {NAME} is not beside {sys.executable} and not on PATH",
-            remedy=f"run `make setup`, or set MILLRACE_LOAD to the path of {NAME}",
+            hint=f"run `make setup`, or set MILLRACE_LOAD to the path of {NAME}",
         )
     return Path(on_path)
 

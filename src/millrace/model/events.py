@@ -1,39 +1,34 @@
-"""Define what millrace reports while it works: typed events, for listeners and the event file.
+"""Define what happens while millrace works: events of a run, and announcements.
 
-Events of a run are recorded in a file beside the store while a trial measures. Others, such as the
-bytes of a download, only reach the listener.
+The scheduler and the trials emit the events of a run; progress and watching read them, from memory
+or from the run's event file. ``event`` names the kind, also in the file. Announcements are for
+whoever listens, and are not recorded.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, is_dataclass
-from typing import Any
+from dataclasses import asdict, dataclass
+from typing import Annotated, Any, Literal
 
-from millrace.model.trials import Purpose
+from pydantic import Field, TypeAdapter, ValidationError
 
-
-class Event:
-    """Something that happened, for whoever listens."""
+from millrace.model.trials import Outcome, Purpose
 
 
-OnEvent = Callable[[Event], None]
-"""Take one event; it must not raise."""
-
-
-def ignore(_event: Event) -> None:
-    """Ignore an event."""
+class Announcement:
+    """Something that a listener should know, and that no file records."""
 
 
 @dataclass(frozen=True)
-class Notice(Event):
+class Notice(Announcement):
     """One sentence that the user should read."""
 
     text: str
 
 
 @dataclass(frozen=True)
-class DownloadMoved(Event):
+class DownloadMoved(Announcement):
     """A download has ``done_bytes`` of ``total_bytes``, None where nobody knows the total."""
 
     what: str
@@ -41,21 +36,18 @@ class DownloadMoved(Event):
     total_bytes: int | None
 
 
-class RunEvent(Event):
-    """An event of a run, recorded in its event file."""
-
-
-@dataclass(frozen=True)
-class RunOpened(RunEvent):
+@dataclass(frozen=True, kw_only=True)
+class RunOpened:
     """A run of ``trials`` trials starts or resumes; ``waiting`` of them have no result."""
 
     run: str
     seed: int
     trials: int
     waiting: int
+    event: Literal["run"] = "run"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ScheduledTrial:
     """One trial; ``time_weight`` is its share of the host's time, a half in a concurrent pair."""
 
@@ -64,19 +56,23 @@ class ScheduledTrial:
     time_weight: float
 
 
-@dataclass(frozen=True)
-class TrialsScheduled(RunEvent):
-    """Trials come next: the ``waiting`` ones of ``trials``, by id, in about ``estimate_s``."""
+@dataclass(frozen=True, kw_only=True)
+class TrialsScheduled:
+    """Trials come next: the ``waiting`` ones of ``trials``, by id, in about ``estimate_s``.
+
+    ``rows`` is the number of rows that each loads, where the workload says so.
+    """
 
     trials: tuple[ScheduledTrial, ...]
     waiting: tuple[str, ...]
     estimate_s: float
     rows: int | None
+    event: Literal["schedule"] = "schedule"
 
 
-@dataclass(frozen=True)
-class TrialEvent(RunEvent):
-    """Something happened to a trial. ``trial`` is its id in the plan, ``block`` counts from 0."""
+@dataclass(frozen=True, kw_only=True)
+class _OfTrial:
+    """The trial that an event is about: its id in the plan, and its place in the run."""
 
     trial: str
     treatment: str
@@ -86,62 +82,74 @@ class TrialEvent(RunEvent):
     purpose: Purpose
 
 
-@dataclass(frozen=True)
-class TrialStarted(TrialEvent):
-    """An attempt at a trial was claimed."""
+@dataclass(frozen=True, kw_only=True)
+class TrialBegan(_OfTrial):
+    """A trial is measured from now on."""
+
+    event: Literal["trial"] = "trial"
 
 
-@dataclass(frozen=True)
-class StepStarted(RunEvent):
-    """A trial came to the step ``name``."""
+@dataclass(frozen=True, kw_only=True)
+class TrialEnded(_OfTrial):
+    """A trial has a result; ``failed_step`` and ``reason`` are set unless it finished."""
 
-    trial: str
+    outcome: Outcome
+    failed_step: str | None = None
+    reason: str | None = None
+    event: Literal["end"] = "end"
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepBegan:
+    """A step of a trial begins. ``trial`` is set where several are measured at the same time."""
+
     name: str
+    trial: str | None = None
+    event: Literal["step"] = "step"
 
 
-@dataclass(frozen=True)
-class IntervalMeasured(RunEvent):
-    """A second of a phase of the load generator, ``t_s`` after the phase began."""
+@dataclass(frozen=True, kw_only=True)
+class IntervalEnded:
+    """A second of a phase of the load generator is over, ``t_s`` from the phase's beginning.
 
-    trial: str
+    ``rows`` is the number of rows so far. ``kind`` is ``drive`` where clients are driven, and
+    ``part`` then names the part of that phase (``warmup``, ``measure``). ``trial`` is set as in
+    ``StepBegan``.
+    """
+
     phase: str
-    kind: str | None
     t_s: float
     rows: int
-    transactions: int
+    kind: str | None = None
+    part: str | None = None
+    trial: str | None = None
+    event: Literal["interval"] = "interval"
 
 
-@dataclass(frozen=True)
-class TrialEnded(TrialEvent):
-    """An attempt has its result."""
-
-    outcome: str
-    failed_step: str | None
-    reason: str | None
-
-
-@dataclass(frozen=True)
-class ResultDelayed(RunEvent):
-    """A result cannot be written yet; it is tried again."""
+@dataclass(frozen=True, kw_only=True)
+class ResultWaits:
+    """A result cannot be written yet."""
 
     reason: str
+    event: Literal["waiting"] = "waiting"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ClosedComparison:
-    """A comparison that needs no more blocks: its label, how it was closed, and its verdict."""
+    """A comparison that needs no more blocks, with its state and verdict."""
 
     label: str
     state: str
-    verdict: str | None
+    verdict: str | None = None
 
 
-@dataclass(frozen=True)
-class RunReviewed(RunEvent):
-    """A sequential run was analyzed after ``blocks`` blocks.
+@dataclass(frozen=True, kw_only=True)
+class RunAssessed:
+    """A sequential run was analyzed after ``blocks`` blocks, with ``ended_trials``.
 
-    ``closed`` are the comparisons closed since the last review, ``open`` counts the others. The
-    rest takes about ``about_s``, and at most ``at_most_s`` and ``at_most_trials``.
+    ``closed`` are the comparisons closed since the last time, ``open`` is the number of those that
+    need more blocks. The rest takes about ``about_s``, and at most ``at_most_s`` and
+    ``at_most_trials``.
     """
 
     blocks: int
@@ -150,22 +158,40 @@ class RunReviewed(RunEvent):
     about_s: float
     at_most_s: float
     at_most_trials: int
-    ended_trials: int
+    ended_trials: int = 0
+    event: Literal["look"] = "look"
 
 
-_NAMES: dict[type[RunEvent], str] = {
-    RunOpened: "run",
-    TrialsScheduled: "schedule",
-    TrialStarted: "trial",
-    StepStarted: "step",
-    IntervalMeasured: "interval",
-    TrialEnded: "end",
-    ResultDelayed: "delayed",
-    RunReviewed: "review",
-}
+TrialEvent = StepBegan | IntervalEnded
+"""What a trial emits itself."""
+
+Event = (
+    RunOpened | TrialsScheduled | TrialBegan | TrialEnded | TrialEvent | ResultWaits | RunAssessed
+)
+
+Emitted = Event | Announcement
+
+OnEvent = Callable[[Emitted], None]
+"""Take an event or an announcement; it must not raise."""
 
 
-def as_data(event: RunEvent) -> dict[str, Any]:
-    """Return an event as a line of the event file holds it."""
-    assert is_dataclass(event)
-    return {"event": _NAMES[type(event)], **asdict(event)}
+def ignore(_event: Emitted) -> None:
+    """Ignore an event."""
+
+
+_EVENT: TypeAdapter[Event] = TypeAdapter(
+    Annotated[Event, Field(discriminator="event")], config={"defer_build": True}
+)
+
+
+def to_json(event: Event) -> dict[str, Any]:
+    """Return an event as plain data, without what is not known."""
+    return {key: value for key, value in asdict(event).items() if value is not None}
+
+
+def from_json(document: object) -> Event | None:
+    """Return the event of plain data; None where it is none."""
+    try:
+        return _EVENT.validate_python(document)
+    except ValidationError:
+        return None

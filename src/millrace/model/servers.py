@@ -125,13 +125,6 @@ class FittedOptions:
     applied: tuple[Option, ...]
     left_out: tuple[LeftOut, ...] = ()
 
-    def arguments(self) -> list[str]:
-        """The options as command-line arguments."""
-        return [
-            f"--{option.name}" if option.value is None else f"--{option.name}={option.value}"
-            for option in self.applied
-        ]
-
 
 def as_data(server: Server) -> dict[str, Any]:
     """The build as plain data for the store (no password, no path that only this run has)."""

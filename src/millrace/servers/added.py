@@ -28,7 +28,13 @@ from millrace.servers.locate import Incomplete
 from millrace.servers.locks import exclusive
 from millrace.servers.progress import Progress, Silent
 from millrace.servers.sources.coordinates import Deb, Directory
-from millrace.servers.sources.fetch import Arrived, fetch_package, fetch_tarball, room
+from millrace.servers.sources.fetch import (
+    Arrived,
+    fetch_package,
+    fetch_tarball,
+    kept_for_next_attempt,
+    room,
+)
 from millrace.servers.unpack import Unusable
 from millrace.servers.web import without_secrets
 
@@ -61,7 +67,7 @@ def add_tarball(
     if sha256 is not None and _SHA256.fullmatch(sha256) is None:
         raise UserError(
             f"{sha256!r} is no SHA-256: that is 64 hexadecimal digits",
-            remedy="copy it whole from where the archive is published",
+            hint="copy it whole from where the archive is published",
         )
     progress = progress or Silent()
     final = _directory(name)
@@ -70,8 +76,8 @@ def add_tarball(
         _adding(name, family, progress),
         _archive_to_blame(location, assemble.draft_of(final) / "tree"),
     ):
-        # What has arrived of a download that fails stays, for the next attempt.
-        arrived = fetch_tarball(location, sha256, workspace, progress)
+        with kept_for_next_attempt(workspace):
+            arrived = fetch_tarball(location, sha256, workspace, progress)
         try:
             return _assembled(Wanted(name, family, _origin(arrived)), arrived, progress)
         finally:
@@ -89,7 +95,8 @@ def add_package(
     progress = progress or Silent()
     workspace = room("downloads") / f"added-{name}"
     with _adding(name, family, progress):
-        arrived = fetch_package(package, workspace, progress)
+        with kept_for_next_attempt(workspace):
+            arrived = fetch_package(package, workspace, progress)
         try:
             release = catalogue.package_release(package.version)
             wanted = Wanted(name, family, _origin(arrived), release)
@@ -159,7 +166,7 @@ def added(name: str) -> Server | None:
         reason = error.strerror if isinstance(error, OSError) else "it is damaged"
         raise HostError(
             f"{directory / _ATTACHED} cannot be read: {reason}",
-            remedy=f"as its owner: millrace servers remove {name}, and add it again",
+            hint=f"as its owner: millrace servers remove {name}, and add it again",
         ) from error
 
 
@@ -226,11 +233,11 @@ def _adding(name: str, family: str, progress: Progress) -> Iterator[None]:
     if _NAME.fullmatch(name) is None:
         raise UserError(
             f"{name!r} is no name for a server",
-            remedy="use lower-case letters, digits, and . - _ + ~",
+            hint="use lower-case letters, digits, and . - _ + ~",
         )
     databases.get(family)
     if name in catalogue.entries() or name in catalogue.suites():
-        raise UserError(f"{name} is a name of the catalogue", remedy="choose another one")
+        raise UserError(f"{name} is a name of the catalogue", hint="choose another one")
     with (
         refusals_as_errors(f"adding {name}"),
         exclusive(_lock(name), f"adding {name}", progress),
@@ -238,7 +245,7 @@ def _adding(name: str, family: str, progress: Progress) -> Iterator[None]:
         if _directory(name).exists():
             raise UserError(
                 f"there is a server {name} already",
-                remedy=f"choose another name, or: millrace servers remove {name}",
+                hint=f"choose another name, or: millrace servers remove {name}",
             )
         yield
 
@@ -258,16 +265,16 @@ def _archive_to_blame(location: str, tree: Path) -> Iterator[None]:
             message = message.replace(str(each), shown)
         match error:
             case Unusable():
-                raise UserError(message, remedy=error.remedy) from error
+                raise UserError(message, hint=error.hint) from error
             case WrongChecksum():
-                remedy = "compare what you gave with the publisher's checksum, or get the file anew"
-                raise UserError(message, remedy=remedy) from error
+                hint = "compare what you gave with the publisher's checksum, or get the file anew"
+                raise UserError(message, hint=hint) from error
             case Incomplete():
-                remedy = "give the publisher's complete archive of the server's programs"
-                raise UserError(message, remedy=remedy) from error
+                hint = "give the publisher's complete archive of the server's programs"
+                raise UserError(message, hint=hint) from error
             case UserError():
-                raise UserError(message, remedy=error.remedy) from error
-        raise HostError(message, remedy=error.remedy) from error
+                raise UserError(message, hint=error.hint) from error
+        raise HostError(message, hint=error.hint) from error
 
 
 def _servers_dir() -> Path:

@@ -186,7 +186,7 @@ def _observed(
         return provenance.observe(origin, program, library_dirs, own_loader=own_loader)
     except ELFError as error:
         raise UserError(
-            f"{program} is damaged: {error}", remedy="give the complete, unchanged build"
+            f"{program} is damaged: {error}", hint="give the complete, unchanged build"
         ) from error
 
 
@@ -224,13 +224,13 @@ def _check(wanted: Wanted, answer: Answer, located: Located) -> None:
         raise UserError(
             f"{wanted.name}: its program says that it is of the family {answer.family}, "
             f"not {wanted.family}",
-            remedy=f"use the family {answer.family}",
+            hint=f"use the family {answer.family}",
         )
     if wanted.version is not None and answer.version != wanted.version:
         raise PermanentHostError(
             f"{wanted.name} from {wanted.origin.source}: its program says that it is "
             f"{answer.version}, not {wanted.version}",
-            remedy="millrace servers list shows other builds",
+            hint="millrace servers list shows other builds",
         )
     version = tuple(map(int, answer.version.split(".")))
     if (answer.family == "mysql" and version >= (5, 7)) or located.sql_dir is not None:
@@ -238,7 +238,7 @@ def _check(wanted: Wanted, answer: Answer, located: Located) -> None:
     raise locate.Incomplete(
         f"{wanted.name}: no {' or '.join(locate.SYSTEM_TABLES)} below {located.base_dir}: "
         "the server cannot be given a data directory",
-        remedy="give a complete installation, with its share directory",
+        hint="give a complete installation, with its share directory",
     )
 
 
@@ -282,7 +282,7 @@ def ask(name: str, argv: Sequence[str], env: dict[str, str]) -> Answer:
         words = (done.errors or done.output).strip() or f"exit status {done.status}"
         raise PermanentHostError(
             f"{name}: {argv[-1]} cannot be run on this host: {words}",
-            remedy="if it names a library, install the package that has it and try again",
+            hint="if it names a library, install the package that has it and try again",
         )
     # What comes before is the program's path, which may have any name in it.
     family = "mariadb" if "mariadb" in done.output[match.start() :].lower() else "mysql"

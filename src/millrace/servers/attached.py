@@ -5,20 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 from urllib.parse import parse_qs, quote, unquote, urlencode, urlsplit, urlunsplit
 
-import pymysql
-from pymysql.connections import Connection
-
-from millrace.databases.mysql import client
-from millrace.databases.mysql.client import Address
-from millrace.errors import TrialFailed, UserError
+from millrace import databases
+from millrace.databases.client import Address, ServerClient, Session
+from millrace.errors import DatabaseError, TrialFailed, UserError
 from millrace.model.servers import AttachedServer
 from millrace.tls import MODES, Tls, TlsMistake, asked_tls, default_mode, is_this_host
 
 _FORM = (
-    "mysql://user[:password]@host:port/ or mysql://user[:password]@/?socket=PATH, with "
+    "{0}://user[:password]@host:port/ or {0}://user[:password]@/?socket=PATH, with "
     f"tls={'|'.join(MODES)}, ca=PATH and allow-unverified=yes among what follows the ?"
 )
 _KEYS = ("socket", "tls", "ca", "allow-unverified")
@@ -33,38 +29,34 @@ _ALWAYS_LIMITED = (
 )
 
 
-class AttachedInstance(client.Answering):
+class AttachedInstance(ServerClient):
     """The asking side of an instance, for a server that somebody else runs.
 
     ``limits`` says what cannot be controlled or observed there, a sentence each.
     """
 
     def __init__(self, server: AttachedServer, *, role: str = "server") -> None:
-        super().__init__(parse_dsn(server))
-        self.server = server
+        super().__init__(server, databases.get(server.family), parse_dsn(server))
         self.role = role
         self.user = self._address.user
         self.password = self._address.password
         self.host = self._address.host
-        self.port = self._address.port
         self.socket = self._address.socket
         self.tls = self._address.tls
         self.limits = _limits(self._address)
 
-    def connect(
-        self, database: str | None = None, *, limit_s: float | None = None
-    ) -> Connection[Any]:
+    def connect(self, database: str | None = None, *, limit_s: float | None = None) -> Session:
         """A session with autocommit and UTC; the caller closes it. ``limit_s`` bounds each wait for
         an answer.
 
         Raises TrialFailed, naming the server and its address, when it does not let us in.
         """
         try:
-            return client.connect(self._address, database, limit_s=limit_s)
-        except pymysql.MySQLError as error:
+            return super().connect(database, limit_s=limit_s)
+        except DatabaseError as error:
             raise TrialFailed(
-                f"{self.server.name}: no session at {self._address.text}: {client.words_of(error)}",
-                remedy="check that the server runs, and the address and account it was added with",
+                f"{self.server.name}: no session at {self._address.text}: {error.message}",
+                hint="check that the server runs, and the address and account it was added with",
             ) from error
 
 
@@ -80,8 +72,9 @@ def parse_dsn(server: AttachedServer) -> Address:
         raise _bad_dsn(server, "its host or port cannot be read") from error
     asked = _asked(server, parts.query)
     socket = _socket(server, asked)
-    if parts.scheme != "mysql":
-        raise _bad_dsn(server, "it does not begin with mysql://")
+    family = databases.get(server.family)
+    if parts.scheme != family.scheme:
+        raise _bad_dsn(server, f"it does not begin with {family.scheme}://")
     if not parts.username:
         raise _bad_dsn(server, "it names no user")
     if socket is None and not parts.hostname:
@@ -93,7 +86,7 @@ def parse_dsn(server: AttachedServer) -> Address:
         user=unquote(parts.username),
         password=unquote(parts.password or ""),
         host=parts.hostname or "127.0.0.1",
-        port=port or 3306,
+        port=port or family.port,
         socket=socket,
         tls=_tls(server, asked, None if socket is not None else parts.hostname),
     )
@@ -160,7 +153,8 @@ def _tls(server: AttachedServer, asked: Mapping[str, str], host: str | None) -> 
 
 
 def _bad_dsn(server: AttachedServer, why: str) -> UserError:
-    return UserError(f"{server.name}: the address is not usable: {why}", remedy=f"write {_FORM}")
+    form = _FORM.format(databases.get(server.family).scheme)
+    return UserError(f"{server.name}: the address is not usable: {why}", hint=f"write {form}")
 
 
 def _limits(address: Address) -> tuple[str, ...]:

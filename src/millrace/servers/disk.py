@@ -41,7 +41,7 @@ def refusals_as_errors(purpose: str) -> Iterator[None]:
         where = f" ({error.filename})" if error.filename else ""
         raise HostError(
             f"{purpose} is not possible: {error.strerror}{where}",
-            remedy="free space or rights there, or name other directories with MILLRACE_CACHE and "
+            hint="free space or rights there, or name other directories with MILLRACE_CACHE and "
             "MILLRACE_STATE",
         ) from error
 
@@ -56,6 +56,6 @@ def require_space(path: Path, wanted_bytes: int, what: str, *, hint: str = "") -
         raise HostError(
             f"{path}: {what} wants {wanted_bytes:,} bytes more, and its disk has "
             f"{free_bytes:,}, {_KEPT_FREE_BYTES >> 20} MiB of which stay free",
-            remedy="free some space, or name another place with MILLRACE_CACHE, and try again"
+            hint="free some space, or name another place with MILLRACE_CACHE, and try again"
             + (f"; {hint}" if hint else ""),
         )

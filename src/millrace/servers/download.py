@@ -77,14 +77,14 @@ def download(
             raise TooLarge(
                 f"{without_secrets(url)}: the server sends {error} bytes, and the file has at most "
                 f"{most_bytes:,}",
-                remedy="check the address; download an archive that is this large yourself, and "
+                hint="check the address; download an archive that is this large yourself, and "
                 "give its path",
             ) from error
         except _TransientError as error:
             if pause_s is None:
                 raise HostError(
                     f"{without_secrets(url)} could not be downloaded: {error}",
-                    remedy="try again; what has arrived is kept and continued",
+                    hint="try again; what has arrived is kept and continued",
                 ) from error
             progress.say(f"{target.name}: {error}; trying again")
             time.sleep(pause_s)
@@ -120,7 +120,7 @@ def verify(file: Path, sha256: str | None, what: str) -> str:
         file.unlink()
         raise WrongChecksum(
             f"{what}: wrong checksum: expected sha256 {sha256}, got {got} ({size_bytes} bytes)",
-            remedy="try again; if it stays so, the file has been changed at its origin",
+            hint="try again; if it stays so, the file has been changed at its origin",
         )
     return got
 
@@ -144,7 +144,7 @@ def _transfer(
     except RedirectRefused as error:
         raise Refused(
             f"{without_secrets(url)} could not be downloaded: {error}",
-            remedy="check the address; where the redirect is right, give the address it leads to",
+            hint="check the address; where the redirect is right, give the address it leads to",
         ) from error
     except urllib.error.HTTPError as error:
         if error.code == 416 and _is_whole(error, have):
@@ -157,7 +157,7 @@ def _transfer(
         raise Refused(
             f"{without_secrets(url)} could not be downloaded: "
             f"the server says {error.code} {error.reason}",
-            remedy="check the address",
+            hint="check the address",
         ) from error
     except (
         urllib.error.URLError,
@@ -170,7 +170,7 @@ def _transfer(
         if reason is not error and _is_refusal(reason):
             raise Refused(
                 f"{without_secrets(url)} could not be downloaded: {reason}",
-                remedy="check the certificates this host trusts, and the proxy it is set to",
+                hint="check the certificates this host trusts, and the proxy it is set to",
             ) from error
         raise _TransientError(str(reason) or repr(error)) from error
 

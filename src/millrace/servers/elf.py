@@ -50,26 +50,33 @@ def is_elf(path: Path) -> bool:
         return False
 
 
+@contextmanager
+def opened(path: Path) -> Iterator[ELFFile]:
+    """Open an ELF file, which somebody may have made to harm. Raises OSError, and ELFError for
+    whatever the file leads to inside the block."""
+    with _Bounded(path) as file, _damage_as_error():
+        yield ELFFile(file)
+
+
 def needed(path: Path) -> tuple[str, ...]:
     """The names of the libraries an ELF file asks for (DT_NEEDED); none for any other file."""
     try:
-        with _Bounded(path) as file, _damage_as_error():
-            return _needed(ELFFile(file))
+        with opened(path) as elf:
+            return _needed(elf)
     except (ELFError, OSError):
         return ()
 
 
 def read(path: Path) -> Elf:
     """Everything millrace wants to know of a program. Raises ELFError for another kind of file."""
-    with _Bounded(path) as file, _damage_as_error():
-        elf = ELFFile(file)
+    with opened(path) as elf:
         return Elf(
             needed=_needed(elf),
             build_id=_build_id(elf),
             comment=_comment(elf),
             sections=frozenset(section.name for section in elf.iter_sections()),
             names=b"".join(
-                _data(section)
+                data_of(section)
                 for name in (".dynstr", ".strtab")
                 if (section := elf.get_section_by_name(name)) is not None
             ),
@@ -101,7 +108,7 @@ def _damage_as_error() -> Iterator[None]:
         raise ELFError(f"{type(error).__name__}: {error}") from error
 
 
-def _data(section: Section, most_bytes: int | None = None) -> bytes:
+def data_of(section: Section, most_bytes: int | None = None) -> bytes:
     """Return what a section holds, or no more than its first bytes. Raises ELFError for one that
     would not fit in memory, or is compressed, as nothing is but what a debugger reads."""
     size = section.data_size if most_bytes is None else min(section.data_size, most_bytes)
@@ -144,7 +151,7 @@ def _comment(elf: ELFFile) -> tuple[str, ...]:
     section = elf.get_section_by_name(".comment")
     if section is None:
         return ()
-    content = _data(section, _COMMENTS_BYTES)
+    content = data_of(section, _COMMENTS_BYTES)
     texts = (text.decode(errors="replace").strip() for text in content.split(b"\0"))
     each_once = dict.fromkeys(text[:_MOST_COMMENT] for text in texts if text)
     return tuple(itertools.islice(each_once, _MOST_COMMENTS))

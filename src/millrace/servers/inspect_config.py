@@ -54,12 +54,12 @@ def survey(
     fitted = options.fit(server, wanted)
     if isinstance(server, AttachedServer):
         attached = AttachedInstance(server)
-        version, effective = attached.version(), attached.effective()
+        version, effective = attached.version(), attached.settings()
     else:
         with lifecycle.create(server, fitted) as instance:
             instance.initialise(_INITIALISE_LIMIT_S)
             instance.start(_START_LIMIT_S)
-            version, effective = instance.version(), instance.effective()
+            version, effective = instance.version(), instance.settings()
             instance.stop(_STOP_LIMIT_S)
     return Survey(
         server=server.name,

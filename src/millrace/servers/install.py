@@ -22,7 +22,7 @@ from millrace.servers.catalogue import Entry, Source
 from millrace.servers.disk import refusals_as_errors
 from millrace.servers.locks import exclusive
 from millrace.servers.progress import Progress, Silent
-from millrace.servers.sources.fetch import fetch, forget
+from millrace.servers.sources.fetch import fetch, forget, kept_for_next_attempt
 
 # States of servers that are not here, though their sources are known.
 MISSING = ("available", "gone")
@@ -99,7 +99,7 @@ def find(name: str) -> Server:
     if name in catalogue.entries():
         raise UserError(
             f"{name} is in the catalogue but not installed",
-            remedy=f"millrace servers install {name}",
+            hint=f"millrace servers install {name}",
         )
     raise _unknown([name])
 
@@ -190,12 +190,13 @@ def _no_source(entry: Entry, failures: Sequence[HostError]) -> HostError:
         f"  {source.coordinate}: {failure.message}"
         for source, failure in zip(entry.sources, failures, strict=True)
     )
-    return kind(f"{entry.name}: no source has it\n{reasons}", remedy=first.remedy)
+    return kind(f"{entry.name}: no source has it\n{reasons}", hint=first.hint)
 
 
 def _install_from(entry: Entry, source: Source, progress: Progress) -> InstalledServer:
     workspace = _workspace(entry.name)
-    arrived = fetch(source, workspace, progress)
+    with kept_for_next_attempt(workspace):
+        arrived = fetch(source, workspace, progress)
     progress.say(f"unpacking {entry.name}")
     final = _servers_dir() / entry.name
     artefact = arrived.artefact
@@ -222,7 +223,7 @@ def _unknown(names: Iterable[str]) -> UserError:
         lines.append(f"there is no server {name!r}{hint}")
     return UserError(
         "\n".join(lines),
-        remedy="millrace servers list shows all; millrace servers add adds any other build",
+        hint="millrace servers list shows all; millrace servers add adds any other build",
     )
 
 
@@ -231,7 +232,7 @@ def _not_exact(name: str) -> UserError:
     return UserError(
         f"{name} is no exact server: it is the newest build of the Debian suite {suite}, "
         "which changes with time",
-        remedy=f"millrace servers install {name} installs what the suite serves today, and says "
+        hint=f"millrace servers install {name} installs what the suite serves today, and says "
         "its exact name: use that one",
     )
 

@@ -57,7 +57,7 @@ def locate(directory: Path) -> Located:
     places = ", ".join(place or "itself" for place in _PROGRAM_DIRS)
     raise Incomplete(
         f"no server program in {directory}: looked for {' and '.join(PROGRAMS)} in {places}",
-        remedy="give the directory that holds bin/mysqld or bin/mariadbd, or a build directory "
+        hint="give the directory that holds bin/mysqld or bin/mariadbd, or a build directory "
         "in which the server has been built",
     )
 
@@ -89,7 +89,7 @@ def _around(program: Path, tree: Path) -> Located:
         looked = ", ".join(str(each) for each in messages)
         raise Incomplete(
             f"{program} has no error messages: no {_MESSAGES} in {looked}",
-            remedy="give a complete installation; in a build tree, build everything first "
+            hint="give a complete installation; in a build tree, build everything first "
             "(the messages are made by the target GenError)",
         )
     places = (share_dir, *(base_dir / each for each in _SQL_DIRS))

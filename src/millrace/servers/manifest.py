@@ -91,7 +91,7 @@ def write(manifest: Manifest, directory: Path) -> None:
     except safe_json.JsonRefused as error:
         raise PermanentHostError(
             f"the build of {manifest.name} has names of files that cannot be recorded: {error}",
-            remedy="get the build from its publisher, and compare its checksum",
+            hint="get the build from its publisher, and compare its checksum",
         ) from error
     atomic_file.write_text(directory / FILE, text)
 
@@ -106,7 +106,7 @@ def read(directory: Path) -> Manifest | None:
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise HostError(
             f"{directory / FILE} cannot be read: {error!r}",
-            remedy=f"remove {directory} and install the server again",
+            hint=f"remove {directory} and install the server again",
         ) from error
 
 

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import json
-import re
 from dataclasses import replace
 from pathlib import Path
 
 from millrace import atomic_file, databases, paths, safe_json
-from millrace.databases.base import Family
-from millrace.databases.mysql import option_names
+from millrace.databases.base import Options, option_name
 from millrace.errors import PermanentHostError, UserError, nearest_names
 from millrace.model.servers import (
     AttachedServer,
@@ -28,12 +26,7 @@ from millrace.servers.provenance import sha256
 
 _HELP_LIMIT_S = 60.0
 _INITIALISE_LIMIT_S = 120.0
-_REFUSED = "Error while setting value"
 _CACHE_FORMAT = 1
-
-_DESCRIBED_OPTION = re.compile(r"^  (?:-\S, )?--([A-Za-z][\w-]*)", re.M)
-_TABLE_RULE = re.compile(r"^-{20,} -+$", re.M)
-_TABLE_ROW = re.compile(r"([A-Za-z][\w-]*)(?:\s+(\S.*))?")
 
 
 def known(server: InstalledServer) -> KnownOptions:
@@ -45,34 +38,16 @@ def known(server: InstalledServer) -> KnownOptions:
     cache = paths.cache_dir() / "options" / f"{sha256(server.program)}.json"
     found = _read_cache(cache)
     if found is None:
-        found = _ask(server)
+        found = _ask(server, databases.get(server.family).options)
         _write_cache(cache, found)
     return found
 
 
-def parse_help(text: str) -> KnownOptions:
-    """The options in the output of ``--verbose --help``: each is described, and those with a value
-    are listed again in a table with their defaults."""
-    described, table = text, ""
-    if (rule := _TABLE_RULE.search(text)) is not None:
-        described, table = text[: rule.start()], text[rule.end() :].lstrip("\n")
-    names = {option_names.normal(name) for name in _DESCRIBED_OPTION.findall(described)}
-    defaults = {}
-    for line in table.splitlines():
-        row = _TABLE_ROW.fullmatch(line.rstrip())
-        if row is None:
-            break
-        names.add(option_names.normal(row[1]))
-        if row[2] != "(No default value)":
-            defaults[option_names.normal(row[1])] = row[2] or ""
-    return KnownOptions(frozenset(names), defaults)
-
-
-def knows(options: KnownOptions, name: str) -> bool:
-    """Whether a server with these options accepts ``name``: exactly, or behind one of the prefixes
-    that every server understands (skip, disable, enable, maximum, loose). Beginnings of names,
-    which servers also accept, are not: they may become ambiguous in another version."""
-    return not options.names.isdisjoint(option_names.forms(name))
+def knows(rules: Options, options: KnownOptions, name: str) -> bool:
+    """Return whether a server with these options accepts ``name``, in one of the forms of its
+    family. Beginnings of names, which some servers also accept, are none: they may become ambiguous
+    in another version."""
+    return not options.names.isdisjoint(rules.forms(name))
 
 
 def fit(server: Server, configuration: Configuration) -> FittedOptions:
@@ -87,72 +62,68 @@ def fit(server: Server, configuration: Configuration) -> FittedOptions:
             raise UserError(
                 f"{server.name} is attached: millrace never reconfigures it, so it cannot have the "
                 f"configuration {configuration.name!r}",
-                remedy="use a configuration without options, such as 'default'",
+                hint="use a configuration without options, such as 'default'",
             )
         return FittedOptions(configuration.name, ())
     if not configuration.options:
         return FittedOptions(configuration.name, (), configuration.left_out)
     family = databases.get(server.family)
-    _refuse_administrative(family, configuration)
-    return fit_known(server.name, family, known(server), configuration)
+    _refuse_administrative(family.options, configuration)
+    return fit_known(server.name, family.options, known(server), configuration)
 
 
 def fit_known(
-    server: str, family: Family, options: KnownOptions, configuration: Configuration
+    server: str, rules: Options, options: KnownOptions, configuration: Configuration
 ) -> FittedOptions:
     """``fit`` for a server whose options are at hand."""
     applied: list[Option] = []
     left_out = list(configuration.left_out)
     unknown: list[Option] = []
     for option in configuration.options:
-        if knows(options, option.name):
-            applied.append(replace(option, name=option_names.normal(option.name)))
-        elif option.optional or option_names.is_loose(option.name):
+        if knows(rules, options, option.name):
+            applied.append(replace(option, name=option_name(option.name)))
+        elif option.optional or rules.is_loose(option.name):
             left_out.append(LeftOut(option, f"{server} has no option {option.name}"))
         else:
             unknown.append(option)
     if unknown:
-        raise _unknown_options(server, configuration.name, unknown, options)
-    for pair in family.replacements:
-        losers = [option for option in applied if _is_about(option, pair.loser)]
-        if losers and any(_is_about(option, pair.winner) for option in applied):
+        raise _unknown_options(server, rules, configuration.name, unknown, options)
+    for pair in rules.replacements:
+        losers = [option for option in applied if pair.loser in rules.forms(option.name)]
+        if losers and any(pair.winner in rules.forms(option.name) for option in applied):
             reason = f"{pair.winner} makes {server} ignore it"
             left_out += [LeftOut(option, reason) for option in losers]
             applied = [option for option in applied if option not in losers]
     return FittedOptions(configuration.name, tuple(applied), tuple(left_out))
 
 
-def _is_about(option: Option, name: str) -> bool:
-    return name in option_names.forms(option.name)
-
-
-def _refuse_administrative(family: Family, configuration: Configuration) -> None:
+def _refuse_administrative(rules: Options, configuration: Configuration) -> None:
     refused = [
         option
         for option in configuration.options
-        if not family.administrative_options.isdisjoint(option_names.forms(option.name))
+        if not rules.administrative.isdisjoint(rules.forms(option.name))
     ]
     if refused:
         listed = ", ".join(f"{option.name} (layer {option.layer!r})" for option in refused)
         raise UserError(
             f"configuration {configuration.name!r}: millrace sets these options itself: {listed}",
-            remedy="remove them from the configuration",
+            hint="remove them from the configuration",
         )
 
 
 def _unknown_options(
-    server: str, configuration: str, unknown: list[Option], options: KnownOptions
+    server: str, rules: Options, configuration: str, unknown: list[Option], options: KnownOptions
 ) -> UserError:
     noun = "an option" if len(unknown) == 1 else f"{len(unknown)} options"
     lines = []
     for option in unknown:
         line = f"  {option.name} (layer {option.layer!r})"
-        nearest = nearest_names(option_names.forms(option.name)[-1], options.names)
+        nearest = nearest_names(rules.forms(option.name)[-1], options.names)
         lines.append(line + (f"; nearest: {', '.join(nearest)}" if nearest else ""))
     return UserError(
         f"configuration {configuration!r} has {noun} that {server} does not know\n"
         + "\n".join(lines),
-        remedy="mark them optional in their layer to leave them out where a server lacks them, "
+        hint="mark them optional in their layer to leave them out where a server lacks them, "
         "or remove them",
     )
 
@@ -160,10 +131,11 @@ def _unknown_options(
 def refuses(server: InstalledServer, name: str, value: str | None) -> bool:
     """Whether the server knows an option and does not take the value, None for a bare flag: it is
     had to print its options with it."""
-    if not knows(known(server), name):
+    rules = databases.get(server.family).options
+    if not knows(rules, known(server), name):
         return False
-    wanted = FittedOptions("asked", (Option(name, value, optional=False, layer="asked"),))
-    arguments = [*wanted.arguments(), "--verbose", "--help"]
+    tried = Option(name, value, optional=False, layer="asked")
+    arguments = [*rules.arguments([tried]), *rules.listing_arguments]
     with lifecycle.create(server, FittedOptions("default", ()), role="options") as instance:
         status, _ = instance.print_of_program(arguments, _HELP_LIMIT_S)
         if status != 0 and not _says_refused(instance):
@@ -174,27 +146,27 @@ def refuses(server: InstalledServer, name: str, value: str | None) -> bool:
 
 def _says_refused(instance: Instance) -> bool:
     """Plugins, as InnoDB in MySQL 8, refuse their values, and the program ends without error."""
-    return _REFUSED in instance.log_tail()
+    return instance.family.options.value_refused in instance.log_tail()
 
 
-def _ask(server: InstalledServer) -> KnownOptions:
+def _ask(server: InstalledServer, rules: Options) -> KnownOptions:
     """Ask the program, in an instance made for that.
 
     Some versions (mysqld 10.1.8) crash when there is no initialised data directory.
     """
-    arguments = ["--verbose", "--help"]
+    arguments = list(rules.listing_arguments)
     with lifecycle.create(server, FittedOptions("default", ()), role="options") as instance:
         status, text = instance.print_of_program(arguments, _HELP_LIMIT_S)
-        if status != 0 or not parse_help(text).defaults:
+        if status != 0 or not rules.parse_listing(text).defaults:
             instance.initialise(_INITIALISE_LIMIT_S)
             status, text = instance.print_of_program(arguments, _HELP_LIMIT_S)
         place, said = str(instance.directory), instance.log_tail(5)
-    found = parse_help(text)
+    found = rules.parse_listing(text)
     if status != 0 or not found.defaults:
         raise PermanentHostError(
-            f"{server.name} does not list its options: --verbose --help ended with {status}\n"
+            f"{server.name} does not list its options: {' '.join(arguments)} ended with {status}\n"
             f"{said}",
-            remedy=f"check the build with: millrace servers verify {server.name}",
+            hint=f"check the build with: millrace servers verify {server.name}",
         )
     lasting = {name: value for name, value in found.defaults.items() if place not in value}
     return KnownOptions(found.names, lasting)

@@ -30,7 +30,7 @@ def newest(suite: Suite) -> Deb:
         raise NotServed(
             f"{suite.name}: the Debian suite {suite.package.suite} has no package "
             f"{suite.package.package} any more",
-            remedy="millrace servers list shows other builds",
+            hint="millrace servers list shows other builds",
         )
     return Deb(suite.package.suite, suite.package.package, served[0])
 

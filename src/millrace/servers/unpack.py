@@ -122,7 +122,7 @@ def unpack(archive: Path, into: Path, *, root: str = "", keep: Keep = everything
 def _damaged(archive: Path, error: Exception) -> Unusable:
     return Unusable(
         f"{archive.name} is damaged or no archive that millrace knows: {error}",
-        remedy="get it anew from its publisher; zip, deb, tar (gzip, bzip2, xz, zstd) are known",
+        hint="get it anew from its publisher; zip, deb, tar (gzip, bzip2, xz, zstd) are known",
     )
 
 
@@ -217,7 +217,7 @@ class _Target:
     def unsafe(self, why: str) -> Unusable:
         return Unusable(
             f"{self.archive.name} is not safe to unpack: {why}",
-            remedy="get the archive from its publisher, and compare its checksum",
+            hint="get the archive from its publisher, and compare its checksum",
         )
 
 

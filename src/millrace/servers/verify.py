@@ -10,18 +10,13 @@ import secrets
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
-
-import pymysql
-from pymysql.connections import Connection
 
 from millrace import databases
-from millrace.databases.mysql.client import words_of
-from millrace.errors import MillraceError, TrialFailed
+from millrace.databases.client import ServerClient
+from millrace.errors import DatabaseError, TrialFailed
 from millrace.model.servers import AttachedServer, FittedOptions, InstalledServer
 from millrace.servers.attached import AttachedInstance
 from millrace.servers.instances import lifecycle
-from millrace.servers.instances.lifecycle import Instance
 
 _INITIALISE_LIMIT_S = 180.0
 _START_LIMIT_S = 90.0
@@ -71,12 +66,12 @@ def verify(server: InstalledServer | AttachedServer, report: Callable[[str], Non
             _verify_attached(server, progress)
         else:
             _verify_installed(server, progress)
-    except (MillraceError, pymysql.MySQLError) as error:
-        if isinstance(error, MillraceError) and not isinstance(error, TrialFailed):
-            raise
-        said = error.message if isinstance(error, MillraceError) else words_of(error)
+    except (DatabaseError, TrialFailed) as error:
         return VerifyResult(
-            tuple(progress.steps), progress.version, ok=False, reason=f"{progress.at}: {said}"
+            tuple(progress.steps),
+            progress.version,
+            ok=False,
+            reason=f"{progress.at}: {error.message}",
         )
     return VerifyResult(tuple(progress.steps), progress.version, ok=True)
 
@@ -88,8 +83,12 @@ def _verify_installed(server: InstalledServer, progress: _Progress) -> None:
         progress.step("start", lambda: _quietly(instance.start, _START_LIMIT_S))
         progress.step("query", lambda: _ask_version(instance, progress))
         with _own_database(instance) as database:
-            progress.step("insert", lambda: _fill(instance, database, _insertion()))
-            progress.step("load from the server", lambda: _load(instance, database))
+            test, limit_s = instance.family.self_test, _ASK_LIMIT_S
+            progress.step("insert", lambda: test.insert(instance, database, limit_s))
+            progress.step(
+                "load from the server",
+                lambda: test.load_file(instance, database, instance.load_dir, limit_s),
+            )
         progress.step("stop", lambda: _quietly(instance.stop, _STOP_LIMIT_S))
 
 
@@ -97,8 +96,9 @@ def _verify_attached(server: AttachedServer, progress: _Progress) -> None:
     instance = AttachedInstance(server)
     progress.step("query", lambda: _ask_version(instance, progress))
     with _own_database(instance) as database:
-        progress.step("insert", lambda: _fill(instance, database, _insertion()))
-    progress.step("local_infile", lambda: _require_local_infile(instance))
+        test, limit_s = instance.family.self_test, _ASK_LIMIT_S
+        progress.step("insert", lambda: test.insert(instance, database, limit_s))
+    progress.step("local_infile", lambda: test.require_client_load(instance))
 
 
 def _quietly(act: Callable[[float], None], limit_s: float) -> str:
@@ -106,13 +106,11 @@ def _quietly(act: Callable[[float], None], limit_s: float) -> str:
     return ""
 
 
-def _ask_version(instance: Instance | AttachedInstance, progress: _Progress) -> str:
+def _ask_version(instance: ServerClient, progress: _Progress) -> str:
     """The version, once it and its comment are known to be of the server's family."""
-    version, comment = instance.one_row("SELECT VERSION(), @@version_comment", n_columns=2)
-    progress.version = version or ""
-    says = f"{version} {comment}"
+    progress.version, says = instance.family.administration.identity(instance)
     named = instance.server.family
-    if not databases.get(named).recognises(says):
+    if not instance.family.recognises(says):
         fitting = next(
             (name for name in databases.names() if databases.get(name).recognises(says)), None
         )
@@ -124,59 +122,12 @@ def _ask_version(instance: Instance | AttachedInstance, progress: _Progress) -> 
 
 
 @contextlib.contextmanager
-def _own_database(instance: Instance | AttachedInstance) -> Iterator[str]:
+def _own_database(instance: ServerClient) -> Iterator[str]:
     """A database with a name nobody has; dropped after, also when a step failed."""
     name = f"millrace_verify_{secrets.token_hex(4)}"
-    instance.query(f"CREATE DATABASE {name}", limit_s=_ASK_LIMIT_S)
+    instance.family.administration.create_database(instance, name, _ASK_LIMIT_S)
     try:
         yield name
     finally:
         with contextlib.suppress(TrialFailed):
-            instance.query(f"DROP DATABASE {name}", limit_s=_ASK_LIMIT_S)
-
-
-def _require_local_infile(instance: AttachedInstance) -> str:
-    """Refuse a server to which the load generator could not send rows with LOAD DATA LOCAL."""
-    (value,) = instance.one_row("SELECT @@GLOBAL.local_infile", n_columns=1)
-    if value == "0":
-        raise TrialFailed("it is off there; SET GLOBAL local_infile=1 would allow it")
-    return ""
-
-
-def _load(instance: Instance, database: str) -> str:
-    """Load a small file that the server reads by itself."""
-    file = instance.load_dir / "rows.tsv"
-    file.write_text("".join(f"{i}\t{name}\n" for i, name in _rows()), encoding="utf-8")
-    file.chmod(0o644)  # LOAD DATA without LOCAL takes only what everybody may read
-    return _fill(instance, database, f"LOAD DATA INFILE '{file}' INTO TABLE t CHARACTER SET utf8")
-
-
-def _insertion() -> str:
-    """One INSERT of all rows: no file, which a server could ask for by another name."""
-    rows = ", ".join(f"({i}, '{name}')" for i, name in _rows())
-    return f"INSERT INTO t VALUES {rows}"  # noqa: S608 - the rows are our own
-
-
-def _rows() -> list[tuple[int, str]]:
-    return [(i, f"name {i} µ") for i in range(_ROWS)]
-
-
-def _fill(instance: Instance | AttachedInstance, database: str, sql: str) -> str:
-    """Fill a fresh InnoDB table by a statement, and count and add up what arrived."""
-    with contextlib.closing(instance.connect(database, limit_s=_ASK_LIMIT_S)) as session:
-        _run(session, "DROP TABLE IF EXISTS t")
-        _run(session, "CREATE TABLE t (id int PRIMARY KEY, name varchar(40)) ENGINE=InnoDB")
-        _run(session, sql)
-        arrived = _run(session, "SELECT count(*), sum(id) FROM t")
-    expected = (_ROWS, _ROWS * (_ROWS - 1) // 2)
-    if [tuple(map(str, row)) for row in arrived] != [tuple(map(str, expected))]:
-        raise TrialFailed(
-            f"{instance.server.name}: expected (rows, sum) {expected}, got {arrived[:1]}"
-        )
-    return f"{_ROWS} rows"
-
-
-def _run(session: Connection[Any], sql: str) -> list[Any]:
-    with session.cursor() as cursor:
-        cursor.execute(sql)
-        return list(cursor.fetchall())
+            instance.family.administration.drop_database(instance, name, _ASK_LIMIT_S)

@@ -60,7 +60,7 @@ def write(
     if not replace and os.path.lexists(path):
         raise UserError(
             f"{path}: is there already; nothing was exported",
-            remedy="name another file with --output, or replace it with --force",
+            hint="name another file with --output, or replace it with --force",
         )
     sizes = _artefact_sizes(runs)
     with (

@@ -29,7 +29,7 @@ def write_problem(path: Path, error: OSError, *, option: str = "--store") -> Mil
     if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
         return UserError(
             f"{path}: cannot be written ({os.strerror(error.errno)})",
-            remedy=f"make it writable for you, or name another place ({option} PATH)",
+            hint=f"make it writable for you, or name another place ({option} PATH)",
         )
     return HostError(f"{path}: cannot be written ({error.strerror or error})")
 
@@ -37,7 +37,7 @@ def write_problem(path: Path, error: OSError, *, option: str = "--store") -> Mil
 def disk_full(path: Path) -> HostError:
     return HostError(
         f"{path}: the disk is full",
-        remedy="free some space and give the same command again; what was stored is intact",
+        hint="free some space and give the same command again; what was stored is intact",
     )
 
 

@@ -49,13 +49,13 @@ def open_engine(path: Path, *, create: bool, read_only: bool) -> Engine:
         raise write_problem(path, error) from error
     if is_directory:
         raise UserError(
-            f"{path}: is a directory, not a results store", remedy="name a file with --store PATH"
+            f"{path}: is a directory, not a results store", hint="name a file with --store PATH"
         )
     if not exists:
         if read_only or not create:
             raise UserError(
                 f"{path}: there is no results store here",
-                remedy="name one with --store PATH; `millrace run` makes one",
+                hint="name one with --store PATH; `millrace run` makes one",
             )
         _make_parent(path)
         private.make_file(path)
@@ -120,7 +120,7 @@ def _require_writable(path: Path) -> None:
 def _read_only(path: Path) -> UserError:
     return UserError(
         f"{path}: the results store is read-only for you",
-        remedy="make the file and its directory writable, or name another store with --store PATH",
+        hint="make the file and its directory writable, or name another store with --store PATH",
     )
 
 
@@ -258,7 +258,7 @@ def _require_current(path: Path, uri: str) -> None:
     if revision is None:
         raise UserError(
             f"{path}: holds no results store; the file is empty",
-            remedy="the next `millrace run` or `millrace results import` makes one there, as when "
+            hint="the next `millrace run` or `millrace results import` makes one there, as when "
             "it was ended before; or name another with --store PATH",
         )
     from millrace.store import migrations  # noqa: PLC0415
@@ -273,14 +273,14 @@ def _newer(path: Path, revision: str) -> UserError:
     return UserError(
         f"{path}: the results store is of a newer millrace (its schema is revision {revision}, "
         f"this millrace knows up to {HEAD})",
-        remedy="use the newer millrace, or name another store with --store PATH",
+        hint="use the newer millrace, or name another store with --store PATH",
     )
 
 
 def _not_a_store(path: Path) -> UserError:
     return UserError(
         f"{path}: is not a results store of millrace",
-        remedy="name another file with --store PATH; this one was left as it is",
+        hint="name another file with --store PATH; this one was left as it is",
     )
 
 
@@ -297,14 +297,14 @@ def _problem(path: Path, error: sqlite3.Error) -> MillraceError | None:
         said = str(error) if is_index else f"waited for {BUSY_TIMEOUT_S:.0f} s"
         problem = HostError(
             f"{path}: another process keeps the results store locked ({said})",
-            remedy="end the program that has the file open, then try again",
+            hint="end the program that has the file open, then try again",
         )
     elif code == sqlite3.SQLITE_FULL or (code in _INPUT_OUTPUT and _disk_is_full(path)):
         problem = disk_full(path)
     elif code == sqlite3.SQLITE_CANTOPEN:
         problem = UserError(
             f"{path}: a results store cannot be made or opened there ({error})",
-            remedy="name another place with --store PATH",
+            hint="name another place with --store PATH",
         )
     elif code in _INPUT_OUTPUT:
         problem = HostError(f"{path}: the results store cannot be read or written ({error})")
@@ -316,7 +316,7 @@ def _problem(path: Path, error: sqlite3.Error) -> MillraceError | None:
 def _damaged(path: Path, what: str) -> UserError:
     return UserError(
         f"{path}: the results store is damaged ({what})",
-        remedy="restore a copy of the file; or keep it, save what can be read with `millrace "
+        hint="restore a copy of the file; or keep it, save what can be read with `millrace "
         "results export RUN` or `sqlite3 FILE .recover`, and name another store with --store PATH",
     )
 

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import Any, BinaryIO, Self
+from typing import BinaryIO, Self
 
 from millrace import safe_json
+from millrace.model.events import Event, from_json, to_json
 from millrace.store import private
 from millrace.store.artefacts import write_problem
 
@@ -32,9 +33,9 @@ class EventLog:
         except OSError as error:
             raise write_problem(path, error) from error
 
-    def append(self, event: Mapping[str, Any]) -> None:
+    def append(self, event: Event) -> None:
         """Append one event; it can be read by other processes when this returns."""
-        line = json.dumps(event, separators=(",", ":"), ensure_ascii=True) + "\n"
+        line = json.dumps(to_json(event), separators=(",", ":"), ensure_ascii=True) + "\n"
         try:
             self._file.write(line.encode())
         except OSError as error:
@@ -64,7 +65,7 @@ def _ends_with_newline(path: Path) -> bool:
         return file.read(1) == b"\n"
 
 
-def read_events(path: Path) -> Iterator[dict[str, Any]]:
+def read_events(path: Path) -> Iterator[Event]:
     """Yield the events of a file, oldest first; none when there is no file.
 
     Passes over a line that a crash tore, the one that is being written now, and one that is no
@@ -77,9 +78,11 @@ def read_events(path: Path) -> Iterator[dict[str, Any]]:
     with file:
         for line in _whole_lines(file):
             try:
-                yield safe_json.parse_object(line, _OF_AN_EVENT)
+                event = from_json(safe_json.parse_object(line, _OF_AN_EVENT))
             except safe_json.JsonRefused:
                 continue
+            if event is not None:
+                yield event
 
 
 def _whole_lines(file: BinaryIO) -> Iterator[bytes]:

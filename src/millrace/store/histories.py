@@ -154,11 +154,11 @@ class Histories:
         if found:
             raise UserError(
                 f"{self._path}: {len(found)} change points have an id that starts with {wanted!r}",
-                remedy=f"give more of it: {', '.join(each.id for each in found[:8])}",
+                hint=f"give more of it: {', '.join(each.id for each in found[:8])}",
             )
         raise UserError(
             f"{self._path}: no change point has an id that starts with {wanted!r}",
-            remedy="`millrace history show` lists them; `millrace history detect` looks for them",
+            hint="`millrace history show` lists them; `millrace history detect` looks for them",
         )
 
     def keep(
@@ -269,7 +269,7 @@ def _refuse_other_labels(
     if before and not before.keys() & {label for _, label in new}:
         raise UserError(
             f"{path}: run {run_id} is recorded already, as {', '.join(before)}",
-            remedy=f"`millrace history forget {run_id}` takes it out, to record it anew",
+            hint=f"`millrace history forget {run_id}` takes it out, to record it anew",
         )
 
 

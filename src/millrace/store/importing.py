@@ -126,5 +126,5 @@ def _refuse_known_trials(connection: Connection, path: Path, trials: Sequence[st
             raise UserError(
                 f"{path}: trial {trial} is already in the store, as one of another run; "
                 "nothing was imported",
-                remedy="import it into a store of its own with --store PATH",
+                hint="import it into a store of its own with --store PATH",
             )

@@ -13,9 +13,7 @@ from typing import Any, Literal
 from millrace.levels import Level
 from millrace.model.phases import MeasuredPhases
 from millrace.model.run_spec import Design, RunSpec
-from millrace.model.trials import Purpose
-
-Outcome = Literal["finished", "failed", "interrupted"]
+from millrace.model.trials import Outcome, Purpose
 
 BESIDE = "beside"
 """The step at which a trial is left out because the other one of its pair, which was measured at

@@ -109,7 +109,7 @@ class Bundle:
             raise HostError(
                 f"{path}: unpacks to {self._archive.unpacked_bytes:,} bytes, and the disk of "
                 f"{staged.directory.parent} has {free_bytes:,}; nothing was imported",
-                remedy="free some space and give the same command again",
+                hint="free some space and give the same command again",
             )
         for entry in self._manifest.artefacts:
             name = f"artefacts/{entry.sha256}"
@@ -161,7 +161,7 @@ def _manifest(archive: Archive) -> _Manifest:
     if not isinstance(version, int) or version > VERSION:
         raise UserError(
             f"{path}: is a results file of version {version}; this millrace reads up to {VERSION}",
-            remedy="import it with the millrace that wrote it, or a newer one",
+            hint="import it with the millrace that wrote it, or a newer one",
         )
     try:
         manifest = checked.from_json(_Manifest, content)
@@ -218,7 +218,7 @@ def _refuse_unusable_id(path: Path, entry: RunEntry) -> None:
         f"{path}: {entry.file}: run.id: unusable id {entry.id[:80]!r}; expected at most "
         f"{_LONGEST_RUN_ID_BYTES} bytes, no '/', '\\' or control character, neither '-' nor '.' in "
         f"front, and not {_NO_RUN_ID!r}; nothing was imported",
-        remedy="`millrace results export` writes no such id: ask whoever made the file for an "
+        hint="`millrace results export` writes no such id: ask whoever made the file for an "
         "export that was not changed",
     )
 

@@ -244,7 +244,7 @@ class Store:
             raise HostError(
                 f"{self.path}: the result of attempt {attempt_id} was not kept: "
                 f"{'another process ended it' if outcome else 'its run was removed'} meanwhile",
-                remedy="let one millrace at a time work on a run",
+                hint="let one millrace at a time work on a run",
             )
         rows.end_attempt(
             connection,
@@ -280,7 +280,7 @@ class Store:
             ).all()
             if not known:
                 raise UserError(
-                    f"{self.path}: holds no runs yet", remedy="make one with `millrace run FILE`"
+                    f"{self.path}: holds no runs yet", hint="make one with `millrace run FILE`"
                 )
             exact = [row for row in known if row.id == wanted]
             matching = exact or [row for row in known if str(row.id).startswith(wanted)]
@@ -389,7 +389,7 @@ class Store:
                 if is_alive(rows.owner_record(row)):
                     raise UserError(
                         f"run {row.run_id} is being measured by process {row.owner_pid}",
-                        remedy="stop it first (Ctrl-C), or wait for its end",
+                        hint="stop it first (Ctrl-C), or wait for its end",
                     )
             names = set(
                 connection.scalars(
@@ -441,7 +441,7 @@ class Store:
         for run_id in run_ids:
             if run_id not in known:
                 raise UserError(
-                    f"{self.path}: holds no run {run_id}", remedy="see `millrace results list`"
+                    f"{self.path}: holds no run {run_id}", hint="see `millrace results list`"
                 )
 
     @contextmanager
@@ -476,6 +476,6 @@ def _which_run(path: Path, wanted: str, matching: Sequence[Any], known: Sequence
     lines = "\n".join(f"  {row.id}  {row.name}  {row.created_utc}" for row in shown)
     if matching:
         message = f"{path}: {len(matching)} runs have an id that starts with {wanted!r}:\n{lines}"
-        return UserError(message, remedy="give more characters of the id, or `latest`")
+        return UserError(message, hint="give more characters of the id, or `latest`")
     message = f"{path}: no run has an id that starts with {wanted!r}; the newest are:\n{lines}"
-    return UserError(message, remedy="see `millrace results list`")
+    return UserError(message, hint="see `millrace results list`")

@@ -85,7 +85,7 @@ def wrong(path: Path, problem: str) -> UserError:
     """Return the error for a file of which nothing is imported."""
     return UserError(
         f"{path}: {problem}; nothing was imported",
-        remedy="export the runs again, and compare the file's size after copying it",
+        hint="export the runs again, and compare the file's size after copying it",
     )
 
 
@@ -111,12 +111,12 @@ def _file(path: Path) -> Iterator[BinaryIO]:
         # Nothing waits for somebody to write into a pipe.
         file = os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb")
     except FileNotFoundError:
-        raise UserError(f"{path}: no such file", remedy="check its name and place") from None
+        raise UserError(f"{path}: no such file", hint="check its name and place") from None
     except IsADirectoryError:
         raise _no_file(path, "is a directory") from None
     except PermissionError:
         raise UserError(
-            f"{path}: may not be read by you", remedy="make the file readable for you"
+            f"{path}: may not be read by you", hint="make the file readable for you"
         ) from None
     except (OSError, ValueError) as error:
         raise wrong(path, f"cannot be read ({error})") from error
@@ -132,7 +132,7 @@ def _file(path: Path) -> Iterator[BinaryIO]:
 def _no_file(path: Path, problem: str) -> UserError:
     return UserError(
         f"{path}: {problem}, not a results file of millrace",
-        remedy="name a file that `millrace results export` wrote",
+        hint="name a file that `millrace results export` wrote",
     )
 
 

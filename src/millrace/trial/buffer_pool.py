@@ -3,7 +3,7 @@
 Two questions, at two times. Before measuring, ``holding`` compares the tables' bytes with what the
 buffer pool can hold and holds: a cached run must be warmed until its tables are in. After
 measuring, ``judge`` looks at how often a page that was asked for had to be fetched
-(Innodb_buffer_pool_reads a read request):
+(reads a read request):
 
 cached    at most 1 request in 10,000. A statement on one row asks for 3 pages (a lookup) to 40 (an
           update of an indexed column), so at most one in 250 waits; at 100 µs a fetch that is
@@ -20,14 +20,11 @@ served by the page cache of the operating system where the server does not use d
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from millrace.databases.mysql.client import ASK_LIMIT_S, count_of, oddities_as_errors
-from millrace.servers.attached import AttachedInstance
-from millrace.servers.instances.lifecycle import Instance
+from millrace.databases.base import PoolStatus, TableSize
 
 Verdict = Literal["cached", "io_bound", "between", "any"]
 
@@ -36,35 +33,6 @@ IO_BOUND_MISSES = 5e-3
 
 # Of the tables' bytes: pages that are empty, or of an index that is never read, need not be in.
 _HELD_SHARE = 0.9
-
-_POOLED = "innodb"
-_COUNTERS = (
-    "Innodb_buffer_pool_reads",
-    "Innodb_buffer_pool_read_requests",
-    "Innodb_buffer_pool_pages_data",
-    "Innodb_buffer_pool_pages_total",
-    "Innodb_page_size",
-)
-
-
-@dataclass(frozen=True)
-class TableSize:
-    """A table as the server accounts for it: data (the clustered index) and other indexes."""
-
-    name: str
-    engine: str
-    data_bytes: int
-    index_bytes: int
-
-
-@dataclass(frozen=True)
-class PoolStatus:
-    """The buffer pool at a moment. The first two count since the server's start."""
-
-    reads: int
-    read_requests: int
-    data_bytes: int
-    total_bytes: int
 
 
 @dataclass(frozen=True)
@@ -93,54 +61,13 @@ class Residency:
     why: str
 
 
-def table_sizes(instance: Instance | AttachedInstance, database: str) -> tuple[TableSize, ...]:
-    """The sizes of a database's tables by information_schema.
-
-    Those of InnoDB are from its statistics: right to a few percent when the tables were analysed,
-    or restored and opened, after they were loaded. Raises what pymysql raises.
-    """
-    with (
-        oddities_as_errors(),
-        contextlib.closing(instance.connect(limit_s=ASK_LIMIT_S)) as session,
-        session.cursor() as cursor,
-    ):
-        # MySQL 8 answers from a copy that may be a day old, unless told not to.
-        cursor.execute("SHOW VARIABLES LIKE 'information_schema_stats_expiry'")
-        if cursor.fetchone() is not None:
-            cursor.execute("SET SESSION information_schema_stats_expiry = 0")
-        cursor.execute(
-            "SELECT table_name, engine, data_length, index_length FROM information_schema.tables "
-            "WHERE table_schema = %s AND table_type = 'BASE TABLE' ORDER BY table_name",
-            (database,),
-        )
-        return tuple(
-            TableSize(str(name), str(engine), count_of(data or 0), count_of(index or 0))
-            for name, engine, data, index in cursor.fetchall()
-        )
-
-
-def pool_status(instance: Instance | AttachedInstance) -> PoolStatus:
-    """The buffer pool now. Raises TrialFailed when the server does not answer."""
-    listed = ", ".join(f"'{name}'" for name in _COUNTERS)
-    sql = f"SHOW GLOBAL STATUS WHERE Variable_name IN ({listed})"
-    rows = instance.rows(sql, n_columns=2)
-    found = {(name or ""): instance.count(sql, value or "0") for name, value in rows}
-    return pool_status_in(found)
-
-
-def pool_status_in(status: Mapping[str, int]) -> PoolStatus:
-    """The buffer pool by a server's status variables; without InnoDB everything is 0."""
-    reads, requests, data, total, page_size = (status.get(name, 0) for name in _COUNTERS)
-    return PoolStatus(reads, requests, data * page_size, total * page_size)
-
-
 def holding(tables: Sequence[TableSize], pool: PoolStatus) -> Holding:
     """Whether the buffer pool can hold, and holds, all of the tables with their indexes.
 
     The pool's data are also of other tables and of undo, which a fresh server has little of.
     """
-    wanted = sum(table.data_bytes + table.index_bytes for table in tables if _is_pooled(table))
-    if not any(map(_is_pooled, tables)):
+    wanted = sum(table.data_bytes + table.index_bytes for table in tables if table.is_pooled)
+    if not any(table.is_pooled for table in tables):
         return Holding(0, pool.total_bytes, pool.data_bytes, None, None)
     return Holding(
         table_bytes=wanted,
@@ -155,7 +82,7 @@ def judge(tables: Sequence[TableSize], before: PoolStatus, after: PoolStatus) ->
     """How the tables were read between two moments of the same server."""
     reads = after.reads - before.reads
     requests = after.read_requests - before.read_requests
-    engines = sorted({table.engine for table in tables if not _is_pooled(table)})
+    engines = sorted({table.engine for table in tables if not table.is_pooled})
     if engines:
         where = " and ".join(engines)
         return Residency(
@@ -173,7 +100,3 @@ def judge(tables: Sequence[TableSize], before: PoolStatus, after: PoolStatus) ->
     return Residency(
         "between", reads, requests, misses, f"{between}{1 / IO_BOUND_MISSES:,.0f}: a bit of both"
     )
-
-
-def _is_pooled(table: TableSize) -> bool:
-    return table.engine.lower() == _POOLED

@@ -7,16 +7,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from millrace.databases.mysql.client import ASK_LIMIT_S
+from millrace.databases.base import PoolStatus, TableSize
+from millrace.databases.client import QUERY_LIMIT_S, ServerClient
 from millrace.errors import TrialFailed
 from millrace.loadgen.client import LoadResult
-from millrace.servers.attached import AttachedInstance
-from millrace.servers.instances.lifecycle import Instance
 from millrace.sizes import readable
 from millrace.store.records import InstanceRecord, MeasurementRecord, StepRecord
 from millrace.trial import buffer_pool, quiesce
 from millrace.trial import measurements as yields
-from millrace.trial.buffer_pool import Holding, PoolStatus, TableSize
+from millrace.trial.buffer_pool import Holding
 from millrace.trial.resolved_workload import Work
 from millrace.trial.steps import Step
 from millrace.trial.time_limits import limit_s
@@ -42,7 +41,7 @@ class Driving:
     """A server whose clients are about to be driven on the tables of ``database``."""
 
     work: Work
-    instance: Instance | AttachedInstance
+    instance: ServerClient
     database: str
     run: RunPhases
     measurements: list[MeasurementRecord]
@@ -53,11 +52,11 @@ class Driving:
         """The steps between the record of the server and the measurement."""
         work = self.work
         settling_s = self._settle_limit_s()
-        warm_s = _PASSES * limit_s(work.warming, work) + ASK_LIMIT_S
+        warm_s = _PASSES * limit_s(work.warming, work) + QUERY_LIMIT_S
         return (
             *((Step("warm", self._warm, warm_s),) if work.warming else ()),
-            Step("fits", self._fits, ASK_LIMIT_S),
-            Step("settle", self._settle, settling_s + 2 * ASK_LIMIT_S),
+            Step("fits", self._fits, QUERY_LIMIT_S),
+            Step("settle", self._settle, settling_s + 2 * QUERY_LIMIT_S),
         )
 
     def _warm(self, limit_s: float) -> Sequence[StepRecord]:
@@ -78,23 +77,28 @@ class Driving:
         if wanted == "cached" and held.can is False:
             raise TrialFailed(
                 f"the run is to be cached, but {_sizes(held)}",
-                remedy="set innodb_buffer_pool_size higher, or load fewer rows",
+                hint=f"set {self._pool_option} higher, or load fewer rows",
             )
         if wanted == "cached" and held.does is False:
             raise TrialFailed(
                 f"the run is to be cached, but after {_PASSES} readings only "
                 f"{readable(held.pool_data_bytes)} are in memory: {_sizes(held)}",
-                remedy="set innodb_buffer_pool_size higher, or load fewer rows",
+                hint=f"set {self._pool_option} higher, or load fewer rows",
             )
         if wanted == "io_bound" and held.can is True:
             raise TrialFailed(
                 f"the run is to be I/O-bound, but {_sizes(held)}",
-                remedy="set innodb_buffer_pool_size lower, or load more rows",
+                hint=f"set {self._pool_option} lower, or load more rows",
             )
 
+    @property
+    def _pool_option(self) -> str:
+        return self.instance.family.storage.pool_option
+
     def _holding(self) -> Holding:
-        self._tables = buffer_pool.table_sizes(self.instance, self.database)
-        return buffer_pool.holding(self._tables, buffer_pool.pool_status(self.instance))
+        family = self.instance.family
+        self._tables = family.administration.table_sizes(self.instance, self.database)
+        return buffer_pool.holding(self._tables, family.storage.pool_status(self.instance))
 
     def _settle(self, _limit_s: float) -> None:
         ended = quiesce.quiesce(self.instance, limit_s=self._settle_limit_s())
@@ -104,7 +108,7 @@ class Driving:
 
     def _settle_limit_s(self) -> float:
         wanted_s = float(self.work.values["settle_s"])
-        return wanted_s if isinstance(self.instance, Instance) else min(wanted_s, _WATCHED_S)
+        return wanted_s if self.instance.is_managed else min(wanted_s, _WATCHED_S)
 
     def judge(self, before: PoolStatus, after: PoolStatus) -> None:
         """Record how the tables were read while clients were driven. Raises TrialFailed where that
@@ -118,7 +122,7 @@ class Driving:
         lower, more = ("higher", "fewer") if wanted == "cached" else ("lower", "more")
         raise TrialFailed(
             f"the run was to be {said}, but {found.why}",
-            remedy=f"set innodb_buffer_pool_size {lower}, or load {more} rows",
+            hint=f"set {self._pool_option} {lower}, or load {more} rows",
         )
 
 

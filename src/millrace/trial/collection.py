@@ -11,12 +11,11 @@ from millrace.collect import thread_states
 from millrace.collect.collectors import Collector, Window, collecting
 from millrace.collect.model import Target
 from millrace.collect.registry import OBSERVERS
-from millrace.databases.mysql.client import ASK_LIMIT_S
+from millrace.databases.client import QUERY_LIMIT_S, ServerClient
 from millrace.loadgen import client as load
 from millrace.loadgen import statement_activity as boards
 from millrace.loadgen.spec import RunSpec
 from millrace.loadgen.statement_activity import Board
-from millrace.servers.attached import AttachedInstance
 from millrace.servers.instances.lifecycle import Instance
 from millrace.trial.resolved_workload import Work
 from millrace.workloads import Phase
@@ -32,7 +31,7 @@ def board(names: tuple[str, ...], work: Work) -> AbstractContextManager[Board | 
 def observed(
     names: tuple[str, ...],
     work: Work,
-    instance: Instance | AttachedInstance,
+    instance: ServerClient,
     database: str,
     run_spec: RunSpec,
     *,
@@ -50,7 +49,7 @@ def observed(
 
 
 def target_of(
-    instance: Instance | AttachedInstance,
+    instance: ServerClient,
     database: str,
     statements: Mapping[str, str],
     shown: Board | None = None,
@@ -64,7 +63,7 @@ def target_of(
         data_dir=None if ours is None else ours.data_dir,
         database=database,
         statements=statements,
-        limit_s=ASK_LIMIT_S,
+        limit_s=QUERY_LIMIT_S,
         board=shown,
         connections=connections,
     )

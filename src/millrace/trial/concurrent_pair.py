@@ -21,14 +21,14 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from multiprocessing import Pipe
 from multiprocessing.connection import wait
-from typing import Any
 
 from millrace.errors import Interrupted
+from millrace.model.events import StepBegan, TrialEvent
 from millrace.servers.instances import processes
 from millrace.servers.instances.signals import signals_held
 from millrace.store.records import BESIDE, AttemptResult
@@ -116,9 +116,9 @@ class _Side:
             case _:
                 raise RuntimeError(f"the trial of {self.label} ended unexpectedly\n{said}")
 
-    def _hear(self, event: Mapping[str, Any]) -> None:
-        if event["event"] == "step":
-            self._step = event["name"]
+    def _hear(self, event: TrialEvent) -> None:
+        if isinstance(event, StepBegan):
+            self._step = event.name
         self._asked.announce(event)
 
     def _gone(self) -> AttemptResult:

@@ -24,6 +24,7 @@ from collections.abc import Iterable
 from contextlib import ExitStack
 
 from millrace.errors import MillraceError, TrialFailed
+from millrace.model.events import StepBegan
 from millrace.model.servers import AttachedServer
 from millrace.store.records import AttemptResult
 from millrace.trial.barrier import Meet, alone
@@ -37,10 +38,9 @@ from millrace.trial.transient import TransientFailure, is_transient
 def carry_out_trial(given: TrialInput, announce: Announce, meet: Meet = alone) -> AttemptResult:
     """Carry the trial out and return its result; a failure is a result.
 
-    ``announce`` gets events as plain data: {"event": "step", "name": ...} before each step and
-    {"event": "interval", "phase", "t_s", "rows"} once a second while rows are sent. ``meet`` is how
-    a trial with half of the CPUs waits for the other of its pair. Raises Interrupted, after
-    everything was closed, when the user stops the run.
+    ``announce`` gets an event before each step, and once a second while the load generator works.
+    ``meet`` is how a trial with half of the CPUs waits for the other of its pair. Raises
+    Interrupted, after everything was closed, when the user stops the run.
     """
     found = Found()
     with ExitStack() as opened:
@@ -49,7 +49,7 @@ def carry_out_trial(given: TrialInput, announce: Announce, meet: Meet = alone) -
             steps = AttachedServerTrial(given, given.server, opened, found, announce).steps()
         else:
             steps = OwnServerTrial(given, given.server, opened, found, announce, meet).steps()
-        ended = carry_out(steps, lambda step: announce({"event": "step", "name": step}))
+        ended = carry_out(steps, lambda step: announce(StepBegan(name=step)))
         told = ended.cause.log_tail if isinstance(ended.cause, TrialFailed) else None
         log_tail = told or found.log_tail() if ended.cause is not None else None
         log = found.log()
@@ -74,5 +74,5 @@ def carry_out_trial(given: TrialInput, announce: Announce, meet: Meet = alone) -
 def _reason(cause: Exception) -> str:
     """What happened, and what to do about it where that is known."""
     text = str(cause) or type(cause).__name__
-    remedy = cause.remedy if isinstance(cause, MillraceError) else None
-    return f"{text}; {remedy}" if remedy else text
+    hint = cause.hint if isinstance(cause, MillraceError) else None
+    return f"{text}; {hint}" if hint else text

@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
 
-from millrace.databases.mysql.client import ASK_LIMIT_S
+from millrace.databases.client import QUERY_LIMIT_S
 from millrace.loadgen import client as load
 from millrace.loadgen.spec import Connection, Tls
 from millrace.model.servers import AttachedServer
@@ -44,9 +44,9 @@ class AttachedServerTrial:
     def steps(self) -> Iterator[Step]:
         """The steps in their order, with their time limits."""
         work = self.given.work
-        yield Step("prepare", self._prepare, ASK_LIMIT_S)
-        yield Step("record", self._record, ASK_LIMIT_S)
-        yield Step("database", self._create, ASK_LIMIT_S)
+        yield Step("prepare", self._prepare, QUERY_LIMIT_S)
+        yield Step("record", self._record, QUERY_LIMIT_S)
+        yield Step("database", self._create, QUERY_LIMIT_S)
         database = database_name(self.given.name)
         yield from measure.make_steps(
             work, self._attached, database, self._run, partial(note, self.found.instances)
@@ -69,14 +69,14 @@ class AttachedServerTrial:
         attached = self._attached
         facts = {"attached": True, "limits": list(attached.limits)}
         self.found.instances.append(
-            measure.instance_record(self.given, attached.version(), attached.effective(), facts)
+            measure.instance_record(self.given, attached.version(), attached.settings(), facts)
         )
 
     def _create(self, limit_s: float) -> None:
         self._drop(limit_s)
         self.opened.callback(self._clean_up)
         name = database_name(self.given.name)
-        self._attached.query(f"CREATE DATABASE {name}", limit_s=limit_s)
+        self._attached.family.administration.create_database(self._attached, name, limit_s)
 
     def _settle(self, _limit_s: float) -> None:
         measure.write_back(None)
@@ -124,7 +124,7 @@ class AttachedServerTrial:
 
     def _drop(self, limit_s: float) -> None:
         name = database_name(self.given.name)
-        self._attached.query(f"DROP DATABASE IF EXISTS {name}", limit_s=limit_s)
+        self._attached.family.administration.drop_database(self._attached, name, limit_s)
 
     def _clean_up(self) -> None:
         """After a failure: what is lost already must not hide why it was lost."""

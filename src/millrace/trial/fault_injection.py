@@ -29,10 +29,10 @@ from typing import Any
 
 from millrace import paths
 from millrace.collect.collectors import Window
-from millrace.errors import HostError, UserError
+from millrace.databases.client import ServerClient
+from millrace.errors import HostError, TrialFailed, UserError
 from millrace.experiment.slowdown import OptionGiven, Slowdown, SlowFsync, Stopped
 from millrace.model.servers import FittedOptions, InstalledServer, Server
-from millrace.servers.attached import AttachedInstance
 from millrace.servers.configurations.check import about
 from millrace.servers.instances.lifecycle import Instance
 from millrace.shared_directories import refuse_shared
@@ -95,15 +95,17 @@ class Slowing:
 
 @contextlib.contextmanager
 def in_force(
-    slowdown: Slowdown | None, instance: Instance | AttachedInstance, window: Window
+    slowdown: Slowdown | None, instance: ServerClient, window: Window
 ) -> Iterator[Slowing | None]:
     """Slow the server down over the part that is measured, where that is done from outside."""
     if not isinstance(slowdown, Stopped):
         yield None
         return
     assert isinstance(instance, Instance)  # see slowed_server
-    assert instance.pid is not None  # it runs
-    slowing = Slowing(instance.pid, slowdown.share, window)
+    pid = instance.pid
+    if pid is None:  # it made another process of itself, say, and ended
+        raise TrialFailed(f"{instance.server.name} is not running")
+    slowing = Slowing(pid, slowdown.share, window)
     try:
         yield slowing
     finally:
@@ -118,7 +120,7 @@ def slowed_server(server: Server, slowdown: Slowdown | None) -> Server:
     if not isinstance(server, InstalledServer):
         raise UserError(
             f"{server.name} is attached: millrace cannot slow it down",
-            remedy="calibrate with --slowdown none, or on a server that millrace starts",
+            hint="calibrate with --slowdown none, or on a server that millrace starts",
         )
     if not isinstance(slowdown, SlowFsync):
         return server
@@ -138,7 +140,7 @@ def refuse_left_out(server: Server, fitted: FittedOptions, slowdown: Slowdown | 
         if about(left.option.name) == about(slowdown.name):
             raise UserError(
                 f"--slowdown {slowdown.level}: {left.reason}",
-                remedy=f"name an option that {server.name} has, or take --slowdown cpu",
+                hint=f"name an option that {server.name} has, or take --slowdown cpu",
             )
 
 
@@ -151,7 +153,7 @@ def slow_fsync_library() -> Path:
     if compiler is None:
         raise HostError(
             f"a delay of fsync needs a C compiler: none of {', '.join(_COMPILERS)} is here",
-            remedy="install one, or plant another slowdown: --slowdown cpu",
+            hint="install one, or plant another slowdown: --slowdown cpu",
         )
     place.parent.mkdir(parents=True, exist_ok=True)
     refuse_shared(place.parent, "MILLRACE_CACHE")
@@ -168,7 +170,7 @@ def slow_fsync_library() -> Path:
         if done.returncode != 0:
             raise HostError(
                 f"{compiler} cannot make the library that delays fsync: {done.stderr.strip()}",
-                remedy="plant another slowdown: --slowdown cpu",
+                hint="plant another slowdown: --slowdown cpu",
             )
         made.chmod(0o755)  # servers run as another user
         made.replace(place)

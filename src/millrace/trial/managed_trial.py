@@ -11,12 +11,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from millrace.databases.mysql.client import ASK_LIMIT_S
+from millrace.databases.client import QUERY_LIMIT_S
 from millrace.errors import HostError, TrialFailed
 from millrace.loadgen import client as load
 from millrace.loadgen.spec import Connection, Tls
 from millrace.model.servers import InstalledServer
 from millrace.servers.instances import error_log, instance_paths, lifecycle
+from millrace.servers.instances.closing import close_tree
 from millrace.servers.instances.lifecycle import Instance
 from millrace.servers.snapshots import manifest
 from millrace.store.records import MeasurementRecord, StepRecord
@@ -59,14 +60,14 @@ class OwnServerTrial:
         yield Step("prepare", self._prepare, _PREPARE_LIMIT_S)
         if work.is_restorable:
             yield from self._restored(self._tables_kept)
-            yield Step("record", self._record, ASK_LIMIT_S)
+            yield Step("record", self._record, QUERY_LIMIT_S)
             if self._data.is_restored:
-                yield Step("check_tables", self._data.check_tables, ASK_LIMIT_S)
+                yield Step("check_tables", self._data.check_tables, QUERY_LIMIT_S)
         else:
             yield from (
                 self._restored(self._nothing_kept) if work.keeps_templates else self._started()
             )
-            yield Step("record", self._record, ASK_LIMIT_S)
+            yield Step("record", self._record, QUERY_LIMIT_S)
             yield from self._made()
         if work.workload.drives:
             self._driving = Driving(
@@ -81,7 +82,7 @@ class OwnServerTrial:
         yield Step("measure", self._measure, measure.limit_s(work))
         if self.given.stops_cleanly:
             yield Step("stop", self._stop, STOP_LIMIT_S)
-            yield Step("sizes", self._sizes, ASK_LIMIT_S)
+            yield Step("sizes", self._sizes, QUERY_LIMIT_S)
         else:
             yield Step("kill", self._kill, STOP_LIMIT_S)
 
@@ -122,7 +123,7 @@ class OwnServerTrial:
 
     def _made(self) -> Iterator[Step]:
         """The trial's database, and the tables that are loaded before anything is measured."""
-        yield Step("database", self._database, ASK_LIMIT_S)
+        yield Step("database", self._database, QUERY_LIMIT_S)
         yield from measure.make_steps(
             self.given.work, self._instance, DATABASE, self._run, self._note_loading
         )
@@ -170,7 +171,7 @@ class OwnServerTrial:
             raise HostError(
                 f"another process of this host listens at the port {instance.port}, which was "
                 f"chosen for {instance.server.name}",
-                remedy="end that process, which ss -ltnp names, and run the command again, or "
+                hint="end that process, which ss -ltnp names, and run the command again, or "
                 "use the transport socket",
             ) from failure
 
@@ -179,11 +180,13 @@ class OwnServerTrial:
         facts: dict[str, Any] = {"runs_as": instance.runs_as, **self._data.facts()}
         self.found.measurements.extend(self._data.measurements())
         self.found.instances.append(
-            measure.instance_record(self.given, instance.version(), instance.effective(), facts)
+            measure.instance_record(self.given, instance.version(), instance.settings(), facts)
         )
 
     def _database(self, _limit_s: float) -> None:
-        self._instance.query(f"CREATE DATABASE {DATABASE}")
+        self._instance.family.administration.create_database(
+            self._instance, DATABASE, QUERY_LIMIT_S
+        )
 
     def _settle(self, _limit_s: float) -> None:
         measure.write_back(self._data_file)
@@ -272,7 +275,8 @@ def _linked_into(directory: Path, data_file: DataFile) -> DataFile:
 
 def sizes(data_dir: Path, table: str | None) -> tuple[MeasurementRecord, ...]:
     """Bytes on disk after a clean stop, apparent and allocated: holes are not allocated. ``table``
-    None stands for all of the trial's tables."""
+    None stands for all of the trial's tables. Nobody else reaches the directory afterwards."""
+    close_tree(data_dir)
     apparent = allocated = table_apparent = table_allocated = 0
     for path, status in manifest.walk(data_dir):
         if not stat.S_ISREG(status.st_mode):

@@ -11,15 +11,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from millrace import databases
-from millrace.databases.mysql.client import ASK_LIMIT_S
+from millrace.databases.client import QUERY_LIMIT_S, ServerClient
 from millrace.errors import TrialFailed
 from millrace.experiment.slowdown import Slowdown
 from millrace.host.cpuset import Half
 from millrace.loadgen import client as load
 from millrace.loadgen.spec import Connection, Drive, RunSpec
+from millrace.model.events import IntervalEnded, TrialEvent
 from millrace.model.servers import FittedOptions, LeftOut, Option, Server, as_data
-from millrace.servers.attached import AttachedInstance
-from millrace.servers.instances.lifecycle import Instance
 from millrace.store.records import (
     HistogramRecord,
     InstanceRecord,
@@ -28,7 +27,7 @@ from millrace.store.records import (
     ServerRecord,
     StepRecord,
 )
-from millrace.trial import cpu_idle, fault_injection, phase_spec, server_state, time_limits
+from millrace.trial import cpu_idle, fault_injection, phase_spec, time_limits
 from millrace.trial import measurements as yields
 from millrace.trial.barrier import BEGIN, END, Measured, Meet, alone
 from millrace.trial.client_preparation import Driving, RunPhases, note
@@ -53,7 +52,7 @@ _ANALYSE_LIMIT_S = 600.0
 _PARTIAL_LIMIT_S = 10.0
 STOP_LIMIT_S = 600.0  # a clean stop writes every dirty page
 
-Announce = Callable[[Mapping[str, Any]], None]
+Announce = Callable[[TrialEvent], None]
 See = Callable[[Mapping[str, Any]], None]
 
 
@@ -117,7 +116,15 @@ class Listener:
     def hear(self, event: Mapping[str, Any]) -> None:
         """An event of the load generator; the server is looked at each time."""
         if event["type"] == "interval":
-            self.announce({"event": "interval", **event})
+            self.announce(
+                IntervalEnded(
+                    phase=event["phase"],
+                    t_s=event["t_s"],
+                    rows=event["rows"],
+                    kind=event.get("kind"),
+                    part=event.get("part"),
+                )
+            )
         self.watch()
 
 
@@ -140,7 +147,7 @@ def run_phases(
 
 def make_steps(
     work: Work,
-    instance: Instance | AttachedInstance,
+    instance: ServerClient,
     database: str,
     run: RunPhases,
     tell: Callable[[Mapping[str, Any]], None],
@@ -161,16 +168,13 @@ def make_steps(
     )
 
 
-def _analyse(instance: Instance | AttachedInstance, database: str, limit_s: float) -> None:
+def _analyse(instance: ServerClient, database: str, limit_s: float) -> None:
     """Have the server look at the tables it has just loaded.
 
     Each version does it by itself some time, seconds or a restart later, and until then chooses its
     plans by the statistics of an empty table.
     """
-    tables = instance.rows(f"SHOW TABLES FROM {database}", n_columns=1, limit_s=limit_s)
-    listed = ", ".join(f"`{database}`.`{name}`" for (name,) in tables)
-    if listed:
-        instance.query(f"ANALYZE TABLE {listed}", limit_s=limit_s)
+    instance.family.administration.analyze_tables(instance, database, limit_s)
 
 
 def limit_s(work: Work) -> float:
@@ -183,7 +187,7 @@ def measure(
     connection: Connection,
     found: Found,
     *,
-    instance: Instance | AttachedInstance,
+    instance: ServerClient,
     database: str,
     listener: Listener,
     driving: Driving | None,
@@ -252,7 +256,7 @@ def measure(
     if counters is not None and (state := counters.state()):
         note(
             found.instances,
-            {"state": {**state, **server_state.afterwards(instance, database)}},
+            {"state": {**state, **instance.family.storage.state_afterwards(instance, database)}},
         )
     found.measurements.extend(yields.measurements(result))
     found.measurements.extend(() if slowed is None else slowed.measurements())
@@ -265,15 +269,14 @@ def measure(
     return yields.step_records(result)
 
 
-def _make_empty(instance: Instance | AttachedInstance, database: str) -> None:
+def _make_empty(instance: ServerClient, database: str) -> None:
     """The trial's database as it was before anything was loaded."""
-    for statement in ("DROP DATABASE", "CREATE DATABASE"):
-        instance.query(f"{statement} {database}", limit_s=ASK_LIMIT_S)
+    administration = instance.family.administration
+    administration.drop_database(instance, database, QUERY_LIMIT_S)
+    administration.create_database(instance, database, QUERY_LIMIT_S)
 
 
-def _placed(
-    control: Control | None, instance: Instance | AttachedInstance, database: str
-) -> tuple[See, ...]:
+def _placed(control: Control | None, instance: ServerClient, database: str) -> tuple[See, ...]:
     """What has the client share a CPU with the server's thread that serves it, where it is to."""
     if control is None or control.shared_cpu is None:
         return ()
@@ -286,7 +289,7 @@ def _refuse_partial(result: load.LoadResult) -> None:
     if driven is not None and driven.partial:
         raise TrialFailed(
             f"the clients ended early: {driven.partial_reason}",
-            remedy="where rows were used up, load more or ask for less (operations, time_s)",
+            hint="where rows were used up, load more or ask for less (operations, time_s)",
         )
 
 

@@ -8,39 +8,31 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import pymysql
-from pymysql.connections import Connection
-
-from millrace.databases.base import WriteBack
-from millrace.databases.mysql.client import ASK_LIMIT_S, count_of, oddities_as_errors
-from millrace.errors import TrialFailed
+from millrace.databases.base import PoolStatus, Storage
+from millrace.databases.client import QUERY_LIMIT_S, ServerClient, Session
+from millrace.errors import DatabaseError, TrialFailed
 from millrace.host.cpu_clock import CpuTime, cpu_between, cpu_time
-from millrace.servers.attached import AttachedInstance
 from millrace.servers.instances.lifecycle import Instance
 from millrace.store.records import MeasurementRecord
-from millrace.trial import server_state
-from millrace.trial.buffer_pool import PoolStatus, pool_status_in
 
 _BEGIN, _END = "measure_started", "measure_ended"
-
-_STATUS_SQL = "SHOW GLOBAL STATUS LIKE 'Innodb_buffer_pool_%'"
 
 
 class Counters:
     """Reads a server's counters at the marks that begin and end the measured part.
 
     ``pool`` is the buffer pool at these marks; ``pid`` is None for a server whose process cannot be
-    seen. The session is opened beforehand, so that nothing but four short questions comes into the
-    measured part, two at each end.
+    seen. The session is opened beforehand, so that nothing but some short queries comes into the
+    measured part.
     """
 
-    def __init__(self, session: Connection[Any], pid: int | None, write_back: WriteBack) -> None:
+    def __init__(self, session: Session, pid: int | None, storage: Storage) -> None:
         self._session = session
         self._pid = pid
-        self._write_back = write_back
+        self._storage = storage
         self.pool: list[PoolStatus] = []
         self._cpu: list[CpuTime] = []
-        self._figures: list[dict[str, int]] = []
+        self._states: list[Mapping[str, int]] = []
         self._began_s = 0.0
         self._lost: Exception | None = None
 
@@ -53,30 +45,20 @@ class Counters:
         try:
             if self._pid is not None:
                 self._cpu.append(cpu_time(self._pid))
-            status = self._ask()
-        except (OSError, pymysql.MySQLError) as error:
+            counters = self._storage.counters(self._session)
+        except (OSError, DatabaseError) as error:
             # Where the server is gone, the load generator is about to say so, and better.
             self._lost = error
             return
-        self.pool.append(pool_status_in(status))
-        told = server_state.figures(self._session, self._write_back)
-        self._figures.append({**server_state.pool_figures(status), **told})
-
-    def _ask(self) -> dict[str, int]:
-        with oddities_as_errors(), self._session.cursor() as cursor:
-            cursor.execute(_STATUS_SQL)
-            return {
-                str(name): count_of(value)
-                for name, value in cursor.fetchall()
-                if str(value).isdecimal()
-            }
+        self.pool.append(counters.pool)
+        self._states.append(counters.state)
 
     def state(self) -> dict[str, Any]:
         """What the server still had to do at both marks (``begin``, ``end``), and how long ago the
         first was; empty where one of them did not come."""
-        if len(self._figures) != 2:
+        if len(self._states) != 2:
             return {}
-        begin, end = self._figures
+        begin, end = map(dict, self._states)
         return {"begin": begin, "end": end, "since_begin_s": time.monotonic() - self._began_s}
 
     def measurements(self) -> Iterator[MeasurementRecord]:
@@ -94,8 +76,8 @@ class Counters:
 
 
 @contextlib.contextmanager
-def counters_of(instance: Instance | AttachedInstance) -> Iterator[Counters]:
-    """Counters with a session of their own, closed at the end."""
-    pid = instance.pid if isinstance(instance, Instance) else None
-    with contextlib.closing(instance.connect(limit_s=ASK_LIMIT_S)) as session:
-        yield Counters(session, pid, server_state.write_back_of(instance))
+def counters_of(client: ServerClient) -> Iterator[Counters]:
+    """Give counters with a session of their own, closed at the end."""
+    pid = client.pid if isinstance(client, Instance) else None
+    with contextlib.closing(client.connect(limit_s=QUERY_LIMIT_S)) as session:
+        yield Counters(session, pid, client.family.storage)

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal
 
-from millrace.databases.mysql.client import count_of
+from millrace.databases.client import count_of
 from millrace.errors import TrialFailed
 from millrace.loadgen.client import (
     DataChecksum,
@@ -187,7 +187,7 @@ def refuse_no_rows(rows: Mapping[str, Rows], result: LoadResult) -> None:
             raise TrialFailed(
                 f"{record.name} {did} no row in {record.count:,} statements, though each one names "
                 f"a row that the tables were loaded with",
-                remedy="look at the tables and at the server's error log: rows were lost, or the "
+                hint="look at the tables and at the server's error log: rows were lost, or the "
                 "server answers without them",
                 step=VERIFY_ROWS,
             )
@@ -208,6 +208,6 @@ def _expect(phase: str, what: str, found: int, expected: int) -> None:
     if found != expected:
         raise TrialFailed(
             f"the table holds other data than was made: {what} {found:,}, expected {expected:,}",
-            remedy="look at the server's error log and warnings: rows were lost or changed",
+            hint="look at the server's error log and warnings: rows were lost or changed",
             step=phase,
         )

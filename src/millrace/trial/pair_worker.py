@@ -13,12 +13,11 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Mapping
 from contextlib import suppress
 from multiprocessing.connection import Connection
-from typing import Any
 
 from millrace.errors import Interrupted
+from millrace.model.events import TrialEvent
 from millrace.servers.instances.signals import signals_as_errors, signals_held
 from millrace.trial.execute import carry_out_trial
 from millrace.trial.measure import TrialInput
@@ -50,7 +49,7 @@ class Pair:
         with signals_held():
             self._outbox.send((kind, said))
 
-    def _announce(self, event: Mapping[str, Any]) -> None:
+    def _announce(self, event: TrialEvent) -> None:
         self.tell("event", event)
 
     def _meet(self, where: str) -> None:

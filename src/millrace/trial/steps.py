@@ -9,8 +9,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from types import FrameType
 
-import pymysql
-
 from millrace.errors import Interrupted, MillraceError, TrialFailed
 from millrace.store.records import StepRecord
 
@@ -29,7 +27,7 @@ class Step:
 
 
 # What a step may fail with; anything else is a defect of millrace and ends the run as one.
-EXPECTED_FAILURES = (MillraceError, OSError, pymysql.MySQLError)
+EXPECTED_FAILURES = (MillraceError, OSError)
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from millrace.collect.model import Target
-from millrace.collect.threads.thread_kinds import CONNECTION
 from millrace.collect.threads.thread_watch import ThreadWatch, needs_process
+from millrace.databases.monitoring import CONNECTION
 from millrace.errors import TrialFailed
 
 PINGS = 1000
@@ -52,7 +52,7 @@ class Placement:
         if serving is None:
             raise TrialFailed(
                 "the server's thread that serves the client could not be found",
-                remedy='set the parameter share_cpu = "off"',
+                hint='set the parameter share_cpu = "off"',
             )
         others = os.sched_getaffinity(0) - {self._cpu}
         try:
@@ -61,7 +61,7 @@ class Placement:
         except OSError as error:
             raise TrialFailed(
                 f"the server's threads cannot be given CPUs: {error.strerror}",
-                remedy='set the parameter share_cpu = "off", or run as root',
+                hint='set the parameter share_cpu = "off", or run as root',
             ) from error
 
     def _watched(self) -> int | None:

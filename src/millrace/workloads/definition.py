@@ -1,6 +1,6 @@
 """The checked form of a workload: what it offers to vary, its data, phases and metrics.
 
-A definition is plain data (TOML). ``checked`` turns it into typed values or raises InvalidInput
+A definition is plain data (TOML). ``checked`` turns it into typed values or raises ValidationError
 with every mistake. Nothing here knows a particular workload, engine or server. Two kinds of data
 sets exist: ``data``, one table that is loaded from a named set, and ``tables`` with the ``draws``,
 ``statements`` and ``tests`` of clients that drive them. The latter are the load generator's; it
@@ -13,9 +13,10 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal, Self, TypeVar
 
-from pydantic import ConfigDict, Field, ValidationError, model_validator
+import pydantic
+from pydantic import ConfigDict, Field, model_validator
 
-from millrace.errors import Diagnostic, InvalidInput
+from millrace.errors import Diagnostic, ValidationError
 from millrace.levels import Level
 from millrace.model.measurements import DURATION, duration_s
 from millrace.model.phases import DRIVE, MeasuredPhases, measured_phases
@@ -259,10 +260,10 @@ class Workload(Part):
 
 
 def checked(definition: Mapping[str, Any]) -> Workload:
-    """The typed form of a definition; InvalidInput with every mistake it has."""
+    """The typed form of a definition; ValidationError with every mistake it has."""
     try:
         return Workload.model_validate(dict(definition))
-    except ValidationError as error:
+    except pydantic.ValidationError as error:
         diagnostics = [
             Diagnostic(
                 where=".".join(str(part) for part in found["loc"]) or "the workload",
@@ -270,4 +271,4 @@ def checked(definition: Mapping[str, Any]) -> Workload:
             )
             for found in error.errors(include_url=False)
         ]
-        raise InvalidInput(f"workload {definition.get('name', '?')}", diagnostics) from None
+        raise ValidationError(f"workload {definition.get('name', '?')}", diagnostics) from None

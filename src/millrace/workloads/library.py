@@ -30,7 +30,7 @@ def load(name: str) -> Mapping[str, Any]:
         near = nearest(name, names())
         raise UserError(
             f"there is no workload {name!r}" + (f"; did you mean {near!r}?" if near else ""),
-            remedy=f"use one of: {', '.join(names())}",
+            hint=f"use one of: {', '.join(names())}",
         )
     return completed(tomllib.loads((_BUILTIN / f"{name}.toml").read_text(encoding="utf-8")))
 

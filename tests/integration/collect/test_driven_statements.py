@@ -12,7 +12,7 @@ import pytest
 
 from millrace.collect import status, waits
 from millrace.collect.model import Observer, Target
-from millrace.collect.waits import REST
+from millrace.databases.mysql.wait_statistics import REST
 from millrace.servers.instances.lifecycle import Instance
 from tests.conftest import InstanceOf
 from tests.integration.loadgen import driving
@@ -149,14 +149,13 @@ def when_one_has_two_rows(instance: Instance) -> Counter[str]:
     """Empty the digests until there are two rows of one that clients' sessions began; how often
     each statement was counted then."""
     deadline = time.monotonic() + 50
-    with driving.session(instance) as connection, connection.cursor() as cursor:
+    with driving.session(instance) as connection:
         while time.monotonic() < deadline:
-            cursor.execute(f"TRUNCATE {DIGESTS}")
+            connection.query(f"TRUNCATE {DIGESTS}")
             time.sleep(0.02)
-            cursor.execute(
+            rows = connection.query(
                 f"SELECT digest_text, count_star FROM {DIGESTS} WHERE schema_name = DATABASE()"
             )
-            rows = cursor.fetchall()
             if len(rows) > len(dict(rows)):
                 return sum((Counter({text.strip(): count}) for text, count in rows), Counter())
     pytest.fail("no statement ever had two rows")

@@ -40,7 +40,7 @@ def some_perf() -> None:
     try:
         perf.find()
     except Unavailable as why:
-        pytest.skip(f"{why}; {why.remedy}")
+        pytest.skip(f"{why}; {why.hint}")
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,6 @@ import pytest
 from millrace import databases
 from millrace.collect import plans, status, waits
 from millrace.collect.model import Observer, Target
-from millrace.collect.server_threads import Teller
 from millrace.databases.base import version_key
 from millrace.errors import Unavailable
 from millrace.model.servers import AttachedServer, InstalledServer
@@ -94,13 +93,12 @@ def observed(instance: Instance | AttachedInstance, *, window_s: float = 0.0) ->
     with (
         opened(*makes, target=target_of(instance)) as observers,
         contextlib.closing(instance.connect("d")) as client,
-        client.cursor() as cursor,
     ):
         for observer in observers:
             observer.begin()
         for _ in range(TIMES):
-            cursor.execute(STATEMENTS["one"])
-            cursor.execute(STATEMENTS["change"])
+            client.query(STATEMENTS["one"])
+            client.query(STATEMENTS["change"])
         time.sleep(window_s)
         for observer in observers:
             observer.end()
@@ -148,7 +146,9 @@ def test_what_the_performance_schema_tells_with_everything_on(
             assert stages == sorted(stages, key=lambda stage: -stage["wait_s"])
             assert told["missing"] == []
         with contextlib.closing(instance.connect()) as session:
-            check_kinds(Teller(session, databases.get(server.family)).kinds(), instance)
+            check_kinds(
+                databases.get(server.family).monitoring.thread_roles(session).kinds(), instance
+            )
 
 
 @pytest.mark.parametrize("name", ["mysql-5.6.24", "mysql-5.7.22", "mysql-8.0.33", "mysql-9.7.4"])
@@ -159,7 +159,7 @@ def test_without_the_performance_schema(instance_of: InstanceOf, name: str) -> N
         check_counts(told, server_of(instance))
         assert not told["waits"]["enabled"]
         with contextlib.closing(instance.connect()) as session:
-            assert Teller(session, databases.get("mysql")).kinds() == {}
+            assert instance.family.monitoring.thread_roles(session).kinds() == {}
 
 
 def check_counts(told: Mapping[str, Any], server: Server) -> None:
@@ -272,7 +272,7 @@ def test_threads_of_clients_are_told_from_those_of_observers(instance_of: Instan
             contextlib.closing(instance.connect("mysql")),
             contextlib.closing(instance.connect()) as session,
         ):
-            kinds = Teller(session, databases.get(instance.server.family)).kinds()
+            kinds = instance.family.monitoring.thread_roles(session).kinds()
             assert sum(kind == "connection" for kind in kinds.values()) == 2
 
 
@@ -307,7 +307,7 @@ def test_a_limited_account_is_told_what_it_lacks(instance_of: InstanceOf, name: 
                 "GRANT SELECT ON performance_schema.*" in lacks[told["waits"]["why"].split(":")[0]]
             )
         with contextlib.closing(attached.connect()) as session:
-            Teller(session, databases.get(instance.server.family)).kinds()
+            instance.family.monitoring.thread_roles(session).kinds()
 
 
 def test_no_session_is_a_reason_not_a_failure(instance_of: InstanceOf) -> None:
@@ -327,14 +327,13 @@ def test_sums_that_somebody_empties_are_not_told(instance_of: InstanceOf) -> Non
         with (
             opened(waits.observer, target=target_of(instance)) as (observer,),
             contextlib.closing(instance.connect("d")) as client,
-            client.cursor() as cursor,
         ):
             for _ in range(TIMES):
-                cursor.execute(STATEMENTS["one"])
+                client.query(STATEMENTS["one"])
             observer.begin()
-            cursor.execute(STATEMENTS["one"])
+            client.query(STATEMENTS["one"])
             instance.query("TRUNCATE performance_schema.events_statements_summary_by_digest")
-            cursor.execute(STATEMENTS["one"])
+            client.query(STATEMENTS["one"])
             observer.end()
             told = observer.told()
         assert told["digests"] == []

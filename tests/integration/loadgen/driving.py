@@ -15,8 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pymysql.connections import Connection
-
+from millrace.databases.client import Session
 from millrace.loadgen.program import find_load_generator
 from millrace.servers.instances.lifecycle import Instance
 
@@ -216,9 +215,9 @@ def run(
 
 def fresh(instance: Instance) -> None:
     """Make the database anew, with the table as it is generated."""
-    with session(instance, None) as connection, connection.cursor() as cursor:
-        cursor.execute(f"DROP DATABASE IF EXISTS {DATABASE}")
-        cursor.execute(f"CREATE DATABASE {DATABASE}")
+    with session(instance, None) as connection:
+        connection.query(f"DROP DATABASE IF EXISTS {DATABASE}")
+        connection.query(f"CREATE DATABASE {DATABASE}")
     load = {"kind": "load_tables", "name": "load", "limit_s": LIMIT_S}
     verify = {"kind": "verify_tables", "name": "verify", "limit_s": LIMIT_S}
     done = run(specification(by_socket(instance), load, verify))
@@ -226,22 +225,19 @@ def fresh(instance: Instance) -> None:
 
 
 @contextlib.contextmanager
-def session(instance: Instance, database: str | None = DATABASE) -> Iterator[Connection[Any]]:
-    with instance.connect(database) as connection:
-        connection.autocommit(True)
-        yield connection
+def session(instance: Instance, database: str | None = DATABASE) -> Iterator[Session]:
+    with contextlib.closing(instance.connect(database)) as opened:
+        yield opened
 
 
 def ask(instance: Instance, sql: str) -> tuple[tuple[Any, ...], ...]:
-    with session(instance) as connection, connection.cursor() as cursor:
-        cursor.execute(sql)
-        return tuple(cursor.fetchall())
+    with session(instance) as connection:
+        return tuple(connection.query(sql))
 
 
 def ask_without_database(instance: Instance, sql: str) -> tuple[tuple[Any, ...], ...]:
-    with session(instance, None) as connection, connection.cursor() as cursor:
-        cursor.execute(sql)
-        return tuple(cursor.fetchall())
+    with session(instance, None) as connection:
+        return tuple(connection.query(sql))
 
 
 def status(instance: Instance) -> dict[str, int]:

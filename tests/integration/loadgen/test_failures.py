@@ -68,13 +68,13 @@ def test_deadlocks_without_another_try_are_errors(instance: Instance) -> None:
 
 
 def test_lock_waits_that_take_too_long_are_counted(instance: Instance) -> None:
-    with driving.session(instance) as holder, holder.cursor() as cursor:
-        cursor.execute("BEGIN")
-        cursor.execute("UPDATE t SET n = n WHERE id = 1")
+    with driving.session(instance) as holder:
+        holder.query("BEGIN")
+        holder.query("UPDATE t SET n = n WHERE id = 1")
         session = ("SET SESSION innodb_lock_wait_timeout = 1",)
         phase = drive("first", clients=2, seconds=2, retry=[])
         done = run(specification(by_socket(instance), phase, session=session))
-        cursor.execute("ROLLBACK")
+        holder.query("ROLLBACK")
     assert done.status == 0, done.said
     record = done.driven["transactions"][0]
     assert record["count"] == 0

@@ -50,9 +50,9 @@ def shared(instance_of: InstanceOf, certificates: Certificates) -> Iterator[Shar
 
 
 def change(instance: Instance, *statements: str) -> None:
-    with closing(instance.connect()) as connection, connection.cursor() as cursor:
+    with closing(instance.connect()) as session:
         for sql in statements:
-            cursor.execute(sql)
+            session.query(sql)
 
 
 @pytest.mark.parametrize("name", [OLD, NEW])

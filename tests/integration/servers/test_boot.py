@@ -66,7 +66,7 @@ def test_two_instances_of_a_server_differ_in_nothing_but_host_variables(
 ) -> None:
     for name in (INITIALIZE, JSON_ACCOUNTS):
         with instance_of(name) as one, instance_of(name) as other:
-            a, b = one.effective(), other.effective()
+            a, b = one.settings(), other.settings()
         patterns = databases.get(one.server.family).host_variables
         different = {key for key in a.keys() | b.keys() if a.get(key) != b.get(key)}
         assert {"port", "socket", "datadir"} <= different
@@ -98,7 +98,7 @@ def test_a_place_that_only_root_reaches_is_named_and_no_server_runs_as_root(
         lifecycle.create(server_of(JSON_ACCOUNTS), nothing(), work_dir=tmp_path),
     ):
         pass
-    assert f"chmod o+x {tmp_path}" in (caught.value.remedy or "")
+    assert f"chmod o+x {tmp_path}" in (caught.value.hint or "")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -131,9 +131,9 @@ def test_sessions_are_in_utc_and_answers_are_text(instance_of: InstanceOf) -> No
         assert instance.query("SELECT 1, NULL, 1.50, 'µ', x'C2B5'") == [
             ("1", None, "1.50", "µ", "µ")
         ]
-        with contextlib.closing(instance.connect("mysql")) as session, session.cursor() as cursor:
-            cursor.execute("SELECT @@time_zone, @@autocommit, DATABASE()")
-            assert cursor.fetchone() == ("+00:00", 1, "mysql")
+        with contextlib.closing(instance.connect("mysql")) as session:
+            (row,) = session.query("SELECT @@time_zone, @@autocommit, DATABASE()")
+            assert row == ("+00:00", 1, "mysql")
 
 
 def test_no_password_is_left_in_a_file_or_a_command_line(instance_of: InstanceOf) -> None:
@@ -153,7 +153,7 @@ def test_an_attached_server_is_asked_and_nothing_else(instance_of: InstanceOf) -
         server = AttachedServer("theirs", "mariadb", dsn)
         attached = AttachedInstance(server)
         assert attached.version() == instance.version()
-        assert attached.effective()["port"] == str(instance.port)
+        assert attached.settings()["port"] == str(instance.port)
         assert attached.limits
         before = instance.query("SHOW DATABASES")
         result = verify.verify(server, lambda _: None)

@@ -69,7 +69,7 @@ def test_a_value_that_cannot_be_initialised_with(
 def test_an_option_that_shapes_the_data_directory_arrives(instance_of: InstanceOf) -> None:
     for name in ("mysql-5.7.22", "mariadb-10.11.19"):
         with instance_of(name, innodb_page_size="4096") as instance:
-            assert instance.effective()["innodb_page_size"] == "4096"
+            assert instance.settings()["innodb_page_size"] == "4096"
 
 
 @pytest.mark.parametrize("name", KINDS)

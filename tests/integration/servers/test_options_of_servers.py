@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from millrace import databases
 from millrace.analysis.explain.causes.known import needed
 from millrace.errors import UserError
 from millrace.model.servers import Configuration, Option
@@ -19,12 +20,13 @@ pytestmark = pytest.mark.integration
 
 @pytest.mark.parametrize("name", ["mysql-5.6.24", "mysql-5.7.22", "mariadb-10.11.19"])
 def test_a_server_tells_its_options(server_of: ServerOf, name: str) -> None:
-    known = options.known(server_of(name))
+    server = server_of(name)
+    known, rules = options.known(server), databases.get(server.family).options
     assert {"innodb_buffer_pool_size", "log_bin", "sync_binlog", "port"} <= known.names
     assert known.defaults["innodb_buffer_pool_size"] == "134217728"
-    assert options.knows(known, "skip_log_bin")
-    assert options.knows(known, "innodb_checksum_algorithm")
-    assert not options.knows(known, "innodb_bufer_pool_size")
+    assert options.knows(rules, known, "skip_log_bin")
+    assert options.knows(rules, known, "innodb_checksum_algorithm")
+    assert not options.knows(rules, known, "innodb_bufer_pool_size")
 
 
 @pytest.mark.parametrize("name", ["mysql-5.6.24", "mysql-8.0.33", "mariadb-10.11.19"])
@@ -71,7 +73,7 @@ def test_a_server_starts_with_a_setting_and_what_that_needs(
 ) -> None:
     given = {**values, "log_bin": None, **needed(values)}
     with instance_of(name, **given) as instance:
-        effective = instance.effective()
+        effective = instance.settings()
     assert {key: effective[key] for key in values} == values
 
 
@@ -92,7 +94,7 @@ def test_a_fitted_configuration_starts_and_is_effective(server_of: ServerOf) -> 
     with lifecycle.create(server, fitted) as instance:
         instance.initialise(60)
         instance.start(60)
-        effective = instance.effective()
+        effective = instance.settings()
     assert effective["innodb_log_file_size"] == str(8 << 20)
     assert effective["skip_name_resolve"] == "ON"
 

@@ -9,8 +9,8 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
+from millrace.model.events import Event, StepBegan, TrialEnded
 from millrace.store.events import read_events
 from millrace.store.records import StoredRun
 from millrace.store.store import Store
@@ -110,14 +110,14 @@ class Place:
         while time.monotonic() < deadline:
             ended = 0
             for event in self._events():
-                ended += event["event"] == "end"
-                if ended >= after and event["event"] == "step" and event["name"] == name:
+                ended += isinstance(event, TrialEnded)
+                if ended >= after and isinstance(event, StepBegan) and event.name == name:
                     return
             if process.poll() is not None:
                 raise AssertionError(f"the run ended before step {name}: {process.communicate()}")
             time.sleep(0.05)
         raise AssertionError(f"no trial came to step {name}")
 
-    def _events(self) -> Iterator[dict[str, Any]]:
+    def _events(self) -> Iterator[Event]:
         for file in sorted(self.directory.glob("results.sqlite.events/*.jsonl")):
             yield from read_events(file)

@@ -8,7 +8,7 @@ import os
 import shutil
 import signal
 import socket
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from millrace import paths
+from millrace.model.events import IntervalEnded, TrialEvent
 from millrace.model.servers import AttachedServer, FittedOptions, Option
 from millrace.servers import snapshots
 from millrace.servers.instances import instance_paths, lifecycle, processes
@@ -281,8 +282,8 @@ def test_the_only_client_shares_a_cpu_with_the_thread_that_serves_it(
     control = Control(False, False, None, shared, "they were told to", 50.0, 15.0)
     seen: list[list[set[int]]] = []
 
-    def look(event: Mapping[str, Any]) -> None:
-        if event["event"] == "interval":
+    def look(event: TrialEvent) -> None:
+        if isinstance(event, IntervalEnded):
             [account] = processes.running()
             [process] = account.live_processes()
             tasks = Path(f"/proc/{process.pid}/task").iterdir()
@@ -324,9 +325,9 @@ def test_errors_keep_their_codes_and_the_words_of_the_server(server_of: ServerOf
 def test_what_clients_did_before_their_server_was_killed_is_kept(server_of: ServerOf) -> None:
     seconds: list[float] = []
 
-    def kill(event: Mapping[str, Any]) -> None:
-        if event["event"] == "interval" and event.get("part") == "measure":
-            seconds.append(event["t_s"])
+    def kill(event: TrialEvent) -> None:
+        if isinstance(event, IntervalEnded) and event.part == "measure":
+            seconds.append(event.t_s)
             [account] = processes.running()
             for process in account.live_processes():
                 os.kill(process.pid, signal.SIGKILL)

@@ -35,7 +35,7 @@ def some_perf() -> None:
         if not perf.find().is_told:
             pytest.skip("this perf cannot be told when to begin and to end")
     except Unavailable as why:
-        pytest.skip(f"{why}; {why.remedy}")
+        pytest.skip(f"{why}; {why.hint}")
 
 
 @dataclass(frozen=True)

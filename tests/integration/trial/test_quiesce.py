@@ -7,6 +7,7 @@ import random
 
 import pytest
 
+from millrace.databases.base import PoolStatus
 from millrace.model.servers import AttachedServer
 from millrace.servers.attached import AttachedInstance
 from millrace.servers.instances.lifecycle import Instance
@@ -38,7 +39,7 @@ def test_a_server_settles_and_is_as_before(instance_of: InstanceOf, name: str) -
     # Strict, it refuses what else it would only mend.
     with instance_of(name, sql_mode="STRICT_ALL_TABLES") as instance:
         make_work(instance)
-        before = instance.effective()
+        before = instance.settings()
         result = quiesce.quiesce(instance, limit_s=120)
         assert result.settled, result.unsettled
         assert result.unsettled == ()
@@ -47,7 +48,7 @@ def test_a_server_settles_and_is_as_before(instance_of: InstanceOf, name: str) -
         assert (result.last.dirty_pages or 0) <= 16
         # 5.5 stays behind by a transaction or two when nothing is left to purge.
         assert result.last.purged or (result.last.history or 0) <= 16, result.last
-        after = instance.effective()
+        after = instance.settings()
         for variable in result.hurried:
             assert after[variable] == before[variable]
 
@@ -55,11 +56,11 @@ def test_a_server_settles_and_is_as_before(instance_of: InstanceOf, name: str) -
 def test_the_limit_ends_the_waiting_and_says_what_goes_on(instance_of: InstanceOf) -> None:
     with instance_of("mysql-5.5.9") as instance:
         make_work(instance)
-        before = instance.effective()
+        before = instance.settings()
         result = quiesce.quiesce(instance, limit_s=0)
         assert not result.settled
         assert result.unsettled
-        assert instance.effective() == before
+        assert instance.settings() == before
 
 
 def test_a_server_that_is_not_ours_is_only_watched(instance_of: InstanceOf) -> None:
@@ -71,12 +72,12 @@ def test_a_server_that_is_not_ours_is_only_watched(instance_of: InstanceOf) -> N
         assert result.settled, result.unsettled
 
 
-def read_rows(instance: Instance, statements: int) -> buffer_pool.PoolStatus:
+def read_rows(instance: Instance, statements: int) -> PoolStatus:
     draw = random.Random(1)
-    with contextlib.closing(instance.connect("d")) as session, session.cursor() as cursor:
+    with contextlib.closing(instance.connect("d")) as session:
         for _ in range(statements):
-            cursor.execute(f"SELECT c FROM t WHERE id = {draw.randrange(1, ROWS)}")
-    return buffer_pool.pool_status(instance)
+            session.query(f"SELECT c FROM t WHERE id = {draw.randrange(1, ROWS)}")
+    return instance.family.storage.pool_status(instance)
 
 
 @pytest.mark.parametrize("name", ["mysql-5.5.9", "mysql-9.7.4", "mariadb-11.8.9"])
@@ -89,12 +90,12 @@ def test_what_a_test_reads_from_is_told(instance_of: InstanceOf, name: str) -> N
             assert quiesce.quiesce(instance, limit_s=120).settled
             instance.query("ANALYZE TABLE d.t")
             instance.query("SELECT count(length(c)) FROM d.t FORCE INDEX (PRIMARY)")
-            tables = buffer_pool.table_sizes(instance, "d")
+            tables = instance.family.administration.table_sizes(instance, "d")
             (table,) = tables
             assert (table.name, table.engine.lower()) == ("t", "innodb")
             assert 10e6 < table.data_bytes < 40e6
             assert 0.5e6 < table.index_bytes < 8e6
-            before = buffer_pool.pool_status(instance)
+            before = instance.family.storage.pool_status(instance)
             held = buffer_pool.holding(tables, before)
             found = buffer_pool.judge(tables, before, read_rows(instance, 1500))
             verdicts.append((found.verdict, held.can, held.does))

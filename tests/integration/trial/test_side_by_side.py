@@ -13,13 +13,14 @@ from typing import Any
 import psutil
 import pytest
 
-from millrace.app import run as carrying_out
+from millrace.app import execution
+from millrace.app.experiments import read_experiment
 from millrace.campaign import ownership
-from millrace.campaign import scheduler as runner
 from millrace.campaign.policies.calibrate import Wanted, block_plan, calibrating, groups_of
-from millrace.cli.experiment_options import ExperimentChoice
+from millrace.campaign.run_records import begin_run, new_run_record, stored_trial_id
 from millrace.experiment.slowdown import AGAIN
 from millrace.host.cpuset import of_this_host
+from millrace.model.events import IntervalEnded, TrialEvent
 from millrace.model.servers import FittedOptions, Option
 from millrace.servers.instances import processes
 from millrace.store.records import BESIDE, AttemptResult, MeasurementRecord, StepRecord
@@ -61,7 +62,7 @@ warmup_s = 0.2
 settle_s = 0.3
 """
 
-Events = list[tuple[str, Mapping[str, Any]]]
+Events = list[tuple[str, TrialEvent]]
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -98,9 +99,9 @@ class Watch:
     def of(self, label: str) -> Any:
         return lambda event: self._hear(label, event)
 
-    def _hear(self, label: str, event: Mapping[str, Any]) -> None:
+    def _hear(self, label: str, event: TrialEvent) -> None:
         self.events.append((label, event))
-        if event["event"] != "interval":
+        if not isinstance(event, IntervalEnded):
             return
         for account in processes.running():
             if self._kill is None:
@@ -241,20 +242,19 @@ def test_a_run_that_is_stopped_leaves_nothing_and_goes_on(
 
 def calibrated(place: Place, file: Path) -> None:
     """Have the store say that this host was calibrated side by side, as hours of it would."""
-    choice = ExperimentChoice(file)
-    experiment = calibrating(choice.read())
+    experiment = calibrating(read_experiment(file))
     groups = groups_of(experiment)
-    host, versions = carrying_out.host_record(), carrying_out.versions()
+    host, versions = execution.host_record(), execution.versions()
     with Store.open(place.store) as store:
         run = None
         for block in range(100):
             wanted = Wanted(AGAIN, groups)
             plan = block_plan(experiment, wanted, seed=1, block=block, position=2 * block)
-            run = run or runner.new_run_record(plan, host, versions, "millrace calibrate")
-            runner.begin(store, run, plan)
+            run = run or new_run_record(plan, host, versions, "millrace calibrate")
+            begin_run(store, run, plan)
             for trial in plan.trials:
                 attempt = store.claim(
-                    runner.stored_trial_id(run, trial),
+                    stored_trial_id(run, trial),
                     ownership.this_process(host.id),
                     utc_now(),
                     is_alive=ownership.is_alive,

@@ -9,6 +9,7 @@ import pytest
 
 from millrace import workloads
 from millrace.loadgen import client as load
+from millrace.model.events import StepBegan, TrialEvent
 from millrace.model.servers import FittedOptions
 from millrace.trial.execute import carry_out_trial
 from millrace.trial.measure import TrialInput
@@ -42,9 +43,9 @@ def spoiled(sql: str) -> dict[str, Any]:
 def test_what_is_dirty_is_written_back_right_before_the_measurement(server_of: ServerOf) -> None:
     announced: list[str] = []
 
-    def announce(event: Mapping[str, Any]) -> None:
-        if event["event"] == "step":
-            announced.append(event["name"])
+    def announce(event: TrialEvent) -> None:
+        if isinstance(event, StepBegan):
+            announced.append(event.name)
 
     result = carry_out_trial(given(server_of, workloads.load("load-data")), announce)
     assert result.outcome == "finished", result.reason

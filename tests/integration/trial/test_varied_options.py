@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from millrace.campaign import prepare
-from millrace.campaign.scheduler import PreparedTreatment
+from millrace.campaign.inputs import PreparedTreatment
 from millrace.errors import UserError
 from millrace.experiment.plan import expand
 from tests.conftest import InstanceOf, ServerOf
@@ -52,7 +52,7 @@ def test_an_option_of_nobody_is_refused_with_the_nearest(
 ) -> None:
     with pytest.raises(UserError, match="can have the varied option 'innodb_page_sizes'") as found:
         prepared(tmp_path, server_of, "innodb_page_sizes = [4096]")
-    assert "innodb_page_size" in (found.value.remedy or "")
+    assert "innodb_page_size" in (found.value.hint or "")
 
 
 def test_switches_are_on_and_off_whatever_the_default(
@@ -65,7 +65,7 @@ def test_switches_are_on_and_off_whatever_the_default(
         [server] = {each.server.name for each in treatments}
         asked = {o.name: o.value for each in treatments for o in each.options.applied}
         with instance_of(server, **asked) as instance:
-            effective = instance.effective()
+            effective = instance.settings()
             for switch in switches:
                 wanted = "ON" if switch in asked else "OFF"
                 assert effective[switch] == wanted, (server, asked)

@@ -64,7 +64,7 @@ def findings(
 def test_a_good_host_has_nothing_to_do(tmp_path: Path) -> None:
     found = findings(tmp_path, GOOD)
     assert {finding.status for finding in found.values()} == {"ok"}
-    assert all(finding.remedy is None for finding in found.values())
+    assert all(finding.hint is None for finding in found.values())
 
 
 def test_a_server_as_delivered(tmp_path: Path) -> None:
@@ -73,11 +73,11 @@ def test_a_server_as_delivered(tmp_path: Path) -> None:
     assert warned == {
         "governor", "turbo", "swap", "transparent huge pages", "NUMA", "heat", "perf",
     }  # fmt: skip
-    assert "no_turbo" in (found["turbo"].remedy or "")
+    assert "no_turbo" in (found["turbo"].hint or "")
     assert found["swap"].observed == "2.0 of 8.0 GiB in use, swappiness 60"
-    assert "swapoff" in (found["swap"].remedy or "")
-    assert found["perf"].remedy == "sudo sysctl kernel.perf_event_paranoid=1"
-    assert all(found[check].remedy for check in warned)
+    assert "swapoff" in (found["swap"].hint or "")
+    assert found["perf"].hint == "sudo sysctl kernel.perf_event_paranoid=1"
+    assert all(found[check].hint for check in warned)
 
 
 def test_a_pod_on_an_overlay(tmp_path: Path) -> None:
@@ -85,7 +85,7 @@ def test_a_pod_on_an_overlay(tmp_path: Path) -> None:
     assert found["virtual machine"].observed == "container (podman) in a virtual machine"
     assert found["CPU limit"].observed == "1.5 of 1 CPUs"
     assert "layers of a container image" in found["filesystem"].observed
-    assert "MILLRACE_WORK" in (found["filesystem"].remedy or "")
+    assert "MILLRACE_WORK" in (found["filesystem"].hint or "")
     assert found["governor"].status == "unknown"
 
 
@@ -110,12 +110,12 @@ def test_filesystems_that_tell_about_themselves(
 
 
 def test_tracing_that_wants_a_command(tmp_path: Path) -> None:
-    seen = replace(QUIET, no_tracing=Unavailable("only root may trace", remedy="sudo mount it"))
+    seen = replace(QUIET, no_tracing=Unavailable("only root may trace", hint="sudo mount it"))
     finding = findings(tmp_path, GOOD, seen)["kernel tracing"]
-    assert (finding.status, finding.remedy) == ("warn", "sudo mount it")
+    assert (finding.status, finding.hint) == ("warn", "sudo mount it")
     seen = replace(QUIET, no_tracing=Unavailable("this kernel traces no events"))
     finding = findings(tmp_path, GOOD, seen)["kernel tracing"]
-    assert (finding.status, finding.remedy) == ("unknown", None)
+    assert (finding.status, finding.hint) == ("unknown", None)
 
 
 def test_servers_that_cannot_be_confined_are_named(tmp_path: Path) -> None:
@@ -275,4 +275,4 @@ def test_the_command_shows_and_never_fails() -> None:
     assert "transparent huge pages" in run()
     shown = json.loads(run("--json"))
     assert {"host_id", "facts", "findings"} == set(shown)
-    assert {"check", "status", "observed", "why", "remedy"} == set(shown["findings"][0])
+    assert {"check", "status", "observed", "why", "hint"} == set(shown["findings"][0])

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from millrace.campaign.prepare import refuse_attached, refuse_missing_cpus
-from millrace.errors import InvalidInput, UserError
+from millrace.errors import UserError, ValidationError
 from millrace.experiment.model import Plan
 from millrace.experiment.plan import expand
 from millrace.experiment.read import read
@@ -86,7 +86,7 @@ def test_clients_cannot_be_on_cpus_that_are_not_here(tmp_path: Path) -> None:
     here = min(os.sched_getaffinity(0))
     for named in ("", str(here)):
         refuse_missing_cpus(replace(experiment, parameters={"client_cpus": named}))
-    with pytest.raises(InvalidInput) as raised:
+    with pytest.raises(ValidationError) as raised:
         refuse_missing_cpus(replace(experiment, parameters={"client_cpus": f"{here},8190-8191"}))
     said = str(raised.value)
     assert raised.value.exit_status == 2
@@ -112,7 +112,7 @@ def test_an_attached_server_cannot_have_half_of_the_cpus(tmp_path: Path) -> None
     made = read(path, scale=None, surroundings=surroundings())
     with pytest.raises(UserError, match="theirs is attached") as refused:
         refuse_attached(expand(made, seed=1))
-    assert "--in-turns" in (refused.value.remedy or "")
+    assert "--in-turns" in (refused.value.hint or "")
     refuse_attached(expand(replace(made, side_by_side=False), seed=1))
 
 

@@ -12,8 +12,7 @@ from click.testing import CliRunner, Result
 
 from millrace.analysis.compare.calibration import calibration
 from millrace.analysis.compare.compare_run import judge
-from millrace.app.calibration_quote import with_calibration
-from millrace.cli import calibrate
+from millrace.app.report import with_calibration
 from millrace.cli.main import cli
 from millrace.errors import Interrupted, TrialFailed, UserError
 from millrace.levels import Level
@@ -34,7 +33,7 @@ from tests.unit.campaign.measured import (
 
 @pytest.fixture(autouse=True)
 def _alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    alone(monkeypatch, calibrate)
+    alone(monkeypatch)
 
 
 @pytest.fixture
@@ -95,7 +94,7 @@ def test_the_same_command_goes_on_and_more_verdicts_are_added(
     file = experiment_file(tmp_path)
     with pytest.raises(Interrupted) as stopped:
         run(store, file, "--verdicts", "2")
-    assert "the same command" in (stopped.value.remedy or "")
+    assert "the same command" in (stopped.value.hint or "")
     run(store, file, "--verdicts", "2")
     first = newest(store)
     assert len(stand_in.trials) == len(first.trials) == len(first.last_attempts())
@@ -119,7 +118,7 @@ def test_the_time_of_all_trials_is_limited_however_often_it_goes_on(
     assert 4 * TRIAL_S == 12  # a block
     for blocks, limit in ((1, "1s"), (2, "30s"), (2, "35s"), (3, "36s")):
         result = run(store, file, "--max-time", limit)
-        assert "a larger --max-time goes on" in result.stderr
+        assert "a larger --max-time resumes" in result.stderr
         assert len(stand_in.trials) == 4 * blocks
         assert "no verdict yet" in result.stdout
 

@@ -171,4 +171,4 @@ def test_what_is_wrong_and_what_to_do_is_said(whole: Path, tmp_path: Path) -> No
         ):
             store.load_run("recorded")
         assert caught.value.message.startswith(f"{path}: the results store is damaged (")
-        assert "restore a copy" in (caught.value.remedy or "")
+        assert "restore a copy" in (caught.value.hint or "")

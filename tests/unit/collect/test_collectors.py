@@ -6,13 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import pymysql
 import pytest
 
 from millrace.collect.collectors import Edge, Make, Window, collecting
 from millrace.collect.model import Observer, Target
 from millrace.collect.registry import OBSERVERS, PROFILE
-from millrace.errors import Unavailable
+from millrace.errors import DatabaseError, Unavailable
 
 DRIVEN = Window("measure", "measure", drives=True)
 LOADING = Window("load", "finish", drives=False)
@@ -154,9 +153,9 @@ def test_a_measurement_without_an_end_was_not_observed(
 @pytest.mark.parametrize(
     ("problem", "what", "remedy"),
     [
-        (Unavailable("perf is not here", remedy="install it"), "perf is not here", "install it"),
+        (Unavailable("perf is not here", hint="install it"), "perf is not here", "install it"),
         (PermissionError(13, "Permission denied", "/proc/1/io"), "/proc/1/io: Permission", None),
-        (pymysql.err.OperationalError(1142, "SELECT denied"), "SELECT denied", None),
+        (DatabaseError("SELECT denied", kind="forbidden", code=1142), "SELECT denied", None),
     ],
 )
 def test_an_observer_that_cannot_look_is_missed_and_the_rest_goes_on(

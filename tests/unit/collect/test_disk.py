@@ -98,7 +98,7 @@ def test_filesystems_without_a_disk(tmp_path: Path, kind: str) -> None:
     root = host(tmp_path, on("0:50", kind, kind), {"proc/diskstats": DISKSTATS})
     with pytest.raises(Unavailable, match=f"the data directory is on {kind}") as caught:
         disk.observer(target(tmp_path), root)
-    assert "MILLRACE_WORK" in (caught.value.remedy or "")
+    assert "MILLRACE_WORK" in (caught.value.hint or "")
 
 
 def test_a_disk_without_figures(tmp_path: Path) -> None:

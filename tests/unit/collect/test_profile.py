@@ -55,12 +55,12 @@ def test_a_refusal_says_why_and_what_to_do() -> None:
         "Consider adjusting /proc/sys/kernel/perf_event_paranoid setting to open\n"
     )
     assert "observability operations is limited" in denied.message
-    assert denied.remedy is not None
-    assert "CAP_PERFMON" in denied.remedy
-    assert f"({perf.setting('perf_event_paranoid')} now) to 0" in denied.remedy
+    assert denied.hint is not None
+    assert "CAP_PERFMON" in denied.hint
+    assert f"({perf.setting('perf_event_paranoid')} now) to 0" in denied.hint
     gone = perf.refused("Couldn't create thread/CPU maps: No such process\n")
     assert gone.message == "perf cannot record: Couldn't create thread/CPU maps: No such process"
-    assert gone.remedy is None
+    assert gone.hint is None
     assert perf.refused("").message == "perf cannot record: it ended without a word"
     assert perf.setting("no_such_setting") == "unknown"
 

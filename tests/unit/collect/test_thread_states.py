@@ -273,7 +273,7 @@ def test_a_load_generator_that_cannot_do_it(program: Path) -> None:
     write(program, "sys.exit(\"error: unrecognized subcommand 'threads'\")")
     with pytest.raises(Unavailable, match="has no command for it") as caught:
         Sampler(42, 1)
-    assert caught.value.remedy == "run `make setup`"
+    assert caught.value.hint == "run `make setup`"
 
 
 def test_a_sampler_that_says_why_it_cannot(program: Path) -> None:

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millrace.databases.deltas import Row, by_key, grown, grown_rows, number, split
+from millrace.databases.client import Row
+from millrace.databases.deltas import by_key, grown, grown_rows, number, split
 
 COUNTERS = st.dictionaries(st.text(max_size=3), st.integers(0, 2**64 - 1), max_size=8)
 

@@ -61,7 +61,7 @@ def test_a_server_is_recognised_by_what_it_says(says: str, family: str) -> None:
 def test_an_unknown_family_is_refused_with_the_nearest() -> None:
     with pytest.raises(UserError, match="no family 'mariabd'") as caught:
         databases.get("mariabd")
-    assert caught.value.remedy == "did you mean 'mariadb'?"
+    assert caught.value.hint == "did you mean 'mariadb'?"
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_an_unknown_family_is_refused_with_the_nearest() -> None:
 )
 def test_bootstrap_feeds_the_scripts_and_ends_with_the_accounts(tmp_path: Path, name: str) -> None:
     where = site(tmp_path, name)
-    todo = databases.get(where.server.family).initialisation(where, ())
+    todo = databases.get(where.server.family).lifecycle.initialisation(where, ())
     assert "--bootstrap" in todo.arguments
     assert todo.init_file is None
     text = todo.stdin.decode()
@@ -81,7 +81,7 @@ def test_bootstrap_feeds_the_scripts_and_ends_with_the_accounts(tmp_path: Path, 
 
 @pytest.mark.parametrize("name", ["mysql-5.7.19", "mysql-8.0.12", "mysql-9.7.4"])
 def test_initialize_needs_an_init_file(tmp_path: Path, name: str) -> None:
-    todo = databases.get("mysql").initialisation(site(tmp_path, name, ()), ())
+    todo = databases.get("mysql").lifecycle.initialisation(site(tmp_path, name, ()), ())
     assert {"--initialize-insecure", "--init-file={init_file}"} <= set(todo.arguments)
     assert todo.init_file is not None
     assert b"IDENTIFIED BY 'secret'" in todo.init_file
@@ -91,38 +91,47 @@ def test_the_password_is_in_no_argument(tmp_path: Path) -> None:
     for name in ("mysql-5.6.24", "mysql-8.0.12", "mariadb-10.11.19"):
         where = site(tmp_path, name)
         family = databases.get(where.server.family)
-        arguments = [*family.initialisation(where, ()).arguments, *family.start_arguments(where)]
+        arguments = [
+            *family.lifecycle.initialisation(where, ()).arguments,
+            *family.lifecycle.start_arguments(where),
+        ]
         assert not [argument for argument in arguments if "secret" in argument]
         assert "secret" not in repr(where)
 
 
 def test_a_missing_script_is_named(tmp_path: Path) -> None:
     with pytest.raises(TrialFailed, match=r"has no mysql_system_tables_data\.sql"):
-        databases.get("mysql").initialisation(site(tmp_path, "mysql-5.6.24", SCRIPTS[:1]), ())
+        databases.get("mysql").lifecycle.initialisation(
+            site(tmp_path, "mysql-5.6.24", SCRIPTS[:1]), ()
+        )
 
 
 def test_later_mariadb_names_its_scripts_after_itself(tmp_path: Path) -> None:
     own = ("mariadb_system_tables.sql", "mariadb_system_tables_data.sql")
-    todo = databases.get("mariadb").initialisation(site(tmp_path, "mariadb-11.4.5", own), ())
+    todo = databases.get("mariadb").lifecycle.initialisation(
+        site(tmp_path, "mariadb-11.4.5", own), ()
+    )
     assert all(script in todo.stdin.decode() for script in own)
 
 
 def test_options_that_shape_the_data_directory_are_passed_on(tmp_path: Path) -> None:
     where = site(tmp_path, "mysql-8.0.12")
     options = (Option("innodb_page_size", "4096", False, "x"), Option("flag", None, False, "x"))
-    arguments = databases.get("mysql").initialisation(where, options).arguments
+    arguments = databases.get("mysql").lifecycle.initialisation(where, options).arguments
     assert arguments[-2:] == ("--innodb_page_size=4096", "--flag")
 
 
 def test_every_start_is_on_loopback_and_reads_no_file_of_the_host(tmp_path: Path) -> None:
     for name in ("mysql-5.5.9", "mysql-9.7.4", "mariadb-10.1.8", "mariadb-11.8.9"):
         where = site(tmp_path, name)
-        arguments = databases.get(where.server.family).start_arguments(where)
+        arguments = databases.get(where.server.family).lifecycle.start_arguments(where)
         assert arguments[0] == "--no-defaults"
         assert "--bind-address=127.0.0.1" in arguments
         assert f"--secure-file-priv={where.load_dir}" in arguments
         assert "--skip-networking" not in arguments
-        by_socket = databases.get(where.server.family).start_arguments(replace(where, by_tcp=False))
+        by_socket = databases.get(where.server.family).lifecycle.start_arguments(
+            replace(where, by_tcp=False)
+        )
         assert "--skip-networking" in by_socket
 
 
@@ -139,7 +148,9 @@ def test_arguments_that_depend_on_the_version(
     tmp_path: Path, name: str, argument: str, expected: bool
 ) -> None:
     where = site(tmp_path, name)
-    assert (argument in databases.get(where.server.family).start_arguments(where)) is expected
+    assert (
+        argument in databases.get(where.server.family).lifecycle.start_arguments(where)
+    ) is expected
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from millrace import workloads
-from millrace.errors import InvalidInput, UserError
+from millrace.errors import UserError, ValidationError
 from millrace.experiment.aa_trials import with_controls
 from millrace.experiment.estimate import Estimate, Needs, estimate
 from millrace.experiment.model import Experiment, PlannedTrial
@@ -135,13 +135,13 @@ def test_a_file_or_a_request_says_it(tmp_path: Path) -> None:
     in_turns = read_text(tmp_path, FILE, overrides=Overrides(side_by_side=False))
     assert not in_turns.side_by_side
     assert not read_text(tmp_path, SMALL).side_by_side
-    with pytest.raises(InvalidInput, match="expected true or false"):
+    with pytest.raises(ValidationError, match="expected true or false"):
         read_text(tmp_path, FILE.replace("= true", '= "yes"'))
 
 
 def test_a_candidate_of_several_is_chosen_by_request(tmp_path: Path) -> None:
     text = FILE.replace('"mysql-5.7.22"]', '"mysql-5.7.22", "mysql-8.0.12"]')
-    with pytest.raises(InvalidInput, match="3 levels") as refused:
+    with pytest.raises(ValidationError, match="3 levels") as refused:
         expand(read_text(tmp_path, text), seed=1)
     assert "--candidate" in str(refused.value)
     one = read_text(tmp_path, text, overrides=Overrides(candidate="mysql-8.0.12"))
@@ -150,7 +150,7 @@ def test_a_candidate_of_several_is_chosen_by_request(tmp_path: Path) -> None:
     for wrong in ("mysql-5.6.24", "mysql-9"):
         with pytest.raises(UserError, match="no level of server") as unknown:
             read_text(tmp_path, text, overrides=Overrides(candidate=wrong))
-        assert unknown.value.remedy == "one of: mysql-5.7.22, mysql-8.0.12"
+        assert unknown.value.hint == "one of: mysql-5.7.22, mysql-8.0.12"
 
 
 @pytest.mark.parametrize(
@@ -164,14 +164,14 @@ def test_a_candidate_of_several_is_chosen_by_request(tmp_path: Path) -> None:
 def test_a_pair_is_measured_for_the_same_time(tmp_path: Path, line: str, place: str) -> None:
     made = read_text(tmp_path, f"{FILE}{line}\n")
     expand(replace(made, side_by_side=False), seed=1)
-    with pytest.raises(InvalidInput) as refused:
+    with pytest.raises(ValidationError) as refused:
         expand(made, seed=1)
     assert [mistake.where for mistake in refused.value.diagnostics] == [place]
-    assert "--in-turns" in (refused.value.remedy or "")
+    assert "--in-turns" in (refused.value.hint or "")
 
 
 def test_loads_take_as_long_as_they_take(tmp_path: Path) -> None:
-    with pytest.raises(InvalidInput, match="load-data measures until the work is done"):
+    with pytest.raises(ValidationError, match="load-data measures until the work is done"):
         expand(read_text(tmp_path, SMALL, overrides=Overrides(side_by_side=True)), seed=1)
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from millrace import sizes, workloads
 from millrace.campaign.requested_options import configuration_of
-from millrace.errors import Diagnostic, InvalidInput
+from millrace.errors import Diagnostic, ValidationError
 from millrace.experiment.estimate import Needs, estimate
 from millrace.experiment.model import Experiment
 from millrace.experiment.plan import chosen, expand
@@ -51,7 +51,7 @@ def with_lines(*lines: str) -> str:
 
 
 def mistakes_of(directory: Path, text: str) -> list[Diagnostic]:
-    with pytest.raises(InvalidInput) as raised:
+    with pytest.raises(ValidationError) as raised:
         read_text(directory, text)
     return list(raised.value.diagnostics)
 

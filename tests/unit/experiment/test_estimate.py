@@ -58,7 +58,7 @@ def test_a_disk_that_is_too_small_is_refused_with_what_is_needed() -> None:
     with pytest.raises(HostError, match=r"1\.3 GB.*500 MB.*1 GB are free") as raised:
         require_space(found, "/data")
     assert "/data" in raised.value.message
-    assert "--scale" in (raised.value.remedy or "")
+    assert "--scale" in (raised.value.hint or "")
 
 
 def test_the_reserve_is_part_of_what_must_fit() -> None:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from millrace.campaign.scheduler import experiment_spec
-from millrace.errors import Diagnostic, InvalidInput, UserError
+from millrace.campaign.run_records import experiment_spec
+from millrace.errors import Diagnostic, UserError, ValidationError
 from millrace.experiment.model import Factor
 from millrace.experiment.plan import expand
 from millrace.experiment.read import AS_WRITTEN, Overrides, read
@@ -15,7 +15,7 @@ from tests.unit.experiment.files import SHIPPED, SMALL, SURROUNDINGS, read_shipp
 
 
 def mistakes_of(directory: Path, text: str) -> list[Diagnostic]:
-    with pytest.raises(InvalidInput) as raised:
+    with pytest.raises(ValidationError) as raised:
         read_text(directory, text)
     return list(raised.value.diagnostics)
 
@@ -85,7 +85,7 @@ def test_several_scales_and_no_default_must_be_chosen(tmp_path: Path) -> None:
     text = SMALL + "[scales.one]\nrows = 1\n[scales.two]\nrows = 2\n"
     with pytest.raises(UserError, match="several scales") as raised:
         read_text(tmp_path, text)
-    assert "one, two" in str(raised.value.remedy)
+    assert "one, two" in str(raised.value.hint)
     with pytest.raises(UserError, match="did you mean 'two'"):
         read_text(tmp_path, text, scale="tow")
 
@@ -322,7 +322,7 @@ def test_comments_and_spaces_do_not_make_it_another_experiment(tmp_path: Path) -
 
 def test_scales_that_are_not_asked_for_are_checked_too(tmp_path: Path) -> None:
     text = SMALL + "[scales.good]\n[scales.bad]\nblocks = 0\n"
-    with pytest.raises(InvalidInput, match=r"line 14, scales\.bad\.blocks"):
+    with pytest.raises(ValidationError, match=r"line 14, scales\.bad\.blocks"):
         read_text(tmp_path, text, scale="good")
 
 
@@ -395,7 +395,7 @@ def test_all_observers_look_on_unless_the_file_lists_them(tmp_path: Path) -> Non
 def test_mistakes_of_what_is_observed_are_named(
     tmp_path: Path, line: str, where: str, message: str
 ) -> None:
-    with pytest.raises(InvalidInput) as caught:
+    with pytest.raises(ValidationError) as caught:
         read_text(tmp_path, f"{line}\n{SMALL}")
     (mistake,) = caught.value.diagnostics
     assert mistake.where == where

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from millrace.errors import InvalidInput, UserError
+from millrace.errors import UserError, ValidationError
 from millrace.experiment.read import read
 from millrace.model.servers import AttachedServer
 from millrace.servers.attached import AttachedInstance, with_tls
@@ -56,7 +56,7 @@ def test_an_experiment_says_how_an_attached_server_is_reached(tmp_path: Path) ->
     ],
 )
 def test_a_mistake_is_named_at_its_place(tmp_path: Path, table: str, where: str, said: str) -> None:
-    with pytest.raises(InvalidInput, match=said) as caught:
+    with pytest.raises(ValidationError, match=said) as caught:
         read_tls(tmp_path, table)
     assert [each.where for each in caught.value.diagnostics] == [where]
 
@@ -76,7 +76,7 @@ def test_an_address_is_held_to_the_same_rules_in_the_same_words(
     tmp_path: Path, asked: dict[str, str]
 ) -> None:
     table = "\n".join(f'{key} = "{value}"' for key, value in asked.items())
-    with pytest.raises(InvalidInput) as of_table:
+    with pytest.raises(ValidationError) as of_table:
         read_tls(tmp_path, table)
     query = "&".join(f"{key}={value}" for key, value in asked.items()).replace("mode=", "tls=")
     with pytest.raises(UserError) as of_address:

@@ -35,6 +35,13 @@ def test_listening_sockets_of_the_tables() -> None:
     assert sockets.listening_tcp("") == sockets.listening_unix("") == set()
 
 
+def test_a_name_of_several_lines_is_no_row_of_the_table() -> None:
+    named = (
+        UNIX + "0000000065bbcf3e: 00000003 00000000 00000000 0001 03 7 @x\n0: 1 2 zz 4 5 6\n\n9\n"
+    )
+    assert sockets.listening_unix(named) == {1486140}
+
+
 def test_uses() -> None:
     known = Sockets(frozenset({1}), frozenset({2}))
     found = [known.use(link) for link in ("socket:[1]", "socket:[2]", "socket:[3]", "pipe:[3]")]

@@ -105,7 +105,7 @@ def test_a_user_is_given_the_command() -> None:
         Tracing(())
     user = os.geteuid() or 65534
     place = tracefs._PLACES[0]
-    assert why.value.remedy == f"sudo mount -t tracefs -o uid={user},mode=700 tracefs {place}"
+    assert why.value.hint == f"sudo mount -t tracefs -o uid={user},mode=700 tracefs {place}"
 
 
 def test_a_kernel_without_tracing_has_no_remedy(
@@ -116,7 +116,7 @@ def test_a_kernel_without_tracing_has_no_remedy(
     monkeypatch.setattr(tracing, "_OF_THE_HOST", str(Path("/proc/self/ns/pid").readlink()))
     with pytest.raises(Unavailable, match="traces no events") as why:
         tracing.check()
-    assert why.value.remedy is None
+    assert why.value.hint is None
 
 
 @pytest.mark.usefixtures("nowhere")
@@ -126,7 +126,7 @@ def test_a_refused_mount_names_the_command(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     with pytest.raises(Unavailable, match="Function not implemented") as why:
         tracing.check()
-    assert (why.value.remedy or "").startswith("sudo mount -t tracefs tracefs ")
+    assert (why.value.hint or "").startswith("sudo mount -t tracefs tracefs ")
 
 
 @pytest.mark.usefixtures("nowhere")

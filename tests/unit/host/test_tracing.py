@@ -56,7 +56,7 @@ def test_where_processes_have_other_numbers(
     monkeypatch.setattr(tracing, "_OF_THE_HOST", "pid:[1]")
     with pytest.raises(Unavailable, match="name processes otherwise") as why:
         Tracing(())
-    assert "--pid=host" in (why.value.remedy or "")
+    assert "--pid=host" in (why.value.hint or "")
     assert list(instances.iterdir()) == []
 
 
@@ -67,7 +67,7 @@ def test_where_it_may_not_be_used(instances: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(Path, "mkdir", refuse)
     with pytest.raises(Unavailable, match="Permission denied") as why:
         Tracing(())
-    assert "run millrace as root" in (why.value.remedy or "")
+    assert "run millrace as root" in (why.value.hint or "")
 
 
 def test_an_instance_that_cannot_be_set_up_is_removed(

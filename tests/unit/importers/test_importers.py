@@ -90,7 +90,7 @@ def test_what_is_not_of_hyperfine_is_refused(tmp_path: Path, text: str, said: st
     with pytest.raises(UserError, match=said) as caught:
         hyperfine.read([keep(tmp_path / "a.json", text)])
     assert "a.json" in caught.value.message
-    assert caught.value.remedy
+    assert caught.value.hint
 
 
 def test_rates_of_sysbench_by_the_names_of_files(tmp_path: Path) -> None:
@@ -131,7 +131,7 @@ def test_what_is_not_of_sysbench_is_refused(
     with pytest.raises(UserError, match=said) as caught:
         text_output.read("sysbench", [keep(tmp_path / name, text)])
     assert name in caught.value.message
-    assert caught.value.remedy
+    assert caught.value.hint
 
 
 def test_two_files_of_one_trial_are_refused(tmp_path: Path) -> None:

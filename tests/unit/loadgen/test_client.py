@@ -148,7 +148,7 @@ def test_a_failed_phase_keeps_the_words_of_the_server(acting: Acting) -> None:
     with pytest.raises(TrialFailed) as caught:
         client.run(SPEC, limit_s=FAR_AWAY_S)
     assert caught.value.message == "load: Disk full (error 1021, SQLSTATE HY000)"
-    assert caught.value.remedy is None
+    assert caught.value.hint is None
     assert caught.value.step == "load"
 
 
@@ -161,14 +161,14 @@ def test_a_server_that_takes_no_local_files_gets_a_remedy(acting: Acting, code: 
     acting(f"cat >/dev/null; cat <<'END'\n{START}\n{error}\n{SUMMARY}\nEND\nexit 1")
     with pytest.raises(TrialFailed) as caught:
         client.run(SPEC, limit_s=FAR_AWAY_S)
-    assert "SET GLOBAL local_infile=1" in (caught.value.remedy or "")
+    assert "SET GLOBAL local_infile=1" in (caught.value.hint or "")
 
 
 def test_a_refused_specification_is_a_matter_of_versions(acting: Acting) -> None:
     acting("echo 'millrace-load: -: version: 2 is not known, expected 3' >&2; exit 2")
     with pytest.raises(HostError, match="refused its specification: -: version: 2") as caught:
         client.run(SPEC, limit_s=FAR_AWAY_S)
-    assert "make setup" in (caught.value.remedy or "")
+    assert "make setup" in (caught.value.hint or "")
 
 
 def test_a_killed_program_is_named(acting: Acting) -> None:
@@ -272,7 +272,7 @@ def test_no_program_at_all(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> N
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
     with pytest.raises(HostError, match="is not beside") as caught:
         client.find_load_generator()
-    assert "make setup" in (caught.value.remedy or "")
+    assert "make setup" in (caught.value.hint or "")
     beside = tmp_path / "millrace-load"
     beside.write_text("")
     beside.chmod(0o755)

@@ -56,7 +56,7 @@ def test_a_cache_that_cannot_be_written_is_no_error(cache: Path) -> None:
 def test_an_unknown_set_is_refused_with_those_there_are() -> None:
     with pytest.raises(UserError, match="no data set 'ways'") as caught:
         client.data_checksum("ways", 10, 1)
-    assert "nodes" in (caught.value.remedy or "")
+    assert "nodes" in (caught.value.hint or "")
 
 
 def test_a_file_that_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:

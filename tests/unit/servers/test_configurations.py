@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millrace import sizes
-from millrace.databases.mysql import disk_estimate
+from millrace import databases, sizes
 from millrace.errors import UserError
 from millrace.model.servers import Configuration
 from millrace.servers import configurations
@@ -112,7 +111,7 @@ def test_small_data_gets_small_memory_and_redo() -> None:
 def test_every_server_gets_the_same_room_for_redo(server: str) -> None:
     family, version = server.split("-")
     configuration = resolve("insecure", server=server)
-    assert disk_estimate.redo_bytes(configuration, family=family, version=version) == 4 * GIB
+    assert databases.get(family).options.log_bytes(configuration, version) == 4 * GIB
 
 
 def test_what_a_version_cannot_have_is_taken_out_with_its_reason() -> None:
@@ -250,5 +249,5 @@ def test_each_mistake_is_found_at_its_place(
 def test_who_keeps_a_binary_log(server: str, configuration: str, expected: bool) -> None:
     family, version = server.split("-")
     resolved = resolve(configuration, server=server)
-    found = disk_estimate.keeps_binary_log(resolved, family=family, version=version)
+    found = databases.get(family).options.keeps_binary_log(resolved, version)
     assert found is expected

@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 
 from millrace import paths
-from millrace.errors import HostError, MillraceError, UserError
+from millrace.errors import HostError, MillraceError, NotServed, UserError
 from millrace.model.servers import AttachedServer, InstalledServer
 from millrace.servers import added, catalogue, install
 from millrace.servers.catalogue import Entry, Source
 from millrace.servers.disk import refusals_as_errors
 from millrace.servers.locks import exclusive
 from millrace.servers.progress import Silent
-from millrace.servers.sources.coordinates import Tarball
+from millrace.servers.sources.coordinates import Deb, Tarball
 from millrace.servers.sources.fetch import room
 from tests.unit.ordinary_user import as_ordinary_user
 from tests.unit.servers import small_origin, small_servers
@@ -65,7 +65,7 @@ def test_all_unknown_names_are_told_at_once() -> None:
 def test_a_server_that_is_not_installed_can_be() -> None:
     with pytest.raises(UserError) as caught:
         install.find("mysql-5.6.24")
-    assert caught.value.remedy == "millrace servers install mysql-5.6.24"
+    assert caught.value.hint == "millrace servers install mysql-5.6.24"
     with pytest.raises(UserError, match="not installed"):
         install.remove("mysql-5.6.24")
 
@@ -253,7 +253,7 @@ def test_a_checksum_that_was_given_is_right_or_a_mistake(tmp_path: Path) -> None
     right = hashlib.sha256(archive.read_bytes()).hexdigest()
     with pytest.raises(UserError, match="wrong checksum") as caught:
         added.add_tarball("mine", "mysql", str(archive), sha256="0" * 64)
-    assert "publisher" in (caught.value.remedy or "")
+    assert "publisher" in (caught.value.hint or "")
     assert archive.is_file(), "the user's own file stays"
     assert added.add_tarball("mine", "mysql", str(archive), sha256=right.upper()).name == "mine"
 
@@ -418,7 +418,7 @@ def test_an_address_that_is_not_safe_is_refused_before_any_download(
     with pytest.raises(UserError, match=said) as caught:
         added.add_tarball("mine", "mysql", location)
     assert "s3cret" not in str(caught.value)
-    assert caught.value.remedy
+    assert caught.value.hint
     assert left_in(paths.state_dir() / "servers") == set()
 
 
@@ -446,7 +446,7 @@ def test_a_password_is_kept_from_others_and_from_messages(tmp_path: Path) -> Non
     for dsn in ("postgres://me:secret@db.test/", "mysql://me:secret@db.test:port/", "mysql:///"):
         with pytest.raises(MillraceError) as caught:
             added.add_attached("other", "mysql", dsn)
-        assert "secret" not in f"{caught.value.message} {caught.value.remedy}"
+        assert "secret" not in f"{caught.value.message} {caught.value.hint}"
     record.write_text("not json with secret")
     with pytest.raises(HostError) as damaged:
         install.find("cloud")
@@ -469,3 +469,30 @@ def test_what_arrived_of_a_download_that_failed_stays_for_the_next_attempt(
         assert part.stat().st_size == half
         added.add_tarball("mine", "mysql", f"{origin.address}/v.tar.gz")
         assert origin.asked[-1] == ("/v.tar.gz", f"bytes={half}-")
+
+
+def test_nothing_stays_where_nothing_has_arrived(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    archive = small_servers.tarball(small_servers.tree(tmp_path / "tree"), tmp_path / "v.tar.gz")
+    monkeypatch.setattr(catalogue, "entries", lambda: offered(archive, sha256="0" * 64))
+    with pytest.raises(HostError, match="wrong checksum"):
+        install.install("mysql-5.7.99")
+    with small_origin.serving({}) as origin, pytest.raises(MillraceError):
+        added.add_tarball("mine", "mysql", f"{origin.address}/other.tar.gz")
+    assert left_in(room("downloads")) == set()
+
+
+def test_what_apt_keeps_for_itself_does_not_stay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_package: Deb, workspace: Path, _progress: object) -> None:
+        (workspace / "packages/partial").mkdir(parents=True)
+        (workspace / "packages/apt.conf").write_text("Dir /;")
+        (workspace / "packages/lock").touch()
+        raise NotServed("the suite does not have it")
+
+    monkeypatch.setattr(added, "fetch_package", refuse)
+    with pytest.raises(NotServed):
+        added.add_package("mine", "mariadb", Deb("trixie", "mariadb-server", "1:11.8.6-1"))
+    assert left_in(room("downloads")) == set()

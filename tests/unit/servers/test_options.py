@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from millrace import databases
-from millrace.databases.mysql import option_names
 from millrace.errors import UserError
 from millrace.model.servers import (
     AttachedServer,
@@ -44,7 +43,7 @@ To see what values a running MySQL server is using, type
 'mysqladmin variables' instead of 'mysqld --verbose --help'.
 """
 
-FAMILY = databases.get("mysql")
+RULES = databases.get("mysql").options
 KNOWN = KnownOptions(
     frozenset({"innodb_log_file_size", "log_bin", "skip_name_resolve", "innodb_redo_log_capacity"})
 )
@@ -59,11 +58,11 @@ def option(name: str, *, optional: bool = False, value: str | None = "1") -> Opt
 
 
 def fit(*wanted: Option) -> FittedOptions:
-    return options.fit_known("mysql-x", FAMILY, KNOWN, configuration(*wanted))
+    return options.fit_known("mysql-x", RULES, KNOWN, configuration(*wanted))
 
 
 def test_help_is_parsed() -> None:
-    known = options.parse_help(HELP)
+    known = RULES.parse_listing(HELP)
     assert known.names == {
         "allow_suspicious_udfs",
         "ansi",
@@ -85,7 +84,7 @@ def test_help_is_parsed() -> None:
 
 @given(st.text())
 def test_help_of_any_kind_does_no_harm(text: str) -> None:
-    known = options.parse_help(text)
+    known = RULES.parse_listing(text)
     assert set(known.defaults) <= known.names
 
 
@@ -99,7 +98,7 @@ def test_help_of_any_kind_does_no_harm(text: str) -> None:
 def test_help_gives_back_every_row_of_its_table(rows: dict[str, str]) -> None:
     text = "and boolean options\n" + "-" * 42 + " " + "-" * 15 + "\n"
     text += "".join(f"{name:<42}{value}\n" for name, value in rows.items())
-    known = options.parse_help(text + "\nTo see what values\n")
+    known = RULES.parse_listing(text + "\nTo see what values\n")
     kept = {n.replace("-", "_"): v for n, v in rows.items() if v != "(No default value)"}
     assert known.defaults == kept
     assert known.names == {name.replace("-", "_") for name in rows}
@@ -122,24 +121,24 @@ def test_help_gives_back_every_row_of_its_table(rows: dict[str, str]) -> None:
     ],
 )
 def test_forms_of_a_known_name(name: str) -> None:
-    assert options.knows(KNOWN, name)
+    assert options.knows(RULES, KNOWN, name)
 
 
 @pytest.mark.parametrize(
     "name", ["log_bi", "log", "name_resolve", "skip_", "", "skip_skip_log_bin"]
 )
 def test_beginnings_and_other_names_are_unknown(name: str) -> None:
-    assert not options.knows(KNOWN, name)
+    assert not options.knows(RULES, KNOWN, name)
 
 
 def test_forms_of_names() -> None:
-    assert option_names.forms("loose-skip-Log-bin") == ("skip_log_bin", "log_bin")
-    assert option_names.forms("log_bin") == ("log_bin",)
+    assert RULES.forms("loose-skip-Log-bin") == ("skip_log_bin", "log_bin")
+    assert RULES.forms("log_bin") == ("log_bin",)
 
 
 def test_what_is_known_is_applied_with_underscores_in_order() -> None:
     result = fit(option("skip-name-resolve", value=None), option("log-bin", value="x"))
-    assert result.arguments() == ["--skip_name_resolve", "--log_bin=x"]
+    assert RULES.arguments(result.applied) == ["--skip_name_resolve", "--log_bin=x"]
     assert result.left_out == ()
 
 
@@ -161,8 +160,8 @@ def test_all_unknown_options_are_refused_at_once() -> None:
         "  log_bim (layer 'layer'); nearest: log_bin\n"
         "  wild_guess (layer 'layer')"
     )
-    assert caught.value.remedy is not None
-    assert "optional" in caught.value.remedy
+    assert caught.value.hint is not None
+    assert "optional" in caught.value.hint
 
 
 def test_an_option_that_another_makes_ignored_is_left_out() -> None:
@@ -179,7 +178,7 @@ def test_it_stays_where_the_other_is_not_known() -> None:
     wanted = configuration(
         option("innodb_log_file_size"), option("innodb_redo_log_capacity", optional=True)
     )
-    result = options.fit_known("mysql-x", FAMILY, known, wanted)
+    result = options.fit_known("mysql-x", RULES, known, wanted)
     assert [o.name for o in result.applied] == ["innodb_log_file_size"]
 
 
@@ -192,6 +191,6 @@ def test_an_attached_server_takes_no_options() -> None:
 
 def test_blanks_without_end_in_a_table_of_options_cost_no_more_than_reading_them() -> None:
     table = "-" * 30 + " --\na b" + " " * 4_000_000 + "c\nd      e \nf\n"
-    found = options.parse_help("x\n" + table)
+    found = RULES.parse_listing("x\n" + table)
     assert found.names == {"a", "d", "f"}
     assert (found.defaults["d"], found.defaults["f"]) == ("e", "")

@@ -101,7 +101,7 @@ def test_a_missing_package_client_is_named(tmp_path: Path, monkeypatch: pytest.M
         with pytest.raises(HostError) as caught:
             act()
         assert caught.value.message.startswith(f"{client} is needed to ")
-        assert "apt install" in str(caught.value.remedy)
+        assert "apt install" in str(caught.value.hint)
 
 
 def test_a_failing_client_is_quoted(tmp_path: Path) -> None:

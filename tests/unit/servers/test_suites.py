@@ -69,7 +69,7 @@ def test_only_an_installation_takes_the_name_of_a_suite() -> None:
             act("mariadb-trixie")
     with pytest.raises(UserError, match="no exact server") as caught:
         install.find("mariadb-trixie")
-    assert "millrace servers install mariadb-trixie" in str(caught.value.remedy)
+    assert "millrace servers install mariadb-trixie" in str(caught.value.hint)
     assert "mariadb-trixie" not in {row.name for row in install.list_servers()}
 
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from millrace.levels import Level
 from millrace.model.run_spec import RunSpec
+from millrace.model.trials import Outcome
 from millrace.store.records import (
     AttemptResult,
     HistogramRecord,
@@ -17,7 +18,6 @@ from millrace.store.records import (
     InstanceRecord,
     MeasurementRecord,
     OptionRecord,
-    Outcome,
     Owner,
     RunRecord,
     ServerRecord,

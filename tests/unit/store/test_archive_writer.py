@@ -314,7 +314,7 @@ def test_an_export_replaces_nothing_unless_told_to(exported: Path, tmp_path: Pat
         for path in (there, tmp_path / "dangling.zip"):
             with pytest.raises(UserError, match="is there already; nothing was exported") as caught:
                 store.export_runs(["one"], path)
-            assert "--force" in (caught.value.remedy or "")
+            assert "--force" in (caught.value.hint or "")
         assert there.read_text() == "precious"
         store.export_runs(["one", "two"], there, replace=True)
     assert there.read_bytes() == exported.read_bytes()

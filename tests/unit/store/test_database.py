@@ -136,7 +136,7 @@ def test_a_store_of_a_newer_millrace_is_refused(path: Path, read_only: bool) -> 
     assert isinstance(error, UserError)
     assert "9999" in error.message
     assert schema.HEAD in error.message
-    assert "--store" in (error.remedy or "")
+    assert "--store" in (error.hint or "")
     assert path.read_bytes() == before
 
 
@@ -174,7 +174,7 @@ def test_a_damaged_store_is_told_not_traced(path: Path) -> None:
     path.write_bytes(content)
     with pytest.raises(UserError, match="is damaged") as caught, Store.open(path) as store:
         store.load_run("study-1")
-    assert "sqlite3" in (caught.value.remedy or "")
+    assert "sqlite3" in (caught.value.hint or "")
 
 
 def test_a_read_only_store_is_refused_before_anything_is_measured(reachable: Path) -> None:
@@ -206,7 +206,7 @@ def test_a_place_where_no_file_can_be_made_is_not_a_full_disk() -> None:
     error = refused(Path("/proc/millrace.sqlite"))
     assert isinstance(error, UserError)
     assert "full" not in error.message
-    assert "--store" in (error.remedy or "")
+    assert "--store" in (error.hint or "")
 
 
 def test_an_export_without_permission_speaks_of_its_own_option(reachable: Path) -> None:
@@ -217,8 +217,8 @@ def test_an_export_without_permission_speaks_of_its_own_option(reachable: Path) 
     with as_ordinary_user(), Store.open(path, read_only=True) as store:
         with pytest.raises(UserError, match=r"e\.zip: cannot be written") as caught:
             store.export_runs(["study-1"], reachable / "e.zip")
-        assert "--output PATH" in (caught.value.remedy or "")
-        assert "--store" not in (caught.value.remedy or "")
+        assert "--output PATH" in (caught.value.hint or "")
+        assert "--store" not in (caught.value.hint or "")
 
 
 def test_a_store_that_stays_locked_is_told(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,21 +3,59 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
+from millrace.model.events import (
+    ClosedComparison,
+    Event,
+    IntervalEnded,
+    ResultWaits,
+    RunAssessed,
+    StepBegan,
+    TrialBegan,
+    TrialEnded,
+)
 from millrace.store.events import EventLog, read_events
 
-NUMBERS = st.integers(-(2**64) + 1, 2**64 - 1)
-EVENTS = st.dictionaries(st.text(), st.none() | NUMBERS | st.text(), max_size=3)
+# What JSON has: no lone surrogates.
+TEXTS = st.text(st.characters(codec="utf-8"))
+NUMBERS = st.integers(0, 2**64 - 1)
+SECONDS = st.floats(0, 1e9)
+ABOUT: Mapping[str, Any] = {
+    "trial": TEXTS, "treatment": TEXTS, "treatment_id": TEXTS, "block": NUMBERS,
+    "position": NUMBERS, "purpose": st.sampled_from(["measure", "control", "profile"]),
+}  # fmt: skip
+EVENTS: st.SearchStrategy[Event] = st.one_of(
+    st.builds(TrialBegan, **ABOUT),
+    st.builds(
+        TrialEnded, **ABOUT, outcome=st.sampled_from(["finished", "failed", "interrupted"]),
+        failed_step=st.none() | TEXTS, reason=st.none() | TEXTS,
+    ),
+    st.builds(StepBegan, name=TEXTS, trial=st.none() | TEXTS),
+    st.builds(
+        IntervalEnded, phase=TEXTS, t_s=SECONDS, rows=NUMBERS, kind=st.none() | TEXTS,
+        part=st.none() | TEXTS, trial=st.none() | TEXTS,
+    ),
+    st.builds(ResultWaits, reason=TEXTS),
+    st.builds(
+        RunAssessed, blocks=NUMBERS, open=NUMBERS, about_s=SECONDS, at_most_s=SECONDS,
+        at_most_trials=NUMBERS,
+        closed=st.lists(
+            st.builds(ClosedComparison, label=TEXTS, state=TEXTS, verdict=st.none() | TEXTS)
+        ).map(tuple),
+    ),
+)  # fmt: skip
+RESUMED = StepBegan(name="resumed")
 
 
 @given(st.lists(EVENTS, max_size=5), st.binary(max_size=10).filter(lambda b: b"\n" not in b))
 def test_events_come_back_in_order_whatever_a_crash_left_between_them(
-    events: list[dict[str, Any]], torn: bytes
+    events: list[Event], torn: bytes
 ) -> None:
     with tempfile.TemporaryDirectory() as directory:
         path = Path(directory) / "events" / "run.jsonl"
@@ -29,14 +67,14 @@ def test_events_come_back_in_order_whatever_a_crash_left_between_them(
             file.write(b'{"event": "' + torn)
         assert list(read_events(path)) == events
         with EventLog(path) as log:
-            log.append({"event": "resumed"})
-        assert list(read_events(path)) == [*events, {"event": "resumed"}]
+            log.append(RESUMED)
+        assert list(read_events(path)) == [*events, RESUMED]
 
 
 def test_an_event_is_seen_before_the_file_is_closed(tmp_path: Path) -> None:
     with EventLog(tmp_path / "run.jsonl") as log:
-        log.append({"event": "step", "name": "étape\n"})
-        assert list(read_events(log.path)) == [{"event": "step", "name": "étape\n"}]
+        log.append(StepBegan(name="étape\n"))
+        assert list(read_events(log.path)) == [StepBegan(name="étape\n")]
 
 
 def test_no_file_is_no_events(tmp_path: Path) -> None:
@@ -55,11 +93,13 @@ def test_lines_that_no_reader_may_follow_are_passed_over(tmp_path: Path) -> None
         '{"text": "' + "x" * (1 << 20) + '"}',
         "x" * (3 << 20) + '{"event": "the end of a line"}',
         "[1]",
+        '{"event": "step"}',
+        '{"event": "of another millrace"}',
     ]
     with EventLog(path) as log:
-        log.append({"event": "first"})
+        log.append(StepBegan(name="first"))
     with path.open("a", encoding="utf-8") as file:
         file.writelines(f"{line}\n" for line in hostile)
     with EventLog(path) as log:
-        log.append({"event": "last"})
-    assert list(read_events(path)) == [{"event": "first"}, {"event": "last"}]
+        log.append(StepBegan(name="last"))
+    assert list(read_events(path)) == [StepBegan(name="first"), StepBegan(name="last")]

@@ -106,7 +106,7 @@ def test_a_run_under_another_label_is_refused(store: Store) -> None:
     store.histories.record(part(own))
     with pytest.raises(UserError, match="run run-1 is recorded already, as v1") as caught:
         store.histories.record(part(replace(own, label="v2")))
-    assert "history forget run-1" in (caught.value.remedy or "")
+    assert "history forget run-1" in (caught.value.hint or "")
     assert labels(store) == ["v1"]
 
 

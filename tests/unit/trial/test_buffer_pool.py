@@ -6,11 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from millrace.databases.base import PoolStatus, TableSize
 from millrace.trial import buffer_pool
-from millrace.trial.buffer_pool import PoolStatus, TableSize, holding, judge
+from millrace.trial.buffer_pool import holding, judge
 
-TABLE = TableSize("sbtest1", "InnoDB", 60_000_000, 9_000_000)
-MEMORY = TableSize("m", "MEMORY", 1_000, 0)
+TABLE = TableSize("sbtest1", "InnoDB", 60_000_000, 9_000_000, is_pooled=True)
+MEMORY = TableSize("m", "MEMORY", 1_000, 0, is_pooled=False)
 counts = st.integers(0, 10**12)
 
 
@@ -43,7 +44,7 @@ def test_more_fetches_never_look_more_cached(a: int, b: int, requests: int, befo
 
 @pytest.mark.parametrize("engine", ["MEMORY", "MyISAM", "Aria"])
 def test_tables_that_bypass_the_buffer_pool_can_be_anything(engine: str) -> None:
-    table = TableSize("t", engine, 10, 10)
+    table = TableSize("t", engine, 10, 10, is_pooled=False)
     found = judge([TABLE, table], pool(0, 0), pool(500, 1_000))
     assert found.verdict == "any"
     assert engine in found.why
@@ -61,15 +62,3 @@ def test_a_pool_holds_what_it_has_room_for_and_has_read() -> None:
     )
     assert holding([TABLE], pool(0, 0, data=30_000_000)).does is False
     assert holding([TABLE], pool(0, 0, data=64 << 20, total=64 << 20)).can is False
-
-
-def test_status_variables_are_read_with_the_size_of_a_page() -> None:
-    status = {
-        "Innodb_buffer_pool_reads": 3,
-        "Innodb_buffer_pool_read_requests": 70,
-        "Innodb_buffer_pool_pages_data": 5,
-        "Innodb_buffer_pool_pages_total": 8,
-        "Innodb_page_size": 4096,
-    }
-    assert buffer_pool.pool_status_in(status) == PoolStatus(3, 70, 5 * 4096, 8 * 4096)
-    assert buffer_pool.pool_status_in({}) == PoolStatus(0, 0, 0, 0)

@@ -12,16 +12,16 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import psutil
 import pytest
 
 from millrace.errors import Interrupted
 from millrace.host.cpuset import of_this_host
+from millrace.model.events import StepBegan, TrialEvent
 from millrace.model.servers import AttachedServer, FittedOptions
 from millrace.servers.instances.signals import signals_as_errors
 from millrace.store.records import BESIDE
@@ -32,7 +32,7 @@ from tests.unit.workloads.small import driving
 
 LIMIT_S = 60.0
 
-Announce = Callable[[Mapping[str, Any]], None]
+Announce = Callable[[TrialEvent], None]
 
 
 @pytest.fixture
@@ -77,8 +77,9 @@ def when_both_have_begun(do: Callable[[], None]) -> Announce:
     """Hears the events of a pair, and does something when both are about to log in."""
     begun: list[str] = []
 
-    def hear(event: Mapping[str, Any]) -> None:
-        begun.append(event["name"])
+    def hear(event: TrialEvent) -> None:
+        assert isinstance(event, StepBegan)
+        begun.append(event.name)
         if begun.count("record") == 2:
             threading.Timer(0.3, do).start()
 

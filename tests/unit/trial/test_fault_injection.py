@@ -123,4 +123,4 @@ def test_without_a_compiler_it_is_said_what_is_missing(
     monkeypatch.setattr("shutil.which", lambda _name: None)
     with pytest.raises(HostError, match="needs a C compiler") as refused:
         slow_fsync_library()
-    assert "--slowdown cpu" in (refused.value.remedy or "")
+    assert "--slowdown cpu" in (refused.value.hint or "")

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import io
 from collections.abc import Sequence
-from types import SimpleNamespace
 from typing import Any, cast
 
-import pymysql
 import pytest
 
 from millrace import databases
-from millrace.databases.mysql.client import ASK_LIMIT_S
-from millrace.errors import TrialFailed
-from millrace.servers.attached import AttachedInstance
+from millrace.databases.client import QUERY_LIMIT_S, ServerClient
+from millrace.errors import DatabaseError, TrialFailed
 from millrace.trial.measurement_counters import Counters, counters_of
 
-WRITE_BACK = databases.get("mysql").write_back
+STORAGE = databases.get("mysql").storage
 BEGIN = {"type": "mark", "mark": "measure_started"}
 END = {"type": "mark", "mark": "measure_ended"}
 POOL = {
@@ -37,45 +34,32 @@ class Session:
     def __init__(self, *refuses: str) -> None:
         self.asked: list[str] = []
         self._refuses = refuses
-        self._rows: Sequence[Any] = ()
 
-    def cursor(self) -> Session:
-        return self
-
-    def __enter__(self) -> Session:
-        return self
-
-    def __exit__(self, *_error: object) -> None:
-        pass
-
-    def execute(self, sql: str) -> None:
+    def query(self, sql: str) -> Sequence[tuple[str, ...]]:
         self.asked.append(sql)
         if sql.startswith(self._refuses):
-            raise pymysql.err.OperationalError(1227, "you need the PROCESS privilege")
+            raise DatabaseError("you need the PROCESS privilege", kind="forbidden", code=1227)
         engine = [("InnoDB", "", ENGINE)]
-        self._rows = list(POOL.items()) if sql.startswith("SHOW GLOBAL STATUS") else engine
-
-    def fetchall(self) -> Sequence[Any]:
-        return self._rows
+        return list(POOL.items()) if sql.startswith("SHOW GLOBAL STATUS") else engine
 
 
 def counters(session: Session) -> Counters:
-    return Counters(cast(Any, session), None, WRITE_BACK)
+    return Counters(cast(Any, session), None, STORAGE)
 
 
 def test_the_server_is_asked_with_a_limit_of_time() -> None:
     limits = []
 
     class Server:
-        server = SimpleNamespace(family="mysql")
+        family = databases.get("mysql")
 
         def connect(self, *, limit_s: float | None = None) -> io.StringIO:
             limits.append(limit_s)
             return io.StringIO()  # like a session, it can be closed
 
-    with counters_of(cast(AttachedInstance, Server())):
+    with counters_of(cast(ServerClient, Server())):
         pass
-    assert limits == [ASK_LIMIT_S]
+    assert limits == [QUERY_LIMIT_S]
 
 
 def test_two_questions_are_asked_at_each_mark_and_none_in_between() -> None:

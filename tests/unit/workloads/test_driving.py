@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from millrace import workloads
-from millrace.errors import InvalidInput
+from millrace.errors import ValidationError
 from millrace.workloads.tables import evaluated
 from tests.unit.workloads.small import driving
 
@@ -122,7 +122,7 @@ PERCENTILE = driving()["metrics"]["p99"]
 def test_a_definition_that_contradicts_itself_is_refused(
     changes: dict[str, Any], message: str
 ) -> None:
-    with pytest.raises(InvalidInput) as refused:
+    with pytest.raises(ValidationError) as refused:
         workloads.checked(changed(**changes))
     assert message in str(refused.value)
 

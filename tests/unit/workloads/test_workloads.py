@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from millrace import workloads
-from millrace.errors import InvalidInput, UserError
+from millrace.errors import UserError, ValidationError
 
 
 def definition(**changes: Any) -> dict[str, Any]:
@@ -48,7 +48,7 @@ def test_phases_without_sql_have_no_statements() -> None:
 
 
 def test_all_mistakes_are_reported_at_once() -> None:
-    with pytest.raises(InvalidInput) as raised:
+    with pytest.raises(ValidationError) as raised:
         workloads.checked(definition(version="1", colour="red", roles=[]))
     assert {mistake.where for mistake in raised.value.diagnostics} == {"version", "colour", "roles"}
 
@@ -83,7 +83,7 @@ def test_all_mistakes_are_reported_at_once() -> None:
 def test_a_definition_that_contradicts_itself_is_refused(
     changes: dict[str, Any], message: str
 ) -> None:
-    with pytest.raises(InvalidInput, match=message):
+    with pytest.raises(ValidationError, match=message):
         workloads.checked(definition(**changes))
 
 

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 const DRAWS: u32 = 1_000_000;
 
-/// How often each number of 1 to `high` is drawn.
+/// Count how often each number of 1 to `high` is drawn.
 fn counts(shape: &Shape, high: usize, seed: u64) -> Vec<u64> {
     let integers = Integers::new(shape, 1, i64::try_from(high).unwrap());
     let mut random = Random::of(seed, "draws", 0);

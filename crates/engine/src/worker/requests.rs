@@ -19,7 +19,7 @@ const MOST_RETRIES: u64 = 1_000;
 const MOST_RETRIES_AFTER_END: u64 = 10;
 
 impl<C: Session, S: Script> Worker<'_, C, S> {
-    /// Serves a connection that an event was told of.
+    /// Serve a connection that an event was told of.
     #[inline]
     pub(super) fn serve(&mut self, index: usize, has_hung_up: bool) -> Result<(), ClientError> {
         if self.clients[index].has_unsent() {
@@ -40,7 +40,7 @@ impl<C: Session, S: Script> Worker<'_, C, S> {
         }
     }
 
-    /// Takes what has come, up to the end of the stream if that has come.
+    /// Take what has come, up to the end of the stream if that has come.
     fn receive(&mut self, index: usize, has_hung_up: bool) -> Result<(), ClientError> {
         loop {
             let client = &mut self.clients[index];
@@ -70,7 +70,7 @@ impl<C: Session, S: Script> Worker<'_, C, S> {
         let now_ns = self.shared.clock.now_ns();
         let client = &mut self.clients[index];
         client.answered_ns = Some(now_ns);
-        client.place.clear();
+        client.activity.clear();
         match client.state {
             State::Asking => {}
             State::RollingBack { again } => return self.rolled_back(index, again, end, now_ns),
@@ -181,7 +181,7 @@ impl<C: Session, S: Script> Worker<'_, C, S> {
         }
         if client.script.rollback_needed() {
             client.state = State::RollingBack { again };
-            client.place.show_rollback();
+            client.activity.show_rollback();
             self.packet.clear();
             self.packet.extend_from_slice(C::Protocol::ROLLBACK);
             return self.send(index);
@@ -205,7 +205,7 @@ impl<C: Session, S: Script> Worker<'_, C, S> {
         }
     }
 
-    /// Goes on after an error.
+    /// Go on after an error.
     fn resume(&mut self, index: usize, again: bool, now_ns: u64) -> Result<(), ClientError> {
         let script = &mut self.clients[index].script;
         if again {
@@ -217,7 +217,7 @@ impl<C: Session, S: Script> Worker<'_, C, S> {
         }
     }
 
-    /// Sends a client's next request; false where it has none.
+    /// Send a client's next request; false where it has none.
     #[inline]
     pub(super) fn ask(&mut self, index: usize, due_ns: u64) -> Result<bool, ClientError> {
         let client = &mut self.clients[index];
@@ -226,7 +226,7 @@ impl<C: Session, S: Script> Worker<'_, C, S> {
             return Ok(false);
         };
         let now_ns = self.shared.clock.now_ns();
-        client.place.show(request.statement);
+        client.activity.show(request.statement);
         if let Observe::FirstRow(format) = request.observe {
             client.answers.keep_first_row(format);
         }

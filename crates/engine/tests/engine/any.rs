@@ -3,7 +3,7 @@
 use std::thread;
 use std::time::Duration;
 
-use engine::{Arrivals, Drive, End, Paced, Pacing, Warmup};
+use engine::{Arrivals, DriveSettings, End, Paced, Pacing, Warmup};
 use proptest::prelude::*;
 
 use super::server::{Answer, Asker, OK, Server, error};
@@ -48,7 +48,7 @@ proptest! {
             let code = if asked.number % 2 == 0 { 1213 } else { 1062 };
             Answer::Bytes(if asked.number % failing == 1 { error(code) } else { OK.to_vec() })
         });
-        let settings = Drive {
+        let settings = DriveSettings {
             pacing,
             end,
             warmup: Warmup::Time(Duration::from_millis(warmup_ms)),

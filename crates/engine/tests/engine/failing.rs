@@ -4,14 +4,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use engine::{Arrivals, Drive, Driven, End, Pacing, Warmup};
+use engine::{Arrivals, DriveResult, DriveSettings, End, Pacing, Warmup};
 use protocol::ClientError;
 
 use super::server::{Answer, Asker, OK, Server, TWO_ROWS, error};
 use super::{drive, settings};
 
 /// The hundredth request of client 1 gets this, all others are answered.
-fn fails_with(answer: impl Fn() -> Answer + Send + Sync + 'static) -> (Driven, ClientError) {
+fn fails_with(answer: impl Fn() -> Answer + Send + Sync + 'static) -> (DriveResult, ClientError) {
     let server = Server::new(move |asked| match (asked.client, asked.number) {
         (1, 100) => answer(),
         _ => Answer::Bytes(OK.to_vec()),
@@ -20,7 +20,7 @@ fn fails_with(answer: impl Fn() -> Answer + Send + Sync + 'static) -> (Driven, C
     (*failed.driven.unwrap(), failed.error)
 }
 
-fn assert_partial(driven: &Driven) {
+fn assert_partial(driven: &DriveResult) {
     assert!(driven.partial && driven.duration_s < 1.0);
     assert!(driven.transactions[0].count >= 100);
     assert!(driven.partial_reason.is_some());
@@ -90,7 +90,7 @@ fn an_idle_connection_that_is_closed_ends_an_open_loop() {
         late_limit: None,
     };
     let failed = drive(
-        &Drive {
+        &DriveSettings {
             pacing,
             ..settings(2, 1)
         },
@@ -100,8 +100,11 @@ fn an_idle_connection_that_is_closed_ends_an_open_loop() {
     assert_eq!(failed.error.kind(), "connection");
 }
 
-/// Drives against a server that answers ten requests a connection and then nothing.
-fn mute(change: impl FnOnce(Drive) -> Drive, stop: &AtomicBool) -> (engine::Failed, Duration) {
+/// Drive against a server that answers ten requests a connection and then nothing.
+fn mute(
+    change: impl FnOnce(DriveSettings) -> DriveSettings,
+    stop: &AtomicBool,
+) -> (engine::Failed, Duration) {
     let server = Server::new(|asked| match asked.number {
         0..10 => Answer::Bytes(OK.to_vec()),
         _ => Answer::Nothing,
@@ -138,7 +141,10 @@ fn a_request_to_stop_ends_it_with_what_there_is() {
 #[test]
 fn the_limit_ends_a_server_that_never_answers() {
     let limit = Some(Duration::from_millis(1_300));
-    let (failed, took) = mute(|drive| Drive { limit, ..drive }, &AtomicBool::new(false));
+    let (failed, took) = mute(
+        |drive| DriveSettings { limit, ..drive },
+        &AtomicBool::new(false),
+    );
     assert!(matches!(failed.error, ClientError::TimeLimit { .. }));
     let driven = failed.driven.unwrap();
     // The measured part was over before: only the answers were missing.
@@ -149,15 +155,15 @@ fn the_limit_ends_a_server_that_never_answers() {
 #[test]
 fn a_server_that_falls_silent_is_given_up_whatever_was_to_end_the_drive() {
     let closed = |drive| drive;
-    let by_work = |drive| Drive {
+    let by_work = |drive| DriveSettings {
         end: End::Operations(1_000_000),
         ..drive
     };
-    let in_warmup = |drive| Drive {
+    let in_warmup = |drive| DriveSettings {
         warmup: Warmup::Time(Duration::from_secs(3_600)),
         ..drive
     };
-    let open = |drive| Drive {
+    let open = |drive| DriveSettings {
         pacing: Pacing::Open {
             rate: 1_000.0,
             arrivals: Arrivals::Constant,
@@ -165,11 +171,11 @@ fn a_server_that_falls_silent_is_given_up_whatever_was_to_end_the_drive() {
         },
         ..by_work(drive)
     };
-    let changes: [(&dyn Fn(Drive) -> Drive, u64); 4] =
+    let changes: [(&dyn Fn(DriveSettings) -> DriveSettings, u64); 4] =
         [(&closed, 40), (&by_work, 40), (&in_warmup, 0), (&open, 40)];
     for (change, count) in changes {
-        let patient = |drive| Drive {
-            patience: Duration::from_secs(2),
+        let patient = |drive| DriveSettings {
+            idle_timeout: Duration::from_secs(2),
             ..change(drive)
         };
         let (failed, _) = mute(patient, &AtomicBool::new(false));
@@ -189,14 +195,14 @@ fn a_server_that_falls_silent_is_given_up_whatever_was_to_end_the_drive() {
 
 #[test]
 fn a_server_that_is_asked_nothing_is_not_silent() {
-    let rare = Drive {
+    let rare = DriveSettings {
         pacing: Pacing::Open {
             rate: 0.3,
             arrivals: Arrivals::Constant,
             late_limit: None,
         },
         end: End::Operations(2),
-        patience: Duration::from_secs(2),
+        idle_timeout: Duration::from_secs(2),
         ..settings(2, 1)
     };
     let driven = drive(&rare, &Server::answering(OK)).unwrap();
@@ -205,7 +211,7 @@ fn a_server_that_is_asked_nothing_is_not_silent() {
 
 #[test]
 fn a_cpu_that_does_not_exist_is_an_error() {
-    let pinned = Drive {
+    let pinned = DriveSettings {
         cpus: vec![1_000],
         ..settings(1, 1)
     };

@@ -6,25 +6,25 @@
 )] // small numbers
 
 mod any;
-mod board;
 mod failing;
 mod observing;
 mod other_protocol;
 mod pacing;
 mod server;
+mod statement_activity;
 mod work;
 
 use std::cell::RefCell;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use engine::{Drive, Driven, End, Failed, PATIENCE, Pacing, Report, Warmup};
+use engine::{DriveResult, DriveSettings, End, Failed, IDLE_TIMEOUT, Pacing, Report, Warmup};
 
 use server::{Asker, Server};
 
 /// A drive of a second in a closed loop. The limit only ends tests that would hang.
-fn settings(clients: u32, threads: u32) -> Drive {
-    Drive {
+fn settings(clients: u32, threads: u32) -> DriveSettings {
+    DriveSettings {
         clients,
         threads,
         pacing: Pacing::Closed,
@@ -34,25 +34,25 @@ fn settings(clients: u32, threads: u32) -> Drive {
         busy_poll: false,
         cpus: Vec::new(),
         limit: Some(Duration::from_secs(30)),
-        patience: PATIENCE,
+        idle_timeout: IDLE_TIMEOUT,
         linger: Duration::ZERO,
-        board: None,
+        statement_activity: None,
         seed: 1,
     }
 }
 
-/// Drives scripts of one statement each.
-fn drive(settings: &Drive, server: &Server) -> Result<Driven, Failed> {
+/// Drive scripts of one statement each.
+fn drive(settings: &DriveSettings, server: &Server) -> Result<DriveResult, Failed> {
     drive_scripts(settings, server, 1, &|_| Asker::new(1)).0
 }
 
-/// Drives scripts of `statements` names, and gives the reports too.
+/// Drive scripts of `statements` names, and give the reports too.
 fn drive_scripts(
-    settings: &Drive,
+    settings: &DriveSettings,
     server: &Server,
     statements: u16,
     script: &(dyn Fn(u32) -> Asker + Sync),
-) -> (Result<Driven, Failed>, Vec<Report>) {
+) -> (Result<DriveResult, Failed>, Vec<Report>) {
     let reports = RefCell::new(Vec::new());
     let outcome = engine::drive(
         settings,

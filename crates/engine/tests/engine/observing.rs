@@ -2,7 +2,7 @@
 
 use std::sync::atomic::AtomicBool;
 
-use engine::{Drive, Driven, End, Failed};
+use engine::{DriveResult, DriveSettings, End, Failed};
 use protocol::script::{Answer, Names, Observe, Request, RowFormat, Script};
 
 use super::server::{self, OK, Server, TWO_ROWS};
@@ -49,7 +49,7 @@ impl Script for Reader {
     fn abandon(&mut self) {}
 }
 
-fn drive(observe: Observe, server: &Server) -> Result<Driven, Failed> {
+fn drive(observe: Observe, server: &Server) -> Result<DriveResult, Failed> {
     let names = Names {
         statements: vec!["s".to_owned()],
         transactions: vec!["t".to_owned()],
@@ -62,7 +62,7 @@ fn drive(observe: Observe, server: &Server) -> Result<Driven, Failed> {
         };
         Ok((server.connect(client), script))
     };
-    let drive = Drive {
+    let drive = DriveSettings {
         end: End::Operations(20),
         ..settings(2, 1)
     };

@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::atomic::AtomicBool;
 use std::thread;
 
-use engine::{Drive, End};
+use engine::{DriveSettings, End};
 use protocol::script::{Answer, Names, Request, Row, RowFormat, Script};
 use protocol::{
     AnswerReader, AnswerSummary, Fed, PeerAddress, Protocol, ProtocolError, ServerError, Session,
@@ -109,7 +109,7 @@ impl Script for LineScript {
     fn abandon(&mut self) {}
 }
 
-/// Answers each line; the fifth of each connection is refused. Returns the lines.
+/// Answer each line; the fifth of each connection is refused. Returns the lines.
 fn serve(stream: UnixStream) -> Vec<String> {
     let mut answers = stream.try_clone().unwrap();
     let mut lines = Vec::new();
@@ -135,7 +135,7 @@ fn the_engine_speaks_the_protocol_of_its_session() {
         statements: vec!["get".to_owned()],
         transactions: vec!["t".to_owned()],
     };
-    let drive = Drive {
+    let drive = DriveSettings {
         end: End::Operations(10),
         ..settings(1, 1)
     };

@@ -5,14 +5,14 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use engine::{Arrivals, Drive, End, Paced, Pacing};
+use engine::{Arrivals, DriveSettings, End, Paced, Pacing};
 use protocol::script::{self, Request, Script};
 
 use super::server::{Answer, Asker, OK, Server};
 use super::{drive, drive_scripts, settings};
 
-fn open(rate: f64, arrivals: Arrivals, clients: u32, threads: u32) -> Drive {
-    Drive {
+fn open(rate: f64, arrivals: Arrivals, clients: u32, threads: u32) -> DriveSettings {
+    DriveSettings {
         pacing: Pacing::Open {
             rate,
             arrivals,
@@ -49,7 +49,7 @@ fn a_stall_shows_in_response_time_and_once_a_connection_in_service_time() {
         }
         Answer::Bytes(OK.to_vec())
     });
-    let stalled = Drive {
+    let stalled = DriveSettings {
         end: End::Time(10 * STALL),
         ..open(400.0, Arrivals::Constant, CLIENTS, 1)
     };
@@ -115,7 +115,7 @@ fn assert_evenly_spread(asked: &mut [Instant], duration_s: f64) {
 }
 
 /// One connection, 10 ms a request, ten times the arrivals that it can serve.
-fn overloaded(late_limit: Option<Duration>) -> (Drive, Server) {
+fn overloaded(late_limit: Option<Duration>) -> (DriveSettings, Server) {
     let server = Server::new(|_| {
         thread::sleep(Duration::from_millis(10));
         Answer::Bytes(OK.to_vec())
@@ -126,7 +126,7 @@ fn overloaded(late_limit: Option<Duration>) -> (Drive, Server) {
         late_limit,
     };
     (
-        Drive {
+        DriveSettings {
             pacing,
             ..settings(1, 1)
         },
@@ -183,7 +183,7 @@ fn what_comes_too_late_is_skipped() {
 #[test]
 fn equal_work_holds_in_an_open_loop() {
     let server = Server::answering(OK);
-    let work = Drive {
+    let work = DriveSettings {
         end: End::Operations(777),
         ..open(3_000.0, Arrivals::Poisson, 5, 2)
     };
@@ -210,7 +210,7 @@ fn arrivals_go_on_while_some_scripts_are_used_up_and_end_with_the_last() {
 #[test]
 fn a_spinning_thread_keeps_the_schedule_too() {
     let server = Server::answering(OK);
-    let spinning = Drive {
+    let spinning = DriveSettings {
         busy_poll: true,
         ..open(1_000.0, Arrivals::Constant, 2, 1)
     };
@@ -259,7 +259,7 @@ fn first_answers_do_not_wait_until_all_that_arrived_is_sent() {
     const CLIENTS: u32 = 100;
     let server = Server::answering(OK);
     let asked = Arc::new(Mutex::new(Vec::new()));
-    let crowded = Drive {
+    let crowded = DriveSettings {
         end: End::Operations(400),
         ..open(1e9, Arrivals::Constant, CLIENTS, 1)
     };

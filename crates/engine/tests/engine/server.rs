@@ -28,7 +28,7 @@ pub fn error(code: u16) -> Vec<u8> {
     .concat()
 }
 
-/// What the server does about a request.
+/// The reaction of the server to a request.
 pub enum Answer {
     Bytes(Vec<u8>),
     /// Says this and closes the connection.

@@ -5,14 +5,14 @@ use std::sync::mpsc::channel;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use engine::{Drive, End, Mark, Part, PerClient, Report, Warmup};
+use engine::{DriveSettings, End, Mark, Part, PerClient, Report, Warmup};
 use protocol::ClientError;
 
 use super::server::{Answer, Asker, OK, Server, TWO_ROWS, error};
 use super::{drive, drive_scripts, settings};
 
-fn until(transactions: u64, clients: u32, threads: u32) -> Drive {
-    Drive {
+fn until(transactions: u64, clients: u32, threads: u32) -> DriveSettings {
+    DriveSettings {
         end: End::Operations(transactions),
         ..settings(clients, threads)
     }
@@ -71,7 +71,7 @@ fn in_a_closed_loop_clients_are_throughput_times_latency_and_gap() {
             thread::sleep(Duration::from_micros(300));
             Answer::Bytes(OK.to_vec())
         });
-        let warm = Drive {
+        let warm = DriveSettings {
             warmup: Warmup::Time(Duration::from_millis(300)),
             end: End::Time(Duration::from_secs(2)),
             ..settings(clients, threads)
@@ -96,7 +96,7 @@ fn in_a_closed_loop_clients_are_throughput_times_latency_and_gap() {
 #[test]
 fn the_warm_up_is_not_measured_and_the_marks_are_in_order() {
     let server = Server::answering(OK);
-    let warm = Drive {
+    let warm = DriveSettings {
         warmup: Warmup::Time(Duration::from_millis(1_500)),
         end: End::Time(Duration::from_millis(1_200)),
         ..settings(3, 1)
@@ -152,7 +152,7 @@ const HOUR: Duration = Duration::from_secs(3_600);
 fn clients_linger_until_they_are_stopped() {
     for end in [End::Time(Duration::from_millis(200)), End::Operations(50)] {
         let server = Server::answering(OK);
-        let lingering = Drive {
+        let lingering = DriveSettings {
             end,
             linger: HOUR,
             limit: None,
@@ -193,12 +193,12 @@ fn clients_linger_no_longer_than_the_limit_or_after_an_error() {
         100 => Answer::Close(Vec::new()),
         _ => Answer::Bytes(OK.to_vec()),
     });
-    let lingering = Drive {
+    let lingering = DriveSettings {
         end: End::Time(Duration::from_millis(500)),
         linger: HOUR,
         ..settings(2, 1)
     };
-    let limited = Drive {
+    let limited = DriveSettings {
         limit: Some(Duration::from_secs(1)),
         ..lingering.clone()
     };
@@ -212,7 +212,7 @@ fn a_steady_server_ends_the_warm_up() {
         thread::sleep(Duration::from_millis(5));
         Answer::Bytes(OK.to_vec())
     });
-    let steady = Drive {
+    let steady = DriveSettings {
         warmup: Warmup::Steady {
             limit: Duration::from_secs(20),
         },
@@ -262,7 +262,7 @@ fn scripts_that_are_used_up_end_the_drive_early() {
 #[test]
 fn a_time_in_which_some_scripts_were_used_up_is_not_whole() {
     let server = Server::answering(OK);
-    let short = Drive {
+    let short = DriveSettings {
         end: End::Time(Duration::from_millis(200)),
         ..settings(3, 1)
     };
@@ -285,7 +285,7 @@ fn whichever_comes_first_ends_a_drive_by_time_and_work() {
     let ended = |time_ms, transactions| {
         let end = End::Either(Duration::from_millis(time_ms), transactions);
         let driven = drive(
-            &Drive {
+            &DriveSettings {
                 end,
                 ..settings(2, 2)
             },
@@ -390,7 +390,7 @@ fn what_still_fails_after_the_end_is_given_up() {
         thread::sleep(Duration::from_millis(5));
         Answer::Bytes(error(1213))
     });
-    let short = Drive {
+    let short = DriveSettings {
         end: End::Time(Duration::from_millis(100)),
         ..settings(3, 1)
     };
@@ -440,7 +440,7 @@ fn many_connections_share_a_thread() {
 #[test]
 fn threads_may_spin_and_be_pinned() {
     let server = Server::answering(OK);
-    let pinned = Drive {
+    let pinned = DriveSettings {
         busy_poll: true,
         cpus: vec![0],
         ..until(300, 2, 1)

@@ -1,4 +1,4 @@
-//! What to do about a failure: the server's words are rarely enough.
+//! Advice about a failure: the server's words are rarely enough.
 
 use std::io::ErrorKind;
 
@@ -18,7 +18,7 @@ const TOO_MANY_CONNECTIONS: u16 = 1040;
 const TOO_MANY_OF_USER: u16 = 1203;
 const TOO_MANY_PREPARED: u16 = 1461;
 
-/// What was tried, as far as advice depends on it.
+/// The command, as far as advice depends on it.
 pub struct Subject {
     address: Address,
     user: String,

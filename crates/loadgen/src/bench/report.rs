@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use super::figures::{Cell, bytes, count, milliseconds, per_second, percentile_name, table};
 use super::{Look, histogram_lines};
 use crate::tables::LoadedTable;
-use engine::{Driven, Latencies, Paced, PerClient, Record};
+use engine::{DriveResult, Latencies, Paced, PerClient, Record};
+use protocol::shown::shown_line;
 
 /// Percentiles that every report has.
 const PERCENTILES: [f64; 4] = [50.0, 95.0, 99.0, 99.9];
@@ -14,7 +15,7 @@ const PERCENTILES: [f64; 4] = [50.0, 95.0, 99.0, 99.9];
 const BUSY: f64 = 0.9;
 
 /// The report of a run.
-pub fn text(driven: &Driven, look: &Look) -> String {
+pub fn text(driven: &DriveResult, look: &Look) -> String {
     let mut parts = vec![throughput(driven)];
     parts.extend(schedule(driven));
     parts.extend(errors(driven));
@@ -42,7 +43,7 @@ pub fn tables(tables: &[LoadedTable]) -> String {
     table(&rows)
 }
 
-fn throughput(driven: &Driven) -> String {
+fn throughput(driven: &DriveResult) -> String {
     let sum = |of: fn(&Record) -> u64| driven.statements.iter().map(of).sum::<u64>();
     let transactions: u64 = driven.transactions.iter().map(|record| record.count).sum();
     let line = |name: &str, number: u64| {
@@ -71,7 +72,7 @@ fn throughput(driven: &Driven) -> String {
     table(&rows) + &moved + &each + &missing(driven.unanswered)
 }
 
-/// How evenly the clients were served; nothing where there is only one.
+/// Write how evenly the clients were served; nothing where there is only one.
 fn fairness(clients: u32, each: PerClient) -> String {
     if clients == 1 {
         return String::new();
@@ -80,7 +81,7 @@ fn fairness(clients: u32, each: PerClient) -> String {
     format!("  {least} to {most} transactions a client\n")
 }
 
-/// What the server owed at the end; nothing where it gave all.
+/// Write what the server owed at the end; nothing where it gave all.
 fn missing(unanswered: u64) -> String {
     if unanswered == 0 {
         return String::new();
@@ -88,8 +89,8 @@ fn missing(unanswered: u64) -> String {
     format!("  {} requests without an answer\n", count(unanswered))
 }
 
-/// How well the schedule was kept; None in a closed loop.
-fn schedule(driven: &Driven) -> Option<String> {
+/// Write how well the schedule was kept; None in a closed loop.
+fn schedule(driven: &DriveResult) -> Option<String> {
     let Paced::Open {
         rate,
         arrivals,
@@ -112,7 +113,7 @@ fn schedule(driven: &Driven) -> Option<String> {
 }
 
 /// Errors by code with the server's words; None where there were none.
-fn errors(driven: &Driven) -> Option<String> {
+fn errors(driven: &DriveResult) -> Option<String> {
     let mut failed: BTreeMap<u16, u64> = BTreeMap::new();
     for (&code, number) in driven.statements.iter().flat_map(|record| &record.errors) {
         *failed.entry(code).or_default() += number;
@@ -147,7 +148,7 @@ fn errors(driven: &Driven) -> Option<String> {
     Some(table(&rows) + &ends)
 }
 
-fn latencies(driven: &Driven, look: &Look) -> String {
+fn latencies(driven: &DriveResult, look: &Look) -> String {
     let percentiles = percentiles(&look.percentiles);
     let mut rows = vec![latency_heads(&["Latency (ms)", ""], &percentiles)];
     // A test of single statements has each of them twice: once is enough.
@@ -206,7 +207,7 @@ pub fn latency_row(words: &[&str], latencies: &Latencies, percentiles: &[f64]) -
 }
 
 /// The latencies that users would feel, drawn for each transaction.
-fn histograms(driven: &Driven) -> impl Iterator<Item = String> {
+fn histograms(driven: &DriveResult) -> impl Iterator<Item = String> {
     driven.transactions.iter().map(|record| {
         let latencies = record.response.as_ref().unwrap_or(&record.service);
         format!(
@@ -217,7 +218,7 @@ fn histograms(driven: &Driven) -> impl Iterator<Item = String> {
     })
 }
 
-fn generator(driven: &Driven) -> String {
+fn generator(driven: &DriveResult) -> String {
     let cost = &driven.client;
     let statements: u64 = driven.statements.iter().map(|record| record.count).sum();
     let cpu_s = cost.user_s + cost.system_s;
@@ -240,12 +241,12 @@ fn generator(driven: &Driven) -> String {
     )
 }
 
-/// What a reader of the figures has to know.
-fn notes(driven: &Driven) -> impl Iterator<Item = String> {
+/// Write the notes that a reader of the figures needs.
+fn notes(driven: &DriveResult) -> impl Iterator<Item = String> {
     let partial = driven
         .partial_reason
         .as_ref()
-        .map(|reason| format!("the result is partial: {reason}"));
+        .map(|reason| format!("the result is partial: {}", shown_line(reason)));
     let unsteady = (driven.warmup_steady == Some(false))
         .then(|| "the throughput had not become steady when the warm-up ended".to_owned());
     let busy = (driven.client.user_s + driven.client.system_s)
@@ -267,8 +268,8 @@ fn notes(driven: &Driven) -> impl Iterator<Item = String> {
     [partial, unsteady, limit, late].into_iter().flatten()
 }
 
-/// Whether response time is more wait than service, on the whole.
-fn waits_long(driven: &Driven) -> bool {
+/// Return true where response time is more wait than service.
+fn waits_long(driven: &DriveResult) -> bool {
     let sum = |of: fn(&Record) -> f64| driven.transactions.iter().map(of).sum::<f64>();
     let service_s = sum(|record| record.service.sum_s());
     let response_s = sum(|record| record.response.as_ref().map_or(0.0, Latencies::sum_s));

@@ -1,4 +1,4 @@
-//! What people see while a benchmark runs.
+//! The output for people while a benchmark runs.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -15,7 +15,7 @@ use workload::program::Protocol;
 /// Writes what happens as text.
 pub struct Screen {
     out: Box<dyn Write + Send>,
-    /// What is said once the server is known.
+    /// The heading, printed once the server is known.
     heading: String,
     look: Look,
     is_open_loop: bool,
@@ -44,7 +44,7 @@ impl Screen {
         }
     }
 
-    /// Tells of an interval, or adds it to those that are told together.
+    /// Tell of an interval, or adds it to those that are told together.
     fn interval(&mut self, interval: &Interval) -> io::Result<()> {
         if self.look.interval_s == 0 {
             return Ok(());

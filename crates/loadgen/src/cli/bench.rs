@@ -14,7 +14,7 @@ use super::{Problem, failed, output_problem, stopped_by_signals, user_mistake};
 use crate::bench::{self, BenchError, Command, Look, Settings};
 use crate::builtin::{self, Builtin};
 use crate::spec::{Drive, RETRY, Workload};
-use engine::{self, Arrivals, Drive as Clients, End, PATIENCE, Pacing, Warmup};
+use engine::{self, Arrivals, DriveSettings, End, IDLE_TIMEOUT, Pacing, Warmup};
 use workload::definition::Value;
 
 pub use options::with_parameters;
@@ -24,7 +24,7 @@ use parse::{CpuList, assignment, cpu_list, positive_seconds, rate, seconds, warm
 use server::ServerOptions;
 use workload::program::Protocol;
 
-/// What is measured where nobody says how long, as with sysbench.
+/// The default length of a measurement, as in sysbench.
 const DEFAULT_TIME: Duration = Duration::from_secs(10);
 
 /// A silent server is waited for so long where no time is to end the measurement.
@@ -48,7 +48,7 @@ const OPTIONS: [(&str, &str); 9] = [
 
 #[derive(Args)]
 pub struct BenchArgs {
-    /// What to do: fill the tables, measure, or drop the tables.
+    /// Fill the tables, measure, or drop the tables.
     #[arg(value_enum, default_value_t = Action::Run)]
     command: Action,
 
@@ -74,7 +74,7 @@ pub struct BenchArgs {
     /// Latency then counts from when a transaction was due, not from when it was sent.
     #[arg(long, value_name = "N", default_value_t = 0.0, value_parser = rate)]
     rate: f64,
-    /// How the gaps between transactions are drawn, with --rate.
+    /// Distribution of the gaps between transactions, with --rate.
     #[arg(long, value_enum, value_name = "KIND", default_value_t = Gaps::Poisson)]
     arrivals: Gaps,
     /// Skip a transaction that is late by more than so many seconds, with --rate.
@@ -118,10 +118,10 @@ struct WorkloadOptions {
     /// Rows of each table.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     table_size: Option<u64>,
-    /// What data and statements are drawn from: the same seed, the same statements.
+    /// Seed of data and statements: the same seed, the same statements.
     #[arg(long, value_name = "N", default_value_t = 1)]
     rand_seed: u64,
-    /// How ids are drawn.
+    /// Distribution of ids.
     #[arg(long, value_enum, value_name = "KIND")]
     rand_type: Option<RandType>,
     /// The storage engine of the tables.
@@ -188,7 +188,7 @@ pub fn bench(args: BenchArgs) -> Result<(), Problem> {
     let settings = args.settings()?;
     let stop = stopped_by_signals()?;
     bench::bench(settings, &stop).map_err(|error| match error {
-        BenchError::Mistake(mistake) => user_mistake(mistake.to_string()),
+        BenchError::ValidationError(mistake) => user_mistake(mistake.to_string()),
         BenchError::Output(name, error) => output_problem(&name, &error),
         BenchError::Failed {
             failed: why,
@@ -198,12 +198,12 @@ pub fn bench(args: BenchArgs) -> Result<(), Problem> {
 }
 
 impl BenchArgs {
-    /// Checks what the options mean together.
+    /// Check what the options mean together.
     fn settings(self) -> Result<Settings, Problem> {
         let (builtin, test) = builtin::find(&self.workload).map_err(user_mistake)?;
         let values = self.workload_options.values(&builtin)?;
         let login = self.server.login()?;
-        let patience = self.patience()?;
+        let idle_timeout = self.idle_timeout()?;
         let command = match self.command {
             Action::Prepare => Command::Prepare {
                 connections: self.threads,
@@ -213,6 +213,7 @@ impl BenchArgs {
                 test: test.clone(),
                 protocol: self.workload_options.protocol(&builtin),
                 pings: 0,
+                primary: true,
                 settings: self.clients()?,
             })),
         };
@@ -233,12 +234,12 @@ impl BenchArgs {
                 percentiles: self.percentile,
                 histogram: self.histogram,
             },
-            patience,
+            idle_timeout,
             json: self.json,
         })
     }
 
-    fn clients(&self) -> Result<Clients, Problem> {
+    fn clients(&self) -> Result<DriveSettings, Problem> {
         let cpus = self.generator.cpus.as_ref();
         let cpus = cpus.map_or_else(Vec::new, |CpuList(cpus)| cpus.clone());
         if let Some(cpu) = engine::first_unusable_cpu(&cpus) {
@@ -246,7 +247,7 @@ impl BenchArgs {
             return Err(user_mistake(message));
         }
         let end = self.end()?;
-        Ok(Clients {
+        Ok(DriveSettings {
             clients: self.threads,
             threads: self.generator.engine_threads,
             pacing: self.pacing()?,
@@ -256,17 +257,17 @@ impl BenchArgs {
             busy_poll: self.generator.busy_poll,
             cpus,
             limit: None,
-            patience: self.patience()?,
+            idle_timeout: self.idle_timeout()?,
             linger: Duration::ZERO,
-            board: None,
+            statement_activity: None,
             seed: self.workload_options.rand_seed,
         })
     }
 
-    fn patience(&self) -> Result<Duration, Problem> {
+    fn idle_timeout(&self) -> Result<Duration, Problem> {
         Ok(match (self.patience, self.command) {
             (Some(patience), _) => patience,
-            (None, Action::Run) => patience(self.end()?),
+            (None, Action::Run) => idle_timeout(self.end()?),
             (None, Action::Prepare | Action::Cleanup) => TABLES_PATIENCE,
         })
     }
@@ -303,10 +304,10 @@ impl BenchArgs {
     }
 }
 
-/// How long a silent server of a measurement is waited for: a statement may take as long as the measurement.
-fn patience(end: End) -> Duration {
+/// Return the longest silence of a server of a measurement: a statement may take as long as that.
+fn idle_timeout(end: End) -> Duration {
     match end {
-        End::Time(time) | End::Either(time, _) => time.max(PATIENCE),
+        End::Time(time) | End::Either(time, _) => time.max(IDLE_TIMEOUT),
         End::Operations(_) => UNTIMED_PATIENCE,
     }
 }
@@ -370,7 +371,7 @@ fn with_clients(mut defaults: BTreeMap<String, Value>, clients: u32) -> BTreeMap
     defaults
 }
 
-/// Reads a value as what the workload's own default is, and checks that it is offered.
+/// Read a value as what the workload's own default is, and checks that it is offered.
 fn value(builtin: &Builtin, name: &str, option: &str, text: &str) -> Result<Value, Problem> {
     let (Some(default), Some(variable)) = (builtin.defaults.get(name), builtin.variables.get(name))
     else {
@@ -421,9 +422,9 @@ mod tests {
     #[test]
     fn a_server_may_be_silent_for_as_long_as_is_measured() {
         let seconds = Duration::from_secs;
-        assert_eq!(patience(End::Time(DEFAULT_TIME)), seconds(60));
-        assert_eq!(patience(End::Time(seconds(300))), seconds(300));
-        assert_eq!(patience(End::Either(seconds(300), 5)), seconds(300));
-        assert_eq!(patience(End::Operations(5)), seconds(600));
+        assert_eq!(idle_timeout(End::Time(DEFAULT_TIME)), seconds(60));
+        assert_eq!(idle_timeout(End::Time(seconds(300))), seconds(300));
+        assert_eq!(idle_timeout(End::Either(seconds(300), 5)), seconds(300));
+        assert_eq!(idle_timeout(End::Operations(5)), seconds(600));
     }
 }

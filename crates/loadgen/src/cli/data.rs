@@ -26,7 +26,7 @@ pub struct NodesArgs {
     /// Rows of the whole set.
     #[arg(long, value_parser = clap::value_parser!(u64).range(..=MAX_ROWS))]
     rows: u64,
-    /// What the values are drawn from.
+    /// Seed of the values.
     #[arg(long)]
     seed: u64,
     /// The first row to make, counted from 0.

@@ -46,7 +46,7 @@ struct Merged<'a> {
 
 /// The event of a phase that drove clients, as far as it is wanted here.
 #[derive(Deserialize)]
-struct Driven {
+struct DriveResult {
     name: String,
     transactions: Vec<Record>,
     statements: Vec<Record>,
@@ -97,7 +97,7 @@ fn read(path: &Path) -> Result<Vec<(Key, Latencies)>, String> {
     Ok(found)
 }
 
-fn histograms(driven: Driven) -> impl Iterator<Item = (Key, Latencies)> {
+fn histograms(driven: DriveResult) -> impl Iterator<Item = (Key, Latencies)> {
     let phase = driven.name;
     let transactions = driven
         .transactions

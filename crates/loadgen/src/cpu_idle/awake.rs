@@ -13,22 +13,22 @@ use serde::Serialize;
 use super::measure::pin_to;
 use sampler::scheduling;
 
-/// Who holds this file open with a number of microseconds in it bounds how long a CPU may take to
+/// A process that holds this file open with a number of microseconds in it bounds the time a CPU may take to
 /// wake (Linux, PM `QoS`); 0 keeps the idle loop polling.
 const LATENCY_REQUEST: &str = "/dev/cpu_dma_latency";
 
-/// Where the kernel schedules by session first (autogroup), the niceness of this process's session.
+/// The niceness of this process's session, if the kernel schedules by session first (autogroup).
 const SESSION_NICENESS: &str = "/proc/self/autogroup";
 const NICEST: &str = "19";
 
-/// How often a poller spins before it asks whether anyone else wants its CPU. The kernel (Linux 6.18)
+/// The spins of a poller before it asks whether anyone else wants its CPU. The kernel (Linux 6.18)
 /// does not take the CPU from it for whoever wakes up in another session, but lets it go on for
 /// milliseconds: where each insert waited for the disk, a row took 3.0 ms, not 0.15.
 const SPINS: usize = 50;
 
-/// What keeps the CPUs awake.
+/// The means that keep the CPUs awake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct How {
+pub struct AwakeMethod {
     /// The kernel took the request for no wake-up latency.
     pub latency_request: bool,
     /// CPUs with a thread of the idle class that never sleeps.
@@ -37,20 +37,20 @@ pub struct How {
 
 /// As long as it lives, no CPU of those it was made for halts.
 pub struct Awake {
-    how: How,
+    method: AwakeMethod,
     stop: Arc<AtomicBool>,
     pollers: Vec<JoinHandle<()>>,
     _latency_request: Option<File>,
 }
 
 impl Awake {
-    /// Asks the kernel, and starts a poller on each of the CPUs. The pollers run only where nothing
+    /// Ask the kernel, and start a poller on each of the CPUs. The pollers run only where nothing
     /// else wants to: their scheduling class is the idle one. Fails when that class is refused,
     /// since pollers of the ordinary class would take CPU from the server.
     pub fn keep(cpus: &[usize]) -> io::Result<Self> {
         let latency_request = request_no_latency().ok();
         let mut awake = Self {
-            how: How {
+            method: AwakeMethod {
                 latency_request: latency_request.is_some(),
                 pollers: cpus.len(),
             },
@@ -81,8 +81,8 @@ impl Awake {
         Ok(awake)
     }
 
-    pub fn how(&self) -> How {
-        self.how
+    pub fn method(&self) -> AwakeMethod {
+        self.method
     }
 }
 
@@ -95,7 +95,7 @@ impl Drop for Awake {
     }
 }
 
-/// Makes this process's session give way to all others, if it is the leader of one.
+/// Make this process's session give way to all others, if it is the leader of one.
 ///
 /// The idle class holds among threads of one session only where the kernel shares CPUs among sessions
 /// first: pollers in a session of their own took half of each CPU, in slices of milliseconds, from a
@@ -134,8 +134,8 @@ mod tests {
             .count()
     }
 
-    /// Whether idle class threads become so many. Another test may have some too, and one that has
-    /// been joined is listed a moment longer.
+    /// Return true once this many threads are of the idle class. Another test may have some too, and
+    /// one that has been joined is listed a moment longer.
     fn become_as_many(count: usize) -> bool {
         (0..1_000).any(|_| {
             thread::sleep(Duration::from_millis(10));
@@ -147,7 +147,7 @@ mod tests {
     fn pollers_are_of_the_idle_class_and_end() {
         let cpus = allowed_cpus().unwrap();
         let awake = Awake::keep(&cpus).unwrap();
-        assert_eq!(awake.how().pollers, cpus.len());
+        assert_eq!(awake.method().pollers, cpus.len());
         assert!(become_as_many(cpus.len()));
         drop(awake);
         assert!(become_as_many(0));

@@ -15,7 +15,7 @@ const PAUSE: Duration = Duration::from_millis(1);
 /// The longest wake-up told apart from longer ones.
 const LONGEST_NS: u64 = 1_000_000_000;
 
-/// How long one CPU takes to run a thread that was signalled, in microseconds.
+/// The time one CPU takes to run a thread that was signalled, in microseconds.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CpuWakeup {
     pub cpu: usize,
@@ -25,7 +25,7 @@ pub struct CpuWakeup {
     pub p99_us: f64,
 }
 
-/// Measures each CPU this process may use, `samples` times each.
+/// Measure each CPU this process may use, `samples` times each.
 pub fn measure(samples: usize) -> io::Result<Vec<CpuWakeup>> {
     let cpus = allowed_cpus()?;
     cpus.iter()

@@ -1,4 +1,4 @@
-//! What clients will ask, without asking it.
+//! A preview of the statements that clients will send.
 
 use std::collections::BTreeMap;
 

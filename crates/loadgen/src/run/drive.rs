@@ -6,12 +6,12 @@ use super::{Context, Failure};
 use crate::events::{Event, PhaseResult};
 use engine::{Failed, Report};
 use protocol::ClientError;
-use protocol::mysql::Watch;
+use protocol::mysql::Deadline;
 use protocol::mysql::channel::Channel;
 use protocol::script::Names;
 use workload::script::Script;
 
-/// Drives the clients to the end. What is measured is reported even if they cannot go on.
+/// Drive the clients to the end. What is measured is reported even if they cannot go on.
 pub fn drive(
     context: &mut Context<'_>,
     phase: &PlannedPhase,
@@ -26,10 +26,10 @@ pub fn drive(
         transactions: drive.program.transaction_names().to_vec(),
     };
     let session = &*context.session;
-    let watch = Watch::start(context.stop, phase.limit);
+    let deadline = Deadline::start(context.stop, phase.limit);
     let open = |client| {
-        let watch = watch.within(OPENING_LIMIT);
-        open_client(session, drive, client, &watch)
+        let deadline = deadline.within(OPENING_LIMIT);
+        open_client(session, drive, client, &deadline)
     };
     let report = |report: &Report| {
         context.events.emit(&match report {
@@ -54,6 +54,7 @@ pub fn drive(
         let result = PhaseResult::Drive {
             test: &drive.test,
             protocol: drive.protocol,
+            primary: drive.primary,
             driven: &driven,
         };
         context.events.emit(&phase.ended(result));
@@ -61,25 +62,25 @@ pub fn drive(
     Ok(outcome?)
 }
 
-/// Logs a client in and prepares what it will ask.
+/// Log a client in and prepares what it will ask.
 fn open_client(
     session: &Session,
     drive: &PlannedDrive,
     client: u32,
-    watch: &Watch,
+    deadline: &Deadline,
 ) -> Result<(Channel, Script), ClientError> {
     let program = &drive.program;
-    let mut connection = session.open_another(watch)?;
+    let mut connection = session.open_another(deadline)?;
     for _ in 0..drive.pings {
-        connection.ping(watch)?;
+        connection.ping(deadline)?;
     }
     for sql in program.client_setup(client) {
-        connection.query(&sql, watch)?;
+        connection.query(&sql, deadline)?;
     }
     let prepared = program
         .texts_to_prepare(client)
         .iter()
-        .map(|sql| Ok(connection.prepare(sql, watch)?.id))
+        .map(|sql| Ok(connection.prepare(sql, deadline)?.id))
         .collect::<Result<_, ClientError>>()?;
     Ok((connection.into_channel()?, program.client(client, prepared)))
 }

@@ -1,4 +1,4 @@
-//! What can end a run, and how it is told.
+//! The failures that can end a run, and their events.
 
 use thiserror::Error;
 
@@ -16,7 +16,7 @@ pub enum Failure {
 }
 
 impl Failure {
-    /// What the server or the connection did; None where both did what they should.
+    /// Return the failure of the server or the connection; None where both worked.
     pub fn client(&self) -> Option<&ClientError> {
         match self {
             Self::Client(error) | Self::Table(TableError::Client { source: error, .. }) => {

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::spec::{self, Drive, Source, Spec, Workload};
-use crate::tables::How;
-use engine::Drive as Settings;
+use crate::tables::LoadOptions;
+use engine::DriveSettings;
 use protocol::mysql::Login;
-use workload::mistake::Mistake;
 use workload::program::{Program, Protocol};
 use workload::tables::{self, Table};
+use workload::validation::ValidationError;
 use workload::values::Values;
 
 /// Further phases that drive clients draw from seeds of their own, so that they do not repeat the
@@ -21,7 +21,7 @@ const SEED_STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 pub struct Plan {
     pub(super) login: Login,
     pub(super) session: Vec<String>,
-    pub(super) patience: Option<Duration>,
+    pub(super) idle_timeout: Option<Duration>,
     pub(super) phases: Vec<PlannedPhase>,
 }
 
@@ -33,7 +33,7 @@ pub(super) struct PlannedPhase {
     pub work: Work,
 }
 
-/// What a phase does, ready to be done.
+/// The compiled work of a phase.
 pub(super) enum Work {
     Statements(Vec<String>),
     LoadData {
@@ -41,7 +41,7 @@ pub(super) enum Work {
         columns: Vec<String>,
         source: Source,
     },
-    LoadTables(Arc<[Table]>, How),
+    LoadTables(Arc<[Table]>, LoadOptions),
     VerifyTables(Arc<[Table]>),
     WarmTables(Arc<[Table]>, usize),
     Drive(Box<PlannedDrive>),
@@ -51,14 +51,15 @@ pub(super) enum Work {
 pub(super) struct PlannedDrive {
     pub test: String,
     pub protocol: Protocol,
-    pub settings: Settings,
+    pub settings: DriveSettings,
     pub program: Program,
     pub pings: u32,
+    pub primary: bool,
 }
 
 impl Plan {
-    /// Compiles what the phases need of the workload.
-    pub fn make(spec: Spec) -> Result<Self, Mistake> {
+    /// Compile what the phases need of the workload.
+    pub fn make(spec: Spec) -> Result<Self, ValidationError> {
         let count = spec.phases.len();
         let mut compiler = Compiler {
             workload: spec.workload,
@@ -77,11 +78,11 @@ impl Plan {
                     work: compiler.work(phase.work, &format!("phases[{index}]"))?,
                 })
             })
-            .collect::<Result<_, Mistake>>()?;
+            .collect::<Result<_, ValidationError>>()?;
         Ok(Self {
             login: spec.connection,
             session: spec.session,
-            patience: spec.patience,
+            idle_timeout: spec.idle_timeout,
             phases,
         })
     }
@@ -91,12 +92,12 @@ struct Compiler {
     workload: Option<Workload>,
     /// Once they are needed.
     tables: Option<Arc<[Table]>>,
-    /// How many phases have driven clients so far.
+    /// The number of phases so far that drive clients.
     drives: u64,
 }
 
 impl Compiler {
-    fn work(&mut self, work: spec::Work, key: &str) -> Result<Work, Mistake> {
+    fn work(&mut self, work: spec::Work, key: &str) -> Result<Work, ValidationError> {
         Ok(match work {
             spec::Work::Statements(list) => Work::Statements(list),
             spec::Work::LoadData {
@@ -115,13 +116,13 @@ impl Compiler {
         })
     }
 
-    fn workload(&self) -> Result<&Workload, Mistake> {
+    fn workload(&self) -> Result<&Workload, ValidationError> {
         self.workload
             .as_ref()
-            .ok_or_else(|| Mistake::new("workload", "is missing"))
+            .ok_or_else(|| ValidationError::new("workload", "is missing"))
     }
 
-    fn tables(&mut self) -> Result<Arc<[Table]>, Mistake> {
+    fn tables(&mut self) -> Result<Arc<[Table]>, ValidationError> {
         if let Some(tables) = &self.tables {
             return Ok(Arc::clone(tables));
         }
@@ -129,11 +130,11 @@ impl Compiler {
         Ok(Arc::clone(self.tables.insert(tables)))
     }
 
-    fn drive(&mut self, drive: Drive, key: &str) -> Result<PlannedDrive, Mistake> {
+    fn drive(&mut self, drive: Drive, key: &str) -> Result<PlannedDrive, ValidationError> {
         let workload = self.workload()?;
         if !workload.definition.tests.contains_key(&drive.test) {
             let known = workload.definition.tests.keys().map(String::as_str);
-            return Err(Mistake::unknown(
+            return Err(ValidationError::unknown(
                 format!("{key}.test"),
                 "test",
                 &drive.test,
@@ -156,18 +157,19 @@ impl Compiler {
         Ok(PlannedDrive {
             test: drive.test,
             protocol: drive.protocol,
-            settings: Settings {
+            settings: DriveSettings {
                 seed,
                 ..drive.settings
             },
             program,
             pings: drive.pings,
+            primary: drive.primary,
         })
     }
 }
 
 /// The tables of a workload. They are the same for all of its tests.
-pub fn tables_of(workload: &Workload) -> Result<Vec<Table>, Mistake> {
+pub fn tables_of(workload: &Workload) -> Result<Vec<Table>, ValidationError> {
     let values = Values::new(&workload.defaults, &BTreeMap::new(), &workload.values);
     tables::plan(&workload.definition, &values, workload.seed)
 }

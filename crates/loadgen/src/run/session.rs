@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use protocol::ClientError;
-use protocol::mysql::{Connection, Login, Watch};
+use protocol::mysql::{Connection, Deadline, Login};
 
 /// Logging in and setting the session up take no longer than this.
 const LOGIN_LIMIT: Duration = Duration::from_secs(10);
@@ -17,7 +17,7 @@ pub const OPENING_LIMIT: Duration = Duration::from_secs(60);
 pub struct Session {
     login: Login,
     statements: Vec<String>,
-    patience: Option<Duration>,
+    idle_timeout: Option<Duration>,
     connection: Option<Connection>,
     /// Of connections that are closed.
     bytes_sent: u64,
@@ -25,11 +25,11 @@ pub struct Session {
 }
 
 impl Session {
-    pub fn new(login: Login, statements: Vec<String>, patience: Option<Duration>) -> Self {
+    pub fn new(login: Login, statements: Vec<String>, idle_timeout: Option<Duration>) -> Self {
         Self {
             login,
             statements,
-            patience,
+            idle_timeout,
             connection: None,
             bytes_sent: 0,
             bytes_received: 0,
@@ -43,32 +43,32 @@ impl Session {
     ) -> Result<&mut Connection, (&'static str, ClientError)> {
         let connection = match self.connection.take() {
             Some(connection) => connection,
-            None => self.open(&Watch::start(stop, Some(LOGIN_LIMIT)))?,
+            None => self.open(&Deadline::start(stop, Some(LOGIN_LIMIT)))?,
         };
         Ok(self.connection.insert(connection))
     }
 
-    /// Opens a connection beside the shared one, its session set up in the same way.
-    pub fn open_another(&self, watch: &Watch) -> Result<Connection, ClientError> {
-        self.open(watch).map_err(|(_, error)| error)
+    /// Open a connection beside the shared one, its session set up in the same way.
+    pub fn open_another(&self, deadline: &Deadline) -> Result<Connection, ClientError> {
+        self.open(deadline).map_err(|(_, error)| error)
     }
 
-    fn open(&self, watch: &Watch) -> Result<Connection, (&'static str, ClientError)> {
+    fn open(&self, deadline: &Deadline) -> Result<Connection, (&'static str, ClientError)> {
         let login = self
-            .patience
-            .map_or_else(|| watch.clone(), |limit| watch.within(limit));
+            .idle_timeout
+            .map_or_else(|| deadline.clone(), |limit| deadline.within(limit));
         let mut connection =
             Connection::open(&self.login, &login).map_err(|error| ("connect", error))?;
-        connection.set_patience(self.patience);
+        connection.set_idle_timeout(self.idle_timeout);
         for sql in &self.statements {
             connection
-                .query(sql, watch)
+                .query(sql, deadline)
                 .map_err(|error| ("session", error))?;
         }
         Ok(connection)
     }
 
-    /// Closes the shared connection.
+    /// Close the shared connection.
     pub fn close(&mut self) {
         if let Some(connection) = self.connection.take() {
             self.bytes_sent += connection.bytes_sent();

@@ -13,24 +13,24 @@ use crate::tables;
 use crate::tables::{LocalRows, Sent};
 use datagen::Nodes;
 use protocol::ClientError;
-use protocol::mysql::{Connection, Outcome, Watch};
+use protocol::mysql::{Connection, Deadline, Outcome};
 
 /// The name a server is told for the file that we make.
 const LOCAL_FILE: &str = "nodes";
 
-/// Runs the statements; the last one's outcome counts, and the last result set.
+/// Run the statements; the last one's outcome counts, and the last result set.
 pub fn run(
     context: &mut Context<'_>,
     phase: &PlannedPhase,
     list: &[String],
     record: &mut StatementRecord,
 ) -> Result<(), Failure> {
-    let watch = Watch::start(context.stop, phase.limit);
+    let deadline = Deadline::start(context.stop, phase.limit);
     let connection = context.connection()?;
     let started = Instant::now();
     let mut latest = Outcome::default();
     for sql in list {
-        let outcome = timed(record, || connection.query(sql, &watch))?;
+        let outcome = timed(record, || connection.query(sql, &deadline))?;
         let rows = outcome.rows.or(latest.rows);
         latest = Outcome { rows, ..outcome };
     }
@@ -63,10 +63,10 @@ pub fn load_data(
     };
     let sql = tables::load_data(&from, table, columns.iter().map(String::as_str));
     let ticker = Ticker::start(&phase.name, &sent, context.events);
-    let watch = Watch::start(context.stop, phase.limit);
+    let deadline = Deadline::start(context.stop, phase.limit);
     let connection = context.connection()?;
     let started = Instant::now();
-    let (outcome, generator_wait) = timed(record, || load(connection, &sql, rows, &watch))?;
+    let (outcome, generator_wait) = timed(record, || load(connection, &sql, rows, &deadline))?;
     let duration = started.elapsed();
     drop(ticker);
     let result = PhaseResult::LoadData(result(duration, &outcome, &sent, generator_wait));
@@ -79,12 +79,12 @@ fn load(
     connection: &mut Connection,
     sql: &str,
     rows: Option<LocalRows>,
-    watch: &Watch,
+    deadline: &Deadline,
 ) -> Result<(Outcome, Option<Duration>), ClientError> {
     let Some(mut rows) = rows else {
-        return Ok((connection.query(sql, watch)?, None));
+        return Ok((connection.query(sql, deadline)?, None));
     };
-    let outcome = connection.load_local(sql, LOCAL_FILE, &mut rows, watch)?;
+    let outcome = connection.load_local(sql, LOCAL_FILE, &mut rows, deadline)?;
     Ok((outcome, Some(rows.waited())))
 }
 

@@ -10,20 +10,20 @@ use super::session::OPENING_LIMIT;
 use super::ticker::Ticker;
 use super::{Context, Failure};
 use crate::events::PhaseResult;
-use crate::tables::{self, How, Sent, Sessions};
+use crate::tables::{self, LoadOptions, Sent, Sessions};
 use datagen::Rows;
-use protocol::mysql::Watch;
+use protocol::mysql::Deadline;
 use workload::tables::Table;
 
-/// Whether to stop is asked at least this often.
-const GLANCE: Duration = Duration::from_millis(40);
+/// The longest time between two checks for a request to stop.
+const POLL_INTERVAL: Duration = Duration::from_millis(40);
 
-/// Creates and fills the tables.
+/// Create and fills the tables.
 pub fn load(
     context: &mut Context<'_>,
     phase: &PlannedPhase,
     tables: &[Table],
-    how: &How,
+    how: &LoadOptions,
 ) -> Result<(), Failure> {
     let sent = Arc::new(Sent::default());
     let ticker = Ticker::start(&phase.name, &sent, context.events);
@@ -56,11 +56,11 @@ fn wait(time: Duration, stop: &AtomicBool) {
         if left.is_zero() {
             return;
         }
-        thread::sleep(left.min(GLANCE));
+        thread::sleep(left.min(POLL_INTERVAL));
     }
 }
 
-/// Compares the tables with what was generated.
+/// Compare the tables with what was generated.
 pub fn verify(
     context: &mut Context<'_>,
     phase: &PlannedPhase,
@@ -75,7 +75,7 @@ pub fn verify(
     Ok(())
 }
 
-/// Reads the tables into memory.
+/// Read the tables into memory.
 pub fn warm(
     context: &mut Context<'_>,
     phase: &PlannedPhase,
@@ -98,9 +98,9 @@ fn with_sessions<T>(
     phase: &PlannedPhase,
     work: impl FnOnce(&Sessions<'_>) -> Result<T, tables::TableError>,
 ) -> Result<T, Failure> {
-    let open = |watch: &Watch| {
-        let watch = watch.within(OPENING_LIMIT);
-        context.session.open_another(&watch)
+    let open = |deadline: &Deadline| {
+        let deadline = deadline.within(OPENING_LIMIT);
+        context.session.open_another(&deadline)
     };
     let sessions = Sessions {
         open: &open,

@@ -8,9 +8,9 @@ use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
 use super::{phase, read};
-use engine::{Arrivals, CPU_NUMBERS, Drive as Settings, End, PATIENCE, Pacing, Warmup};
-use workload::mistake::Mistake;
+use engine::{Arrivals, CPU_NUMBERS, DriveSettings, End, IDLE_TIMEOUT, Pacing, Warmup};
 use workload::program::Protocol;
+use workload::validation::ValidationError;
 
 /// More connections than any server takes, and than one process has file descriptors for.
 const MAX_CLIENTS: u32 = 100_000;
@@ -24,9 +24,11 @@ pub const RETRY: [u16; 3] = [1213, 1205, 1020];
 pub struct Drive {
     pub test: String,
     pub protocol: Protocol,
-    pub settings: Settings,
+    pub settings: DriveSettings,
     /// Each client begins with so many.
     pub pings: u32,
+    /// It is the phase that the run is about, among several that drive clients.
+    pub primary: bool,
 }
 
 #[derive(Deserialize)]
@@ -53,6 +55,8 @@ pub struct RawDrive {
     cpus: Option<Vec<usize>>,
     #[serde(default)]
     pings: u32,
+    #[serde(default)]
+    primary: bool,
     #[serde(default)]
     linger_s: f64,
     board: Option<PathBuf>,
@@ -135,15 +139,20 @@ struct RawOperations {
 }
 
 impl RawDrive {
-    /// Checks the phase that lies at `key`; its random arrivals are drawn from `seed`.
-    pub fn check(self, key: &str, limit: Option<Duration>, seed: u64) -> Result<Drive, Mistake> {
+    /// Check the phase that lies at `key`; its random arrivals are drawn from `seed`.
+    pub fn check(
+        self,
+        key: &str,
+        limit: Option<Duration>,
+        seed: u64,
+    ) -> Result<Drive, ValidationError> {
         if !(1..=MAX_CLIENTS).contains(&self.clients) {
             let message = format!("{} is not from 1 to {MAX_CLIENTS}", self.clients);
-            return Err(Mistake::new(format!("{key}.clients"), message));
+            return Err(ValidationError::new(format!("{key}.clients"), message));
         }
         if self.cpus.as_ref().is_some_and(Vec::is_empty) {
             let message = "is empty; null stands for all";
-            return Err(Mistake::new(format!("{key}.cpus"), message));
+            return Err(ValidationError::new(format!("{key}.cpus"), message));
         }
         let mut numbers = self.cpus.iter().flatten().enumerate();
         if let Some((position, cpu)) = numbers.find(|(_, cpu)| **cpu >= CPU_NUMBERS) {
@@ -151,14 +160,17 @@ impl RawDrive {
                 "{cpu} is no CPU; they are numbered from 0 to {}",
                 CPU_NUMBERS - 1
             );
-            return Err(Mistake::new(format!("{key}.cpus[{position}]"), message));
+            return Err(ValidationError::new(
+                format!("{key}.cpus[{position}]"),
+                message,
+            ));
         }
         let pacing = self.pacing.as_deref();
         let warmup = self.warmup.as_deref();
         Ok(Drive {
             test: self.test,
             protocol: self.protocol,
-            settings: Settings {
+            settings: DriveSettings {
                 clients: self.clients,
                 threads: self.threads,
                 pacing: pacing.map_or(Ok(Pacing::Closed), |json| {
@@ -173,17 +185,18 @@ impl RawDrive {
                 cpus: self.cpus.unwrap_or_default(),
                 limit,
                 // A statement may take as long as the phase.
-                patience: limit.map_or(PATIENCE, |limit| limit.max(PATIENCE)),
+                idle_timeout: limit.map_or(IDLE_TIMEOUT, |limit| limit.max(IDLE_TIMEOUT)),
                 linger: zero_or_more(self.linger_s, &format!("{key}.linger_s"))?,
-                board: self.board,
+                statement_activity: self.board,
                 seed,
             },
             pings: self.pings,
+            primary: self.primary,
         })
     }
 }
 
-fn check_pacing(json: &RawValue, key: &str) -> Result<Pacing, Mistake> {
+fn check_pacing(json: &RawValue, key: &str) -> Result<Pacing, ValidationError> {
     match read::part::<Tagged<PacingKind>>(json, key)?.kind {
         PacingKind::Closed => {
             let RawClosed { .. } = read::part(json, key)?;
@@ -194,7 +207,7 @@ fn check_pacing(json: &RawValue, key: &str) -> Result<Pacing, Mistake> {
             if !(raw.rate.is_finite() && raw.rate > 0.0) {
                 let expected = "expected transactions a second above 0";
                 let message = format!("{} is no rate, {expected}", raw.rate);
-                return Err(Mistake::new(format!("{key}.rate"), message));
+                return Err(ValidationError::new(format!("{key}.rate"), message));
             }
             let late_limit = raw
                 .late_limit_s
@@ -212,7 +225,7 @@ fn check_pacing(json: &RawValue, key: &str) -> Result<Pacing, Mistake> {
     }
 }
 
-fn check_warmup(json: &RawValue, key: &str) -> Result<Warmup, Mistake> {
+fn check_warmup(json: &RawValue, key: &str) -> Result<Warmup, ValidationError> {
     match read::part::<Tagged<WarmupKind>>(json, key)?.kind {
         WarmupKind::Time => {
             let RawTime { seconds, .. } = read::part(json, key)?;
@@ -227,12 +240,12 @@ fn check_warmup(json: &RawValue, key: &str) -> Result<Warmup, Mistake> {
 }
 
 /// Seconds, or none.
-pub fn zero_or_more(seconds: f64, key: &str) -> Result<Duration, Mistake> {
+pub fn zero_or_more(seconds: f64, key: &str) -> Result<Duration, ValidationError> {
     Duration::try_from_secs_f64(seconds)
-        .map_err(|_| Mistake::new(key, format!("{seconds} is no time, expected seconds")))
+        .map_err(|_| ValidationError::new(key, format!("{seconds} is no time, expected seconds")))
 }
 
-fn check_end(json: &RawValue, key: &str) -> Result<End, Mistake> {
+fn check_end(json: &RawValue, key: &str) -> Result<End, ValidationError> {
     match read::part::<Tagged<EndKind>>(json, key)?.kind {
         EndKind::Time => {
             let raw: RawTime = read::part(json, key)?;
@@ -242,7 +255,7 @@ fn check_end(json: &RawValue, key: &str) -> Result<End, Mistake> {
             let raw: RawOperations = read::part(json, key)?;
             if raw.transactions == 0 {
                 let message = "0 is no work, expected 1 or more";
-                return Err(Mistake::new(format!("{key}.transactions"), message));
+                return Err(ValidationError::new(format!("{key}.transactions"), message));
             }
             Ok(End::Operations(raw.transactions))
         }

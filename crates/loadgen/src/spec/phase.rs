@@ -8,11 +8,11 @@ use serde_json::value::RawValue;
 
 use super::drive::{RawDrive, zero_or_more};
 use super::{Phase, Source, Work, read};
-use crate::tables::{How, Method};
+use crate::tables::{LoadOptions, Method};
 use datagen::MAX_ROWS;
-use workload::mistake::Mistake;
+use workload::validation::ValidationError;
 
-/// What all phases have; read first, for the kind tells which keys the others are.
+/// The keys of all phases; read first, because the kind determines the others.
 #[derive(Deserialize)]
 struct Common {
     name: String,
@@ -99,8 +99,8 @@ enum RawSet {
     Nodes,
 }
 
-/// Reads the phase that lies at `key`; `seed` is that of the whole specification.
-pub fn check(json: &RawValue, key: &str, seed: u64) -> Result<Phase, Mistake> {
+/// Read the phase that lies at `key`; `seed` is that of the whole specification.
+pub fn check(json: &RawValue, key: &str, seed: u64) -> Result<Phase, ValidationError> {
     let common: Common = read::part(json, key)?;
     let limit = common
         .limit_s
@@ -125,12 +125,12 @@ pub fn check(json: &RawValue, key: &str, seed: u64) -> Result<Phase, Mistake> {
         Kind::LoadTables => {
             let raw: RawLoadTables = read::part(json, key)?;
             if raw.lock_tables && raw.method == Method::Local {
-                return Err(Mistake::new(
+                return Err(ValidationError::new(
                     format!("{key}.lock_tables"),
                     "has no meaning with the method local: LOAD DATA is one statement",
                 ));
             }
-            Work::LoadTables(How {
+            Work::LoadTables(LoadOptions {
                 threads: raw.threads,
                 method: raw.method,
                 lock_tables: raw.lock_tables,
@@ -160,30 +160,34 @@ pub fn check(json: &RawValue, key: &str, seed: u64) -> Result<Phase, Mistake> {
 }
 
 impl RawSource {
-    fn check(self, key: &str) -> Result<Source, Mistake> {
+    fn check(self, key: &str) -> Result<Source, ValidationError> {
         match self {
-            Self::Generate(RawGenerate { rows, .. }) if rows > MAX_ROWS => Err(Mistake::new(
-                format!("{key}.source.generate.rows"),
-                format!("{rows} is more than {MAX_ROWS}"),
-            )),
+            Self::Generate(RawGenerate { rows, .. }) if rows > MAX_ROWS => {
+                Err(ValidationError::new(
+                    format!("{key}.source.generate.rows"),
+                    format!("{rows} is more than {MAX_ROWS}"),
+                ))
+            }
             Self::Generate(RawGenerate { rows, seed, .. }) => Ok(Source::Nodes { rows, seed }),
             // How a quote is written in SQL depends on the server's sql_mode.
-            Self::ServerFile(path) if path.contains(['\'', '\\', '\0']) => Err(Mistake::new(
-                format!("{key}.source.server_file"),
-                format!("{path:?} has a quote or a backslash; name the file without"),
-            )),
+            Self::ServerFile(path) if path.contains(['\'', '\\', '\0']) => {
+                Err(ValidationError::new(
+                    format!("{key}.source.server_file"),
+                    format!("{path:?} has a quote or a backslash; name the file without"),
+                ))
+            }
             Self::ServerFile(path) => Ok(Source::ServerFile(path)),
         }
     }
 }
 
 /// Seconds above 0.
-pub fn above_zero(seconds: f64, key: &str) -> Result<Duration, Mistake> {
+pub fn above_zero(seconds: f64, key: &str) -> Result<Duration, ValidationError> {
     Duration::try_from_secs_f64(seconds)
         .ok()
         .filter(|limit| !limit.is_zero())
         .ok_or_else(|| {
-            Mistake::new(
+            ValidationError::new(
                 key,
                 format!("{seconds} is no time, expected seconds above 0"),
             )

@@ -1,10 +1,10 @@
-//! Where a key lies in the text of a specification.
+//! The place of a key in the text of a specification.
 
 use std::collections::BTreeMap;
 
 use serde_json::value::RawValue;
 
-/// Returns the line (from 1) of the value at `key`, such as `phases[1].pacing.rate`, or of the
+/// Return the line (from 1) of the value at `key`, such as `phases[1].pacing.rate`, or of the
 /// innermost value around it that is there; None where nothing of the key is there.
 pub fn line_of(json: &str, key: &str) -> Option<usize> {
     let mut value: Option<&RawValue> = None;
@@ -20,7 +20,7 @@ pub fn line_of(json: &str, key: &str) -> Option<usize> {
     Some(1 + json[..begin].matches('\n').count())
 }
 
-/// Returns the value of the first part of `key` within `json`, and the rest of the key.
+/// Return the value of the first part of `key` within `json`, and the rest of the key.
 fn step<'a, 'k>(json: &'a str, key: &'k str) -> Option<(&'a RawValue, &'k str)> {
     if let Some(indexed) = key.strip_prefix('[') {
         let (index, rest) = indexed.split_once(']')?;

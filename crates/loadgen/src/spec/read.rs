@@ -3,10 +3,10 @@
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
-use workload::mistake::Mistake;
+use workload::validation::ValidationError;
 
-/// Reads the whole specification.
-pub fn whole<T: DeserializeOwned>(json: &str) -> Result<T, Mistake> {
+/// Read the whole specification.
+pub fn whole<T: DeserializeOwned>(json: &str) -> Result<T, ValidationError> {
     let mut reader = serde_json::Deserializer::from_str(json);
     let value = serde_path_to_error::deserialize(&mut reader).map_err(|error| {
         let key = match error.path().to_string() {
@@ -16,18 +16,18 @@ pub fn whole<T: DeserializeOwned>(json: &str) -> Result<T, Mistake> {
         let message = error.inner().to_string();
         // Where the text is JSON, the key has a line of its own.
         if error.inner().is_data() {
-            return Mistake::new(key, without_position(&message));
+            return ValidationError::new(key, without_position(&message));
         }
-        Mistake::new(key, message)
+        ValidationError::new(key, message)
     })?;
     reader
         .end()
-        .map_err(|error| Mistake::new("the specification", error.to_string()))?;
+        .map_err(|error| ValidationError::new("the specification", error.to_string()))?;
     Ok(value)
 }
 
-/// Reads the part of the specification that lies at `key`.
-pub fn part<T: DeserializeOwned>(json: &RawValue, key: &str) -> Result<T, Mistake> {
+/// Read the part of the specification that lies at `key`.
+pub fn part<T: DeserializeOwned>(json: &RawValue, key: &str) -> Result<T, ValidationError> {
     let mut reader = serde_json::Deserializer::from_str(json.get());
     serde_path_to_error::deserialize(&mut reader).map_err(|error| {
         let path = error.path().to_string();
@@ -37,7 +37,7 @@ pub fn part<T: DeserializeOwned>(json: &RawValue, key: &str) -> Result<T, Mistak
         };
         // The position is one within the part: it would mislead.
         let message = error.inner().to_string();
-        Mistake::new(key, without_position(&message))
+        ValidationError::new(key, without_position(&message))
     })
 }
 

@@ -6,7 +6,7 @@ use serde_json::{Value as Json, json};
 use super::*;
 use crate::tables::Method;
 use datagen::MAX_ROWS;
-use engine::{Arrivals, Drive as Settings, End, PATIENCE, Pacing, Warmup};
+use engine::{Arrivals, DriveSettings, End, IDLE_TIMEOUT, Pacing, Warmup};
 use workload::program::Protocol;
 
 fn good() -> Json {
@@ -37,7 +37,7 @@ fn good() -> Json {
             {"name": "warm", "kind": "warm_tables", "limit_s": 60},
             {"name": "measure", "kind": "drive", "test": "point", "clients": 8, "threads": 1,
              "protocol": "text", "busy_poll": true, "cpus": [0, 2], "retry": [1213], "linger_s": 0.25,
-             "pings": 3, "board": "/run/board",
+             "pings": 3, "board": "/run/board", "primary": true,
              "pacing": {"kind": "open", "rate": 1000, "arrivals": "constant", "late_limit_s": 0.1},
              "warmup": {"kind": "steady", "limit_s": 60},
              "end": {"kind": "operations", "transactions": 100_000}},
@@ -47,7 +47,7 @@ fn good() -> Json {
     })
 }
 
-fn parse(spec: &Json) -> Result<Spec, Mistake> {
+fn parse(spec: &Json) -> Result<Spec, ValidationError> {
     Spec::parse(&spec.to_string())
 }
 
@@ -77,7 +77,7 @@ fn a_good_specification() {
     assert_eq!(spec.phases[2].limit, None);
     assert_eq!(
         spec.phases[4].work,
-        Work::LoadTables(How {
+        Work::LoadTables(LoadOptions {
             threads: 2,
             method: Method::SingleRow,
             lock_tables: true,
@@ -99,7 +99,7 @@ fn what_drives_clients() {
         Drive {
             test: "point".to_owned(),
             protocol: Protocol::Text,
-            settings: Settings {
+            settings: DriveSettings {
                 clients: 8,
                 threads: 1,
                 pacing: Pacing::Open {
@@ -115,23 +115,25 @@ fn what_drives_clients() {
                 busy_poll: true,
                 cpus: vec![0, 2],
                 limit: None,
-                patience: PATIENCE,
+                idle_timeout: IDLE_TIMEOUT,
                 linger: Duration::from_millis(250),
-                board: Some("/run/board".into()),
+                statement_activity: Some("/run/board".into()),
                 seed: 7,
             },
             pings: 3,
+            primary: true,
         }
     );
     let Work::Drive(short) = &spec.phases[8].work else {
         panic!("{:?}", spec.phases[8])
     };
+    assert!(!short.primary);
     let settings = &short.settings;
     assert_eq!(settings.pacing, Pacing::Closed);
     assert_eq!(settings.warmup, Warmup::Time(Duration::ZERO));
     assert_eq!(settings.end, End::Time(Duration::from_millis(500)));
     assert_eq!(settings.linger, Duration::ZERO);
-    assert_eq!(settings.board, None);
+    assert_eq!(settings.statement_activity, None);
     assert_eq!(
         (short.protocol, &*settings.retry),
         (Protocol::Prepared, &RETRY[..])
@@ -313,8 +315,25 @@ fn every_mistake_in_a_phase_names_its_key() {
 }
 
 #[test]
+fn the_only_phase_that_drives_clients_is_the_primary_one() {
+    let mut spec = good();
+    let phases = spec["phases"].as_array_mut().unwrap();
+    phases.remove(7);
+    let spec = parse(&spec).unwrap();
+    assert!(matches!(&spec.phases[7].work, Work::Drive(drive) if drive.primary));
+}
+
+#[test]
 fn every_mistake_in_what_drives_clients_names_its_key() {
     assert_mistakes(&[
+        (
+            |s| s["phases"][7]["primary"] = json!(false),
+            "phases: 2 of them drive clients, and 0 have primary = true; expected one",
+        ),
+        (
+            |s| s["phases"][8]["primary"] = json!(true),
+            "phases: 2 of them drive clients, and 2 have primary = true; expected one",
+        ),
         (
             |s| s["phases"][7]["clients"] = json!(0),
             "phases[7].clients: 0 is not from 1 to",

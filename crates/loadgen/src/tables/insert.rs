@@ -2,7 +2,7 @@
 
 use workload::tables::Table;
 
-/// What a row adds to its values in a statement: parentheses, commas and quotes of any column.
+/// Bytes that a row adds to its values in a statement: parentheses, commas and quotes of any column.
 const TUPLE_EXTRA: usize = 3;
 const COLUMN_EXTRA: usize = 3;
 
@@ -11,7 +11,7 @@ pub struct Statement {
     text: String,
     /// Length of the text up to the first row.
     head: usize,
-    /// Which columns need no quotes.
+    /// True for each column that needs no quotes.
     numbers: Vec<bool>,
 }
 
@@ -30,18 +30,18 @@ impl Statement {
         &self.text
     }
 
-    /// Whether it has no row yet.
+    /// Return true where it has no row yet.
     pub fn is_empty(&self) -> bool {
         self.text.len() == self.head
     }
 
-    /// Whether `row` can be added and the text be no longer than `limit` bytes.
+    /// Return true where `row` can be added and the text stays within `limit` bytes.
     pub fn has_room(&self, row: &str, limit: usize) -> bool {
         let longest = row.len() + TUPLE_EXTRA + COLUMN_EXTRA * self.numbers.len();
         self.text.len() + longest <= limit
     }
 
-    /// Adds a row, columns separated by tabs, without its newline.
+    /// Add a row, columns separated by tabs, without its newline.
     pub fn push(&mut self, row: &str) {
         self.text.push_str(if self.is_empty() { "(" } else { ",(" });
         for (position, (value, number)) in row.split('\t').zip(&self.numbers).enumerate() {
@@ -60,7 +60,7 @@ impl Statement {
         self.text.push(')');
     }
 
-    /// Begins the next statement.
+    /// Begin the next statement.
     pub fn clear(&mut self) {
         self.text.truncate(self.head);
     }

@@ -11,26 +11,26 @@ use super::pool::{Done, Sessions, TableError, each};
 use super::sql;
 use datagen::{Checksum, Summed, TableRows};
 use protocol::ClientError;
-use protocol::mysql::{Connection, LocalData, Outcome, Watch};
+use protocol::mysql::{Connection, Deadline, LocalData, Outcome};
 use workload::tables::Table;
 
 /// The name a server is told for the file that we make.
 const LOCAL_FILE: &str = "rows";
 
-/// What servers say when they want no local file: `ER_NOT_ALLOWED_COMMAND`,
+/// Error codes of servers that accept no local file: `ER_NOT_ALLOWED_COMMAND`,
 /// `ER_CLIENT_LOCAL_FILES_DISABLED` (MySQL), `ER_LOAD_INFILE_CAPABILITY_DISABLED` (MariaDB).
 const NO_LOCAL_FILE: [u16; 3] = [1148, 3948, 4166];
 
 /// A multi-row INSERT is about so long, as sysbench's, where the server allows it.
 const STATEMENT_BYTES: usize = 512 << 10;
 
-/// What of `max_allowed_packet` is not used: the command, and servers that count it otherwise.
+/// The part of `max_allowed_packet` left unused, for the command and for servers that count otherwise.
 const PACKET_RESERVE: usize = 1 << 10;
 
 /// Rows of about so many bytes are one transaction.
 const TRANSACTION_BYTES: usize = 8 << 20;
 
-/// How tables are filled.
+/// The method that fills tables.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Method {
@@ -45,20 +45,20 @@ pub enum Method {
     SingleRow,
 }
 
-/// How to load.
+/// The options of a load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct How {
+pub struct LoadOptions {
     /// Connections, and so tables at a time; 0: as many as there are processors.
     pub threads: usize,
     pub method: Method,
     /// LOCK TABLES ... WRITE while a table is filled.
     pub lock_tables: bool,
-    /// How long connections stay open when it is done: the server's threads end with them, and with a
-    /// thread what the kernel has counted of it.
+    /// The time for which connections stay open when it is done: the server's threads end with them,
+    /// and with a thread what the kernel has counted of it.
     pub linger: Duration,
 }
 
-/// What loading gave.
+/// The result of a load.
 pub struct Loaded {
     pub tables: Vec<LoadedTable>,
     /// The method that was used; never `Auto`.
@@ -66,9 +66,9 @@ pub struct Loaded {
     /// Why it is not the one that was to be tried first.
     pub method_reason: Option<String>,
     pub warnings: u64,
-    /// How long all senders together waited for rows to be made.
+    /// The time for which all senders together waited for rows to be made.
     pub generator_wait: Duration,
-    /// Those it was done on, still open.
+    /// The connections of the load, still open.
     pub connections: Vec<Connection>,
 }
 
@@ -87,20 +87,25 @@ pub struct LoadedTable {
     pub after_load_s: f64,
 }
 
-/// Creates the tables, fills them and runs what follows, several tables at a time.
+/// Create the tables, fills them and runs what follows, several tables at a time.
 pub fn load(
     sessions: &Sessions<'_>,
     tables: &[Table],
-    how: &How,
+    how: &LoadOptions,
     sent: &Arc<Sent>,
 ) -> Result<Loaded, TableError> {
     let Done {
         results,
         connections,
-    } = each(sessions, tables, how.threads, |connection, table, watch| {
-        load_table(connection, table, how, sent, watch)
-            .map_err(|source| TableError::client(table, source))
-    })?;
+    } = each(
+        sessions,
+        tables,
+        how.threads,
+        |connection, table, deadline| {
+            load_table(connection, table, how, sent, deadline)
+                .map_err(|source| TableError::client(table, source))
+        },
+    )?;
     let mut loaded = Loaded {
         tables: Vec::with_capacity(tables.len()),
         method: match how.method {
@@ -124,7 +129,7 @@ pub fn load(
     Ok(loaded)
 }
 
-/// How a table was filled.
+/// The result of filling a table.
 #[derive(Default)]
 struct Filled {
     warnings: u64,
@@ -136,17 +141,17 @@ struct Filled {
 fn load_table(
     connection: &mut Connection,
     table: &Table,
-    how: &How,
+    how: &LoadOptions,
     sent: &Arc<Sent>,
-    watch: &Watch,
+    deadline: &Deadline,
 ) -> Result<(LoadedTable, Filled), ClientError> {
-    connection.query(&table.create, watch)?;
+    connection.query(&table.create, deadline)?;
     let mut filler = Filler {
         connection,
         table,
         rows: Arc::new(Summed::new(&table.rows)),
         sent,
-        watch,
+        deadline,
     };
     let started = Instant::now();
     if how.lock_tables {
@@ -179,12 +184,12 @@ struct Filler<'a> {
     table: &'a Table,
     rows: Arc<Summed<TableRows>>,
     sent: &'a Arc<Sent>,
-    watch: &'a Watch,
+    deadline: &'a Deadline,
 }
 
 impl Filler<'_> {
     fn run(&mut self, sql: &str) -> Result<Outcome, ClientError> {
-        self.connection.query(sql, self.watch)
+        self.connection.query(sql, self.deadline)
     }
 
     fn fill(&mut self, method: Method) -> Result<Filled, ClientError> {
@@ -228,7 +233,7 @@ impl Filler<'_> {
         let mut rows = LocalRows::start(&self.rows, self.sent);
         let outcome = self
             .connection
-            .load_local(&sql, LOCAL_FILE, &mut rows, self.watch)?;
+            .load_local(&sql, LOCAL_FILE, &mut rows, self.deadline)?;
         Ok(filled(&rows, outcome.warnings.into()))
     }
 
@@ -261,7 +266,7 @@ impl Filler<'_> {
         )
     }
 
-    /// Sends the rows as statements, each as long as it `has_room` for the next row.
+    /// Send the rows as statements, each as long as it `has_room` for the next row.
     fn insert(
         &mut self,
         has_room: impl Fn(&Statement, &str) -> bool,
@@ -286,7 +291,7 @@ impl Filler<'_> {
         Ok(filled(&rows, warnings))
     }
 
-    /// How long a multi-row INSERT may be, in bytes.
+    /// Return the longest multi-row INSERT, in bytes.
     fn statement_limit(&mut self) -> Result<usize, ClientError> {
         let allowed = self.variable("max_allowed_packet")?;
         let allowed = allowed

@@ -13,7 +13,7 @@ const CHUNK_BYTES: usize = 256 << 10;
 /// One thread makes rows many times faster than any server takes them.
 const THREADS: usize = 1;
 
-/// What a phase has sent so far; read by others while it sends.
+/// Counts of what a phase has sent so far; other threads read them meanwhile.
 #[derive(Default)]
 pub struct Sent {
     rows: AtomicU64,
@@ -29,7 +29,7 @@ impl Sent {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// Counts a chunk that the server has taken.
+    /// Count a chunk that the server has taken.
     pub fn add(&self, chunk: &Chunk) {
         self.rows.fetch_add(chunk.rows(), Ordering::Relaxed);
         self.bytes
@@ -37,7 +37,7 @@ impl Sent {
     }
 }
 
-/// How many rows, at least one, surely fit into `bytes`.
+/// Return the number of rows, at least one, that surely fit into `bytes`.
 pub fn rows_in(rows: &impl Rows, bytes: usize) -> usize {
     const MANY: usize = 1024; // beside so many rows, padding is nothing
     (bytes * MANY / rows.room_for(MANY)).max(1)
@@ -52,7 +52,7 @@ pub struct LocalRows {
 }
 
 impl LocalRows {
-    /// Starts making `rows` and waits for the first.
+    /// Start making `rows` and wait for the first.
     pub fn start<R: Rows + 'static>(rows: &Arc<R>, sent: &Arc<Sent>) -> Self {
         let mut producer = Producer::start(
             rows,
@@ -69,7 +69,7 @@ impl LocalRows {
         }
     }
 
-    /// How long the sender waited for rows.
+    /// Return the time for which the sender waited for rows.
     pub fn waited(&self) -> Duration {
         self.producer.waited()
     }

@@ -5,15 +5,13 @@
 
 mod insert;
 mod load;
+mod loaded;
 mod local;
 mod pool;
 mod sql;
-mod verify;
-mod warm;
 
-pub use load::{How, Loaded, LoadedTable, Method, load};
+pub use load::{LoadOptions, Loaded, LoadedTable, Method, load};
+pub use loaded::{verify, warm};
 pub use local::{LocalRows, Sent, rows_in};
 pub use pool::{Sessions, TableError};
 pub use sql::{load_data, quoted};
-pub use verify::verify;
-pub use warm::warm;

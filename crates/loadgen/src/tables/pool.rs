@@ -11,16 +11,16 @@ use thiserror::Error;
 
 use datagen::Checksum;
 use protocol::ClientError;
-use protocol::mysql::{Connection, Watch};
+use protocol::mysql::{Connection, Deadline};
 use workload::tables::Table;
 
 /// A request to stop is handed on at least this often.
 const TICK: Duration = Duration::from_millis(50);
 
-/// How connections are opened, and what ends the work on them.
+/// The way to open connections, and the limits of the work on them.
 pub struct Sessions<'a> {
     /// Opens a connection, ready for statements.
-    pub open: &'a (dyn Fn(&Watch) -> Result<Connection, ClientError> + Sync),
+    pub open: &'a (dyn Fn(&Deadline) -> Result<Connection, ClientError> + Sync),
     pub stop: &'a Arc<AtomicBool>,
     /// All tables together may take so long; None as long as it takes.
     pub limit: Option<Duration>,
@@ -50,35 +50,35 @@ impl TableError {
     }
 }
 
-/// What a job gave for every table, in their order, and the connections that it was done on.
+/// The results of a job for every table, in their order, and its connections.
 pub struct Done<T> {
     pub results: Vec<T>,
     pub connections: Vec<Connection>,
 }
 
-/// Does `job` for every table on `threads` connections (0: as many as there are processors).
+/// Do `job` for every table on `threads` connections (0: as many as there are processors).
 ///
 /// The first error ends the jobs that go on.
 pub fn each<T: Send>(
     sessions: &Sessions<'_>,
     tables: &[Table],
     threads: usize,
-    job: impl Fn(&mut Connection, &Table, &Watch) -> Result<T, TableError> + Sync,
+    job: impl Fn(&mut Connection, &Table, &Deadline) -> Result<T, TableError> + Sync,
 ) -> Result<Done<T>, TableError> {
     let halt = Arc::new(AtomicBool::new(false));
-    let watch = Watch::start(&halt, sessions.limit);
+    let deadline = Deadline::start(&halt, sessions.limit);
     let next = AtomicUsize::new(0);
     let used = Mutex::new(Vec::new());
     let (done, results) = channel();
     let results = thread::scope(|scope| {
         for _ in 0..connections(threads).min(tables.len()) {
             let done = done.clone();
-            let (next, watch, job, used) = (&next, &watch, &job, &used);
+            let (next, deadline, job, used) = (&next, &deadline, &job, &used);
             scope.spawn(move || {
                 let mut connection = None;
                 while let Some((index, table)) = take(next, tables) {
-                    let result = connected(&mut connection, sessions, table, watch)
-                        .and_then(|connection| job(connection, table, watch));
+                    let result = connected(&mut connection, sessions, table, deadline)
+                        .and_then(|connection| job(connection, table, deadline));
                     let failed = result.is_err();
                     if done.send((index, result)).is_err() || failed {
                         return;
@@ -115,17 +115,17 @@ fn connected<'a>(
     connection: &'a mut Option<Connection>,
     sessions: &Sessions<'_>,
     table: &Table,
-    watch: &Watch,
+    deadline: &Deadline,
 ) -> Result<&'a mut Connection, TableError> {
     match connection {
         Some(connection) => Ok(connection),
-        None => (sessions.open)(watch)
+        None => (sessions.open)(deadline)
             .map(|opened| connection.insert(opened))
             .map_err(|source| TableError::client(table, source)),
     }
 }
 
-/// Waits until every worker has ended; hands requests to stop, and the first failure, on to them.
+/// Wait until every worker has ended; hands requests to stop, and the first failure, on to them.
 fn collect<T>(
     results: &Receiver<(usize, Result<T, TableError>)>,
     count: usize,

@@ -18,7 +18,7 @@ use peer::{GREETING, OK, Peer, server};
 
 /// The definition of a column a VARCHAR(255) in latin1.
 const COLUMN: &[u8] = b"\x03def\0\0\0\x01a\0\x0c\x08\0\xff\0\0\0\xfd\0\0\0\0\0";
-/// Runs one phase against a scripted server; the exit status, the events, what was said.
+/// Run one phase against a scripted server; the exit status, the events, what was said.
 fn run(phase: &Value, script: impl FnOnce(Peer) + Send + 'static) -> (i32, Vec<Value>, String) {
     let directory = tempfile::tempdir().unwrap();
     let socket = directory.path().join("s");

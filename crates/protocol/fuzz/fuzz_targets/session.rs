@@ -10,11 +10,11 @@ use std::time::Duration;
 
 use libfuzzer_sys::fuzz_target;
 use protocol::mysql::channel::Channel;
-use protocol::mysql::{Address, Connection, Login, Parameter, Tls, Watch};
+use protocol::mysql::{Address, Connection, Login, Parameter, Tls, Deadline};
 use protocol::ClientError;
 
 fn talk(channel: Channel) -> Result<(), ClientError> {
-    let watch = Watch::start(&Arc::default(), Some(Duration::from_secs(20)));
+    let deadline = Deadline::start(&Arc::default(), Some(Duration::from_secs(20)));
     let login = Login {
         address: Address::Socket("/nowhere".into()),
         user: "me".to_owned(),
@@ -23,12 +23,12 @@ fn talk(channel: Channel) -> Result<(), ClientError> {
         tls: Tls::default(),
         allow_unverified: true,
     };
-    let mut connection = Connection::over(channel, &login, &watch)?;
-    connection.query("SELECT 1", &watch)?;
-    let prepared = connection.prepare("SELECT ?", &watch)?;
+    let mut connection = Connection::over(channel, &login, &deadline)?;
+    connection.query("SELECT 1", &deadline)?;
+    let prepared = connection.prepare("SELECT ?", &deadline)?;
     let parameters = vec![Parameter::Integer(1); usize::from(prepared.parameters)];
-    connection.execute(&prepared, &parameters, &watch)?;
-    connection.close(prepared, &watch)
+    connection.execute(&prepared, &parameters, &deadline)?;
+    connection.close(prepared, &deadline)
 }
 
 fuzz_target!(|bytes: &[u8]| {

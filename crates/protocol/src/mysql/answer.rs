@@ -22,7 +22,7 @@ const MAX_ERROR: usize = 64 << 10;
 /// The number of the packet that follows a command of one packet.
 const FIRST_SEQUENCE: u8 = 1;
 
-/// What the next packet belongs to.
+/// The part of an answer that the next packet belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     /// The first message of a result.
@@ -129,7 +129,7 @@ impl MysqlAnswerReader {
         self.answer.bytes == 0
     }
 
-    /// Gives the answer, and is ready for the next one.
+    /// Give the answer, and is ready for the next one.
     #[inline]
     fn finish(&mut self) -> Result<AnswerSummary, ProtocolError> {
         let next = AnswerSummary {
@@ -148,7 +148,7 @@ impl MysqlAnswerReader {
         Ok(end)
     }
 
-    /// Goes on in a packet that has been understood.
+    /// Go on in a packet that has been understood.
     #[inline]
     fn pass_over<'a>(&mut self, bytes: &'a [u8]) -> &'a [u8] {
         let (passed, rest) = bytes.split_at(bytes.len().min(self.skip));
@@ -184,7 +184,7 @@ impl MysqlAnswerReader {
         rest
     }
 
-    /// Takes the header and the first bytes of a packet; what is too short to be understood is held
+    /// Take the header and the first bytes of a packet; what is too short to be understood is held
     /// until more comes.
     #[inline]
     fn begin_packet<'a>(&mut self, bytes: &'a [u8]) -> Result<&'a [u8], ProtocolError> {
@@ -209,7 +209,7 @@ impl MysqlAnswerReader {
         Ok(rest)
     }
 
-    /// Holds bytes until there are `limit` of them, and gives the rest.
+    /// Hold bytes until there are `limit` of them, and give the rest.
     fn hold<'a>(&mut self, bytes: &'a [u8], limit: usize) -> &'a [u8] {
         let missing = limit.saturating_sub(self.held_bytes);
         let (taken, rest) = bytes.split_at(bytes.len().min(missing));
@@ -218,7 +218,7 @@ impl MysqlAnswerReader {
         rest
     }
 
-    /// How much of its payload has to be there to understand a packet.
+    /// Return the number of bytes of a payload that are needed to understand the packet.
     #[inline]
     fn wanted(&self, header: [u8; HEADER]) -> usize {
         if self.continued {
@@ -227,7 +227,7 @@ impl MysqlAnswerReader {
         parse_header(header).0.min(PREFIX)
     }
 
-    /// Understands a packet by its header and the first bytes of its payload.
+    /// Understand a packet by its header and the first bytes of its payload.
     #[inline]
     fn understand(&mut self, header: [u8; HEADER], prefix: &[u8]) -> Result<(), ProtocolError> {
         let (length, number) = parse_header(header);

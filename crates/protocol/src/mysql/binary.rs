@@ -30,11 +30,11 @@ pub struct Execute<'a> {
 }
 
 impl<'a> Execute<'a> {
-    /// Begins with everything that comes before the values. `declared` has the type of every
+    /// Begin with everything that comes before the values. `declared` has the type of every
     /// parameter, or nothing where an earlier execution on this connection declared them.
     ///
     /// # Panics
-    /// When `declared` has some types, but not one for each parameter.
+    /// If `declared` has some types, but not one for each parameter.
     #[inline]
     pub fn begin(out: &'a mut Vec<u8>, statement: u32, parameters: u16, declared: &[Kind]) -> Self {
         let parameters = usize::from(parameters);
@@ -79,10 +79,10 @@ impl<'a> Execute<'a> {
         self.next += 1;
     }
 
-    /// Writes the length into the header.
+    /// Write the length into the header.
     ///
     /// # Panics
-    /// When not every parameter has got its value, or the values need more than one packet (16 MB).
+    /// If not every parameter has got its value, or the values need more than one packet (16 MB).
     #[inline]
     pub fn end(self) {
         assert_eq!(self.next, self.parameters, "a value for each parameter");
@@ -90,10 +90,10 @@ impl<'a> Execute<'a> {
     }
 }
 
-/// Appends a command that is a byte and text (`COM_QUERY`, for example) as one packet.
+/// Append a command that is a byte and text (`COM_QUERY`, for example) as one packet.
 ///
 /// # Panics
-/// When it needs more than one packet (16 MB).
+/// If it needs more than one packet (16 MB).
 #[inline]
 pub fn put_command(out: &mut Vec<u8>, command: u8, text: &[u8]) {
     put_command_with(out, command, |out| out.extend_from_slice(text));

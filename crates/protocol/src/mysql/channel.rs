@@ -61,12 +61,12 @@ impl Channel {
         }
     }
 
-    /// Goes over to TLS: from now on only `handshake` may be called, until it has given true.
+    /// Go over to TLS: from now on only `handshake` may be called, until it has given true.
     pub(super) fn begin_tls(&mut self, session: ClientConnection) {
         self.tls = Some(Box::new(session));
     }
 
-    /// Takes the handshake as far as it goes without waiting; true when it is over. An inner error
+    /// Take the handshake as far as it goes without waiting; true when it is over. An inner error
     /// is that of TLS itself.
     pub(super) fn handshake(&mut self) -> io::Result<Result<bool, rustls::Error>> {
         let Some(session) = &mut self.tls else {
@@ -135,7 +135,7 @@ impl Session for Channel {
     }
 }
 
-/// Fills the buffer from what was decrypted, and from the socket as long as it has more.
+/// Fill the buffer from what was decrypted, and from the socket as long as it has more.
 fn read_all(
     session: &mut ClientConnection,
     socket: &mut Socket,

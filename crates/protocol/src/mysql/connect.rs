@@ -14,20 +14,22 @@ use rustix::net::addr::SocketAddrArg;
 use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType, socket_with};
 
 use super::channel::Channel;
-use super::transport::{Address, Watch, wait_for};
+use super::transport::{Address, Deadline, wait_for};
 use crate::ClientError;
 
 /// A server whose queue of new connections is full is asked again so soon.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// A connection, or why there is none; the outer error is the watch's.
+/// Return a connection, or why there is none; the outer error is the deadline's.
 type Connected<T> = Result<io::Result<T>, ClientError>;
 
 /// Connects. Only looking up the name of a host takes as long as it takes.
-pub fn connect(address: &Address, watch: &Watch) -> Result<Channel, ClientError> {
+pub fn connect(address: &Address, deadline: &Deadline) -> Result<Channel, ClientError> {
     match address {
-        Address::Socket(path) => connect_unix(path, watch)?.and_then(Channel::over_unix),
-        Address::Tcp { host, port } => connect_tcp(host, *port, watch)?.and_then(Channel::over_tcp),
+        Address::Socket(path) => connect_unix(path, deadline)?.and_then(Channel::over_unix),
+        Address::Tcp { host, port } => {
+            connect_tcp(host, *port, deadline)?.and_then(Channel::over_tcp)
+        }
     }
     .map_err(|source| ClientError::Connection {
         context: format!("cannot connect to {address}"),
@@ -35,16 +37,16 @@ pub fn connect(address: &Address, watch: &Watch) -> Result<Channel, ClientError>
     })
 }
 
-fn connect_unix(path: &Path, watch: &Watch) -> Connected<UnixStream> {
+fn connect_unix(path: &Path, deadline: &Deadline) -> Connected<UnixStream> {
     let address = match SocketAddrUnix::new(path) {
         Ok(address) => address,
         Err(errno) => return Ok(Err(errno.into())),
     };
-    Ok(connect_to(AddressFamily::UNIX, &address, watch)?.map(UnixStream::from))
+    Ok(connect_to(AddressFamily::UNIX, &address, deadline)?.map(UnixStream::from))
 }
 
-/// Tries the host's addresses in turn.
-fn connect_tcp(host: &str, port: u16, watch: &Watch) -> Connected<TcpStream> {
+/// Try the host's addresses in turn.
+fn connect_tcp(host: &str, port: u16, deadline: &Deadline) -> Connected<TcpStream> {
     let addresses = match (host, port).to_socket_addrs() {
         Ok(addresses) => addresses,
         Err(error) => return Ok(Err(error)),
@@ -58,7 +60,7 @@ fn connect_tcp(host: &str, port: u16, watch: &Watch) -> Connected<TcpStream> {
             SocketAddr::V4(_) => AddressFamily::INET,
             SocketAddr::V6(_) => AddressFamily::INET6,
         };
-        outcome = connect_to(family, &address, watch)?.map(TcpStream::from);
+        outcome = connect_to(family, &address, deadline)?.map(TcpStream::from);
         if outcome.is_ok() {
             break;
         }
@@ -69,7 +71,7 @@ fn connect_tcp(host: &str, port: u16, watch: &Watch) -> Connected<TcpStream> {
 fn connect_to(
     family: AddressFamily,
     address: &impl SocketAddrArg,
-    watch: &Watch,
+    deadline: &Deadline,
 ) -> Connected<OwnedFd> {
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     let socket = match socket_with(family, SocketType::STREAM, flags, None) {
@@ -77,7 +79,7 @@ fn connect_to(
         Err(errno) => return Ok(Err(errno.into())),
     };
     loop {
-        let wait = watch.patience()?;
+        let wait = deadline.time_left()?;
         // Asked again, it says how what was begun has ended.
         match net::connect(&socket, address) {
             Ok(()) | Err(Errno::ISCONN) => return Ok(Ok(socket)),
@@ -101,8 +103,8 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::AtomicBool;
 
-    fn watch(limit: Duration) -> Watch {
-        Watch::start(&Arc::new(AtomicBool::new(false)), Some(limit))
+    fn deadline(limit: Duration) -> Deadline {
+        Deadline::start(&Arc::new(AtomicBool::new(false)), Some(limit))
     }
 
     const LONG: Duration = Duration::from_secs(3600);
@@ -116,21 +118,21 @@ mod tests {
     fn listeners_are_connected_to_and_others_told() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("s");
-        let error = connect(&Address::Socket(path.clone()), &watch(LONG)).unwrap_err();
+        let error = connect(&Address::Socket(path.clone()), &deadline(LONG)).unwrap_err();
         assert!(
             error.to_string().starts_with("cannot connect to /"),
             "{error}"
         );
         let _listener = UnixListener::bind(&path).unwrap();
-        connect(&Address::Socket(path), &watch(LONG)).unwrap();
+        connect(&Address::Socket(path), &deadline(LONG)).unwrap();
 
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
-        connect(&local(port), &watch(LONG)).unwrap();
+        connect(&local(port), &deadline(LONG)).unwrap();
         drop(listener);
-        let error = connect(&local(port), &watch(LONG)).unwrap_err();
+        let error = connect(&local(port), &deadline(LONG)).unwrap_err();
         assert_eq!(error.kind(), "connection");
-        let error = connect(&local(port), &watch(Duration::ZERO)).unwrap_err();
+        let error = connect(&local(port), &deadline(Duration::ZERO)).unwrap_err();
         assert!(matches!(error, ClientError::TimeLimit { .. }));
     }
 
@@ -140,9 +142,9 @@ mod tests {
         let path = directory.path().join("s");
         let listener = UnixListener::bind(&path).unwrap();
         net::listen(&listener, 1).unwrap();
-        let (mut queued, watch) = (Vec::new(), watch(Duration::from_millis(200)));
+        let (mut queued, deadline) = (Vec::new(), deadline(Duration::from_millis(200)));
         let error = loop {
-            match connect(&Address::Socket(path.clone()), &watch) {
+            match connect(&Address::Socket(path.clone()), &deadline) {
                 Ok(channel) => queued.push(channel),
                 Err(error) => break error,
             }

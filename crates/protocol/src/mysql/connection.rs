@@ -10,7 +10,7 @@ use super::login::{self, Login};
 use super::packet::{self, Decoder};
 use super::reply::{self, Done, ERROR, Reply};
 use super::tls::Tls;
-use super::transport::{Address, Transport, Watch, lost};
+use super::transport::{Address, Deadline, Transport, lost};
 use super::values::{self, Column, Value};
 use crate::{ClientError, Protocol as _, ProtocolError, ServerError, Session as _};
 
@@ -20,7 +20,7 @@ const COM_PING: u8 = 14;
 /// Rows of a result that are kept; what follows is read and forgotten.
 const KEPT_ROWS: usize = 100;
 
-/// What the answer to a statement may hold; what is measured is read by others.
+/// The limits of the answer to a statement that is read whole.
 #[derive(Clone, Copy)]
 struct Limits {
     /// Of the definitions of a result's columns.
@@ -49,14 +49,14 @@ const FILE_PACKET: usize = 64 << 10;
 /// Handing a connection over consumes it.
 const HANDED_OVER: &str = "nobody has a connection that was handed over";
 
-/// How the values of rows are written.
+/// The format of rows.
 #[derive(Clone, Copy)]
 pub(super) enum Rows {
     Text,
     Binary,
 }
 
-/// What a statement gave.
+/// The result of a statement.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
     pub affected_rows: u64,
@@ -75,28 +75,36 @@ pub trait LocalData {
 pub struct Connection {
     /// None once it was handed over.
     transport: Option<Transport>,
-    /// What is sent next would be read as a command, and not as the rest of something.
+    /// The server would read the next packet as a command.
     takes_commands: bool,
     decoder: Decoder,
     received: Box<[u8]>,
     server_version: String,
     limits: Limits,
-    /// When the answer that is being read ends at the latest, in bytes that were received.
+    /// The received byte at which the current answer ends at the latest.
     answer_end: u64,
 }
 
 impl Connection {
-    /// Connects and logs in.
-    pub fn open(login: &Login, watch: &Watch) -> Result<Self, ClientError> {
-        Self::log_in(Transport::connect(&login.address, watch)?, login, watch)
+    /// Connect and logs in.
+    pub fn open(login: &Login, deadline: &Deadline) -> Result<Self, ClientError> {
+        Self::log_in(
+            Transport::connect(&login.address, deadline)?,
+            login,
+            deadline,
+        )
     }
 
-    /// Logs in over a channel that is connected already; the login's address is only its name.
-    pub fn over(channel: Channel, login: &Login, watch: &Watch) -> Result<Self, ClientError> {
-        Self::log_in(Transport::over(channel), login, watch)
+    /// Log in over a channel that is connected already; the login's address is only its name.
+    pub fn over(channel: Channel, login: &Login, deadline: &Deadline) -> Result<Self, ClientError> {
+        Self::log_in(Transport::over(channel), login, deadline)
     }
 
-    fn log_in(transport: Transport, login: &Login, watch: &Watch) -> Result<Self, ClientError> {
+    fn log_in(
+        transport: Transport,
+        login: &Login,
+        deadline: &Deadline,
+    ) -> Result<Self, ClientError> {
         let mut connection = Self {
             transport: Some(transport),
             takes_commands: false,
@@ -106,14 +114,14 @@ impl Connection {
             limits: LIMITS,
             answer_end: u64::MAX,
         };
-        let outcome = login::log_in(&mut connection, login, watch);
+        let outcome = login::log_in(&mut connection, login, deadline);
         connection.takes_commands = outcome.is_ok();
         connection.server_version = outcome?;
         connection.decoder.expect_results();
         Ok(connection)
     }
 
-    /// Hands the stream over to somebody who reads and writes it without waiting.
+    /// Hand the stream over to somebody who reads and write it without waiting.
     pub fn into_channel(mut self) -> Result<Channel, ClientError> {
         if self.decoder.is_incomplete() {
             return Err(unexpected(
@@ -124,9 +132,9 @@ impl Connection {
         Ok(transport.expect(HANDED_OVER).into_channel())
     }
 
-    /// Gives the server up when it is silent for so long; None for never.
-    pub fn set_patience(&mut self, patience: Option<Duration>) {
-        self.transport_mut().set_patience(patience);
+    /// Give the server up when it is silent for so long; None for never.
+    pub fn set_idle_timeout(&mut self, idle_timeout: Option<Duration>) {
+        self.transport_mut().set_idle_timeout(idle_timeout);
     }
 
     pub fn server_version(&self) -> &str {
@@ -141,28 +149,28 @@ impl Connection {
         self.transport().bytes_received()
     }
 
-    /// Runs a statement.
-    pub fn query(&mut self, sql: &str, watch: &Watch) -> Result<Outcome, ClientError> {
-        self.send_command(COM_QUERY, sql.as_bytes(), watch)?;
-        self.results(Rows::Text, watch)
+    /// Run a statement.
+    pub fn query(&mut self, sql: &str, deadline: &Deadline) -> Result<Outcome, ClientError> {
+        self.send_command(COM_QUERY, sql.as_bytes(), deadline)?;
+        self.results(Rows::Text, deadline)
     }
 
-    /// Asks the server for nothing but an answer.
-    pub fn ping(&mut self, watch: &Watch) -> Result<(), ClientError> {
-        self.send_command(COM_PING, b"", watch)?;
-        self.results(Rows::Text, watch).map(drop)
+    /// Ask the server for nothing but an answer.
+    pub fn ping(&mut self, deadline: &Deadline) -> Result<(), ClientError> {
+        self.send_command(COM_PING, b"", deadline)?;
+        self.results(Rows::Text, deadline).map(drop)
     }
 
-    /// Runs `LOAD DATA LOCAL INFILE 'name' ...` and sends `data` when the server asks for `name`.
+    /// Run `LOAD DATA LOCAL INFILE 'name' ...` and send `data` when the server asks for `name`.
     pub fn load_local(
         &mut self,
         sql: &str,
         name: &str,
         data: &mut dyn LocalData,
-        watch: &Watch,
+        deadline: &Deadline,
     ) -> Result<Outcome, ClientError> {
-        self.send_command(COM_QUERY, sql.as_bytes(), watch)?;
-        match reply::parse_reply(&self.receive(watch)?)?? {
+        self.send_command(COM_QUERY, sql.as_bytes(), deadline)?;
+        match reply::parse_reply(&self.receive(deadline)?)?? {
             Reply::LocalFile(asked) if asked == name.as_bytes() => {}
             other => {
                 self.takes_commands = false; // it may wait for another file
@@ -172,46 +180,54 @@ impl Connection {
             }
         }
         while let Some(bytes) = data.next_bytes() {
-            self.send_file_part(bytes, watch)?;
+            self.send_file_part(bytes, deadline)?;
         }
-        self.send(&[], watch)?; // an empty packet ends the file
-        self.results(Rows::Text, watch)
+        self.send(&[], deadline)?; // an empty packet ends the file
+        self.results(Rows::Text, deadline)
     }
 
-    /// Sends a byte and its text as a command; the answer is due next.
+    /// Send a byte and its text as a command; the answer is due next.
     pub(super) fn send_command(
         &mut self,
         command: u8,
         text: &[u8],
-        watch: &Watch,
+        deadline: &Deadline,
     ) -> Result<(), ClientError> {
         self.decoder.expect(0);
-        self.send(&[&[command], text].concat(), watch)
+        self.send(&[&[command], text].concat(), deadline)
     }
 
-    /// Sends a command that is a whole packet already.
-    pub(super) fn send_packet(&mut self, packet: &[u8], watch: &Watch) -> Result<(), ClientError> {
-        self.transmit(&mut [IoSlice::new(packet)], watch)?;
+    /// Send a command that is a whole packet already.
+    pub(super) fn send_packet(
+        &mut self,
+        packet: &[u8],
+        deadline: &Deadline,
+    ) -> Result<(), ClientError> {
+        self.transmit(&mut [IoSlice::new(packet)], deadline)?;
         self.decoder.expect(1);
         Ok(())
     }
 
-    /// Reads everything a statement gives; the last result counts.
-    pub(super) fn results(&mut self, rows: Rows, watch: &Watch) -> Result<Outcome, ClientError> {
+    /// Read everything a statement gives; the last result counts.
+    pub(super) fn results(
+        &mut self,
+        rows: Rows,
+        deadline: &Deadline,
+    ) -> Result<Outcome, ClientError> {
         let mut outcome = Outcome::default();
         self.answer_end = self.bytes_received() + self.limits.answer;
         loop {
-            let done = match reply::parse_reply(&self.receive_of_answer(watch)?)?? {
+            let done = match reply::parse_reply(&self.receive_of_answer(deadline)?)?? {
                 Reply::Done(done) => done,
                 Reply::Columns(columns) => {
-                    let definitions = self.columns(columns.get(), watch)?;
-                    let (rows, done) = self.rows(&definitions, rows, watch)?;
+                    let definitions = self.columns(columns.get(), deadline)?;
+                    let (rows, done) = self.rows(&definitions, rows, deadline)?;
                     outcome.rows = Some(rows);
                     done
                 }
                 Reply::LocalFile(name) => {
                     // No file is ever read from this host: say that it is empty, and fail.
-                    self.send(&[], watch)?;
+                    self.send(&[], deadline)?;
                     let name = String::from_utf8_lossy(&name).into_owned();
                     return Err(unexpected(&format!(
                         "a request for the local file {name:?}"
@@ -230,12 +246,12 @@ impl Connection {
     pub(super) fn columns(
         &mut self,
         count: u16,
-        watch: &Watch,
+        deadline: &Deadline,
     ) -> Result<Vec<Vec<u8>>, ClientError> {
         let mut columns = Vec::new();
         let mut bytes = 0;
         for _ in 0..count {
-            let message = self.receive(watch)?;
+            let message = self.receive(deadline)?;
             if reply::parse_end(&message)??.is_some() {
                 let got = columns.len();
                 return Err(unexpected(&format!("{got} columns where {count} were due")));
@@ -244,7 +260,7 @@ impl Connection {
             within(self.limits.definitions, bytes, "column definitions")?;
             columns.push(message);
         }
-        reply::parse_end(&self.receive(watch)?)??
+        reply::parse_end(&self.receive(deadline)?)??
             .ok_or_else(|| unexpected(&format!("a column after the {count} that were due")))?;
         Ok(columns)
     }
@@ -254,7 +270,7 @@ impl Connection {
         &mut self,
         definitions: &[Vec<u8>],
         rows: Rows,
-        watch: &Watch,
+        deadline: &Deadline,
     ) -> Result<(Vec<Vec<Option<String>>>, Done), ClientError> {
         let columns: Vec<Column> = match rows {
             Rows::Text => Vec::new(), // text needs no types
@@ -267,7 +283,7 @@ impl Connection {
         let mut bytes = 0;
         let row_bytes = definitions.len() * size_of::<Option<String>>();
         loop {
-            let message = self.receive_of_answer(watch)?;
+            let message = self.receive_of_answer(deadline)?;
             if let Some(done) = reply::parse_end(&message)?? {
                 return Ok((kept, done));
             }
@@ -285,17 +301,17 @@ impl Connection {
         }
     }
 
-    /// Goes over to TLS, after the server was asked to.
+    /// Go over to TLS, after the server was asked to.
     pub(super) fn start_tls(
         &mut self,
         tls: &Tls,
         address: &Address,
-        watch: &Watch,
+        deadline: &Deadline,
     ) -> Result<(), ClientError> {
         if self.decoder.is_incomplete() {
             return Err(unexpected("words in clear before TLS began"));
         }
-        self.transport_mut().start_tls(tls, address, watch)
+        self.transport_mut().start_tls(tls, address, deadline)
     }
 
     /// True where nobody else can read what is sent.
@@ -307,18 +323,22 @@ impl Connection {
         self.transport().as_fd()
     }
 
-    pub(super) fn send(&mut self, message: &[u8], watch: &Watch) -> Result<(), ClientError> {
+    pub(super) fn send(&mut self, message: &[u8], deadline: &Deadline) -> Result<(), ClientError> {
         let mut bytes = Vec::with_capacity(message.len() + packet::HEADER);
         let next = packet::put_message(&mut bytes, message, self.decoder.sequence());
-        self.transmit(&mut [IoSlice::new(&bytes)], watch)?;
+        self.transmit(&mut [IoSlice::new(&bytes)], deadline)?;
         self.decoder.expect(next);
         Ok(())
     }
 
-    /// Sends whole packets; where that fails, the server may have got a part of one.
-    fn transmit(&mut self, pieces: &mut [IoSlice<'_>], watch: &Watch) -> Result<(), ClientError> {
+    /// Send whole packets; where that fails, the server may have got a part of one.
+    fn transmit(
+        &mut self,
+        pieces: &mut [IoSlice<'_>],
+        deadline: &Deadline,
+    ) -> Result<(), ClientError> {
         self.takes_commands = false;
-        self.transport_mut().send(pieces, watch)?;
+        self.transport_mut().send(pieces, deadline)?;
         self.takes_commands = true;
         Ok(())
     }
@@ -331,8 +351,8 @@ impl Connection {
         self.transport.as_mut().expect(HANDED_OVER)
     }
 
-    /// Sends bytes as packets of a local file without copying them.
-    fn send_file_part(&mut self, bytes: &[u8], watch: &Watch) -> Result<(), ClientError> {
+    /// Send bytes as packets of a local file without copying them.
+    fn send_file_part(&mut self, bytes: &[u8], deadline: &Deadline) -> Result<(), ClientError> {
         let mut sequence = self.decoder.sequence();
         let headers: Vec<[u8; packet::HEADER]> = bytes
             .chunks(FILE_PACKET)
@@ -348,24 +368,24 @@ impl Connection {
             .flat_map(|(header, part)| [IoSlice::new(header), IoSlice::new(part)])
             .collect();
         self.decoder.expect(sequence);
-        match self.transmit(&mut pieces, watch) {
+        match self.transmit(&mut pieces, deadline) {
             Err(ClientError::Connection { context, source }) => Err(self
-                .last_words(watch)
+                .last_words(deadline)
                 .unwrap_or(ClientError::Connection { context, source })),
             outcome => outcome,
         }
     }
 
     /// A server that closed the connection while we sent may have said why before.
-    fn last_words(&mut self, watch: &Watch) -> Option<ClientError> {
-        let message = self.receive(watch).ok()?;
+    fn last_words(&mut self, deadline: &Deadline) -> Option<ClientError> {
+        let message = self.receive(deadline).ok()?;
         let error: ServerError = reply::parse_error(&message).ok()?;
         (message.first() == Some(&ERROR)).then(|| error.into())
     }
 
     /// Receives a message of an answer that may be as large as its limit.
-    fn receive_of_answer(&mut self, watch: &Watch) -> Result<Vec<u8>, ClientError> {
-        let message = self.receive(watch)?;
+    fn receive_of_answer(&mut self, deadline: &Deadline) -> Result<Vec<u8>, ClientError> {
+        let message = self.receive(deadline)?;
         if self.bytes_received() > self.answer_end {
             let (what, limit) = ("results", self.limits.answer);
             return Err(ProtocolError::TooMuch { what, limit }.into());
@@ -373,13 +393,13 @@ impl Connection {
         Ok(message)
     }
 
-    pub(super) fn receive(&mut self, watch: &Watch) -> Result<Vec<u8>, ClientError> {
+    pub(super) fn receive(&mut self, deadline: &Deadline) -> Result<Vec<u8>, ClientError> {
         loop {
             if let Some(message) = self.decoder.next_message()? {
                 return Ok(message);
             }
             let transport = self.transport.as_mut().expect(HANDED_OVER);
-            let count = transport.receive(&mut self.received, watch)?;
+            let count = transport.receive(&mut self.received, deadline)?;
             if count == 0 {
                 let when = if self.decoder.is_incomplete() {
                     "it closed it in the middle of a packet"
@@ -394,7 +414,7 @@ impl Connection {
 }
 
 impl Drop for Connection {
-    /// Says goodbye, else the server would count an aborted connection. It is not waited for: a
+    /// Say goodbye, else the server would count an aborted connection. It is not waited for: a
     /// server that does not listen need not hear it.
     fn drop(&mut self) {
         if let Some(transport) = self.transport.take()
@@ -405,7 +425,7 @@ impl Drop for Connection {
     }
 }
 
-/// Refuses what has grown beyond `limit`.
+/// Refuse what has grown beyond `limit`.
 fn within(limit: usize, bytes: usize, what: &'static str) -> Result<(), ProtocolError> {
     if bytes <= limit {
         return Ok(());

@@ -20,7 +20,7 @@ pub mod capability {
 }
 use capability as c;
 
-/// What every server since MySQL 5.5 offers and this client cannot do without.
+/// Capabilities that this client needs; every server since MySQL 5.5 has them.
 const NEEDED: u32 = c::PROTOCOL_41 | c::SECURE_CONNECTION | c::PLUGIN_AUTH;
 
 const WANTED: u32 = NEEDED
@@ -37,7 +37,7 @@ const CHARSET: u8 = 45;
 /// The longest packet we say we take.
 const MAX_PACKET: u32 = 1 << 30;
 
-/// What a server says first.
+/// The first message of a server.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Greeting {
     /// As the server's own `VERSION()`, without the `5.5.5-` that MariaDB puts in front for
@@ -50,7 +50,7 @@ pub struct Greeting {
 }
 
 impl Greeting {
-    /// Reads a greeting of protocol version 10; an error packet is not one.
+    /// Read a greeting of protocol version 10; an error packet is not one.
     pub fn parse(message: &[u8]) -> Result<Self, ProtocolError> {
         let mut reader = Reader::new(message);
         let protocol = reader.byte("protocol version")?;

@@ -1,4 +1,4 @@
-//! Who may listen at a Unix socket in place of the right server.
+//! The check that no other user listens at a Unix socket in place of the server.
 //!
 //! The password itself goes over a socket only where nobody but root, the user of this process and
 //! whom these two let own the socket's directory can have put it there. The rules and the words are
@@ -21,7 +21,7 @@ const MOST_LINKS: usize = 40;
 const WRITABLE_BY_OTHERS: u32 = 0o022;
 const STICKY: u32 = 0o1000;
 
-/// Returns why another than the right server may listen at the other end of `socket`, which is
+/// Return why another than the right server may listen at the other end of `socket`, which is
 /// connected to `path`; None where none can.
 pub fn doubt(path: &Path, socket: BorrowedFd<'_>) -> Option<String> {
     match judge(path, socket) {

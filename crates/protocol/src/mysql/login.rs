@@ -8,7 +8,7 @@ use super::handshake::Greeting;
 use super::listener;
 use super::reply::{self, ERROR, OK};
 use super::tls::Tls;
-use super::transport::{Address, Watch};
+use super::transport::{Address, Deadline};
 use super::wire::Reader;
 use crate::{ClientError, ProtocolError};
 
@@ -22,7 +22,7 @@ const PROOF_ACCEPTED: &[u8] = &[3];
 const PASSWORD_WANTED: &[u8] = &[4];
 const REQUEST_PUBLIC_KEY: &[u8] = &[2];
 
-/// Where, as whom and how to log in.
+/// The address and the credentials of a login.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Login {
     pub address: Address,
@@ -36,7 +36,7 @@ pub struct Login {
 }
 
 impl Login {
-    /// Returns why whoever is at the other end of `socket` must not get the password itself, and
+    /// Return why whoever is at the other end of `socket` must not get the password itself, and
     /// what to do about it; None for the right server, and where the user allows it.
     fn doubt(&self, socket: BorrowedFd<'_>) -> Option<String> {
         if self.tls.verifies() || self.allow_unverified {
@@ -66,13 +66,13 @@ impl std::fmt::Debug for Login {
     }
 }
 
-/// Logs in on a new connection and gives the server's version.
+/// Log in on a new connection and give the server's version.
 pub fn log_in(
     connection: &mut Connection,
     login: &Login,
-    watch: &Watch,
+    deadline: &Deadline,
 ) -> Result<String, ClientError> {
-    let first = connection.receive(watch)?;
+    let first = connection.receive(deadline)?;
     if first.first() == Some(&ERROR) {
         return Err(reply::parse_error(&first)?.into());
     }
@@ -84,41 +84,41 @@ pub fn log_in(
                 greeting.server_version
             )));
         }
-        connection.send(&greeting.tls_request(login), watch)?;
-        connection.start_tls(&login.tls, &login.address, watch)?;
+        connection.send(&greeting.tls_request(login), deadline)?;
+        connection.start_tls(&login.tls, &login.address, deadline)?;
     }
     // An unknown plugin is only the server's default; the account's own comes with a switch.
     let plugin = Plugin::by_name(&greeting.plugin).unwrap_or(Plugin::Native);
     let password = login.password.as_bytes();
     let proof = plugin.proof(password, &greeting.nonce);
     let answer = greeting.answer(login, plugin.name(), &proof);
-    connection.send(&answer, watch)?;
-    prove(connection, plugin, login, greeting.nonce, watch)?;
+    connection.send(&answer, deadline)?;
+    prove(connection, plugin, login, greeting.nonce, deadline)?;
     Ok(greeting.server_version)
 }
 
-/// Follows the server's wishes until it lets us in or refuses.
+/// Follow the server's wishes until it lets us in or refuses.
 fn prove(
     connection: &mut Connection,
     mut plugin: Plugin,
     login: &Login,
     mut nonce: Vec<u8>,
-    watch: &Watch,
+    deadline: &Deadline,
 ) -> Result<(), ClientError> {
     let password = login.password.as_bytes();
     loop {
-        let message = connection.receive(watch)?;
+        let message = connection.receive(deadline)?;
         match message.split_first() {
             Some((&OK, _)) => return Ok(()),
             Some((&ERROR, _)) => return Err(reply::parse_error(&message)?.into()),
             Some((&AUTH_SWITCH, data)) => {
                 (plugin, nonce) = parse_auth_switch(data)?;
                 let proof = plugin.proof(password, &nonce);
-                connection.send(&proof, watch)?;
+                connection.send(&proof, deadline)?;
             }
             Some((&AUTH_MORE_DATA, PROOF_ACCEPTED)) => {}
             Some((&AUTH_MORE_DATA, PASSWORD_WANTED)) if plugin == Plugin::CachingSha2 => {
-                send_password(connection, login, &nonce, watch)?;
+                send_password(connection, login, &nonce, deadline)?;
             }
             other => return Err(unexpected(&format!("{other:?} during the login"))),
         }
@@ -130,7 +130,7 @@ fn send_password(
     connection: &mut Connection,
     login: &Login,
     nonce: &[u8],
-    watch: &Watch,
+    deadline: &Deadline,
 ) -> Result<(), ClientError> {
     if let Some(doubt) = login.doubt(connection.as_fd()) {
         let message = format!("the server wants the password itself, and {doubt}");
@@ -138,21 +138,21 @@ fn send_password(
     }
     let password = login.password.as_bytes();
     if connection.is_private() {
-        return connection.send(&auth::with_zero(password), watch);
+        return connection.send(&auth::with_zero(password), deadline);
     }
-    connection.send(REQUEST_PUBLIC_KEY, watch)?;
-    let message = connection.receive(watch)?;
+    connection.send(REQUEST_PUBLIC_KEY, deadline)?;
+    let message = connection.receive(deadline)?;
     match message.split_first() {
         Some((&AUTH_MORE_DATA, key)) => {
             let encrypted = auth::encrypted_password(password, nonce, key)?;
-            connection.send(&encrypted, watch)
+            connection.send(&encrypted, deadline)
         }
         Some((&ERROR, _)) => Err(reply::parse_error(&message)?.into()),
         other => Err(unexpected(&format!("{other:?} where a public key was due"))),
     }
 }
 
-/// Reads the server's wish for another plugin: its name and its nonce.
+/// Read the server's wish for another plugin: its name and its nonce.
 fn parse_auth_switch(data: &[u8]) -> Result<(Plugin, Vec<u8>), ClientError> {
     let mut reader = Reader::new(data);
     let name = if data.is_empty() {

@@ -2,8 +2,8 @@
 //! files, TLS.
 //!
 //! `packet`, `wire`, `handshake`, `auth`, `reply` and `answer` know bytes and no sockets; `channel`,
-//! `connect`, `listener` and `transport` know sockets and no protocol; `connection` joins them for whoever can wait.
-//! To drive many connections, make channels of them ([`Connection::into_channel`]) and follow their
+//! `connect`, `listener` and `transport` know sockets and no protocol; `connection` joins them for
+//! callers that can wait. To drive many connections, make channels of them ([`Connection::into_channel`]) and follow their
 //! answers with [`MysqlAnswerReader`].
 
 mod answer;
@@ -29,7 +29,7 @@ pub use connection::{Connection, LocalData, Outcome};
 pub use login::Login;
 pub use prepared::{Parameter, Prepared};
 pub use tls::{Tls, TlsMistake, TlsMode};
-pub use transport::{Address, Watch};
+pub use transport::{Address, Deadline};
 
 use crate::Protocol;
 

@@ -26,7 +26,7 @@ pub fn header(length: usize, sequence: u8) -> [u8; HEADER] {
     [a, b, c, sequence]
 }
 
-/// Appends a message as packets numbered from `sequence` on, and returns the number that follows.
+/// Append a message as packets numbered from `sequence` on, and return the number that follows.
 pub fn put_message(out: &mut Vec<u8>, message: &[u8], mut sequence: u8) -> u8 {
     let mut rest = message;
     loop {
@@ -76,12 +76,12 @@ impl Decoder {
         self.sequence
     }
 
-    /// Says that we sent packets, so that the next one to come has this number.
+    /// Say that we sent packets, so that the next one to come has this number.
     pub fn expect(&mut self, sequence: u8) {
         self.sequence = sequence;
     }
 
-    /// Takes bytes that arrived.
+    /// Take bytes that arrived.
     pub fn feed(&mut self, bytes: &[u8]) {
         self.buffer.drain(..self.consumed);
         self.consumed = 0;

@@ -3,7 +3,7 @@
 use super::binary::{Execute, Kind};
 use super::connection::{Connection, Outcome, Rows};
 use super::reply::{self, ERROR, OK};
-use super::transport::Watch;
+use super::transport::Deadline;
 use super::wire::Reader;
 use crate::{ClientError, ProtocolError, ServerError};
 
@@ -28,7 +28,7 @@ pub enum Parameter<'a> {
 }
 
 impl Prepared {
-    /// Reads the first message of the answer. The outer error is the protocol's, the inner the
+    /// Read the first message of the answer. The outer error is the protocol's, the inner the
     /// server's.
     pub fn parse(message: &[u8]) -> Result<Result<Self, ServerError>, ProtocolError> {
         let mut reader = Reader::new(message);
@@ -60,7 +60,7 @@ impl Parameter<'_> {
         }
     }
 
-    /// Puts it as the next value of an execution.
+    /// Put it as the next value of an execution.
     pub fn put(self, execute: &mut Execute<'_>) {
         match self {
             Self::Null => execute.null(),
@@ -73,12 +73,12 @@ impl Parameter<'_> {
 
 impl Connection {
     /// Has the server prepare a statement.
-    pub fn prepare(&mut self, sql: &str, watch: &Watch) -> Result<Prepared, ClientError> {
-        self.send_command(COM_STMT_PREPARE, sql.as_bytes(), watch)?;
-        let prepared = Prepared::parse(&self.receive(watch)?)??;
+    pub fn prepare(&mut self, sql: &str, deadline: &Deadline) -> Result<Prepared, ClientError> {
+        self.send_command(COM_STMT_PREPARE, sql.as_bytes(), deadline)?;
+        let prepared = Prepared::parse(&self.receive(deadline)?)??;
         for definitions in [prepared.parameters, prepared.columns] {
             if definitions > 0 {
-                self.columns(definitions, watch)?;
+                self.columns(definitions, deadline)?;
             }
         }
         Ok(prepared)
@@ -87,12 +87,12 @@ impl Connection {
     /// Executes it and reads everything it gives; the last result counts.
     ///
     /// # Panics
-    /// When the parameters are not as many as the statement has, or need 16 MB.
+    /// If the parameters are not as many as the statement has, or need 16 MB.
     pub fn execute(
         &mut self,
         prepared: &Prepared,
         parameters: &[Parameter<'_>],
-        watch: &Watch,
+        deadline: &Deadline,
     ) -> Result<Outcome, ClientError> {
         let kinds: Vec<Kind> = parameters.iter().map(|value| value.kind()).collect();
         let mut packet = Vec::new();
@@ -101,13 +101,13 @@ impl Connection {
             parameter.put(&mut execute);
         }
         execute.end();
-        self.send_packet(&packet, watch)?;
-        self.results(Rows::Binary, watch)
+        self.send_packet(&packet, deadline)?;
+        self.results(Rows::Binary, deadline)
     }
 
     /// Has the server forget it. There is no answer.
-    pub fn close(&mut self, prepared: Prepared, watch: &Watch) -> Result<(), ClientError> {
-        self.send_command(COM_STMT_CLOSE, &prepared.id.to_le_bytes(), watch)
+    pub fn close(&mut self, prepared: Prepared, deadline: &Deadline) -> Result<(), ClientError> {
+        self.send_command(COM_STMT_CLOSE, &prepared.id.to_le_bytes(), deadline)
     }
 }
 

@@ -1,4 +1,4 @@
-//! What a server answers: OK, an error, the request for a local file, or rows of text.
+//! The replies of a server: OK, an error, the request for a local file, or rows of text.
 
 use std::num::NonZeroU16;
 
@@ -40,7 +40,7 @@ pub enum Reply {
     Columns(NonZeroU16),
 }
 
-/// Reads the first message of an answer. The outer error is the protocol's, the inner the server's.
+/// Read the first message of an answer. The outer error is the protocol's, the inner the server's.
 pub fn parse_reply(message: &[u8]) -> Result<Result<Reply, ServerError>, ProtocolError> {
     Ok(match message.first() {
         None => return Err(ProtocolError::Truncated("answer")),
@@ -51,7 +51,7 @@ pub fn parse_reply(message: &[u8]) -> Result<Result<Reply, ServerError>, Protoco
     })
 }
 
-/// Reads the number of columns that begins a result set.
+/// Read the number of columns that begins a result set.
 #[inline]
 pub fn parse_column_count(message: &[u8]) -> Result<NonZeroU16, ProtocolError> {
     let columns = Reader::new(message).length("number of columns")?;
@@ -63,7 +63,7 @@ pub fn parse_column_count(message: &[u8]) -> Result<NonZeroU16, ProtocolError> {
     })
 }
 
-/// Reads what ends column definitions or rows; None for one of those. The outer error is the
+/// Read what ends column definitions or rows; None for one of those. The outer error is the
 /// protocol's, the inner the server's.
 pub fn parse_end(message: &[u8]) -> Result<Result<Option<Done>, ServerError>, ProtocolError> {
     Ok(match message.first() {
@@ -73,7 +73,7 @@ pub fn parse_end(message: &[u8]) -> Result<Result<Option<Done>, ServerError>, Pr
     })
 }
 
-/// Reads a row of the text protocol: the text of each column, None for NULL.
+/// Read a row of the text protocol: the text of each column, None for NULL.
 pub fn parse_text_row(
     message: &[u8],
     columns: usize,
@@ -93,7 +93,7 @@ pub fn is_eof_packet(first: u8, length: usize) -> bool {
     first == EOF && length < EOF_LIMIT
 }
 
-/// Reads an OK message.
+/// Read an OK message.
 #[inline]
 pub fn parse_done(message: &[u8]) -> Result<Done, ProtocolError> {
     let mut reader = Reader::new(message);
@@ -111,7 +111,7 @@ pub fn parse_done(message: &[u8]) -> Result<Done, ProtocolError> {
     })
 }
 
-/// Reads the message that ends rows.
+/// Read the message that ends rows.
 #[inline]
 pub fn parse_eof(message: &[u8]) -> Result<Done, ProtocolError> {
     let mut reader = Reader::new(message);
@@ -127,7 +127,7 @@ pub fn parse_eof(message: &[u8]) -> Result<Done, ProtocolError> {
     })
 }
 
-/// Reads an error message; before a login has begun it has no SQLSTATE.
+/// Read an error message; before a login has begun it has no SQLSTATE.
 pub fn parse_error(message: &[u8]) -> Result<ServerError, ProtocolError> {
     let mut reader = Reader::new(message);
     reader.byte("error message")?;

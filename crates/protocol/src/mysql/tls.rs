@@ -18,7 +18,7 @@ use thiserror::Error;
 use super::transport::Address;
 use crate::ClientError;
 
-/// How much is asked of the server, by the names MySQL's own clients use.
+/// The TLS mode, by the names of MySQL's own clients.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum TlsMode {
@@ -34,7 +34,7 @@ pub enum TlsMode {
 }
 
 impl TlsMode {
-    /// Returns the mode for an address that names none: servers on other hosts are verified.
+    /// Return the mode for an address that names none: servers on other hosts are verified.
     pub fn default_for(address: &Address) -> Self {
         if address.is_this_host() {
             Self::Disabled
@@ -75,7 +75,7 @@ impl PartialEq for Tls {
 impl Eq for Tls {}
 
 impl Tls {
-    /// Reads the authority's certificates (PEM) for the two verifying modes. Without a file,
+    /// Read the authority's certificates (PEM) for the two verifying modes. Without a file,
     /// verify-identity takes those that this host trusts.
     pub fn new(mode: TlsMode, authority: Option<&Path>) -> Result<Self, TlsMistake> {
         let provider = Arc::new(ring::default_provider());
@@ -108,7 +108,7 @@ impl Tls {
         self.config.is_some()
     }
 
-    /// Whether the server must show who it is.
+    /// Return true where the server must prove its identity.
     pub fn verifies(&self) -> bool {
         matches!(self.mode, TlsMode::VerifyCa | TlsMode::VerifyIdentity)
     }
@@ -135,7 +135,7 @@ impl Tls {
     }
 }
 
-/// What a failed handshake means, and what to do about it.
+/// Explain a failed handshake, and what to do about it.
 pub(super) fn explain(error: &TlsError) -> ClientError {
     let remedy = match error {
         TlsError::PeerIncompatible(_)

@@ -19,7 +19,7 @@ use crate::{ClientError, Session as _};
 /// A request to stop is noticed at least this often.
 const TICK: Duration = Duration::from_millis(100);
 
-/// Where a server listens.
+/// The address of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Address {
     Socket(PathBuf),
@@ -47,15 +47,15 @@ impl std::fmt::Display for Address {
     }
 }
 
-/// What can end a wait: a time limit, and somebody who wants us to stop.
+/// The end of a wait: a time limit, or a request to stop.
 #[derive(Clone)]
-pub struct Watch {
+pub struct Deadline {
     stop: Arc<AtomicBool>,
     limit: Option<(Duration, Instant)>,
 }
 
-impl Watch {
-    /// Starts a time limit now; None waits as long as it takes.
+impl Deadline {
+    /// Start a time limit now; None waits as long as it takes.
     pub fn start(stop: &Arc<AtomicBool>, limit: Option<Duration>) -> Self {
         let limit = limit.map(|limit| (limit, Instant::now() + limit));
         Self {
@@ -76,11 +76,11 @@ impl Watch {
 
     /// The reason to end, if there is one.
     pub fn check(&self) -> Result<(), ClientError> {
-        self.patience().map(|_| ())
+        self.time_left().map(|_| ())
     }
 
     /// The longest time to sleep before checking again, or the reason to end.
-    pub(super) fn patience(&self) -> Result<Duration, ClientError> {
+    pub(super) fn time_left(&self) -> Result<Duration, ClientError> {
         if self.stop.load(Ordering::Relaxed) {
             return Err(ClientError::Interrupted);
         }
@@ -100,14 +100,14 @@ pub struct Transport {
     channel: Channel,
     bytes_sent: u64,
     bytes_received: u64,
-    /// How long the server may be silent; None: as long as the watch allows.
-    patience: Option<Duration>,
+    /// The longest silence of the server; None: as long as the deadline allows.
+    idle_timeout: Option<Duration>,
 }
 
 impl Transport {
-    /// Connects, within the limit of the watch.
-    pub fn connect(address: &Address, watch: &Watch) -> Result<Self, ClientError> {
-        connect::connect(address, watch).map(Self::over)
+    /// Connects, within the limit of the deadline.
+    pub fn connect(address: &Address, deadline: &Deadline) -> Result<Self, ClientError> {
+        connect::connect(address, deadline).map(Self::over)
     }
 
     pub fn over(channel: Channel) -> Self {
@@ -115,13 +115,13 @@ impl Transport {
             channel,
             bytes_sent: 0,
             bytes_received: 0,
-            patience: None,
+            idle_timeout: None,
         }
     }
 
-    /// Gives a server up that neither takes nor sends anything for so long; None for never.
-    pub fn set_patience(&mut self, patience: Option<Duration>) {
-        self.patience = patience;
+    /// Give a server up that neither takes nor sends anything for so long; None for never.
+    pub fn set_idle_timeout(&mut self, idle_timeout: Option<Duration>) {
+        self.idle_timeout = idle_timeout;
     }
 
     /// True where nobody else can read what is sent.
@@ -133,19 +133,19 @@ impl Transport {
         self.channel.as_fd()
     }
 
-    /// Goes over to TLS, if that is on.
+    /// Go over to TLS, if that is on.
     pub fn start_tls(
         &mut self,
         tls: &Tls,
         address: &Address,
-        watch: &Watch,
+        deadline: &Deadline,
     ) -> Result<(), ClientError> {
         let Some(session) = tls.session(address)? else {
             return Ok(());
         };
         self.channel.begin_tls(session);
         loop {
-            let wait = watch.patience()?;
+            let wait = deadline.time_left()?;
             match self.channel.handshake() {
                 Ok(Ok(true)) => return Ok(()),
                 Ok(Ok(false)) if self.channel.wants_write() => {
@@ -173,16 +173,16 @@ impl Transport {
         self.bytes_received
     }
 
-    /// Sends all of the pieces, one after the other.
+    /// Send all of the pieces, one after the other.
     pub fn send(
         &mut self,
         mut pieces: &mut [IoSlice<'_>],
-        watch: &Watch,
+        deadline: &Deadline,
     ) -> Result<(), ClientError> {
         IoSlice::advance_slices(&mut pieces, 0); // empty pieces in front are none
         let mut since = Instant::now();
         while !pieces.is_empty() || self.channel.wants_write() {
-            let wait = self.wait_since(since, watch)?;
+            let wait = self.wait_since(since, deadline)?;
             match self.channel.write_vectored(pieces) {
                 Ok(0) if !pieces.is_empty() => return Err(lost(ErrorKind::WriteZero.into())),
                 Ok(count) => {
@@ -200,11 +200,15 @@ impl Transport {
         Ok(())
     }
 
-    /// Waits for bytes and returns how many came into `buffer`; 0 is the end of the stream.
-    pub fn receive(&mut self, buffer: &mut [u8], watch: &Watch) -> Result<usize, ClientError> {
+    /// Wait for bytes and return how many came into `buffer`; 0 is the end of the stream.
+    pub fn receive(
+        &mut self,
+        buffer: &mut [u8],
+        deadline: &Deadline,
+    ) -> Result<usize, ClientError> {
         let since = Instant::now();
         loop {
-            let wait = self.wait_since(since, watch)?;
+            let wait = self.wait_since(since, deadline)?;
             match self.channel.read(buffer) {
                 Ok(count) => {
                     self.bytes_received += count as u64;
@@ -220,9 +224,9 @@ impl Transport {
     }
 
     /// The longest time to wait for a server that has been silent `since`, or the reason to end.
-    fn wait_since(&self, since: Instant, watch: &Watch) -> Result<Duration, ClientError> {
-        let wait = watch.patience()?;
-        let Some(limit) = self.patience else {
+    fn wait_since(&self, since: Instant, deadline: &Deadline) -> Result<Duration, ClientError> {
+        let wait = deadline.time_left()?;
+        let Some(limit) = self.idle_timeout else {
             return Ok(wait);
         };
         let left = limit.saturating_sub(since.elapsed());
@@ -237,7 +241,7 @@ impl Transport {
     }
 }
 
-/// Waits until a socket is ready, but not longer than `wait`.
+/// Wait until a socket is ready, but not longer than `wait`.
 pub(super) fn wait_for(
     socket: BorrowedFd<'_>,
     readiness: PollFlags,
@@ -268,16 +272,16 @@ mod tests {
         let stop = Arc::new(AtomicBool::new(false));
         let (short, long) = (Duration::ZERO, Duration::from_secs(3600));
         for (all, one) in [(Some(short), long), (Some(long), short), (None, short)] {
-            let watch = Watch::start(&stop, all).within(one);
-            let error = watch.patience().unwrap_err();
+            let deadline = Deadline::start(&stop, all).within(one);
+            let error = deadline.time_left().unwrap_err();
             assert!(matches!(error, ClientError::TimeLimit { limit } if limit == short));
         }
         // Every connection has the whole of its own.
-        let watch = Watch::start(&stop, None);
-        assert!(watch.within(short).patience().is_err());
-        assert!(watch.within(long).patience().is_ok());
+        let deadline = Deadline::start(&stop, None);
+        assert!(deadline.within(short).time_left().is_err());
+        assert!(deadline.within(long).time_left().is_ok());
         stop.store(true, Ordering::Relaxed);
-        let error = watch.within(long).patience().unwrap_err();
+        let error = deadline.within(long).time_left().unwrap_err();
         assert!(matches!(error, ClientError::Interrupted));
     }
 }

@@ -5,7 +5,7 @@ use std::fmt;
 use super::wire::Reader;
 use crate::ProtocolError;
 
-/// What a value of a binary row looks like, by the protocol's number of its column's type.
+/// The formats of values in binary rows, by the protocol's number of the column's type.
 mod column_type {
     pub const TINY: u8 = 1;
     pub const SHORT: u8 = 2;
@@ -104,7 +104,7 @@ impl Column {
     }
 }
 
-/// Reads a binary row: one value for each column, and nothing else.
+/// Read a binary row: one value for each column, and nothing else.
 pub fn parse_binary_row(message: &[u8], columns: &[Column]) -> Result<Vec<Value>, ProtocolError> {
     let mut reader = Reader::new(message);
     let first = reader.byte("row")?;

@@ -14,7 +14,7 @@ impl<'a> Reader<'a> {
         Self { rest: message }
     }
 
-    /// What has not been read.
+    /// Return the bytes that have not been read.
     #[inline]
     pub fn rest(self) -> &'a [u8] {
         self.rest
@@ -96,20 +96,20 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Appends a string with its length in front.
+/// Append a string with its length in front.
 #[inline]
 pub fn put_string(out: &mut Vec<u8>, string: &[u8]) {
     put_length(out, string.len() as u64);
     out.extend_from_slice(string);
 }
 
-/// Appends a string and a zero byte.
+/// Append a string and a zero byte.
 pub fn put_string_and_zero(out: &mut Vec<u8>, string: &[u8]) {
     out.extend_from_slice(string);
     out.push(0);
 }
 
-/// Appends a length-encoded number.
+/// Append a length-encoded number.
 #[inline]
 pub fn put_length(out: &mut Vec<u8>, length: u64) {
     let bytes = length.to_le_bytes();

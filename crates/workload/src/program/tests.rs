@@ -27,7 +27,7 @@ fn good() -> Json {
     })
 }
 
-fn compiled(definition: Json, test: &str) -> Result<Program, Mistake> {
+fn compiled(definition: Json, test: &str) -> Result<Program, ValidationError> {
     let definition: Definition = serde_json::from_value(definition).unwrap();
     let integer = |(name, value): (&str, i64)| (name.to_owned(), Value::Integer(value));
     let defaults = [("tables", 2), ("size", 100)].map(integer).into();

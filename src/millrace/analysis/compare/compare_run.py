@@ -51,7 +51,7 @@ def judge(
     if not 0 < margin < 1:
         raise UserError(
             f"a margin of {margin:.4g} is no fraction between 0 and 1",
-            remedy="give the smallest difference that matters, such as 2 %",
+            hint="give the smallest difference that matters, such as 2 %",
         )
     metrics = read_metrics(run.spec.workload)
     headline = _headline(metrics, metric)
@@ -129,7 +129,7 @@ def _headline(metrics: Sequence[Metric], name: str | None) -> Metric:
         if metric.name == name:
             return metric
     known = ", ".join(metric.name for metric in metrics)
-    raise UserError(f"the workload has no metric {name!r}", remedy=f"its metrics are: {known}")
+    raise UserError(f"the workload has no metric {name!r}", hint=f"its metrics are: {known}")
 
 
 def _base_level(spec: RunSpec, name: str | None) -> Level:
@@ -141,7 +141,7 @@ def _base_level(spec: RunSpec, name: str | None) -> Level:
     if named is None:
         raise UserError(
             f"{name!r} is no level of the compared factor {compare.factor}",
-            remedy=f"its levels are: {levels_text(levels)}",
+            hint=f"its levels are: {levels_text(levels)}",
         )
     return named
 

@@ -88,7 +88,7 @@ def _merge(records: Iterable[tuple[StoredAttempt, HistogramRecord]]) -> Histogra
     except ValueError as error:
         raise UserError(
             f"latencies cannot be merged: {error}",
-            remedy="measure again, with one version of the load generator for all trials",
+            hint="measure again, with one version of the load generator for all trials",
         ) from error
 
 

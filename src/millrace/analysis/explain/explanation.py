@@ -198,7 +198,7 @@ def explain(
     """
     if str(base) == str(candidate):
         raise UserError(
-            f"{base} is no different from itself", remedy="name another level as the candidate"
+            f"{base} is no different from itself", hint="name another level as the candidate"
         )
     wanted = _held(stored, factor, held or {})
     found = [
@@ -210,7 +210,7 @@ def explain(
         chosen = ", ".join(f"{key} {level}" for key, level in wanted.items())
         raise UserError(
             f"{base} and {candidate} have no treatment in common with {chosen or 'other factors'}",
-            remedy="name other levels; `millrace results show` lists those of a run",
+            hint="name other levels; `millrace results show` lists those of a run",
         )
     return tuple(found)
 
@@ -221,7 +221,7 @@ def _held(stored: StoredRun, factor: str, held: Mapping[str, Level]) -> dict[str
         if name not in names:
             raise UserError(
                 f"the run has no other factor {name!r}",
-                remedy=f"it has: {', '.join(sorted(names))}",
+                hint=f"it has: {', '.join(sorted(names))}",
             )
     return {name: str(level) for name, level in held.items()}
 

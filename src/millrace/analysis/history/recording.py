@@ -45,7 +45,7 @@ def points_of(stored: StoredRun, *, reference: str | None, label: str | None, at
     if not candidates:
         raise UserError(
             f"run {stored.run.id} has no candidate beside the reference {analysis.base_text}",
-            remedy="measure a build and the reference in one experiment, and record that run",
+            hint="measure a build and the reference in one experiment, and record that run",
         )
     if label is not None:
         _check_label(label)
@@ -73,7 +73,7 @@ def points_of(stored: StoredRun, *, reference: str | None, label: str | None, at
         reasons = "\n".join(f"  {clause}" for clause in left_out)
         raise UserError(
             f"run {stored.run.id} has no ratio to {analysis.base_text}:\n{reasons}",
-            remedy=f"`millrace report {stored.run.id}` shows what it found",
+            hint=f"`millrace report {stored.run.id}` shows what it found",
         )
     part = HistoryPart(tuple(series.values()), tuple(states.values()), tuple(points))
     return Drawn(part, tuple(left_out))
@@ -90,7 +90,7 @@ def _check_label(label: str) -> None:
     if not label.strip() or len(label) > LONGEST_LABEL or not label.isprintable():
         raise UserError(
             f"{label!r} cannot be the label of a point",
-            remedy=f"give a version or a commit: one line, {LONGEST_LABEL} characters at most",
+            hint=f"give a version or a commit: one line, {LONGEST_LABEL} characters at most",
         )
 
 

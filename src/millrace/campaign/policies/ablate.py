@@ -94,7 +94,7 @@ def alignments(suspects: Sequence[Suspect], refuses: Refuses, given: Collection[
         why = f" ({'; '.join(left_out)})" if left_out else ""
         raise UserError(
             f"no suspect is a setting that could be the same for both{why}",
-            remedy="`millrace explain` without --test-suspects shows what was found",
+            hint="`millrace explain` without --test-suspects shows what was found",
         )
     if len(found) > 1:
         together = {k: value for each in reversed(found) for k, value in each.settings.items()}
@@ -142,7 +142,7 @@ def aligned_plan(
         if alignment.name != ALL and levels[alignment.name] == base.levels:
             raise UserError(
                 f"{', '.join(alignment.settings)} is all that the two differ in",
-                remedy="their comparison is the test already: see `millrace report`",
+                hint="their comparison is the test already: see `millrace report`",
             )
     every = [dict(base.levels), dict(candidate.levels), *levels.values()]
     experiment = Experiment(

@@ -16,7 +16,7 @@ from millrace.experiment.levels import OPTION, SERVER
 from millrace.experiment.model import Compare, Experiment, Factor, Plan, short_name
 from millrace.experiment.plan import expand
 from millrace.levels import Level
-from millrace.model.events import Event
+from millrace.model.events import Announcement, Emitted
 from millrace.model.run_spec import Bisects, CampaignPart
 from millrace.stats.bisection import Next
 from millrace.store.records import StoredRun
@@ -29,11 +29,11 @@ def members(good: str, bad: str, among: Sequence[str]) -> tuple[str, ...]:
     Raises UserError where they are the same, or the list has one twice.
     """
     if good == bad:
-        raise UserError(f"--good and --bad are both {good}", remedy="name two servers that differ")
+        raise UserError(f"--good and --bad are both {good}", hint="name two servers that differ")
     twice = sorted({name for name in among if list(among).count(name) > 1})
     if twice:
         raise UserError(
-            f"--among has {', '.join(twice)} more than once", remedy="list each server once"
+            f"--among has {', '.join(twice)} more than once", hint="list each server once"
         )
     listed = list(among)
     listed = [*([] if good in listed else [good]), *listed, *([] if bad in listed else [bad])]
@@ -51,7 +51,7 @@ def refuse_unknown(names: Sequence[str], known: Collection[str]) -> None:
             near = nearest(name, known)
             raise UserError(
                 f"there is no server {name!r}" + (f"; did you mean {near!r}?" if near else ""),
-                remedy="`millrace servers list` has all; `millrace servers add` adds your own",
+                hint="`millrace servers list` has all; `millrace servers add` adds your own",
             )
 
 
@@ -64,7 +64,7 @@ def experiment_text(workload: str, servers: Sequence[str]) -> str:
         raise UserError(
             f"--workload {workload}: there is no such workload, test or experiment file"
             + (f"; did you mean {near!r}?" if near else ""),
-            remedy=f"use one of {', '.join(workloads.names())}, a test of theirs, or a file",
+            hint=f"use one of {', '.join(workloads.names())}, a test of theirs, or a file",
         )
     lines = [
         f"name = {json.dumps(short_name(f'bisect-{workload}'))}",
@@ -101,7 +101,7 @@ def bisecting(
         raise UserError(
             f"{experiment.source}: factors with several levels: {', '.join(several)}; a change is "
             "searched under one combination of them",
-            remedy="make a file with one level of each",
+            hint="make a file with one level of each",
         )
     asked = Bisects(
         members=tuple(servers),
@@ -136,7 +136,7 @@ def member_plan(experiment: Experiment, server: str, *, seed: int, block: int) -
 
 
 @dataclass(frozen=True)
-class BisectionReviewed(Event):
+class BisectionReviewed(Announcement):
     """A trial of ``server`` ended; ``found`` is the search with it."""
 
     found: Bisection
@@ -154,13 +154,13 @@ class Bisect:
     def next_block(self, stored: StoredRun | None) -> Block | End:
         """Return the open trial, else the next one; see ``campaign.scheduler.Policy``."""
         found = None if stored is None else bisection(stored)
-        events: tuple[Event, ...] = ()
+        events: tuple[Emitted, ...] = ()
         if found is not None and self._measured is not None:
             events = (BisectionReviewed(found, self._measured),)
         if found is not None and found.lost_end:
             lost = TrialFailed(
                 f"an end of the list cannot be measured: {found.lost_end}",
-                remedy="name another server with --good or --bad",
+                hint="name another server with --good or --bad",
             )
             return End("lost", events, lost)
         following = _following(found, n_blocks(stored))

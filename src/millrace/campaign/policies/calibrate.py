@@ -32,7 +32,7 @@ from millrace.experiment.model import Compare, Experiment, Factor, Plan, short_n
 from millrace.experiment.plan import digest, expand
 from millrace.experiment.slowdown import AGAIN, CPU, FSYNC, NONE, SlowFsync, Stopped
 from millrace.levels import Level
-from millrace.model.events import Event
+from millrace.model.events import Announcement, Emitted
 from millrace.model.run_spec import Calibrates, CampaignPart
 from millrace.stats import FEWEST_BLOCKS
 from millrace.store.records import StoredRun
@@ -64,7 +64,7 @@ def calibrating(experiment: Experiment) -> Experiment:
         raise UserError(
             f"{experiment.source}: {experiment.blocks} blocks decide nothing, so there is no "
             "verdict that could be false",
-            remedy="give a verdict more of them, as in --blocks 10",
+            hint="give a verdict more of them, as in --blocks 10",
         )
     factor, base = experiment.compare.factor, experiment.compare.base
     asked = Calibrates(
@@ -217,7 +217,7 @@ def _refuse_failing(found: Calibration) -> None:
             if failed >= _MOST_FAILED and failed > done:
                 raise TrialFailed(
                     f"{failed} trials of {what} failed",
-                    remedy=f"`millrace results show {found.run.id}` has each reason; when it is "
+                    hint=f"`millrace results show {found.run.id}` has each reason; when it is "
                     "mended, --new begins anew",
                 )
 
@@ -244,7 +244,7 @@ NextBlock = Callable[[Calibration | None], Wanted | None]
 
 
 @dataclass(frozen=True)
-class CalibrationReviewed(Event):
+class CalibrationReviewed(Announcement):
     """A block with the slowdown ``level`` ended; ``found`` is the calibration with it, of which
     ``verdicts`` A/A verdicts are wanted."""
 
@@ -269,7 +269,7 @@ class Calibrate:
     def next_block(self, stored: StoredRun | None) -> Block | End:
         """Return the open block, else the next one; see ``campaign.scheduler.Policy``."""
         found = None if stored is None else calibration(stored)
-        events: tuple[Event, ...] = ()
+        events: tuple[Emitted, ...] = ()
         if found is not None and self._level is not None:
             events = (CalibrationReviewed(found, self._level, self._verdicts),)
         number = open_block(stored)

@@ -104,7 +104,7 @@ def runs_of(store: Store, history: History, builds: Builds) -> list[StoredRun]:
     if not found:
         raise UserError(
             f"{store.path}: no run of this series is left, and no experiment to repeat",
-            remedy="keep a run of a history, or compare both builds in a file of your own",
+            hint="keep a run of a history, or compare both builds in a file of your own",
         )
     return [store.load_run(run_id, observations_too=True) for run_id in found]
 
@@ -145,7 +145,7 @@ def _strand(history: History, change: ChangeRecord) -> tuple[list[PointRecord], 
             return points, places
     raise UserError(
         f"the points of change {change.id} at {change.label} were taken out",
-        remedy="record the runs around it again, then `millrace history detect`",
+        hint="record the runs around it again, then `millrace history detect`",
     )
 
 
@@ -160,7 +160,7 @@ def _pair(
     if before.level == after.level:
         raise UserError(
             f"{before.label} and {after.label} are both called {level_value(before.level)}",
-            remedy="one name is one build: give the builds of a history names of their own",
+            hint="one name is one build: give the builds of a history names of their own",
         )
     return before, after
 
@@ -177,7 +177,7 @@ def _nearest(
         refused = refused or f": {reason}"
     raise UserError(
         f"no build {side} the change at {change.label} can be measured again{refused}",
-        remedy="keep the builds of a history under names of their own, such as "
+        hint="keep the builds of a history under names of their own, such as "
         "`millrace servers add main-a1b2c3d --family mysql --dir DIRECTORY`",
     )
 
@@ -214,7 +214,7 @@ def confirming_experiment(
         raise UserError(
             f"the configurations {levels[0]} and {levels[1]} are not both defined in the runs that "
             "are left",
-            remedy="keep the runs of a history of configurations",
+            hint="keep the runs of a history of configurations",
         )
     return Experiment(
         name=short_name(newest.name, "-confirm"),

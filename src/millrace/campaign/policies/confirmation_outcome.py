@@ -30,7 +30,7 @@ def outcomes(
     if first is None:
         raise TrialFailed(
             f"no block of run {measured.run.id} has a result of both builds",
-            remedy=f"`millrace results show {measured.run.id}` has each reason",
+            hint=f"`millrace results show {measured.run.id}` has each reason",
         )
     found = [first]
     beside = [each.id for each in series.values() if each != own and _same_trials(each, own)]

@@ -6,7 +6,7 @@ from millrace.campaign.resume import RunSelection
 from millrace.campaign.run_records import waiting_trials
 from millrace.campaign.scheduler import Block, End
 from millrace.model.events import RunOpened
-from millrace.store.records import StoredRun
+from millrace.store.records import RunRecord, StoredRun
 
 
 class Fixed:
@@ -27,6 +27,10 @@ class Fixed:
         if stored is not None:
             waiting = waiting_trials(stored, plan, retry_failed=self._retry_failed)
         if stored is not None and not waiting:
-            return End("done", (RunOpened(run.id, run.seed, len(stored.trials), 0),))
-        opened = RunOpened(run.id, run.seed, len(plan.trials), len(waiting))
+            return End("done", (_opened(run, len(stored.trials), 0),))
+        opened = _opened(run, len(plan.trials), len(waiting))
         return Block(plan, run.blocks, retry_failed=self._retry_failed, events=(opened,))
+
+
+def _opened(run: RunRecord, trials: int, waiting: int) -> RunOpened:
+    return RunOpened(run=run.id, seed=run.seed, trials=trials, waiting=waiting)

@@ -18,7 +18,7 @@ from millrace.campaign.resume import RunSelection, only_begun
 from millrace.campaign.run_records import design_of, stored_trial_id, waiting_trials
 from millrace.campaign.scheduler import Block, End
 from millrace.experiment.model import Plan, PlannedTrial
-from millrace.model.events import ClosedComparison, Event, RunReviewed
+from millrace.model.events import Announcement, ClosedComparison, Emitted, RunAssessed
 from millrace.stats import FIRST_LOOK
 from millrace.store.records import StoredRun
 
@@ -50,7 +50,7 @@ class Progress:
 
 
 @dataclass(frozen=True)
-class SequentialOpened(Event):
+class SequentialOpened(Announcement):
     """A sequential run starts, resumes, or has nothing left to measure."""
 
     selection: RunSelection
@@ -101,7 +101,7 @@ class Sequential:
         self,
         trials: tuple[PlannedTrial, ...],
         blocks: int,
-        events: tuple[Event, ...],
+        events: tuple[Emitted, ...],
         *,
         is_open: bool = False,
     ) -> Block:
@@ -218,16 +218,16 @@ def _time_s(trials: Iterable[PlannedTrial], times: Mapping[str, float]) -> float
     return sum(times[trial.treatment.id] * trial.hosts for trial in trials)
 
 
-def _review(now: Progress, known: Sequence[ComparisonStatus]) -> RunReviewed:
+def _review(now: Progress, known: Sequence[ComparisonStatus]) -> RunAssessed:
     """Return the event of a review; ``known`` is the status of comparisons at the last one."""
     comparisons = () if now.status is None else now.status.comparisons
     blocks = 0 if now.status is None else now.status.blocks
     is_open = any(trial.block == blocks - 1 for trial in now.waiting)
     closed = {_key(each) for each in known if each.state != "open"}
-    return RunReviewed(
+    return RunAssessed(
         blocks=blocks - is_open,
         closed=tuple(
-            ClosedComparison(each.label, each.state, each.comparison.verdict)
+            ClosedComparison(label=each.label, state=each.state, verdict=each.comparison.verdict)
             for each in comparisons
             if each.state != "open" and _key(each) not in closed
         ),

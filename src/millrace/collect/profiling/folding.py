@@ -22,7 +22,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from millrace.collect.profiling.function_names import short
-from millrace.collect.threads.thread_kinds import BACKGROUND, CONNECTION
+from millrace.databases.monitoring import BACKGROUND, CONNECTION
 
 KERNEL = "[kernel]"
 UNKNOWN = "[unknown]"

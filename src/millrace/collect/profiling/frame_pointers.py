@@ -17,6 +17,8 @@ from pathlib import Path
 from elftools.common.exceptions import ELFError
 from elftools.elf.elffile import ELFFile
 
+from millrace.servers.elf import data_of, opened
+
 _KEPT_SHARE = 0.4
 _LOOKED_AT = 2000
 _SHORTEST_BYTES = 64  # shorter ones jump to another function, or call none
@@ -71,8 +73,7 @@ def _share(program: Path, _mtime_ns: int, _size_bytes: int) -> float | None:
     """The share of functions that begin with a frame; a developer's build changes under its name,
     so time and size tell whether it was looked at."""
     try:
-        with program.open("rb") as file:
-            elf = ELFFile(file)
+        with opened(program) as elf:
             machine = str(elf["e_machine"])
             beginnings = list(_beginnings(elf, _chosen(_functions(elf))))
     except ELFError:
@@ -88,7 +89,7 @@ def _functions(elf: ELFFile) -> list[int]:
     if section is None or elf.elfclass != 64 or not elf.little_endian:
         return []
     # pyelftools takes seconds for the hundred thousands of a server's symbols.
-    symbols = struct.iter_unpack("<IBBHQQ", section.data())
+    symbols = struct.iter_unpack("<IBBHQQ", data_of(section))
     return sorted(
         {
             address

@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from elftools.common.exceptions import ELFError
-from elftools.elf.elffile import ELFFile
 
 from millrace.host import procfs
+from millrace.servers.elf import data_of, opened
 
 _TABLES = ((".symtab", ".strtab"), (".dynsym", ".dynstr"))
 _SYMBOL = struct.Struct("<IBBHQQ")  # of 64-bit programs: name, info, other, section, value, size
@@ -82,8 +82,8 @@ def functions_of(pid: int, program: Path, names: Collection[str]) -> dict[int, s
                 size = min(stack.end - pointer, _MOST_BYTES)
                 try:
                     words = os.pread(memory.fileno(), size, pointer)
-                except OSError:
-                    continue  # it has just ended
+                except (OSError, OverflowError):
+                    continue  # it has just ended, or takes a page of the kernel's for its stack
                 name = outermost(words, functions, base)
                 if name is not None:
                     found[tid] = name
@@ -118,22 +118,22 @@ def functions_in(program: Path, names: frozenset[str]) -> tuple[Function, ...]:
     where it has no symbols."""
     found = set()
     try:
-        with program.open("rb") as file:
-            elf = ELFFile(file)
+        with opened(program) as elf:
             if elf.elfclass != 64 or not elf.little_endian:
                 return ()
             for symbols, texts in _TABLES:
                 table, text = elf.get_section_by_name(symbols), elf.get_section_by_name(texts)
                 if table is not None and text is not None:
-                    found |= set(in_table(table.data(), text.data(), names))
+                    found |= set(in_table(data_of(table), data_of(text), names))
     except (ELFError, OSError):
         return ()
     return tuple(sorted(found, key=lambda function: function.start))
 
 
 def maps(raw: bytes) -> Iterator[Mapped]:
-    """/proc/PID/maps."""
-    for line in raw.splitlines():
+    """/proc/PID/maps, or the beginning of it: long names of files make it longer than is read."""
+    *lines, _cut = raw.split(b"\n")  # the only one that names of files have not
+    for line in lines:
         addresses, rights, offset, _device, _inode, *file = line.split(None, 5)
         start, _, end = addresses.partition(b"-")
         name = file[0] if file else b""
@@ -146,12 +146,16 @@ def _base(mapped: list[Mapped], program: Path) -> int | None:
     text = next((m for m in mapped if m.file == name and _EXECUTABLE in m.rights), None)
     if text is None:
         return None
-    with program.open("rb") as file:
-        for segment in ELFFile(file).iter_segments("PT_LOAD"):
-            first, size = segment["p_offset"], segment["p_filesz"]
-            is_mapped = first <= text.offset + text.end - text.start and text.offset < first + size
-            if is_mapped and segment["p_flags"] & _MAY_EXECUTE:
-                return int(text.start - text.offset + first - segment["p_vaddr"])
+    try:
+        with opened(program) as elf:
+            for segment in elf.iter_segments("PT_LOAD"):
+                first, size = segment["p_offset"], segment["p_filesz"]
+                ends = first + size
+                is_mapped = first <= text.offset + text.end - text.start and text.offset < ends
+                if is_mapped and segment["p_flags"] & _MAY_EXECUTE:
+                    return int(text.start - text.offset + first - segment["p_vaddr"])
+    except ELFError:
+        pass  # its own kernel runs it all the same
     return None
 
 

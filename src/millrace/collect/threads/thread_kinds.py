@@ -22,32 +22,14 @@ In this order, the first that says anything counts:
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from millrace.databases.monitoring import BACKGROUND, CONNECTION, MAIN, OBSERVER, POOL
 from millrace.host.sockets import Use
 
-CONNECTION = "connection"
-POOL = "pool"
-OBSERVER = "observer"
-BACKGROUND = "background"
-MAIN = "main"
-
-# Names that threads give themselves, at most 15 characters: MySQL from 8.0.27 (with Performance
-# Schema) and MariaDB from 11.5. The first match counts.
-_OWN_NAMES: tuple[tuple[str, str], ...] = (
-    (r"ib_log_checkpt", "checkpoint"),
-    (r"ib_log_.*", "log"),
-    (r"ib_pg_flush.*|page_cleaner", "page_cleaner"),
-    (r"ib_srv_(purge|wkr).*", "purge"),
-    (r"ib_io_.*|io_uring_wait", "io"),
-    (r"iou-(wrk|sqp)-\d+", "io"),  # the kernel's own helpers of io_uring
-    (r"ib_srv_(lock_to|err_mon|mon)|statement_timer", "timer"),
-    (r"binlog.*|gtid_zip", "binlog"),
-    (r"(ib|xpl|rpl|slave)_.*", BACKGROUND),
-    (r"sig_handler|evt_sched|checkpoint_bg|manager|signal_handler", BACKGROUND),
-)
+_OF_IO_URING = re.compile(r"iou-(wrk|sqp)-\d+")  # the kernel's own helpers
 
 
 @dataclass(frozen=True)
@@ -76,12 +58,14 @@ class Server:
 
     ``ready`` tells the last of the threads that it started before it took connections, by the ticks
     since boot at its start and, as several start in one, its number; None where that is not known.
-    ``tells_sessions`` says whether it told of the threads of all its sessions.
+    ``tells_sessions`` says whether it told of the threads of all its sessions; ``names`` are
+    patterns of the names that its threads give themselves, with their kinds.
     """
 
     pid: int
     ready: tuple[int, int] | None
     tells_sessions: bool
+    names: Sequence[tuple[re.Pattern[str], str]]
 
 
 def kind_of(thread: Thread, server: Server) -> str:
@@ -89,7 +73,7 @@ def kind_of(thread: Thread, server: Server) -> str:
     if thread.tid == server.pid:
         return MAIN
     return (
-        _named(thread.name)
+        _named(thread.name, server)
         or _told(thread)
         or _seen(thread)
         or (BACKGROUND if server.tells_sessions else _started(thread, server))
@@ -109,8 +93,10 @@ def agreed(sections: Mapping[str, Any]) -> dict[str, Any]:
     return {**sections, "threads": {**sections["threads"], "threads": threads}}
 
 
-def _named(name: str) -> str | None:
-    return next((kind for pattern, kind in _OWN_NAMES if re.fullmatch(pattern, name)), None)
+def _named(name: str, server: Server) -> str | None:
+    if _OF_IO_URING.fullmatch(name):
+        return "io"
+    return next((kind for pattern, kind in server.names if pattern.fullmatch(name)), None)
 
 
 def _told(thread: Thread) -> str | None:

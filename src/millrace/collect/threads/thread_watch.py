@@ -9,31 +9,21 @@ import time
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-import pymysql
-from pymysql.connections import Connection
-
-from millrace import databases
-from millrace.collect import query
 from millrace.collect.model import Missing, Target
-from millrace.collect.server_threads import Teller
+from millrace.collect.sessions import session_of
 from millrace.collect.threads.thread_functions import functions_of
 from millrace.collect.threads.thread_kinds import (
-    BACKGROUND,
-    CONNECTION,
-    MAIN,
-    OBSERVER,
-    POOL,
     Server,
     Thread,
     kind_of,
 )
-from millrace.errors import Unavailable
+from millrace.databases.client import ServerClient, Session
+from millrace.databases.monitoring import BACKGROUND, CONNECTION, MAIN, OBSERVER, POOL, ThreadRoles
+from millrace.errors import DatabaseError, Unavailable
 from millrace.host import procfs, sockets, syscalls
 from millrace.host.sockets import Sockets
 from millrace.model.servers import InstalledServer
-from millrace.servers.attached import AttachedInstance
 from millrace.servers.instances.lifecycle import Instance
 
 # Calls whose first argument is the descriptor that is waited on, and those whose first argument
@@ -79,7 +69,7 @@ def needs_process(target: Target) -> int:
     if target.pid is None:
         raise Unavailable(
             "the server's process cannot be seen",
-            remedy="have millrace start the server itself, on this host",
+            hint="have millrace start the server itself, on this host",
         )
     return target.pid
 
@@ -102,12 +92,12 @@ class ThreadWatch:
         self._calls_seen = True
         self._own_seen = True
         self._has_pool = False
-        self._session: Connection[Any] | None = None
-        self._teller: Teller | None = None
-        with contextlib.suppress(Unavailable, pymysql.MySQLError):
-            self._session = query.session(target)
-            self._teller = Teller(self._session, databases.get(target.instance.server.family))
-            self._has_pool = self._teller.has_pool
+        self._session: Session | None = None
+        self._roles: ThreadRoles | None = None
+        with contextlib.suppress(Unavailable, DatabaseError):
+            self._session = session_of(target)
+            self._roles = target.instance.family.monitoring.thread_roles(self._session)
+            self._has_pool = self._roles.has_pool
         self._instance = target.instance
         self._running = _kinds_by_function(self.pid, target.instance, of_pools=False)
 
@@ -138,7 +128,12 @@ class ThreadWatch:
         if self._has_pool:
             workers = _kinds_by_function(self.pid, self._instance, of_pools=True)
             self._running = {**self._running, **workers}
-        server = Server(self.pid, self._ready(), self._tells_sessions)
+        server = Server(
+            self.pid,
+            self._ready(),
+            self._tells_sessions,
+            self._instance.family.monitoring.threads.own,
+        )
         tids = {tid for looks in self._looks for tid in looks} | set(seen)
         return {tid: kind_of(self._thread(tid, seen.get(tid, Seen())), server) for tid in tids}
 
@@ -170,20 +165,19 @@ class ThreadWatch:
 
     def close(self) -> None:
         if self._session is not None:
-            with contextlib.suppress(pymysql.MySQLError, OSError):
-                self._session.close()
+            self._session.close()
             self._session = None
 
     def _ask(self) -> None:
         """Have the server tell of its threads; it is not asked again when it refuses."""
-        if self._teller is None:
+        if self._roles is None:
             return
         try:
-            told = self._teller.kinds()
-        except (Unavailable, pymysql.MySQLError):
-            self._teller = None
+            told = self._roles.kinds()
+        except (Unavailable, DatabaseError):
+            self._roles = None
             return
-        self._tells_sessions = self._teller.tells_sessions
+        self._tells_sessions = self._roles.tells_sessions
         # Whoever was a client at one mark was one, whatever is told at the other.
         clients = {tid: kind for tid, kind in self._told.items() if kind in (CONNECTION, POOL)}
         self._told |= told | clients
@@ -269,14 +263,14 @@ class ThreadWatch:
 
 
 def _kinds_by_function(
-    pid: int, instance: Instance | AttachedInstance, *, of_pools: bool
+    pid: int, instance: ServerClient, *, of_pools: bool
 ) -> Mapping[tuple[int, int], str]:
     """The kinds of threads by the functions that they spend their lives in, by number and start:
     of the workers of a pool, or of all others."""
     server = instance.server
     if not isinstance(server, InstalledServer):
         return {}
-    known = databases.get(server.family).observable.thread_functions
+    known = instance.family.monitoring.threads.functions
     kinds = {name: kind for name, kind in known.items() if (kind == POOL) is of_pools}
     try:
         functions = functions_of(pid, server.program, kinds.keys())
@@ -290,7 +284,7 @@ def _kinds_by_function(
     }
 
 
-def _pid_file_written(instance: Instance | AttachedInstance) -> tuple[int, int] | None:
+def _pid_file_written(instance: ServerClient) -> tuple[int, int] | None:
     """When a server wrote its number down, as the start of a thread that could not be later; None
     where it did not."""
     if not isinstance(instance, Instance):

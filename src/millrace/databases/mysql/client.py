@@ -1,36 +1,32 @@
-"""Asking a server: its address, and the questions every server answers, ours or not."""
+"""Sessions with MySQL and MariaDB, by PyMySQL, whose errors end here.
+
+PyMySQL is trusted with nothing: see ``_Session``.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import math
-import re
-import socket as sockets
 import ssl
-import struct
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from io import BufferedReader
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import pymysql
 from pymysql.connections import Connection, MySQLResult
 from pymysql.constants import CR
 
-from millrace.errors import TrialFailed
+from millrace.databases.client import Address, Row
+from millrace.errors import DatabaseError, DatabaseErrorKind, MillraceError
 from millrace.host import listener
 from millrace.shown_text import shown_line
-from millrace.tls import Tls
 
 CONNECT_LIMIT_S = 10
-ASK_LIMIT_S = 60
 MOST_ANSWER_BYTES = 64 << 20
+MOST_ROWS = 100_000  # of any answer: no server has as many variables, digests or threads
 MOST_ANSWER_MEMORY_BYTES = 256 << 20  # a row of a few bytes takes twenty times as many in memory
-_LARGEST_COUNT = 2**64 - 1
-_COUNT = re.compile(r"[0-9]{1,20}")
 _LONGEST_WORDS = 2000  # of an error that a server sends, in characters
 _MOST_COLUMNS = 4096  # of a server's tables and results
 
@@ -43,82 +39,118 @@ _KEY_REQUESTS = (b"\x01", b"\x02")
 # OpenSSL's numbers for a certificate of another host, by name and by IP address.
 _OTHER_NAME = (62, 64)
 
-
-@dataclass(frozen=True)
-class Address:
-    """Where a server listens, and as whom to log in. A socket goes before host and port."""
-
-    server: str
-    user: str
-    password: str = field(repr=False)
-    host: str = "127.0.0.1"
-    port: int = 3306
-    socket: Path | None = None
-    tls: Tls = field(default_factory=Tls)
-
-    def doubt(self, connected: sockets.socket) -> str | None:
-        """Return why whoever is at the other end of ``connected`` must not get the password itself,
-        and what to do about it; None for the right server, and where the user allows it."""
-        if self.tls.verifies or self.tls.allow_unverified:
-            return None
-        if self.socket is None:
-            return (
-                "nothing shows that it is the right server: verify it by TLS (tls=verify-identity, "
-                "with ca=FILE where this host does not trust its authority), connect by its "
-                "socket, or say allow-unverified=yes in the address"
-            )
-        why = listener.doubt(self.socket, connected)
-        return why and (
-            f"another server may have taken its socket ({why}): let it listen in a directory that "
-            "only its user can write, or say allow-unverified=yes in the address"
-        )
-
-    @property
-    def text(self) -> str:
-        if self.socket is not None:
-            return str(self.socket)
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{host}:{self.port}"
-
-    @property
-    def account(self) -> str:
-        """The address with the user who logs in there, without the password."""
-        return f"{self.user}@{self.text}"
+# Numbers of errors: no server at the address, or gone in the first moment; of the client, which
+# lost its session or did not understand; of missing rights; of missing objects.
+_NOT_THERE = frozenset({2002, 2003, 2006, 2013})
+_OF_THE_CLIENT = range(2000, 3000)
+_MAY_NOT = frozenset({1044, 1142, 1143, 1227, 1370})
+_HAS_NOT = frozenset({1049, 1054, 1109, 1146, 1193, 1286})
 
 
 def connect(
     address: Address,
     database: str | None = None,
-    *,
-    decoded: bool = True,
     limit_s: float | None = None,
-) -> Connection[Any]:
+    *,
+    as_text: bool = False,
+) -> MysqlSession:
     """Open a session with autocommit and UTC; the caller closes it.
 
-    With ``decoded`` false every value comes as text. ``limit_s`` bounds each wait for an answer.
-    No server gets a file of this host, whatever it asks for, and none that nothing verifies gets
-    the password. Raises what pymysql raises, and UserError for authorities that cannot be read.
+    With ``as_text`` every value comes as text. ``limit_s`` bounds each wait for an answer. No
+    server gets a file of this host, whatever it asks for, and none that nothing verifies gets the
+    password. Raises DatabaseError, and UserError for authorities that cannot be read.
     """
     context = address.tls.context()
-    return _Session(
-        address=address,
-        host=address.host,
-        port=address.port,
-        unix_socket=None if address.socket is None else str(address.socket),
-        user=address.user,
-        password=address.password.encode(),  # as text it would have to be Latin-1
-        database=database,
-        charset="utf8mb4",
-        autocommit=True,
-        local_infile=False,
-        init_command="SET time_zone = '+00:00'",
-        connect_timeout=CONNECT_LIMIT_S,
-        read_timeout=limit_s,
-        write_timeout=limit_s,
-        conv=None if decoded else {},
-        ssl=context,
-        ssl_disabled=context is None,  # PyMySQL would take what the server offers, unverified
-    )
+    with _errors_as_ours():
+        return MysqlSession(
+            _Session(
+                address=address,
+                host=address.host,
+                port=address.port,
+                unix_socket=None if address.socket is None else str(address.socket),
+                user=address.user,
+                password=address.password.encode(),  # as text it would have to be Latin-1
+                database=database,
+                charset="utf8mb4",
+                autocommit=True,
+                local_infile=False,
+                init_command="SET time_zone = '+00:00'",
+                connect_timeout=CONNECT_LIMIT_S,
+                read_timeout=limit_s,
+                write_timeout=limit_s,
+                conv={} if as_text else None,
+                ssl=context,
+                ssl_disabled=context is None,  # PyMySQL would take what is offered, unverified
+            )
+        )
+
+
+class MysqlSession:
+    """A session of PyMySQL's; its errors are DatabaseErrors."""
+
+    def __init__(self, connection: Connection[Any]) -> None:
+        self._connection = connection
+
+    @property
+    def is_open(self) -> bool:
+        return bool(self._connection.open)
+
+    @property
+    def id(self) -> int:
+        number: int = self._connection.thread_id()  # type: ignore[no-untyped-call]
+        return number
+
+    @property
+    def peer_pid(self) -> int:
+        connection: Any = self._connection  # its socket has no public name
+        return listener.peer_pid(connection._sock)
+
+    def query(self, sql: str, *values: object) -> list[tuple[Any, ...]]:
+        with _errors_as_ours(), self._connection.cursor() as cursor:
+            cursor.execute(sql, values or None)
+            return list(cursor.fetchall())
+
+    def rows(self, sql: str) -> list[Row]:
+        with _errors_as_ours(), self._connection.cursor() as cursor:
+            cursor.execute(sql)
+            if cursor.rowcount > MOST_ROWS:
+                raise DatabaseError(
+                    f"the server's answer has more than {MOST_ROWS:,} rows", kind="odd"
+                )
+            names = [column[0].lower() for column in cursor.description or ()]
+            return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+
+    def columns(self, sql: str) -> tuple[str, ...]:
+        with _errors_as_ours(), self._connection.cursor() as cursor:
+            cursor.execute(sql)
+            return tuple(column[0] for column in cursor.description or ())
+
+    def literal(self, text: str) -> str:
+        return str(self._connection.literal(text))
+
+    def close(self) -> None:
+        if self.is_open:
+            with contextlib.suppress(pymysql.MySQLError, OSError):
+                self._connection.close()
+
+
+@contextlib.contextmanager
+def _errors_as_ours() -> Iterator[None]:
+    try:
+        yield
+    except pymysql.MySQLError as error:
+        code = error.args[0] if error.args and isinstance(error.args[0], int) else None
+        raise DatabaseError(words_of(error), kind=_kind(code), code=code) from error
+
+
+def _kind(code: int | None) -> DatabaseErrorKind:
+    if code in _NOT_THERE:
+        return "unreachable"
+    if code in _OF_THE_CLIENT:
+        return "lost"
+    if code in _MAY_NOT:
+        return "forbidden"
+    return "absent" if code in _HAS_NOT else "refused"
 
 
 if TYPE_CHECKING:  # only its type is generic
@@ -311,111 +343,26 @@ def _tls_failure(error: pymysql.OperationalError) -> pymysql.OperationalError | 
 
 @contextlib.contextmanager
 def oddities_as_errors() -> Iterator[None]:
-    """Turn what PyMySQL raises for an odd answer into a ProgrammingError that says so.
+    """Turn what an odd answer leads to into a DatabaseError that says so.
 
-    RuntimeError is its answer to a server that asks for a local file.
+    That may be anything: a short greeting leads to a variable that was never set. RuntimeError is
+    its answer to a server that asks for a local file.
     """
     try:
         yield
-    except RuntimeError as error:
-        raise pymysql.ProgrammingError(
+    except (pymysql.MySQLError, OSError, MillraceError):  # the last: the user interrupted, too
+        raise
+    except Exception as error:
+        raise DatabaseError(
             "the server asked for a file of this host, and did not get it"
-            if "LOAD_LOCAL" in str(error)
-            else _not_understood(error)
+            if isinstance(error, RuntimeError) and "LOAD_LOCAL" in str(error)
+            else _not_understood(error),
+            kind="odd",
         ) from error
-    except (
-        ArithmeticError,
-        AssertionError,
-        AttributeError,
-        LookupError,
-        TypeError,
-        ValueError,
-        struct.error,
-    ) as error:
-        raise pymysql.ProgrammingError(_not_understood(error)) from error
 
 
 def _not_understood(error: Exception) -> str:
     return f"the server's answer cannot be understood ({type(error).__name__}: {error})"
-
-
-class Answering:
-    """A server that answers at an address."""
-
-    def __init__(self, address: Address) -> None:
-        self._address = address
-
-    def query(self, sql: str, *, limit_s: float | None = None) -> list[tuple[str | None, ...]]:
-        """The rows of one statement in a session of its own, every value as text.
-
-        Raises TrialFailed with the server's own words; it names no step, because whoever asks
-        knows better which one it is.
-        """
-        try:
-            with (
-                contextlib.closing(
-                    connect(self._address, decoded=False, limit_s=limit_s)
-                ) as session,
-                session.cursor() as cursor,
-            ):
-                cursor.execute(sql)
-                return [tuple(map(_text, row)) for row in cursor.fetchall()]
-        except pymysql.MySQLError as error:
-            raise TrialFailed(
-                f"{self._address.server}: {_first_words(sql)}: {words_of(error)}"
-            ) from error
-
-    def rows(
-        self, sql: str, *, n_columns: int, limit_s: float = ASK_LIMIT_S
-    ) -> list[tuple[str | None, ...]]:
-        """Return the rows of one statement. Raises TrialFailed where they have another number of
-        columns."""
-        rows = self.query(sql, limit_s=limit_s)
-        if any(len(row) != n_columns for row in rows):
-            columns = sorted({len(row) for row in rows})
-            raise TrialFailed(
-                f"{self._address.server}: {_first_words(sql)}: expected rows of {n_columns} "
-                f"columns, got {columns}"
-            )
-        return rows
-
-    def count(self, sql: str, value: str | None) -> int:
-        """Return the count in an answer to ``sql``. Raises TrialFailed for what is none."""
-        try:
-            return count_of(value)
-        except ValueError as error:
-            raise TrialFailed(f"{self._address.server}: {_first_words(sql)}: {error}") from error
-
-    def one_row(self, sql: str, *, n_columns: int) -> tuple[str | None, ...]:
-        """Return the only row of one statement. Raises TrialFailed for any other answer."""
-        rows = self.query(sql, limit_s=ASK_LIMIT_S)
-        if len(rows) != 1 or len(rows[0]) != n_columns:
-            columns = sorted({len(row) for row in rows})
-            raise TrialFailed(
-                f"{self._address.server}: {_first_words(sql)}: expected one row of {n_columns} "
-                f"columns, got {len(rows)} rows of {columns or 'no'} columns"
-            )
-        return rows[0]
-
-    def version(self) -> str:
-        """The version as the server itself says it, on one line."""
-        return shown_line(self.one_row("SELECT VERSION()", n_columns=1)[0] or "")
-
-    def effective(self) -> dict[str, str]:
-        """Every global variable and its value, as the server shows them."""
-        sql = "SHOW GLOBAL VARIABLES"
-        rows = self.rows(sql, n_columns=2)
-        if not rows:
-            raise TrialFailed(f"{self._address.server}: {sql}: expected rows of 2 columns")
-        return {(name or "").lower(): value or "" for name, value in rows}
-
-
-def count_of(value: object) -> int:
-    """Return a count that a server gave. Raises ValueError for all but whole numbers of 64 bits."""
-    text = str(value)
-    if not _COUNT.fullmatch(text) or int(text) > _LARGEST_COUNT:
-        raise ValueError(f"{text[:40]!r} is no count of 64 bits")
-    return int(text)
 
 
 def words_of(error: pymysql.MySQLError) -> str:
@@ -429,16 +376,3 @@ def words_of(error: pymysql.MySQLError) -> str:
 def _shortened(text: str) -> str:
     line = shown_line(text[:_LONGEST_WORDS])
     return line if len(text) <= _LONGEST_WORDS else f"{line}…"
-
-
-def _text(value: object) -> str | None:
-    if value is None or isinstance(value, str):
-        return value
-    if isinstance(value, bytes):
-        return value.decode("utf-8", errors="replace")
-    return str(value)
-
-
-def _first_words(sql: str) -> str:
-    line = " ".join(sql.split())
-    return line if len(line) <= 80 else line[:79] + "…"

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from millrace.report.common.formatting import grouped_text
 from millrace.stats import RatioEstimate
 
 WIDE = 2.5  # an axis of ratios that spans more has its ticks at halves and doubles
@@ -59,9 +60,9 @@ class LogAxis:
 def _difference(ratio: float) -> str:
     """``−10 %``, ``+0.5 %``, ``×8``, ``÷8``: a tick's difference from 1, short."""
     if ratio >= 8:
-        return f"×{ratio:,.0f}"
+        return f"×{grouped_text(ratio)}"
     if ratio <= 1 / 8:
-        return f"÷{1 / ratio:,.0f}"
+        return f"÷{grouped_text(1 / ratio)}"
     percent = round((ratio - 1) * 100, 3)
     if percent == 0:
         return "0"

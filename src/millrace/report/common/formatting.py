@@ -8,6 +8,7 @@ from millrace.analysis.compare.metrics import Metric
 
 MISSING = "–"
 _NEXT_TO_NOTHING = 1e-6
+_WITHOUT_EXPONENT = 1e15  # what is larger has more digits than anybody counts
 
 # Verdicts are told by a sign as well as by a colour.
 GLYPHS = {
@@ -25,10 +26,18 @@ GLYPHS = {
 FINDING_GLYPHS = {"more": "+", "less": "−", "not sure": "?", "?": ""}
 
 
+def grouped_text(value: float, decimals: int = 0) -> str:
+    """``241,709``, ``1,193.4``: with thousands and so many decimals; ``1.23e+300`` where that would
+    be a long row of digits."""
+    return f"{value:,.{decimals}f}" if abs(value) < _WITHOUT_EXPONENT else f"{value:.3g}"
+
+
 def ratio_text(ratio: float) -> str:
-    """``0.902``, ``1.010``, ``12.30``: three decimals near 1, fewer for large ratios."""
-    decimals = 3 if ratio < 10 else 2 if ratio < 100 else 0
-    return f"{ratio:,.{decimals}f}"
+    """``0.902``, ``1.010``, ``12.30``: three decimals near 1, fewer for large ratios; ``0.00031``,
+    ``1e-300`` below half a thousandth."""
+    if 0 < ratio < 0.0005:
+        return f"{ratio:.2g}"
+    return grouped_text(ratio, 3 if ratio < 10 else 2 if ratio < 100 else 0)
 
 
 def interval_text(low: float | None, high: float | None) -> str:
@@ -50,18 +59,19 @@ def percent_text(fraction: float, *, signed: bool = False) -> str:
     """``9.8 %``; ``+9.8 %`` or ``−9.8 %`` when signed, and never ``−0.0 %``."""
     percent = round(fraction * 100, 1)
     sign = ("−" if percent < 0 else "+" if percent > 0 else "±") if signed else ""
-    return f"{sign}{abs(percent) if signed else percent + 0.0:,.1f} %"
+    return f"{sign}{grouped_text(abs(percent) if signed else percent + 0.0, 1)} %"
 
 
 def whole_percent_text(fraction: float) -> str:
     """``24 %``, ``−3 %``; never ``−0 %``."""
-    percent = round(fraction * 100)
-    return f"{'−' if percent < 0 else ''}{abs(percent)} %"
+    percent = round(fraction * 100, 0)
+    digits = f"{abs(percent):.0f}" if abs(percent) < _WITHOUT_EXPONENT else f"{abs(percent):.3g}"
+    return f"{'−' if percent < 0 else ''}{digits} %"
 
 
 def percent_of_base_text(ratio: float) -> str:
     """``90.2``: without the sign, for a column that is headed with it."""
-    return f"{ratio * 100:,.1f}"
+    return grouped_text(ratio * 100, 1)
 
 
 def value_text(value: float, metric: Metric) -> str:
@@ -71,13 +81,13 @@ def value_text(value: float, metric: Metric) -> str:
 
 def count_text(value: float) -> str:
     """``241,709``; a few significant digits below 100."""
-    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+    return grouped_text(value) if value >= 100 else f"{value:.3g}"
 
 
 def seconds_text(seconds: float) -> str:
     """``193.4``, ``8.31``, ``0.0421``: about three digits, without the unit."""
     if seconds >= 10:
-        return f"{seconds:,.1f}"
+        return grouped_text(seconds, 1)
     if seconds >= 1:
         return f"{seconds:.2f}"
     if seconds <= 0:
@@ -101,7 +111,7 @@ def figure_text(value: float, *, signed: bool = False) -> str:
     size = abs(value)
     if size < 0.0005:
         return _small_text(value, signed=signed)
-    digits = f"{size:,.0f}" if size >= 999.5 else f"{float(f'{size:.3g}'):g}"
+    digits = grouped_text(size) if size >= 999.5 else f"{float(f'{size:.3g}'):g}"
     return ("−" if value < 0 else "+" if signed else "") + digits
 
 
@@ -122,20 +132,20 @@ def fixed_text(value: float, decimals: int, *, signed: bool = False) -> str:
     """``3.1``; ``+3.1``, ``−0.4`` or ``±0.0`` when signed; never ``−0.0``."""
     rounded = round(value, decimals) + 0.0
     sign = "−" if rounded < 0 else ("+" if rounded > 0 else "±") if signed else ""
-    return f"{sign}{abs(rounded):,.{decimals}f}"
+    return f"{sign}{grouped_text(abs(rounded), decimals)}"
 
 
 def range_text(difference: float, beside: float, metric: Metric) -> str:
     """A difference of values with as many decimals as the value it stands beside."""
     decimals = len(value_text(beside, metric).partition(".")[2])
-    return f"{difference:,.{decimals}f}"
+    return grouped_text(difference, decimals)
 
 
 def bytes_text(size: float) -> str:
     """``128.0 MB``: SI units, as everywhere."""
     for unit, factor in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
         if size >= factor:
-            return f"{size / factor:,.1f} {unit}"
+            return f"{grouped_text(size / factor, 1)} {unit}"
     return f"{size:,.0f} B"
 
 

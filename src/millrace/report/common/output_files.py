@@ -79,7 +79,7 @@ def write_text(
         problem = HostError if cause.errno in _OF_THE_HOST or make_directory else UserError
         raise problem(
             f"cannot write {_asked(option)} {path}: {cause.strerror or cause}",
-            remedy=f"name another place with {option}",
+            hint=f"name another place with {option}",
         ) from cause
     return path
 
@@ -93,13 +93,13 @@ def refuse_place(path: Path, kind: Kind, option: str) -> None:
     if not target.parent.is_dir():
         raise UserError(
             f"cannot write {_asked(option)} {path}: there is no directory {target.parent}",
-            remedy=f"make it first, or name another place with {option}",
+            hint=f"make it first, or name another place with {option}",
         )
     if target.is_file() and not _is_replaceable(target, kind):
         raise UserError(
             f"cannot write {_asked(option)} {path}: there is a file already{_unrecognised(kind)}; "
             f"it was left as it is",
-            remedy=f"name another file with {option}, or move that one away first",
+            hint=f"name another file with {option}, or move that one away first",
         )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from millrace import databases, sizes
-from millrace.databases.mysql import option_names
+from millrace.databases.base import Options, option_name
 from millrace.errors import Diagnostic, nearest
 
 FAMILIES = databases.names()
@@ -22,7 +22,7 @@ _OPTION = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 
 def about(name: str) -> str:
     """The option a spelling is about: ``skip_log_bin`` and ``log-bin`` are about the same one."""
-    return option_names.forms(name)[-1]
+    return databases.option_forms(name)[-1]
 
 
 def check(
@@ -101,7 +101,7 @@ def _sections(where: str, tables: Mapping[str, Any]) -> Iterator[Diagnostic]:
 def _option(place: str, name: str, value: object) -> Iterator[Diagnostic]:
     if not _OPTION.fullmatch(name):
         yield Diagnostic(place, "is no option name", "letters, digits and underscores")
-    if any(not _administrative(family).isdisjoint(option_names.forms(name)) for family in FAMILIES):
+    if any(rules.administrative.intersection(rules.forms(name)) for rules in _rules()):
         yield Diagnostic(place, "is set by millrace for each instance", "no such line")
     if value is False:
         yield Diagnostic(place, "false is ambiguous", '"OFF", or skip_... = true for a bare flag')
@@ -119,12 +119,12 @@ def check_varied_option(place: str, name: str, level: object) -> list[Diagnostic
     True and false are the option switched on and off (``--NAME``, ``--skip-NAME``), which every
     server understands for each of its switches; so the name is that of the switch itself.
     """
-    normal = option_names.normal(name)
+    normal = option_name(name)
     if normal != name:
         return [
             Diagnostic(place, f"{name!r} is another spelling of {normal!r}", f"options.{normal}")
         ]
-    if option_names.is_loose(name):
+    if any(rules.is_loose(name) for rules in _rules()):
         return [
             Diagnostic(
                 place,
@@ -146,8 +146,8 @@ def check_varied_option(place: str, name: str, level: object) -> list[Diagnostic
     return list(_option(place, name, True))
 
 
-def _administrative(family: str) -> frozenset[str]:
-    return databases.get(family).administrative_options
+def _rules() -> list[Options]:
+    return [databases.get(family).options for family in FAMILIES]
 
 
 def _size_rule(place: str, rule: Mapping[str, Any]) -> Iterator[Diagnostic]:

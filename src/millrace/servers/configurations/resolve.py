@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from millrace.databases.base import version_key
-from millrace.databases.mysql import option_names
+from millrace.databases.base import option_name, version_key
 from millrace.errors import UserError, nearest
 from millrace.model.servers import Configuration, LeftOut, Option
 from millrace.servers.configurations.check import about
@@ -40,7 +39,7 @@ def lineage(name: str, definitions: Mapping[str, Mapping[str, Any]]) -> tuple[st
         near = nearest(name, definitions)
         raise UserError(
             f"there is no configuration {name!r}" + (f"; did you mean {near!r}?" if near else ""),
-            remedy=f"use one of: {', '.join(sorted(definitions))}",
+            hint=f"use one of: {', '.join(sorted(definitions))}",
         )
     parent = definitions[name].get("extends")
     return (*lineage(parent, definitions), name) if parent else (name,)
@@ -112,7 +111,7 @@ def _lay(draft: _Draft, section: _Section, data_bytes: int, host_memory_bytes: i
                 )
             else:
                 text = None if value is True else str(value)
-            option = Option(option_names.normal(name), text, kind == "optional", section.label)
+            option = Option(option_name(name), text, kind == "optional", section.label)
             draft.options[about(name)] = option
             draft.left_out.pop(about(name), None)
     for name in section.tables.get("without", ()):

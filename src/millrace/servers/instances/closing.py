@@ -10,16 +10,15 @@ from pathlib import Path
 _OPEN_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-def close_tree(directory: Path) -> int:
+def close_tree(directory: Path) -> None:
     """Take a directory and all directories below it, and keep everybody else out of them.
 
     A server may have let another user into a directory, who still has a descriptor of it: closing
     the top does not shut that user out. Here each directory is closed before its names are read,
     and is opened in one that is closed already. Nobody can replace a name by then, so paths below
-    ``directory`` lead to where they seem to afterwards. No link is followed. Returns the number of
-    levels of directories, the top included. Raises OSError.
+    ``directory`` lead to where they seem to afterwards. No link is followed. Raises OSError.
     """
-    return _walk(directory, _close)
+    _walk(directory, _close)
 
 
 def give_tree(directory: Path, uid: int, gid: int) -> None:
@@ -48,8 +47,8 @@ def _close(descriptor: int) -> list[str]:
         return [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
 
 
-def _walk(directory: Path, visit: Callable[[int], list[str]]) -> int:
-    """Visit a directory and all below it, each before those in it; return the number of levels.
+def _walk(directory: Path, visit: Callable[[int], list[str]]) -> None:
+    """Visit a directory and all below it, each before those in it.
 
     ``visit`` takes a descriptor and returns the names of the directories to go on with. Two
     descriptors are open at a time, however deep and many the directories are.
@@ -57,7 +56,6 @@ def _walk(directory: Path, visit: Callable[[int], list[str]]) -> int:
     at = os.open(directory, _OPEN_DIRECTORY)
     try:
         waiting = [visit(at)]  # names of directories, a list a level
-        deepest = 1
         while waiting[0] or len(waiting) > 1:
             down = bool(waiting[-1])
             following = os.open(waiting[-1].pop() if down else "..", _OPEN_DIRECTORY, dir_fd=at)
@@ -65,9 +63,7 @@ def _walk(directory: Path, visit: Callable[[int], list[str]]) -> int:
             at = following
             if down:
                 waiting.append(visit(at))
-                deepest = max(deepest, len(waiting))
             else:
                 waiting.pop()
     finally:
         os.close(at)
-    return deepest

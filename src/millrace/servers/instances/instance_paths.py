@@ -18,15 +18,15 @@ from millrace.shared_directories import refuse_shared
 
 _SOCKET_PATH_MAX_BYTES = 106  # sun_path has 108, with its zero; the servers say "under 107"
 
-RUN, SOCKET = "run", "mysqld.sock"
+RUN = "run"
 
 
-def own_socket(directory: Path, instance_id: str) -> Path:
+def own_socket(directory: Path, instance_id: str, name: str) -> Path:
     """Return a socket below the instance's directory, or a short one where that is too deep."""
-    near = directory / RUN / SOCKET
+    near = directory / RUN / name
     if len(os.fsencode(near)) <= _SOCKET_PATH_MAX_BYTES:
         return near
-    return processes.short_directory(instance_id) / RUN / SOCKET
+    return processes.short_directory(instance_id) / RUN / name
 
 
 def make_directories(
@@ -59,7 +59,7 @@ def make_directories(
             raise refused from error
         raise HostError(
             f"{error.filename}: cannot be made for an instance of {server.name}: {error.strerror}",
-            remedy="free space or get the right to write there, "
+            hint="free space or get the right to write there, "
             "or name another place with MILLRACE_WORK",
         ) from error
     return runs_as

@@ -84,7 +84,7 @@ def require_reach(server: str, uid: int, places: Iterable[Path]) -> None:
         right = "x" if place.is_dir() else "r"
         raise HostError(
             f"{server}: {place} is closed to the unprivileged user that a server runs as",
-            remedy=f"open it with: chmod o+{right} {shlex.quote(str(place))}; or use another place "
+            hint=f"open it with: chmod o+{right} {shlex.quote(str(place))}; or use another place "
             "(MILLRACE_CACHE, MILLRACE_STATE, MILLRACE_WORK), or run millrace as an ordinary user",
         )
 

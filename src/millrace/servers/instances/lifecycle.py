@@ -23,16 +23,12 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import IO, Any
-
-import pymysql
-from pymysql.connections import Connection
+from typing import IO
 
 from millrace import databases, paths
 from millrace.databases.base import Initialisation, Site
-from millrace.databases.mysql import client, option_names
-from millrace.errors import TrialFailed
-from millrace.host import listener
+from millrace.databases.client import Address, ServerClient, Session
+from millrace.errors import DatabaseError, TrialFailed
 from millrace.model.servers import FittedOptions, InstalledServer, Option
 from millrace.servers.instances import error_log, instance_paths, launch, processes, users
 from millrace.servers.instances.signals import signals_held
@@ -46,12 +42,8 @@ _POLL_S = 0.02
 _ERROR_LOG = "error.log"
 _OUTPUT_LIMIT_BYTES = 16 << 20
 
-# What a client says while a server is not there yet: no socket, refused, or gone while it spoke.
-_NOT_YET = frozenset({2002, 2003, 2006, 2013})
-_ACCESS_DENIED = 1045
 
-
-class Instance(client.Answering):
+class Instance(ServerClient):
     """A server of ours; made by ``create``.
 
     ``load_dir`` is the directory that secure_file_priv names: a file there must be readable by all
@@ -61,6 +53,8 @@ class Instance(client.Answering):
     The server's user is not trusted. It owns ``data_dir`` and two other directories, all else is
     millrace's; and while millrace works inside of what it owns, no process of it runs.
     """
+
+    is_managed = True
 
     def __init__(
         self,
@@ -72,33 +66,33 @@ class Instance(client.Answering):
         account: processes.Account,
         log: IO[bytes],
     ) -> None:
+        family = databases.get(site.server.family)
         super().__init__(
-            client.Address(
+            site.server,
+            family,
+            Address(
                 server=site.server.name,
-                user="root",
+                user=family.account,
                 password=site.password,
                 port=site.port,
                 socket=site.socket,
                 # The kernel confirms that the process which listens is the one that was started.
                 tls=Tls(allow_unverified=True),
-            )
+            ),
         )
         self.id = account.id
-        self.server = site.server
         self.role = role
         self.options = options
         self.directory = site.directory
         self.data_dir = site.data_dir
         self.load_dir = site.load_dir
         self.error_log = site.directory / _ERROR_LOG
-        self.pid_file = site.pid_file
+        self.pid_file = family.lifecycle.pid_file(site)
         self.socket = site.socket
-        self.port = site.port
         self.user = self._address.user
         self.password = site.password
         self.runs_as = runs_as.name
         self._site = site
-        self._family = databases.get(site.server.family)
         self._runs_as = runs_as
         self._account = account
         self._log = log
@@ -106,6 +100,11 @@ class Instance(client.Answering):
         self._process: subprocess.Popen[bytes] | None = None
         self._phase_began_at = 0
         self._trouble_seen_to = 0
+
+    @property
+    def server(self) -> InstalledServer:
+        """The build that runs."""
+        return self._site.server
 
     @property
     def pid(self) -> int | None:
@@ -124,7 +123,7 @@ class Instance(client.Answering):
 
         Raises TrialFailed, with the server's own words, when that fails or takes too long.
         """
-        todo = self._family.initialisation(self._site, self.shaping_options())
+        todo = self.family.lifecycle.initialisation(self._site, self.shaping_options())
         for name in todo.directories:
             self._make_in_data_dir(name)
         with self._init_file(todo) as arguments:
@@ -141,10 +140,11 @@ class Instance(client.Answering):
 
     def shaping_options(self) -> tuple[Option, ...]:
         """Return the options that decide what ``initialise`` writes."""
+        rules = self.family.options
         return tuple(
             option
             for option in self.options.applied
-            if not self._family.shaping_options.isdisjoint(option_names.forms(option.name))
+            if not rules.shaping.isdisjoint(rules.forms(option.name))
         )
 
     def restore(self, template: Template, *, page_cache: PageCache = "cold") -> Restored:
@@ -168,29 +168,26 @@ class Instance(client.Answering):
         after ``limit_s`` when it does neither.
         """
         self._refuse_foreign_socket()
-        self._spawn([*self._family.start_arguments(self._site), *self.options.arguments()])
+        self._spawn(
+            [
+                *self.family.lifecycle.start_arguments(self._site),
+                *self.family.options.arguments(self.options.applied),
+            ]
+        )
         self._trouble_seen_to = self._phase_began_at
         deadline = time.monotonic() + limit_s
         while not self._answers():
             self.check_alive(step="start")
             if (line := self._new_trouble()) is not None:
                 self.kill()
-                raise self._failure("start", "it cannot go on", said=error_log.words(line))
+                raise self._failure(
+                    "start", "it cannot go on", said=error_log.words(line, self.family.log)
+                )
             if time.monotonic() > deadline:
                 self.kill()
                 raise self._failure("start", f"not ready after {limit_s:g} s")
             time.sleep(_POLL_S)
         self._refuse_foreign_answer()
-
-    def connect(
-        self, database: str | None = None, *, limit_s: float | None = None
-    ) -> Connection[Any]:
-        """A session with autocommit and UTC, over the socket; the caller closes it. ``limit_s``
-        bounds each wait for an answer.
-
-        Raises what pymysql raises.
-        """
-        return client.connect(self._address, database, limit_s=limit_s)
 
     def log_tail(self, n_lines: int = 40) -> str:
         """The last lines of the error log."""
@@ -203,8 +200,9 @@ class Instance(client.Answering):
         line = self._new_trouble()
         if line is None:
             return None
-        meaning = error_log.reason_of(line, port=self.port, socket=self.socket)
-        said = error_log.words(line)
+        log = self.family.log
+        meaning = error_log.reason_of(line, log, port=self.port, socket=self.socket)
+        said = error_log.words(line, log)
         return f"{meaning}; the log says: {said}" if meaning else said
 
     def check_alive(self, *, step: str | None = None) -> None:
@@ -216,16 +214,17 @@ class Instance(client.Answering):
             raise self._failure(step, _ending(status))
 
     def stop(self, limit_s: float) -> None:
-        """Ask the server to end (SIGTERM) and wait for it.
+        """Ask the server to end cleanly, and wait for it.
 
         Afterwards it is gone in any case. Raises TrialFailed when it crashed, or had to be killed
         after ``limit_s``.
         """
         self.check_alive(step="stop")
         self._phase_began_at = error_log.size(self.error_log)
-        if not self._end(signal.SIGTERM, limit_s):
+        by = self.family.lifecycle.stop_signal
+        if not self._end(by, limit_s):
             self.kill()
-            raise self._failure("stop", f"not gone {limit_s:g} s after SIGTERM, so it was killed")
+            raise self._failure("stop", f"not gone {limit_s:g} s after {by.name}, so it was killed")
         self._end_what_is_left()
         status = self._process.returncode if self._process is not None else 0
         self._process = None
@@ -244,7 +243,7 @@ class Instance(client.Answering):
         """
         with tempfile.TemporaryFile(dir=self.directory) as file:
             process = self._spawn(
-                [*self._family.program_arguments(self._site), *arguments], output=file
+                [*self.family.lifecycle.program_arguments(self._site), *arguments], output=file
             )
             try:
                 process.wait(limit_s)
@@ -335,13 +334,12 @@ class Instance(client.Answering):
             with contextlib.closing(self.connect()) as session:
                 self._refuse_foreign_process(session)
                 return True
-        except pymysql.MySQLError as error:
-            if error.args and error.args[0] in _NOT_YET:
+        except DatabaseError as error:
+            if error.kind == "unreachable":
                 return False
-            said = client.words_of(error)
             self.check_alive(step="start")
             self.kill()
-            raise self._failure("start", f"it does not let us log in: {said}") from error
+            raise self._failure("start", f"it does not let us log in: {error.message}") from error
 
     def _let_go_of_socket(self) -> None:
         if self._socket_descriptor is not None:
@@ -349,10 +347,9 @@ class Instance(client.Answering):
             self._socket_descriptor = None
             self._address = replace(self._address, socket=self.socket)
 
-    def _refuse_foreign_process(self, session: Connection[Any]) -> None:
+    def _refuse_foreign_process(self, session: Session) -> None:
         """Whoever listens on our socket must be the process that we started."""
-        connected: Any = session  # its socket has no public name
-        pid = listener.peer_pid(connected._sock)
+        pid = session.peer_pid
         if self._process is not None and pid != self._process.pid:
             self.kill()
             raise TrialFailed(
@@ -374,14 +371,15 @@ class Instance(client.Answering):
                 os.close(descriptor)
         raise TrialFailed(
             f"{self.server.name}: the socket {self.socket} is taken by another process",
-            remedy="end that process, or use another socket",
+            hint="end that process, or use another socket",
             step="start",
         )
 
     def _refuse_foreign_answer(self) -> None:
         """Whoever answers on our socket must have our data directory."""
-        answered = self.one_row("SELECT @@datadir", n_columns=1)[0] or ""
-        if "\0" in answered or Path(answered).resolve() != self.data_dir.resolve():
+        answered = self.family.administration.data_directory(self)
+        # Resolved as a text: pathlib raises for a link that leads to itself.
+        if "\0" in answered or os.path.realpath(answered) != os.path.realpath(self.data_dir):
             self.kill()
             raise TrialFailed(
                 f"{self.server.name}: another server, with the data directory "
@@ -390,7 +388,9 @@ class Instance(client.Answering):
             )
 
     def _new_trouble(self) -> str | None:
-        line, self._trouble_seen_to = error_log.trouble(self.error_log, self._trouble_seen_to)
+        line, self._trouble_seen_to = error_log.trouble(
+            self.error_log, self._trouble_seen_to, self.family.log
+        )
         return line
 
     def _failure(self, step: str | None, what: str, *, said: str | None = None) -> TrialFailed:
@@ -399,17 +399,18 @@ class Instance(client.Answering):
         Where it is not known what that means, ``said`` or the first error of the log is in the
         first line, which is all that a report's sentence shows.
         """
+        log = self.family.log
         meaning = error_log.reason(
-            self.error_log, self._phase_began_at, port=self.port, socket=self.socket
+            self.error_log, self._phase_began_at, log, port=self.port, socket=self.socket
         )
         doing = {"initialise": " (initialising)", "start": " (starting)", "stop": " (stopping)"}
         message = f"{self.server.name}{doing.get(step or '', '')}: "
-        said = said or error_log.first_error(self.error_log, self._phase_began_at)
+        said = said or error_log.first_error(self.error_log, self._phase_began_at, log)
         if meaning:
             message += f"{meaning}; {what}"
         else:
             message += f"{what}; the log says: {said}" if said else what
-        quoted = error_log.errors(self.error_log, self._phase_began_at)
+        quoted = error_log.errors(self.error_log, self._phase_began_at, log)
         if quoted:
             message += "\n" + "\n".join(f"  {line}" for line in quoted)
         return TrialFailed(message, step=step, log_tail=self.log_tail())
@@ -423,7 +424,7 @@ class Instance(client.Answering):
         """End the server, politely if it listens; how it ends does not matter any more."""
         with signals_held():
             self._let_go_of_socket()
-            if not self._end(signal.SIGTERM, _END_LIMIT_S):
+            if not self._end(self.family.lifecycle.stop_signal, _END_LIMIT_S):
                 self.kill()
             self._end_what_is_left()
 
@@ -447,12 +448,14 @@ def create(
     """
     instance_id = processes.new_id(server.name)
     directory = (work_dir or paths.work_dir()) / instance_id
-    chosen_socket = socket or instance_paths.own_socket(directory, instance_id)
-    directories = [directory]
-    if socket is None and not chosen_socket.is_relative_to(directory):
-        directories.append(chosen_socket.parent.parent)
-    run_dir = directories[-1] / instance_paths.RUN
     with contextlib.ExitStack() as undo:
+        reserved = undo.enter_context(instance_paths.reserved_port()) if port is None else port
+        name = databases.get(server.family).lifecycle.socket_name(reserved)
+        chosen_socket = socket or instance_paths.own_socket(directory, instance_id, name)
+        directories = [directory]
+        if socket is None and not chosen_socket.is_relative_to(directory):
+            directories.append(chosen_socket.parent.parent)
+        run_dir = directories[-1] / instance_paths.RUN
         left_by_orphans = {each.uid for each in processes.running() if each.uid is not None}
         uid = undo.enter_context(users.reserved(spared=left_by_orphans))
         account = processes.open_account(
@@ -463,7 +466,6 @@ def create(
         log = undo.enter_context(
             os.fdopen(instance_paths.new_file(directory, _ERROR_LOG, 0o600), "ab", buffering=0)
         )
-        reserved = undo.enter_context(instance_paths.reserved_port()) if port is None else port
         site = Site(
             server=server,
             directory=directory,

@@ -201,7 +201,7 @@ def end_all_of(uid: int) -> None:
             raise HostError(
                 f"processes of the user {uid}, which a server ran as, do not end: "
                 f"{', '.join(map(str, pids))}",
-                remedy="end them, or restart this host, and run the command again",
+                hint="end them, or restart this host, and run the command again",
             )
         time.sleep(_POLL_S)
 
@@ -288,7 +288,7 @@ def end(process: ProcessId, with_signal: signal.Signals, *, limit_s: float) -> b
         except PermissionError as error:
             raise HostError(
                 f"process {process.pid} belongs to another user and cannot be ended",
-                remedy="end it with the rights of that user",
+                hint="end it with the rights of that user",
             ) from error
         poller = select.poll()
         poller.register(descriptor, select.POLLIN)
@@ -322,7 +322,7 @@ def _remove_tree(directory: Path) -> None:
     if os.path.lexists(directory):
         raise HostError(
             f"{directory}, the directory of an instance, cannot be removed",
-            remedy="remove it by hand, with the rights of the user who made it",
+            hint="remove it by hand, with the rights of the user who made it",
         )
 
 
@@ -397,7 +397,7 @@ def _write(account: Account) -> None:
             raise refused from error
         raise HostError(
             f"{file}: the account of an instance cannot be written: {error.strerror}",
-            remedy="free space there, or name another place with MILLRACE_STATE",
+            hint="free space there, or name another place with MILLRACE_STATE",
         ) from error
 
 

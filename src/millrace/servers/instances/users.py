@@ -59,7 +59,7 @@ def reserved(*, spared: Collection[int] = ()) -> Iterator[int | None]:
                 return
     raise HostError(
         f"no user id between {IDS.start} and {IDS.stop - 1} is free for a server",
-        remedy="end processes that run under these ids; ps -eo uid,pid,args lists them",
+        hint="end processes that run under these ids; ps -eo uid,pid,args lists them",
     )
 
 
@@ -74,7 +74,7 @@ def held(uid: int) -> Iterator[bool]:
         raise HostError(
             f"{_RESERVATIONS / str(uid)}: a user id for a server cannot be reserved: "
             f"{error.strerror}",
-            remedy=f"make {_RESERVATIONS.parent} writable for root, "
+            hint=f"make {_RESERVATIONS.parent} writable for root, "
             "or run millrace as an ordinary user",
         ) from error
     try:

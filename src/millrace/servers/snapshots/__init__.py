@@ -32,6 +32,7 @@ itself to stay below ``limit_bytes()``.
 
 from __future__ import annotations
 
+from millrace.databases.table_checks import KeptTable
 from millrace.servers.snapshots.create_restore import NotKept, Restored, prepare, save
 from millrace.servers.snapshots.key import TemplateKey, key
 from millrace.servers.snapshots.manifest import Template
@@ -47,7 +48,7 @@ from millrace.servers.snapshots.repository import (
     reap,
     remove,
 )
-from millrace.servers.snapshots.tables import KeptTable, verify_tables
+from millrace.servers.snapshots.tables import verify_tables
 
 __all__ = [
     "LIMIT_VARIABLE",

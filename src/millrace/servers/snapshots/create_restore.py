@@ -5,14 +5,13 @@
     template = save(instance, key, ...)  the data directory moves, the instance's is empty after
     instance.restore(template)           as every later trial does, so that all start alike
 
-Left out of a template are files that each start of a server makes by itself: its UUID
-(``auto.cnf``; so two servers of one template may replicate), process ids, sockets, error logs. The
-dump of the buffer pool is emptied, or newer servers would load pages in the background while a
-trial warms up, and older ones would not. Everything else stays as it was at the clean stop.
+Left out of a template are files that each start of a server makes by itself, and the content of
+some (see the family's rules). Everything else stays as it was at the clean stop.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import stat
@@ -23,34 +22,24 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pymysql
-
-from millrace import databases, paths, sizes
-from millrace.databases.base import version_key
-from millrace.databases.mysql import option_names
-from millrace.databases.mysql.client import ASK_LIMIT_S, words_of
-from millrace.errors import HostError
+from millrace import paths, sizes
+from millrace.databases.base import SnapshotRules
+from millrace.databases.client import QUERY_LIMIT_S
+from millrace.databases.table_checks import KeptTable
+from millrace.errors import DatabaseError, HostError
 from millrace.model.servers import FittedOptions
 from millrace.servers.instances.closing import close_tree, give_tree
 from millrace.servers.snapshots import digests, manifest, page_cache, repository
 from millrace.servers.snapshots.copying import Owner, copy_tree
-from millrace.servers.snapshots.key import TemplateKey, leads_away
+from millrace.servers.snapshots.key import TemplateKey
 from millrace.servers.snapshots.manifest import Template
-from millrace.servers.snapshots.tables import KeptTable, record_tables
 from millrace.utc import utc_now
 
 if TYPE_CHECKING:
     from millrace.servers.instances.lifecycle import Instance
 
-_LEFT_OUT = ("auto.cnf", "*.pid", "*.sock", "*.sock.lock", "*.err")
-_POOL_DUMP = "ib_buffer_pool"
-_MOST_LEVELS = 100
-
-_LOST_AT_A_STOP = (
-    "SELECT table_schema, table_name FROM information_schema.tables "
-    "WHERE engine = 'MEMORY' AND table_schema NOT IN "
-    "('information_schema', 'performance_schema', 'mysql', 'sys')"
-)
+# Keeping copies, reads and describes each of them: 100,000 tables with two files each.
+_MOST_FILES = 200_000
 
 
 class NotKept(HostError):
@@ -68,27 +57,21 @@ class Restored:
     page_cache: page_cache.State
 
 
-def prepare(instance: Instance, *, limit_s: float = ASK_LIMIT_S) -> tuple[KeptTable, ...]:
+def prepare(instance: Instance, *, limit_s: float = QUERY_LIMIT_S) -> tuple[KeptTable, ...]:
     """Make a running server leave nothing behind for the trials to do, before it is stopped.
 
-    Its binary log is emptied, and the next stop will be a slow one: purged, change buffer merged.
     Returns its tables, which restored ones are compared with; ``limit_s`` bounds each wait for an
     answer. Raises NotKept where tables would not survive the stop or cannot be compared,
     TrialFailed where the server refuses.
     """
-    lost = instance.query(_LOST_AT_A_STOP, limit_s=ASK_LIMIT_S)
-    if lost:
-        named = ".".join(part or "" for part in lost[0])
-        raise NotKept(f"{named} is a MEMORY table, which is empty after the server was stopped")
-    effective = instance.effective()
-    if effective.get("log_bin") == "ON":
-        instance.query(_forget_binary_log(instance), limit_s=ASK_LIMIT_S)
-    if "innodb_fast_shutdown" in effective:
-        instance.query("SET GLOBAL innodb_fast_shutdown = 0", limit_s=ASK_LIMIT_S)
+    rules = instance.family.snapshots
+    if (lost := rules.prepare(instance)) is not None:
+        raise NotKept(lost)
     try:
-        return record_tables(instance, limit_s=limit_s)
-    except pymysql.MySQLError as error:
-        raise NotKept(f"its tables cannot be recorded: {words_of(error)}") from error
+        with contextlib.closing(instance.connect(limit_s=limit_s)) as session:
+            return rules.record_tables(session)
+    except DatabaseError as error:
+        raise NotKept(f"its tables cannot be recorded: {error.message}") from error
     except ValueError as error:
         raise NotKept(f"its tables cannot be recorded: {error}") from error
 
@@ -113,13 +96,13 @@ def save(
         raise ValueError(f"{instance.id} runs: a template is made after a clean stop")
     owner = instance.data_dir.stat()
     try:
-        levels = close_tree(instance.data_dir)
+        close_tree(instance.data_dir)
     except OSError as error:
         raise HostError(
             f"{instance.data_dir} cannot be closed to be kept as a template: {error.strerror}"
         ) from error
     try:
-        _refuse_what_is_not_whole(instance, owner.st_uid, levels)
+        _refuse_what_is_not_whole(instance, owner.st_uid)
         allocated = manifest.usage(instance.data_dir)[1]
         _make_room(key, allocated)
         with repository.draft(key) as draft:
@@ -129,12 +112,12 @@ def save(
     except BaseException as reason:
         give_tree(instance.data_dir, owner.st_uid, owner.st_gid)
         if isinstance(reason, repository.Unusable):
-            raise NotKept(reason.message, remedy=reason.remedy) from reason
+            raise NotKept(reason.message, hint=reason.hint) from reason
         if isinstance(reason, OSError):
             raise NotKept(
                 f"the data directory of {instance.server.name} cannot be kept as a template: "
                 f"{reason.strerror} ({reason.filename or paths.templates_dir()})",
-                remedy="free space there, or name another place with MILLRACE_TEMPLATES",
+                hint="free space there, or name another place with MILLRACE_TEMPLATES",
             ) from reason
         raise
     try:
@@ -168,7 +151,7 @@ def restore_into(
         _empty_for(owner, data_dir)
         raise HostError(
             f"the template {template.name} cannot be restored into {data_dir}: {error.strerror}",
-            remedy="free space there, or name another place with MILLRACE_WORK",
+            hint="free space there, or name another place with MILLRACE_WORK",
         ) from error
     except BaseException:
         _empty_for(owner, data_dir)
@@ -206,7 +189,7 @@ def _make(
     data_dir, kept = instance.data_dir, draft / manifest.DATA
     try:
         _move(data_dir, kept)
-        _leave_out(kept, instance.options)
+        _leave_out(kept, instance.options, instance.family.snapshots)
         page_cache.bring(kept, "cold")
         # User ids of instances are used again, so a template belongs to none of them.
         give_tree(kept, os.geteuid(), os.getegid())
@@ -226,6 +209,10 @@ def _make(
             tables=tables,
         )
         manifest.write(template)
+        if manifest.read(draft) is None:
+            raise repository.Unusable(
+                "the names of its files and tables are more than the manifest of a template holds"
+            )
         page_cache.write_back(draft)
         return repository.publish(draft, key)
     except BaseException:
@@ -252,58 +239,49 @@ def _make_room(key: TemplateKey, needed_bytes: int) -> None:
     if needed_bytes > limit:
         raise NotKept(
             f"a data directory of {size} is more than templates may take ({sizes.readable(limit)})",
-            remedy=f"allow more with {repository.LIMIT_VARIABLE}",
+            hint=f"allow more with {repository.LIMIT_VARIABLE}",
         )
     repository.evict(limit - needed_bytes, spared=[key.name])
     for place in (paths.templates_dir(), paths.work_dir()):
         if repository.free_bytes(place) < needed_bytes:
             raise NotKept(
                 f"there is no room for a copy of {size} beside the template in {place}",
-                remedy="free space there",
+                hint="free space there",
             )
 
 
-def _refuse_what_is_not_whole(instance: Instance, uid: int, levels: int) -> None:
+def _refuse_what_is_not_whole(instance: Instance, uid: int) -> None:
     """Raise NotKept where a part of the data lies outside of the data directory, is not of the user
-    ``uid``, or lies in more ``levels`` of directories than servers make."""
-    if levels > _MOST_LEVELS:
-        raise NotKept(f"the data directory has {levels} levels of directories")
-    outside = leads_away(instance.options.applied)
+    ``uid``, or is more than a server makes."""
+    outside = instance.family.snapshots.leads_away(instance.options.applied)
     if outside is not None:
         raise NotKept(
             f"{outside.name} = {outside.value} leads out of the data directory, "
             "and what lies there would not be in a template"
         )
-    for path, status in manifest.walk(instance.data_dir):
-        name = path.relative_to(instance.data_dir)
-        if not str(name).isprintable():
-            raise NotKept(f"{str(name)!r} is the name of no file that a server makes")
-        if stat.S_ISLNK(status.st_mode) or path.suffix == ".isl":
-            raise NotKept(f"{name} leads out of the data directory")
-        if stat.S_ISREG(status.st_mode) and (status.st_uid != uid or status.st_nlink > 1):
-            raise NotKept(f"{name} is a file of another place too, or of another user")
+    try:
+        for path, status in manifest.walk(instance.data_dir, most=_MOST_FILES):
+            _refuse_file(path.relative_to(instance.data_dir), status, uid)
+    except manifest.NoDataDirectory as reason:
+        raise NotKept(f"the data directory holds {reason.holds}") from reason
 
 
-def _leave_out(data_dir: Path, options: FittedOptions) -> None:
-    """Remove or empty what a template does not have; see the module's text."""
+def _refuse_file(name: Path, status: os.stat_result, uid: int) -> None:
+    if not str(name).isprintable():
+        raise NotKept(f"{str(name)!r} is the name of no file that a server makes")
+    if stat.S_ISLNK(status.st_mode) or name.suffix == ".isl":
+        raise NotKept(f"{name} leads out of the data directory")
+    if stat.S_ISREG(status.st_mode) and (status.st_uid != uid or status.st_nlink > 1):
+        raise NotKept(f"{name} is a file of another place too, or of another user")
+
+
+def _leave_out(data_dir: Path, options: FittedOptions, rules: SnapshotRules) -> None:
+    """Remove or empty what a template does not have."""
     for path, status in manifest.walk(data_dir):
         if not stat.S_ISREG(status.st_mode) or (
-            path.parent == data_dir and any(fnmatch(path.name, name) for name in _LEFT_OUT)
+            path.parent == data_dir and any(fnmatch(path.name, name) for name in rules.left_out)
         ):
             path.unlink()
-    named = [
-        option.value
-        for option in options.applied
-        if "innodb_buffer_pool_filename" in option_names.forms(option.name) and option.value
-    ]
-    for name in named or [_POOL_DUMP]:
-        # Without the file newer servers write an error into their log.
+    for name in rules.emptied(options.applied):
         if (dump := data_dir / name).is_file():
             os.close(os.open(dump, os.O_WRONLY | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC))
-
-
-def _forget_binary_log(instance: Instance) -> str:
-    """The statement that empties the binary log of this version."""
-    family = databases.get(instance.server.family)
-    version = version_key(instance.server.version)
-    return [sql for since, sql in family.forget_binary_log if version_key(since) <= version][-1]

@@ -5,6 +5,7 @@ The manifest holds the password of the server's accounts, so only its owner may 
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import stat
@@ -14,14 +15,28 @@ from pathlib import Path
 from typing import Any
 
 from millrace import safe_json
+from millrace.databases import table_checks
+from millrace.databases.table_checks import KeptTable
+from millrace.errors import TrialFailed
 from millrace.servers.snapshots import digests as contents
-from millrace.servers.snapshots import tables
 from millrace.servers.snapshots.key import FORMAT, TemplateKey
-from millrace.servers.snapshots.tables import KeptTable
 
 FILE = "template.json"
 _LIMITS = safe_json.Limits(size_bytes=64 << 20, values=2_000_000)  # of 100,000 tables
 DATA = "data"
+
+# A server has two or three files a table, and a hundred of its own: 100,000 tables are many, and
+# to count a million files takes some seconds.
+MOST_FILES = 1_000_000
+_MOST_LEVELS = 100
+
+
+class NoDataDirectory(TrialFailed):
+    """A data directory is none that a server fills with tables: too many files, or too deep."""
+
+    def __init__(self, data_dir: Path, holds: str) -> None:
+        super().__init__(f"the data directory {data_dir} holds {holds}")
+        self.holds = holds
 
 
 @dataclass(frozen=True)
@@ -99,19 +114,32 @@ def survey(data_dir: Path) -> tuple[KeptFile, ...]:
     return tuple(sorted(found, key=lambda file: file.path))
 
 
-def walk(data_dir: Path) -> Iterator[tuple[Path, os.stat_result]]:
-    """Everything below a directory that is not a directory itself, with its state.
+def walk(data_dir: Path, *, most: int = MOST_FILES) -> Iterator[tuple[Path, os.stat_result]]:
+    """Yield everything below a directory that is not a directory itself, with its state.
 
-    No link is followed, and no depth ends the walk: a server may have made anything there.
+    No link is followed. A server may have made anything there: raise NoDataDirectory where it holds
+    more than ``most`` files and directories, or deeper ones than a server makes.
     """
-    waiting = [data_dir]
+    waiting = [(data_dir, 1)]
+    found = 0
     while waiting:
-        with os.scandir(waiting.pop()) as entries:
-            for entry in entries:
-                if entry.is_dir(follow_symlinks=False):
-                    waiting.append(Path(entry.path))
-                else:
-                    yield Path(entry.path), entry.stat(follow_symlinks=False)
+        directory, level = waiting.pop()
+        if level > _MOST_LEVELS:
+            raise NoDataDirectory(data_dir, f"more than {_MOST_LEVELS} levels of directories")
+        try:
+            with os.scandir(directory) as entries:
+                for entry in entries:
+                    found += 1
+                    if found > most:
+                        raise NoDataDirectory(data_dir, f"more than {most:,} files and directories")
+                    if entry.is_dir(follow_symlinks=False):
+                        waiting.append((Path(entry.path), level + 1))
+                    else:
+                        yield Path(entry.path), entry.stat(follow_symlinks=False)
+        except OSError as error:
+            if error.errno != errno.ENAMETOOLONG:
+                raise
+            raise NoDataDirectory(data_dir, "names longer than the kernel's limit") from None
 
 
 def usage(data_dir: Path) -> tuple[int, int]:
@@ -158,7 +186,7 @@ def read(directory: Path) -> Template | None:
             allocated_bytes=int(document["allocated_bytes"]),
             files=tuple(KeptFile(**file) for file in document["files"]),
             digests={str(path): str(digest) for path, digest in document["digests"].items()},
-            tables=tuple(map(tables.of_data, document["tables"])),
+            tables=tuple(map(table_checks.of_data, document["tables"])),
         )
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return None

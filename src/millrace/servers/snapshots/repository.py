@@ -127,7 +127,7 @@ def limit_bytes() -> int:
         except ValueError as error:
             raise UserError(
                 f"{LIMIT_VARIABLE}: {error}",
-                remedy="write a size such as 50G, or 0 to keep no more",
+                hint="write a size such as 50G, or 0 to keep no more",
             ) from error
     held = sum(kept.allocated_bytes for kept in _kept())
     return min(_DEFAULT_LIMIT_BYTES, (free_bytes(paths.templates_dir()) + held) // 2)
@@ -158,10 +158,10 @@ def remove(name: str) -> None:
     if name not in (names := [kept.name for kept in _kept()]):
         near = nearest(name, names)
         hint = f"did you mean {near!r}?" if near else "millrace templates list shows all"
-        raise UserError(f"there is no template {name!r}", remedy=hint)
+        raise UserError(f"there is no template {name!r}", hint=hint)
     if not _remove(directory):
         raise UserError(
-            f"the template {name} is in use", remedy="wait for the millrace that uses it to end"
+            f"the template {name} is in use", hint="wait for the millrace that uses it to end"
         )
 
 

@@ -36,7 +36,7 @@ def require(program: str, purpose: str) -> str:
     if path is None:
         raise HostError(
             f"{program} is needed {purpose}, and is not on this host",
-            remedy=f"install it (on Debian: apt install {_PACKAGE_OF[program]}) and try again",
+            hint=f"install it (on Debian: apt install {_PACKAGE_OF[program]}) and try again",
         )
     return path
 
@@ -76,7 +76,7 @@ def run(
         problem = NotServed if _NOT_THERE.search(words) else HostError
         raise problem(
             f"{command[0]} failed {purpose} (exit status {client.returncode}): {words}",
-            remedy=f"check that {command[0]} works on this host (network, proxy, mirror settings)",
+            hint=f"check that {command[0]} works on this host (network, proxy, mirror settings)",
         )
     return output
 

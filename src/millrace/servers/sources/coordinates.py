@@ -98,11 +98,11 @@ def parse(text: str) -> Coordinate:
     if kind not in _SHAPES:
         raise UserError(
             f"{text!r} is not a source: it begins with none of {', '.join(_SHAPES)}",
-            remedy="write, for example, " + " or ".join(list(_SHAPES.values())[:2]),
+            hint="write, for example, " + " or ".join(list(_SHAPES.values())[:2]),
         )
     coordinate = _parse_kind(kind, rest)
     if coordinate is None:
-        raise UserError(f"{text!r} is not a source", remedy=f"write it as {_SHAPES[kind]}")
+        raise UserError(f"{text!r} is not a source", hint=f"write it as {_SHAPES[kind]}")
     return coordinate
 
 

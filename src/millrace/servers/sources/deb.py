@@ -22,6 +22,8 @@ from millrace.servers.sources.coordinates import Deb
 
 _KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 _APT_CONF = "apt.conf"
+NOTES = (_APT_CONF, "lock")
+"""Files that apt leaves beside packages, for itself."""
 _SUITES_WITHOUT_SECURITY = ("sid", "unstable", "experimental")
 
 # Hooks of the host (caches, desktop catalogues) are none of our business, hence the #clear lines.
@@ -120,7 +122,7 @@ def _sources_list(suite: str, root: Path) -> str:
         raise PermanentHostError(
             f"packages of the Debian suite {suite} cannot be had: "
             "the apt sources of this host name no Debian mirror",
-            remedy="use a Debian host, or add the vendor's tarball: "
+            hint="use a Debian host, or add the vendor's tarball: "
             "millrace servers add NAME --family FAMILY --tarball PATH",
         )
     base = suite.removesuffix("-security")
@@ -172,7 +174,7 @@ def require_version(coordinate: Deb, served: list[str]) -> Deb:
         serves = f"it serves {', '.join(served)}" if served else "it has no such package"
         raise NotServed(
             f"{coordinate} is not in the Debian suite {coordinate.suite} any more: {serves}",
-            remedy="millrace servers list shows other builds; one that you have can be added: "
+            hint="millrace servers list shows other builds; one that you have can be added: "
             "millrace servers add NAME --family FAMILY --tarball PATH",
         )
     return Deb(coordinate.suite, coordinate.package, version)

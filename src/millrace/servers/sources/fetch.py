@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -143,15 +144,16 @@ def fetch_tarball(
         return Arrived(file, _artefact(str(Tarball(without_secrets(location))), file))
     file = Path(location).expanduser().absolute()
     if not file.is_file():
-        raise UserError(f"there is no file {file}", remedy="give the path or the URL of an archive")
+        raise UserError(f"there is no file {file}", hint="give the path or the URL of an archive")
     workspace.mkdir(mode=0o700, parents=True, exist_ok=True)
     copy = workspace / file.name
     shutil.copyfile(file, copy)
     artefact = _artefact(str(Tarball(str(file))), copy)
     if sha256 is not None and artefact.sha256 != sha256.lower():
+        copy.unlink()
         raise download.WrongChecksum(
             f"{file}: wrong checksum: expected sha256 {sha256}, got {artefact.sha256}",
-            remedy="get the file from its publisher again",
+            hint="get the file from its publisher again",
         )
     return Arrived(copy, artefact)
 
@@ -162,12 +164,12 @@ def _refuse_unsafe(url: str, sha256: str | None) -> None:
     if "@" in parts.netloc:
         raise UserError(
             f"{shown}: millrace sends no user name or password of an address",
-            remedy="download the archive yourself, and give its path",
+            hint="download the archive yourself, and give its path",
         )
     if parts.scheme == "http" and sha256 is None and parts.hostname not in _THIS_HOST:
         raise UserError(
             f"{shown}: anybody on the way can replace what comes over plain HTTP",
-            remedy="give the publisher's checksum with --sha256, or an https address",
+            hint="give the publisher's checksum with --sha256, or an https address",
         )
 
 
@@ -179,6 +181,21 @@ def room(name: str) -> Path:
     there = next(each for each in ways if os.access(each, os.F_OK, effective_ids=True))
     may_write = os.access(there, os.W_OK | os.X_OK, effective_ids=True)
     return place if may_write else paths.state_dir() / name
+
+
+@contextmanager
+def kept_for_next_attempt(workspace: Path) -> Iterator[None]:
+    """Keep what has arrived in ``workspace`` when fetching fails; where nothing has, remove it."""
+    try:
+        yield
+    except BaseException:
+        if not any(map(_has_arrived, workspace.rglob("*"))):
+            shutil.rmtree(workspace, ignore_errors=True)
+        raise
+
+
+def _has_arrived(path: Path) -> bool:
+    return path.is_file() and path.name not in deb.NOTES and path.stat().st_size > 0
 
 
 def forget(source: Source, workspace: Path) -> None:

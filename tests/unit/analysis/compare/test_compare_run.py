@@ -84,7 +84,7 @@ def test_the_base_can_be_another_one() -> None:
     assert {c.candidate for c in analysis.comparisons()} == {BASE, FASTER}
     with pytest.raises(UserError, match="no level") as caught:
         judge(drifting(), base="mysql-9.9")
-    assert BASE in (caught.value.remedy or "")
+    assert BASE in (caught.value.hint or "")
 
 
 def test_the_headline_can_be_another_metric() -> None:

@@ -115,7 +115,7 @@ def test_another_reference_makes_other_series() -> None:
 def test_a_run_without_the_reference_is_refused() -> None:
     with pytest.raises(UserError, match="'mysql-9' is no level of the compared factor") as caught:
         drawn(run_of("r1"), reference="mysql-9")
-    assert CANDIDATE in (caught.value.remedy or "")
+    assert CANDIDATE in (caught.value.hint or "")
     alone = RunBuilder({REFERENCE: noisy(3.0, 3)}).build()
     with pytest.raises(UserError, match="has no candidate beside the reference"):
         drawn(alone)

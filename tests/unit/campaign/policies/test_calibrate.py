@@ -57,7 +57,7 @@ def test_a_base_that_is_an_alias_is_measured_as_what_it_stands_for(tmp_path: Pat
 def test_too_few_blocks_are_refused_with_a_remedy(experiment: Experiment) -> None:
     with pytest.raises(UserError, match="2 blocks decide nothing") as refused:
         calibrating(replace(experiment, blocks=2))
-    assert "--blocks" in (refused.value.remedy or "")
+    assert "--blocks" in (refused.value.hint or "")
 
 
 def test_a_block_holds_the_groups_that_want_one(experiment: Experiment) -> None:

@@ -77,7 +77,7 @@ def test_builds_are_of_the_levels_beside_the_change() -> None:
     with pytest.raises(UserError, match="no build before the change at v40") as caught:
         chosen(change(40), *beside, lost=("v38", "v39"))
     assert "there is no server build-39 any more" in caught.value.message
-    assert "servers add" in (caught.value.remedy or "")
+    assert "servers add" in (caught.value.hint or "")
     # What was withdrawn is no other level.
     gone = [replace(each, state="withdrawn") for each in beside]
     assert chosen(change(40), *gone, lost=("v38", "v39")) == ("v37", "v40")

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from millrace.analysis.compare.compare_run import judge
+from millrace.model.events import RunAssessed
 from millrace.model.run_spec import Design
 from millrace.store.records import StoredRun
 from tests.unit.campaign.laboratory import (
@@ -39,7 +40,7 @@ def test_a_large_difference_ends_a_run_early(lab: Laboratory) -> None:
     assert stored.run.design == Design(kind="sequential", blocks=10)
     assert verdicts(stored) == {SLOW: "regression"}
     assert lab.run() == stored  # nothing is left to do
-    assert lab.carried_out == []
+    assert lab.measured == []
     assert lab.progress().ending == "closed"
 
 
@@ -163,7 +164,7 @@ def test_a_trial_that_fails_once_is_not_repeated_in_the_same_run(lab: Laboratory
     lab.fails = lambda server, block, _attempt: server == LIKE and block == 2
     stored = lab.run(max_blocks=6, retry_failed=True)
     assert [attempt.outcome for attempt in stored.attempts].count("failed") == 1
-    assert len(lab.carried_out) == len(set(lab.carried_out)) == len(stored.trials)
+    assert len(lab.measured) == len(set(lab.measured)) == len(stored.trials)
 
 
 def test_profiled_trials_come_after_the_last_block_however_it_ended(lab: Laboratory) -> None:
@@ -178,18 +179,18 @@ def test_profiled_trials_come_after_the_last_block_however_it_ended(lab: Laborat
 def test_each_look_tells_what_is_decided_and_what_is_left(lab: Laboratory) -> None:
     lab.ratios, lab.spread = {BASE: 1.0, SLOW: 2.0, LIKE: 1.0}, 0.02
     stored = lab.run(max_blocks=8)
-    looks = [event for event in lab.events if event["event"] == "look"]
-    assert [event["blocks"] for event in looks] == list(range(9))
-    closed = [(event["blocks"], each["label"]) for event in looks for each in event["closed"]]
+    looks = [event for event in lab.events if isinstance(event, RunAssessed)]
+    assert [event.blocks for event in looks] == list(range(9))
+    closed = [(event.blocks, each.label) for event in looks for each in event.closed]
     dropped = len(blocks_of(stored)[SLOW])
     assert closed[0] == (dropped, SLOW)
-    assert [event["open"] for event in looks[1 : dropped + 1]] == [2] * (dropped - 1) + [1]
-    assert all(event["about_s"] <= event["at_most_s"] for event in looks)
-    at_most = [event["at_most_trials"] for event in looks]
+    assert [event.open for event in looks[1 : dropped + 1]] == [2] * (dropped - 1) + [1]
+    assert all(event.about_s <= event.at_most_s for event in looks)
+    at_most = [event.at_most_trials for event in looks]
     assert at_most == sorted(at_most, reverse=True)
-    assert (looks[-1]["at_most_s"], at_most[-1]) == (0, 0)
+    assert (looks[-1].at_most_s, at_most[-1]) == (0, 0)
     measured = sum(trial.block >= dropped for trial in stored.trials)
-    assert looks[dropped]["at_most_s"] == pytest.approx(measured * TRIAL_S)
+    assert looks[dropped].at_most_s == pytest.approx(measured * TRIAL_S)
 
 
 def test_a_block_that_goes_on_is_not_told_to_be_over(lab: Laboratory) -> None:
@@ -198,5 +199,5 @@ def test_a_block_that_goes_on_is_not_told_to_be_over(lab: Laboratory) -> None:
     begun = stopped.run.blocks
     lab.events.clear()
     lab.run()
-    looks = [event["blocks"] for event in lab.events if event["event"] == "look"]
+    looks = [event.blocks for event in lab.events if isinstance(event, RunAssessed)]
     assert looks == list(range(begun - 1, 11))

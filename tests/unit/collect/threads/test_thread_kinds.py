@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from millrace import databases
 from millrace.collect.threads.thread_kinds import Server, Thread, agreed, kind_of
 
-SILENT = Server(pid=100, ready=(500, 130), tells_sessions=False)
-TELLING = Server(pid=100, ready=(500, 130), tells_sessions=True)
+NAMES = databases.get("mysql").monitoring.threads.own
+SILENT = Server(pid=100, ready=(500, 130), tells_sessions=False, names=NAMES)
+TELLING = Server(pid=100, ready=(500, 130), tells_sessions=True, names=NAMES)
 
 
 def thread(name: str = "mysqld", tid: int = 120, **known: Any) -> Thread:
@@ -162,5 +165,5 @@ def test_both_sections_of_threads_agree() -> None:
 
 
 def test_where_nothing_is_known_it_is_background() -> None:
-    blind = Server(pid=100, ready=None, tells_sessions=False)
+    blind = replace(SILENT, ready=None)
     assert kind_of(thread(tid=140, started_ticks=900), blind) == "background"

@@ -11,10 +11,15 @@ from millrace.report.common.formatting import (
     change_text,
     count_text,
     counted,
+    figure_text,
+    fixed_text,
+    grouped_text,
     interval_text,
+    percent_of_base_text,
     percent_text,
     ratio_text,
     seconds_text,
+    whole_percent_text,
 )
 
 
@@ -24,6 +29,14 @@ from millrace.report.common.formatting import (
         (ratio_text(0.90213), "0.902"),
         (ratio_text(1.01), "1.010"),
         (ratio_text(12.345), "12.35"),
+        (ratio_text(1.234e300), "1.23e+300"),
+        (ratio_text(0.00031), "0.00031"),
+        (ratio_text(1e-300), "1e-300"),
+        (change_text(1.234e300), "1.23e+302 % higher"),
+        (grouped_text(999_999_999_999_999), "999,999,999,999,999"),
+        (grouped_text(-1e15), "-1e+15"),
+        (whole_percent_text(-0.034), "−3 %"),
+        (whole_percent_text(-0.004), "0 %"),
         (percent_text(0.0979), "9.8 %"),
         (percent_text(-0.0979, signed=True), "−9.8 %"),
         (percent_text(0.15, signed=True), "+15.0 %"),
@@ -49,6 +62,24 @@ from millrace.report.common.formatting import (
 )
 def test_digits(text: str, expected: str) -> None:
     assert text == expected
+
+
+@given(st.floats(min_value=0, max_value=1.7e308, exclude_min=True))
+def test_no_value_is_a_long_row_of_digits(value: float) -> None:
+    for text in (
+        ratio_text(value),
+        change_text(value),
+        percent_text(value),
+        percent_text(-value, signed=True),
+        whole_percent_text(value),
+        percent_of_base_text(value),
+        count_text(value),
+        seconds_text(value),
+        figure_text(value, signed=True),
+        fixed_text(-value, 3, signed=True),
+        bytes_text(value),
+    ):
+        assert len(text) <= 32, text
 
 
 @given(st.floats(min_value=1e-3, max_value=1e6))

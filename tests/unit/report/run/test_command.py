@@ -98,7 +98,7 @@ def test_a_file_that_is_no_such_report_is_left_as_it_is(store: Path, tmp_path: P
         result = report(store, "--format", output_format, "--output", str(file))
         assert isinstance(result.exception, UserError)
         assert str(file) in result.exception.message
-        assert "another file with --output" in (result.exception.remedy or "")
+        assert "another file with --output" in (result.exception.hint or "")
         assert file.read_text("utf-8") == 'name = "mine"\n'
 
 

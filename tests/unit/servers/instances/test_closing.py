@@ -70,7 +70,7 @@ def test_a_descriptor_of_a_directory_is_of_no_use_once_it_is_closed(tmp_path: Pa
     descriptor = os.open(inner, os.O_RDONLY | os.O_DIRECTORY)
     try:
         assert as_stranger(descriptor) == "made"
-        assert close_tree(tmp_path / "data") == 3
+        close_tree(tmp_path / "data")
         (inner / "planted").unlink()
         assert as_stranger(descriptor) == "PermissionError"
     finally:
@@ -100,7 +100,7 @@ def test_no_depth_ends_it(tmp_path: Path) -> None:
     data.mkdir(mode=0o755)
     (data / "beside").mkdir()
     with deep(data):
-        assert close_tree(data) == LEVELS + 1
+        close_tree(data)
         give_tree(data, os.geteuid(), os.getegid())
         assert state(data / "level" / "level")[1] == 0o700
         assert state(data / "beside")[1] == 0o700

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from millrace.databases.mysql.server_log import PATTERNS
 from millrace.servers.instances import error_log
 
 NEEDS = "InnoDB: innodb_page_size=16384 requires innodb_buffer_pool_size >= 6 MiB"
@@ -31,7 +32,7 @@ FULL = "the disk is full"
     ],
 )
 def test_words_are_without_date_time_thread_and_kind(line: str, words: str) -> None:
-    assert error_log.words(line) == words
+    assert error_log.words(line, PATTERNS) == words
 
 
 def test_the_first_error_is_told_and_notes_are_none(tmp_path: Path) -> None:
@@ -44,13 +45,13 @@ def test_the_first_error_is_told_and_notes_are_none(tmp_path: Path) -> None:
         "2026-11-20T15:00:00.2Z 0 [ERROR] Aborting\n",
         encoding="utf-8",
     )
-    assert error_log.first_error(log, 0) == NEEDS
-    assert [error_log.words(line) for line in error_log.errors(log, 0)] == [
+    assert error_log.first_error(log, 0, PATTERNS) == NEEDS
+    assert [error_log.words(line, PATTERNS) for line in error_log.errors(log, 0, PATTERNS)] == [
         "/opt/mysqld: Table 'mysql.plugin' doesn't exist",
         NEEDS,
         "Aborting",
     ]
-    assert error_log.first_error(log, log.stat().st_size) is None
+    assert error_log.first_error(log, log.stat().st_size, PATTERNS) is None
 
 
 @pytest.mark.parametrize(
@@ -69,8 +70,8 @@ def test_a_full_disk_is_told_in_every_wording(
 ) -> None:
     log = tmp_path / "error.log"
     log.write_text(f"[Note] before\n{line}\n", encoding="utf-8")
-    assert error_log.reason(log, 0, port=7, socket=Path("/s")) == meaning
-    assert error_log.reason_of(line, port=7, socket=Path("/s")) == meaning
+    assert error_log.reason(log, 0, PATTERNS, port=7, socket=Path("/s")) == meaning
+    assert error_log.reason_of(line, PATTERNS, port=7, socket=Path("/s")) == meaning
 
 
 @pytest.mark.parametrize(
@@ -86,10 +87,10 @@ def test_a_line_without_end_is_cut_before_anything_looks_for_words(
 ) -> None:
     log = tmp_path / "error.log"
     log.write_text(line + "\n", encoding="utf-8")
-    assert all(len(found) <= 2048 for found in error_log.errors(log, 0))
-    assert len(error_log.words(line)) <= len(line)
-    error_log.first_error(log, 0)
-    error_log.reason(log, 0, port=1, socket=tmp_path)
-    found, end = error_log.trouble(log, 0)
+    assert all(len(found) <= 2048 for found in error_log.errors(log, 0, PATTERNS))
+    assert len(error_log.words(line, PATTERNS)) <= len(line)
+    error_log.first_error(log, 0, PATTERNS)
+    error_log.reason(log, 0, PATTERNS, port=1, socket=tmp_path)
+    found, end = error_log.trouble(log, 0, PATTERNS)
     assert end == len(line) + 1
     assert found is None

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from millrace.databases.mysql.server_log import PATTERNS
 from millrace.errors import HostError, UserError
 from millrace.model.servers import AttachedServer
 from millrace.servers.attached import (
@@ -43,18 +44,18 @@ TROUBLE = [
 def test_trouble_is_found_once(tmp_path: Path, line: str) -> None:
     log = tmp_path / "error.log"
     log.write_text(QUIET, encoding="utf-8")
-    found, seen_to = error_log.trouble(log, 0)
+    found, seen_to = error_log.trouble(log, 0, PATTERNS)
     assert found is None
     assert seen_to == log.stat().st_size
     with log.open("a", encoding="utf-8") as file:
         file.write(line[:20])
-    found, seen_to = error_log.trouble(log, seen_to)
+    found, seen_to = error_log.trouble(log, seen_to, PATTERNS)
     assert found is None, "half a line is not judged"
     with log.open("a", encoding="utf-8") as file:
         file.write(line[20:] + "\n")
-    found, seen_to = error_log.trouble(log, seen_to)
+    found, seen_to = error_log.trouble(log, seen_to, PATTERNS)
     assert found == line
-    assert error_log.trouble(log, seen_to) == (None, log.stat().st_size)
+    assert error_log.trouble(log, seen_to, PATTERNS) == (None, log.stat().st_size)
 
 
 @given(st.lists(st.binary(max_size=60), max_size=8))
@@ -65,7 +66,7 @@ def test_a_log_that_grows_is_read_to_its_last_complete_line(pieces: list[bytes])
     for piece in pieces:
         with log.open("ab") as file:
             file.write(piece)
-        _, seen_to = error_log.trouble(log, seen_to)
+        _, seen_to = error_log.trouble(log, seen_to, PATTERNS)
         content = log.read_bytes()
         assert seen_to == content.rfind(b"\n") + 1
     log.unlink(missing_ok=True)
@@ -73,9 +74,9 @@ def test_a_log_that_grows_is_read_to_its_last_complete_line(pieces: list[bytes])
 
 def test_no_log_is_no_trouble(tmp_path: Path) -> None:
     log = tmp_path / "error.log"
-    assert error_log.trouble(log, 0) == (None, 0)
+    assert error_log.trouble(log, 0, PATTERNS) == (None, 0)
     assert error_log.tail(log, 5) == ""
-    assert error_log.errors(log, 0) == []
+    assert error_log.errors(log, 0, PATTERNS) == []
     assert error_log.size(log) == 0
 
 
@@ -85,7 +86,10 @@ def test_errors_are_those_of_the_phase(tmp_path: Path) -> None:
     began = error_log.size(log)
     with log.open("a", encoding="utf-8") as file:
         file.write("[Note] fine\n[ERROR] unknown variable 'x=1'\n[ERROR] Aborting\n")
-    assert error_log.errors(log, began) == ["[ERROR] unknown variable 'x=1'", "[ERROR] Aborting"]
+    assert error_log.errors(log, began, PATTERNS) == [
+        "[ERROR] unknown variable 'x=1'",
+        "[ERROR] Aborting",
+    ]
     assert error_log.tail(log, 2) == "[ERROR] unknown variable 'x=1'\n[ERROR] Aborting"
 
 
@@ -111,16 +115,18 @@ def test_errors_are_those_of_the_phase(tmp_path: Path) -> None:
 def test_what_an_error_means(tmp_path: Path, line: str, meaning: str | None) -> None:
     log = tmp_path / "error.log"
     log.write_text(line + "\n", encoding="utf-8")
-    assert error_log.reason(log, 0, port=7, socket=Path("/s")) == meaning
+    assert error_log.reason(log, 0, PATTERNS, port=7, socket=Path("/s")) == meaning
 
 
 def test_a_socket_path_is_short() -> None:
-    assert instance_paths.own_socket(Path("/w/i"), "i") == Path("/w/i/run/mysqld.sock")
-    deep = instance_paths.own_socket(Path("/" + "µ" * 60), "x-1")
+    assert instance_paths.own_socket(Path("/w/i"), "i", "mysqld.sock") == Path(
+        "/w/i/run/mysqld.sock"
+    )
+    deep = instance_paths.own_socket(Path("/" + "µ" * 60), "x-1", "mysqld.sock")
     assert deep == Path("/tmp/millrace-x-1/run/mysqld.sock")
     edge = Path("/" + "d" * 89)
     assert len(os.fsencode(edge / "run/mysqld.sock")) == 106
-    assert instance_paths.own_socket(edge, "x") == edge / "run/mysqld.sock"
+    assert instance_paths.own_socket(edge, "x", "mysqld.sock") == edge / "run/mysqld.sock"
 
 
 def test_a_work_directory_that_every_user_may_write_is_refused(tmp_path: Path) -> None:
@@ -191,7 +197,7 @@ def test_a_password_is_put_into_an_address(dsn: str, password: str) -> None:
 def test_what_is_no_address_is_refused_without_its_password(dsn: str) -> None:
     with pytest.raises(UserError, match="theirs: the address is not usable") as caught:
         parse_dsn(attached(dsn))
-    assert "hidden" not in f"{caught.value} {caught.value.remedy}"
+    assert "hidden" not in f"{caught.value} {caught.value.hint}"
 
 
 def test_what_cannot_be_controlled_is_said() -> None:

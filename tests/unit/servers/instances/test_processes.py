@@ -258,7 +258,7 @@ with host_lock("run a\\033study", file=Path(sys.argv[1])):
         holder.kill()
     assert f"process {holder.pid}, " in caught.value.message
     assert "run a?study" in caught.value.message, "nothing that acts on a terminal"
-    assert caught.value.remedy is not None
+    assert caught.value.hint is not None
     with host_lock("mine", file=file):
         assert json.loads(file.read_text(encoding="utf-8"))["pid"] == os.getpid()
     assert file.stat().st_mode & 0o777 == 0o666

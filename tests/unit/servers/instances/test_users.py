@@ -144,7 +144,7 @@ def test_a_place_out_of_reach_is_named(uid: int, tmp_path: Path) -> None:
     inside.parent.chmod(0o700)
     with pytest.raises(HostError, match=f"{inside.parent} is closed") as caught:
         launch.require_reach("s", uid, [inside])
-    assert f"chmod o+x {inside.parent}" in (caught.value.remedy or "")
+    assert f"chmod o+x {inside.parent}" in (caught.value.hint or "")
 
 
 @pytest.mark.parametrize(
@@ -171,4 +171,4 @@ def test_root_works_only_where_nobody_else_can_rename(
         else:
             with pytest.raises(HostError, match=said) as caught:
                 shared_directories.refuse_shared(directory, "MILLRACE_WORK")
-            assert str(outer) in str(caught.value.remedy)
+            assert str(outer) in str(caught.value.hint)

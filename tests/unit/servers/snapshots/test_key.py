@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from millrace import databases
 from millrace.model.servers import FittedOptions, InstalledServer, Option
 from millrace.servers import snapshots
-from millrace.servers.snapshots.key import leads_away
 from tests.unit.servers.installed import installed
 
 DATA = {"tables": ["sbtest1"], "rows": 10, "seed": 1}
@@ -97,8 +96,8 @@ def test_an_option_without_a_trace_does_not(server: InstalledServer, option: str
 
 def test_nothing_that_shapes_a_data_directory_is_said_to_leave_no_trace() -> None:
     for name in databases.names():
-        family = databases.get(name)
-        assert family.shaping_options.isdisjoint(family.traceless_options)
+        options = databases.get(name).options
+        assert options.shaping.isdisjoint(options.runtime_only)
 
 
 @given(
@@ -130,4 +129,4 @@ def test_order_does_not_count(
 )
 def test_what_leads_out_of_the_data_directory(name: str, value: str | None, away: bool) -> None:
     option = Option(name, value, False, "any")
-    assert leads_away([option]) == (option if away else None)
+    assert databases.get("mysql").snapshots.leads_away([option]) == (option if away else None)

@@ -19,7 +19,8 @@ from typing import Any
 
 import pytest
 
-from millrace import paths
+from millrace import paths, safe_json
+from millrace.databases.table_checks import KeptTable, Reading
 from millrace.errors import HostError, TrialFailed, UserError
 from millrace.model.servers import FittedOptions, InstalledServer, Option, Provenance
 from millrace.servers import snapshots
@@ -34,10 +35,10 @@ from millrace.servers.snapshots import (
     copying,
     create_restore,
     digests,
+    manifest,
     repository,
 )
 from millrace.servers.snapshots.copying import Owner
-from millrace.servers.snapshots.tables import KeptTable, Reading
 from millrace.trial.steps import time_limit
 from tests.unit.servers import small_servers
 
@@ -295,6 +296,39 @@ def test_what_is_larger_than_the_limit_is_not_kept(
         refused(small, instance, "templates may take")
 
 
+def test_more_files_than_servers_make_are_not_kept(
+    small: InstalledServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(create_restore, "_MOST_FILES", 5)  # four files and a directory
+    with loaded(small) as instance:
+        (instance.data_dir / "another").mkdir()
+        refused(small, instance, "holds more than 5 files and directories")
+        (instance.data_dir / "another").rmdir()
+        snapshots.save(instance, key_of(small), {}, made_s=1)
+
+
+def test_deeper_directories_than_servers_make_are_not_kept(small: InstalledServer) -> None:
+    with loaded(small) as instance:
+        (instance.data_dir / "/".join(["d"] * 100)).mkdir(parents=True)
+        refused(small, instance, "holds more than 100 levels of directories")
+
+
+def test_names_that_no_manifest_holds_are_not_kept(
+    small: InstalledServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(manifest, "_LIMITS", safe_json.Limits(size_bytes=4_000))
+    with loaded(small) as instance:
+        for number in range(10):
+            path = instance.data_dir / "db" / f"{'t' * 200}{number}"
+            path.touch()
+            status = instance.data_dir.stat()
+            os.chown(path, status.st_uid, status.st_gid)
+        with pytest.raises(NotKept, match="more than the manifest of a template holds"):
+            snapshots.save(instance, key_of(small), {}, made_s=1)
+        assert files(instance.data_dir)["db/t.ibd"] == b"rows" * 10_000
+        assert names() == set()
+
+
 def copying_instead(data_dir: Path, kept: Path) -> None:
     """As where the template would be on another file system."""
     kept.mkdir(mode=0o700)
@@ -485,7 +519,7 @@ def test_an_unknown_one_is_told_with_the_nearest(small: InstalledServer) -> None
     made = kept(small)
     with pytest.raises(UserError, match="no template") as caught:
         snapshots.remove(made.name[:-1])
-    assert made.name in (caught.value.remedy or "")
+    assert made.name in (caught.value.hint or "")
 
 
 def test_templates_lie_where_a_copy_can_share_blocks(

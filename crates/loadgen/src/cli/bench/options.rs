@@ -8,7 +8,7 @@ use clap::Command;
 
 use crate::builtin;
 
-/// Where sysbench's name for a parameter is not ours.
+/// Parameters whose names differ in sysbench.
 const OTHER_NAMES: [(&str, &str); 4] = [
     ("rand_pareto_h", "pareto_h"),
     ("rand_spec_pct", "special_percent"),
@@ -83,7 +83,7 @@ fn is_option(argument: &OsStr) -> bool {
     argument.as_encoded_bytes().starts_with(b"-")
 }
 
-/// Whether an argument is the value of the option before it. A switch needs none, and takes only
+/// Return true where an argument is the value of the option before it. A switch needs none, and take only
 /// what it offers.
 fn is_value(argument: &OsStr, switch: Option<&Switch>) -> bool {
     match switch {

@@ -11,7 +11,7 @@ const STEADY_LIMIT: Duration = Duration::from_secs(300);
 #[derive(Clone)]
 pub struct CpuList(pub Vec<usize>);
 
-/// Reads seconds.
+/// Read seconds.
 pub fn seconds(text: &str) -> Result<Duration, String> {
     text.parse()
         .ok()
@@ -19,7 +19,7 @@ pub fn seconds(text: &str) -> Result<Duration, String> {
         .ok_or_else(|| "expected seconds".to_owned())
 }
 
-/// Reads seconds above 0.
+/// Read seconds above 0.
 pub fn positive_seconds(text: &str) -> Result<Duration, String> {
     seconds(text)
         .ok()
@@ -27,7 +27,7 @@ pub fn positive_seconds(text: &str) -> Result<Duration, String> {
         .ok_or_else(|| "expected seconds above 0".to_owned())
 }
 
-/// Reads seconds, or `steady`.
+/// Read seconds, or `steady`.
 pub fn warmup(text: &str) -> Result<Warmup, String> {
     if text == "steady" {
         return Ok(Warmup::Steady {
@@ -39,7 +39,7 @@ pub fn warmup(text: &str) -> Result<Warmup, String> {
         .map_err(|_| "expected seconds, or steady".to_owned())
 }
 
-/// Reads transactions a second; 0 is one.
+/// Read transactions a second; 0 is one.
 pub fn rate(text: &str) -> Result<f64, String> {
     text.parse()
         .ok()
@@ -47,7 +47,7 @@ pub fn rate(text: &str) -> Result<f64, String> {
         .ok_or_else(|| "expected transactions a second".to_owned())
 }
 
-/// Reads a percentile, from above 0 to 100.
+/// Read a percentile, from above 0 to 100.
 pub fn percentile(text: &str) -> Result<f64, String> {
     text.parse()
         .ok()
@@ -55,7 +55,7 @@ pub fn percentile(text: &str) -> Result<f64, String> {
         .ok_or_else(|| "expected a number above 0 and up to 100".to_owned())
 }
 
-/// Reads `NAME=VALUE`.
+/// Read `NAME=VALUE`.
 pub fn assignment(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
@@ -63,7 +63,7 @@ pub fn assignment(text: &str) -> Result<(String, String), String> {
     }
 }
 
-/// Reads numbers and ranges: `0,2-3`.
+/// Read numbers and ranges: `0,2-3`.
 pub fn cpu_list(text: &str) -> Result<CpuList, String> {
     let mut cpus = Vec::new();
     for part in text.split(',') {

@@ -1,4 +1,4 @@
-//! Which server to measure, and how to log in.
+//! The server to measure, and its login.
 
 use std::path::PathBuf;
 

@@ -22,7 +22,7 @@ fn read_whole(bytes: &[u8]) -> Result<AnswerSummary, ProtocolError> {
     Ok(fed.end.expect("the bytes are a whole answer"))
 }
 
-/// Feeds pieces of `cut` bytes, and what is left of a piece again; stops at an error.
+/// Feed pieces of `cut` bytes, and what is left of a piece again; stops at an error.
 fn read_cut(bytes: &[u8], cut: usize) -> (Vec<AnswerSummary>, Option<ProtocolError>) {
     let mut reader = MysqlAnswerReader::new();
     let mut ends = Vec::new();
@@ -43,7 +43,7 @@ fn read_cut(bytes: &[u8], cut: usize) -> (Vec<AnswerSummary>, Option<ProtocolErr
     (ends, None)
 }
 
-/// What the same bytes mean when they are taken packet by packet, with everything read.
+/// Read the same bytes packet by packet, with every value, as a reference.
 fn reference(bytes: &[u8]) -> Option<AnswerSummary> {
     let mut decoder = Decoder::default();
     decoder.expect_results();

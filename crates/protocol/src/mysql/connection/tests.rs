@@ -19,7 +19,7 @@ const SMALL: Limits = Limits {
 
 const EOF: &[u8] = b"\xfe\0\0\x02\0";
 
-/// Asks a server that says `beginning` and then `next` over and over.
+/// Ask a server that says `beginning` and then `next` over and over.
 fn ask(beginning: &[&[u8]], next: &[u8]) -> (ClientError, u64) {
     let (ours, mut theirs) = UnixStream::pair().unwrap();
     ours.set_nonblocking(true).unwrap();
@@ -44,8 +44,8 @@ fn ask(beginning: &[&[u8]], next: &[u8]) -> (ClientError, u64) {
                 }
             }
         });
-        let watch = Watch::start(&Arc::new(AtomicBool::new(false)), Some(LONG));
-        let error = connection.query("SELECT 1", &watch).unwrap_err();
+        let deadline = Deadline::start(&Arc::new(AtomicBool::new(false)), Some(LONG));
+        let error = connection.query("SELECT 1", &deadline).unwrap_err();
         let received = connection.bytes_received();
         drop(connection);
         (error, received)

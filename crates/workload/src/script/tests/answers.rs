@@ -175,9 +175,9 @@ fn mistakes_name_their_key() {
         mistake(steps, first),
         r#"draws.version.from: no earlier step of tests.upsert asks "find""#
     );
-    let drawn = json!([{"statements": ["find"]}, {"statements": ["insert"], "only_if": "id"}]);
+    let generated = json!([{"statements": ["find"]}, {"statements": ["insert"], "only_if": "id"}]);
     assert_eq!(
-        mistake(steps, drawn),
+        mistake(steps, generated),
         r#"tests.upsert.steps[1].only_if: "id" is not made from an answer"#
     );
     let both = json!([{"statements": ["find"]},

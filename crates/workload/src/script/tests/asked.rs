@@ -9,7 +9,7 @@ use crate::definition::{Definition, Value};
 use crate::program::{Program, Protocol};
 use protocol::script::{Request, Script as _};
 
-/// What a request asks, as the server sees it.
+/// A request, as the server sees it.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Asked {
     Text(String),

@@ -1,0 +1,356 @@
+//! The thread beside those that drive: it fixes the parts of a drive, marks them, asks for counts
+//! once a second, and ends it.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::thread;
+use std::time::Duration;
+
+use protocol::ClientError;
+
+use super::clock::nanoseconds;
+use super::clock::seconds;
+use super::drive_result::{Mark, Report};
+use super::interval::{Counts, Interval, Part};
+use super::poller::Waker;
+use super::resource_usage::ResourceUsage;
+use super::settings::{DriveSettings, End, Warmup};
+use super::shared::{Shared, UNKNOWN};
+use super::steady::is_steady;
+use super::worker::{Finished, Message};
+
+/// Counts are reported so often.
+const INTERVAL_NS: u64 = 1_000_000_000;
+
+/// A request to stop is noticed within this.
+const POLL_INTERVAL: Duration = Duration::from_millis(40);
+
+/// A thread that has not handed its counts over by then has them in the next interval.
+const HAND_OVER: Duration = Duration::from_millis(50);
+
+/// The outcome of a drive, with the findings of its threads.
+pub struct DriveOutcome {
+    pub finished: Vec<Finished>,
+    pub warmup_s: f64,
+    pub warmup_steady: Option<bool>,
+    pub duration_s: f64,
+    pub used: ResourceUsage,
+    /// Why the measured part is not whole.
+    pub partial_reason: Option<String>,
+    /// Why the drive could not go on.
+    pub error: Option<ClientError>,
+}
+
+/// The state of a drive that is under way.
+pub struct Coordinator<'a> {
+    drive: &'a DriveSettings,
+    shared: &'a Shared,
+    wakers: &'a [Waker],
+    messages: Receiver<Message>,
+    report: &'a dyn Fn(&Report),
+    stop: &'a AtomicBool,
+    finished: Vec<Finished>,
+    is_deserted: bool,
+    counts: Counts,
+    part: Part,
+    interval_from_ns: u64,
+    throughput: Vec<f64>,
+    steady: Option<bool>,
+    measure_from_ns: u64,
+    measured_until_ns: Option<u64>,
+    /// The time at which the end of the measured part was marked.
+    end_marked_ns: Option<u64>,
+    /// The last time at which the server owed nothing or answered.
+    heard_ns: u64,
+    usage_before: ResourceUsage,
+    used: ResourceUsage,
+    error: Option<ClientError>,
+}
+
+impl<'a> Coordinator<'a> {
+    pub fn new(
+        drive: &'a DriveSettings,
+        shared: &'a Shared,
+        wakers: &'a [Waker],
+        messages: Receiver<Message>,
+        report: &'a dyn Fn(&Report),
+        stop: &'a AtomicBool,
+    ) -> Self {
+        let measure_from_ns = match drive.warmup {
+            Warmup::Time(duration) => shared.start_ns + nanoseconds(duration),
+            Warmup::Steady { .. } => UNKNOWN,
+        };
+        if measure_from_ns != UNKNOWN {
+            shared.measure(measure_from_ns, end_of(drive.end, measure_from_ns));
+        }
+        Self {
+            drive,
+            shared,
+            wakers,
+            messages,
+            report,
+            stop,
+            finished: Vec::new(),
+            is_deserted: false,
+            counts: Counts::default(),
+            part: Part::Warmup,
+            interval_from_ns: shared.start_ns,
+            throughput: Vec::new(),
+            steady: None,
+            measure_from_ns,
+            measured_until_ns: None,
+            end_marked_ns: None,
+            heard_ns: shared.start_ns,
+            usage_before: ResourceUsage::now(),
+            used: ResourceUsage::default(),
+            error: None,
+        }
+    }
+
+    /// Follow the drive to its end.
+    pub fn run(mut self) -> DriveOutcome {
+        if self.drive.warmup != Warmup::Time(Duration::ZERO) {
+            self.mark(Mark::WarmupStarted);
+        }
+        while self.finished.len() < self.wakers.len() && !self.is_deserted {
+            self.listen();
+            self.look_for_reasons_to_end();
+            let now_ns = self.shared.clock.now_ns();
+            match self.part {
+                Part::Warmup if now_ns >= self.measure_from_ns => self.begin_measuring(),
+                Part::Measure if self.measured_until_ns.is_none() => {
+                    if now_ns >= self.shared.measure_until_ns() {
+                        self.end_measuring(self.shared.measure_until_ns());
+                    }
+                }
+                Part::Measure | Part::Warmup => {}
+            }
+            if now_ns >= self.next_interval_ns() && self.measured_until_ns.is_none() {
+                self.tick(self.next_interval_ns());
+                self.look_for_steadiness();
+            }
+            self.look_for_silence(now_ns);
+        }
+        self.conclude()
+    }
+
+    /// Wait for a message or for the next thing to do.
+    fn listen(&mut self) {
+        let now_ns = self.shared.clock.now_ns();
+        let wake_ns = [
+            self.next_interval_ns(),
+            self.measure_from_ns,
+            self.shared.measure_until_ns(),
+        ]
+        .into_iter()
+        .filter(|&time_ns| time_ns > now_ns)
+        .min()
+        .unwrap_or(UNKNOWN);
+        let timeout = Duration::from_nanos(wake_ns - now_ns).min(POLL_INTERVAL);
+        self.receive(timeout);
+    }
+
+    /// Take one message, and give the tick it is for.
+    fn receive(&mut self, timeout: Duration) -> Option<u32> {
+        match self.messages.recv_timeout(timeout) {
+            Ok(Message::Counts(tick, counts)) => {
+                self.counts.merge(&counts);
+                return Some(tick);
+            }
+            Ok(Message::Finished(mut finished)) => {
+                self.counts.merge(&finished.counts);
+                let outcome = std::mem::replace(&mut finished.outcome, Ok(()));
+                self.finished.push(*finished);
+                if let Err(error) = outcome {
+                    self.cancel(error);
+                }
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+            // Each thread says that it has finished before it ends, unless it panics.
+            Err(RecvTimeoutError::Disconnected) => self.is_deserted = true,
+        }
+        None
+    }
+
+    fn look_for_reasons_to_end(&mut self) {
+        if self.error.is_some() {
+            return;
+        }
+        if self.stop.load(Ordering::Relaxed) {
+            self.cancel(ClientError::Interrupted);
+        } else if let Some(limit) = self.drive.limit
+            && self.shared.clock.now_ns() >= nanoseconds(limit)
+        {
+            self.cancel(ClientError::TimeLimit { limit });
+        }
+    }
+
+    /// End the drive for an error; the first one counts.
+    fn cancel(&mut self, error: ClientError) {
+        self.error.get_or_insert(error);
+        self.shared.cancel();
+        self.wake_all();
+    }
+
+    fn wake_all(&self) {
+        self.wakers.iter().for_each(Waker::wake);
+    }
+
+    fn begin_measuring(&mut self) {
+        self.usage_before = ResourceUsage::now();
+        // Before the counts of the warm-up are waited for: who hears it samples the server from now on.
+        self.mark(Mark::MeasureStarted);
+        self.tick(self.measure_from_ns);
+        self.part = Part::Measure;
+    }
+
+    fn end_measuring(&mut self, until_ns: u64) {
+        self.used = ResourceUsage::now().since(&self.usage_before);
+        self.measured_until_ns = Some(until_ns);
+        self.mark(Mark::MeasureEnded);
+        self.end_marked_ns = Some(self.shared.clock.now_ns());
+        self.tick(until_ns);
+    }
+
+    /// Ask all threads for their counts and report them as the interval up to a time.
+    fn tick(&mut self, until_ns: u64) {
+        // Equal work may have ended just before an interval that has been reported.
+        if until_ns <= self.interval_from_ns {
+            return;
+        }
+        let tick = self.shared.next_tick();
+        self.wake_all();
+        let now_ns = self.shared.clock.now_ns();
+        let deadline_ns = now_ns + nanoseconds(HAND_OVER);
+        let mut handed_over = 0;
+        while handed_over + self.finished.len() < self.wakers.len() && !self.is_deserted {
+            let left_ns = deadline_ns.saturating_sub(self.shared.clock.now_ns());
+            if left_ns == 0 {
+                break;
+            }
+            let answer = self.receive(Duration::from_nanos(left_ns));
+            handed_over += usize::from(answer == Some(tick));
+        }
+        self.report_interval(until_ns);
+    }
+
+    #[allow(clippy::cast_precision_loss)] // counts below 2^53
+    fn report_interval(&mut self, until_ns: u64) {
+        let counts = std::mem::take(&mut self.counts);
+        if counts.heard || counts.under_way == 0 {
+            self.heard_ns = self.shared.clock.now_ns();
+        }
+        let duration_s = seconds(until_ns - self.interval_from_ns);
+        self.throughput
+            .push(counts.transactions as f64 / duration_s);
+        self.interval_from_ns = until_ns;
+        let interval = Interval::new(self.part, seconds(until_ns), duration_s, &counts);
+        (self.report)(&Report::Interval(interval));
+    }
+
+    /// End a warm-up that waits for steady throughput.
+    fn look_for_steadiness(&mut self) {
+        let Warmup::Steady { limit } = self.drive.warmup else {
+            return;
+        };
+        // The interval that is under way becomes the last of the warm-up, as whole as the others.
+        let from_ns = self.next_interval_ns();
+        if self.steady.is_some() || from_ns <= self.shared.clock.now_ns() {
+            return;
+        }
+        let is_steady = is_steady(&self.throughput);
+        if is_steady || from_ns - self.shared.start_ns >= nanoseconds(limit) {
+            self.steady = Some(is_steady);
+            self.measure_from_ns = from_ns;
+            self.shared
+                .measure(from_ns, end_of(self.drive.end, from_ns));
+            self.wake_all(); // a thread that sleeps to an arrival learns when the schedule ends
+        }
+    }
+
+    /// A server that does not answer does not hold the drive for ever, whatever is to end it.
+    fn look_for_silence(&mut self, now_ns: u64) {
+        let since_ns = self.measured_until_ns.unwrap_or(self.heard_ns);
+        let limit = self.drive.idle_timeout;
+        if self.error.is_none() && now_ns.saturating_sub(since_ns) >= nanoseconds(limit) {
+            self.cancel(ClientError::Silent { limit });
+        }
+    }
+
+    /// All threads have ended.
+    fn conclude(mut self) -> DriveOutcome {
+        let now_ns = self.shared.clock.now_ns();
+        if self.part == Part::Measure && self.measured_until_ns.is_none() {
+            let last_ns = self
+                .finished
+                .iter()
+                .map(|finished| finished.last_end_ns)
+                .max();
+            let until_ns = if self.error.is_none() { last_ns } else { None };
+            let until_ns = until_ns.unwrap_or(now_ns);
+            self.end_measuring(until_ns.max(self.measure_from_ns));
+        }
+        self.linger();
+        let until_ns = self.measured_until_ns;
+        let from_ns = self.measure_from_ns.min(until_ns.unwrap_or(now_ns));
+        DriveOutcome {
+            partial_reason: self.partial_reason(),
+            warmup_s: seconds(from_ns - self.shared.start_ns.min(from_ns)),
+            warmup_steady: self.steady,
+            duration_s: until_ns.map_or(0.0, |until_ns| seconds(until_ns - from_ns)),
+            used: self.used,
+            finished: self.finished,
+            error: self.error,
+        }
+    }
+
+    /// Keep the clients connected for as long as they are to linger, unless something went wrong, the
+    /// drive is stopped, or its limit is over: what was measured is whole either way.
+    fn linger(&self) {
+        let (Some(ended_ns), None) = (self.end_marked_ns, &self.error) else {
+            return;
+        };
+        let lingered_ns = ended_ns + nanoseconds(self.drive.linger);
+        let limit_ns = self.drive.limit.map_or(UNKNOWN, nanoseconds);
+        let until_ns = lingered_ns.min(limit_ns);
+        while !self.stop.load(Ordering::Relaxed) {
+            let left_ns = until_ns.saturating_sub(self.shared.clock.now_ns());
+            if left_ns == 0 {
+                return;
+            }
+            thread::sleep(Duration::from_nanos(left_ns).min(POLL_INTERVAL));
+        }
+    }
+
+    fn partial_reason(&self) -> Option<String> {
+        if let Some(error) = &self.error {
+            return Some(error.to_string());
+        }
+        let used_up: usize = self.finished.iter().map(|finished| finished.used_up).sum();
+        let budget = self.shared.budget.as_ref();
+        if used_up == 0 || budget.is_some_and(|budget| budget.left() == 0) {
+            return None;
+        }
+        let clients = match (used_up, self.drive.clients) {
+            (used_up, clients) if used_up == clients as usize => "all clients".to_owned(),
+            (used_up, clients) => format!("{used_up} of {clients} clients"),
+        };
+        Some(format!("{clients} used up what they had to ask"))
+    }
+
+    fn next_interval_ns(&self) -> u64 {
+        self.interval_from_ns + INTERVAL_NS
+    }
+
+    fn mark(&self, mark: Mark) {
+        let t_s = self.shared.clock.now_s();
+        (self.report)(&Report::Mark { mark, t_s });
+    }
+}
+
+fn end_of(end: End, from_ns: u64) -> u64 {
+    match end {
+        End::Time(duration) | End::Either(duration, _) => from_ns + nanoseconds(duration),
+        End::Operations(_) => UNKNOWN,
+    }
+}

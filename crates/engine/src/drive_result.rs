@@ -1,0 +1,181 @@
+//! The results of a drive.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use protocol::ClientError;
+
+use super::interval::Interval;
+use super::record::Record;
+use super::settings::{Arrivals, Pacing};
+
+/// Something to tell while the drive goes on.
+#[derive(Clone, Debug)]
+pub enum Report {
+    /// A mark, and its time from the beginning of the drive.
+    Mark {
+        mark: Mark,
+        t_s: f64,
+    },
+    Interval(Interval),
+}
+
+/// A point that a phase has reached. Samples of other processes are taken at the marks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Mark {
+    /// Of a phase of any kind; the others are of one that drives clients.
+    PhaseStarted,
+    /// All connections are open.
+    Connected,
+    WarmupStarted,
+    MeasureStarted,
+    /// Requests under way are still waited for, and clients stay connected as long as they linger.
+    MeasureEnded,
+}
+
+/// The results of a drive. A transaction belongs to the measured part if it began in it, or in an
+/// open loop was to begin in it; its statements belong where it does. What is under way at the end
+/// is waited for, so that every transaction that began is counted, with its whole latency.
+#[derive(Clone, Debug, Serialize)]
+pub struct DriveResult {
+    /// Of the measured part.
+    pub duration_s: f64,
+    pub warmup_s: f64,
+    /// True where throughput had settled; null where the warm-up did not wait for that.
+    pub warmup_steady: Option<bool>,
+    pub connect_s: f64,
+    /// The measured part ended before its time or its number of transactions, or some clients did.
+    pub partial: bool,
+    pub partial_reason: Option<String>,
+    pub clients: u32,
+    pub threads: u32,
+    /// The threads spun instead of sleeping.
+    pub busy_poll: bool,
+    /// Null where threads are not pinned.
+    pub cpus: Option<Vec<usize>>,
+    pub pacing: Paced,
+    /// The mean time of a client between an answer and its next request, in a closed loop:
+    /// statements a second x (their mean latency + this) = clients, where none fails.
+    pub mean_gap_s: Option<f64>,
+    /// The evenness with which the clients were served.
+    pub transactions_per_client: PerClient,
+    pub transactions: Vec<Record>,
+    pub statements: Vec<Record>,
+    /// `ROLLBACK`s sent after errors inside transactions; no record has them.
+    pub rollbacks: u64,
+    /// Requests that were under way when the drive was broken off; no record has them.
+    pub unanswered: u64,
+    /// The server's words for the first error of each code.
+    pub error_messages: BTreeMap<u16, String>,
+    pub client: ClientCost,
+}
+
+/// The pacing of requests, and the punctuality of the schedule.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Paced {
+    Closed,
+    Open {
+        /// Transactions a second.
+        rate: f64,
+        arrivals: &'static str,
+        /// Arrivals in the measured part: as many as began and were skipped.
+        scheduled: u64,
+        /// Transactions that began later than they arrived by more than [`super::LATE_NS`], which
+        /// a punctual timer does not exceed.
+        late: u64,
+        /// Transactions that could not begin before the end, or within the limit of lateness.
+        skipped: u64,
+        late_limit_s: Option<f64>,
+    },
+}
+
+/// The punctuality of the arrivals of one or more threads.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Punctuality {
+    pub scheduled: u64,
+    pub late: u64,
+    pub skipped: u64,
+}
+
+impl Punctuality {
+    pub fn add(&mut self, other: Self) {
+        self.scheduled += other.scheduled;
+        self.late += other.late;
+        self.skipped += other.skipped;
+    }
+}
+
+impl Paced {
+    pub fn new(pacing: Pacing, punctuality: Punctuality) -> Self {
+        match pacing {
+            Pacing::Closed => Self::Closed,
+            Pacing::Open {
+                rate,
+                arrivals,
+                late_limit,
+            } => Self::Open {
+                rate,
+                arrivals: match arrivals {
+                    Arrivals::Poisson => "poisson",
+                    Arrivals::Constant => "constant",
+                },
+                scheduled: punctuality.scheduled,
+                late: punctuality.late,
+                skipped: punctuality.skipped,
+                late_limit_s: late_limit.map(|limit| limit.as_secs_f64()),
+            },
+        }
+    }
+}
+
+/// The transactions of single clients that succeeded: those of the one that had the fewest, and of
+/// the one that had the most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct PerClient {
+    pub least: u64,
+    pub most: u64,
+}
+
+impl PerClient {
+    /// Of no client, or of the given ones.
+    pub fn of(counts: impl IntoIterator<Item = u64>) -> Self {
+        let nobody = Self {
+            least: u64::MAX,
+            most: 0,
+        };
+        counts.into_iter().fold(nobody, |all, count| Self {
+            least: all.least.min(count),
+            most: all.most.max(count),
+        })
+    }
+
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        Self {
+            least: self.least.min(other.least),
+            most: self.most.max(other.most),
+        }
+    }
+}
+
+/// The resources that this process used in the measured part.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct ClientCost {
+    pub user_s: f64,
+    pub system_s: f64,
+    pub voluntary_switches: i64,
+    pub involuntary_switches: i64,
+    /// CPU time by that of all the host's CPUs.
+    pub host_share: f64,
+}
+
+/// A drive that could not go on.
+#[derive(Debug)]
+pub struct Failed {
+    /// The results up to the failure; None where not all connections could be opened.
+    pub driven: Option<Box<DriveResult>>,
+    pub error: ClientError,
+}

@@ -1,0 +1,110 @@
+//! Generated values, kept until the statements that need them are written.
+
+/// The place of the values of one generator: one, or several where it is a list.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Slot {
+    first: u32,
+    count: u32,
+}
+
+/// The values of one repetition of a step. Its memory is used again by the next.
+#[derive(Debug, Default)]
+pub struct GeneratedValues {
+    /// Integers, and the places of texts.
+    values: Vec<i64>,
+    text: Vec<u8>,
+    slots: Vec<Slot>,
+}
+
+/// A point to go back to: see [`GeneratedValues::mark`].
+#[derive(Clone, Copy)]
+pub struct Mark {
+    values: usize,
+    text: usize,
+}
+
+impl GeneratedValues {
+    pub fn new(slots: usize) -> Self {
+        Self {
+            slots: vec![Slot::default(); slots],
+            ..Self::default()
+        }
+    }
+
+    /// Forget all values.
+    #[inline]
+    pub fn clear(&mut self) {
+        self.values.clear();
+        self.text.clear();
+    }
+
+    #[inline]
+    pub fn mark(&self) -> Mark {
+        Mark {
+            values: self.values.len(),
+            text: self.text.len(),
+        }
+    }
+
+    /// Forget what was drawn after the mark.
+    #[inline]
+    pub fn back_to(&mut self, mark: Mark) {
+        self.values.truncate(mark.values);
+        self.text.truncate(mark.text);
+    }
+
+    /// The next `count` values that are pushed are those of `slot`.
+    #[inline]
+    pub fn begin(&mut self, slot: u16, count: u32) {
+        self.slots[usize::from(slot)] = Slot {
+            first: place(self.values.len()),
+            count,
+        };
+    }
+
+    #[inline]
+    pub fn push(&mut self, value: i64) {
+        self.values.push(value);
+    }
+
+    /// Push a text: `write` puts it at the start of a buffer of `room` bytes and returns its length.
+    #[inline]
+    pub fn push_text(&mut self, room: usize, write: impl FnOnce(&mut [u8]) -> usize) {
+        let start = self.text.len();
+        self.text.resize(start + room, 0);
+        let length = write(&mut self.text[start..]);
+        self.text.truncate(start + length);
+        self.values
+            .push(i64::from(place(start)) << 32 | i64::from(place(start + length)));
+    }
+
+    /// The first integer of a slot.
+    #[inline]
+    pub fn integer(&self, slot: u16) -> i64 {
+        self.values[self.slots[usize::from(slot)].first as usize]
+    }
+
+    /// The integers of a slot.
+    #[inline]
+    pub fn integers(&self, slot: u16) -> &[i64] {
+        let Slot { first, count } = self.slots[usize::from(slot)];
+        &self.values[first as usize..][..count as usize]
+    }
+
+    /// The texts of a slot.
+    #[inline]
+    pub fn texts(&self, slot: u16) -> impl Iterator<Item = &[u8]> {
+        self.integers(slot).iter().map(|&ends| {
+            #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+            // both halves are places
+            let (start, end) = ((ends.cast_unsigned() >> 32) as usize, ends as u32 as usize);
+            &self.text[start..end]
+        })
+    }
+}
+
+/// All values of a repetition fit into one packet each time they are used, so 32 bits are enough.
+#[inline]
+fn place(index: usize) -> u32 {
+    u32::try_from(index).expect("a statement's values take less than 4 GB")
+}

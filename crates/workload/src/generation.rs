@@ -1,0 +1,297 @@
+//! The order in which values are generated, and the state that a client keeps between them.
+
+use std::collections::BTreeMap;
+
+use super::definition::Generator;
+use super::generated::GeneratedValues;
+use super::generator::{CompiledGenerator, Form, ValueSource};
+use super::values::Values;
+use crate::validation::ValidationError;
+use datagen::distribution::{Integers, Shape};
+use datagen::random::Random;
+
+/// One draw at its place in the order.
+#[derive(Clone, Copy, Debug)]
+pub struct GenerationStep {
+    pub draw: u16,
+    /// The slot of its values.
+    pub slot: u16,
+    /// derived: the slot it is made from; sequence, permutation: its counter; segment: its part;
+    /// answer: its number among those.
+    pub other: u16,
+}
+
+/// The state of the generators of one client.
+#[derive(Debug)]
+pub struct GeneratorState {
+    pub random: Random,
+    /// The number of draws from each sequence and each permutation.
+    pub counters: Vec<u64>,
+    /// The client's own parts of ranges.
+    pub parts: Vec<Integers>,
+    /// The clients that share sequences and permutations take turns: which one this is of how many.
+    pub turn: u64,
+    pub turns: u64,
+    /// The table that statements ask.
+    pub table: u32,
+    /// Numbers taken from the answers of the current transaction.
+    pub answers: Vec<i64>,
+}
+
+impl GeneratorState {
+    /// Make the draws of a step or of a term.
+    #[inline]
+    pub fn make(
+        &mut self,
+        generation: &[GenerationStep],
+        draws: &[CompiledGenerator],
+        made: &mut GeneratedValues,
+    ) {
+        for making in generation {
+            let draw = &draws[usize::from(making.draw)];
+            let other = usize::from(making.other);
+            match &draw.source {
+                ValueSource::Derived { times, plus, .. } => {
+                    let source = made.integer(making.other);
+                    made.begin(making.slot, 1);
+                    made.push(source.saturating_mul(*times).saturating_add(*plus));
+                }
+                ValueSource::Sequence { first, step } => {
+                    let position = self.position(other).cast_signed();
+                    made.begin(making.slot, 1);
+                    made.push(first.wrapping_add(position.wrapping_mul(*step)));
+                }
+                ValueSource::Permutation { low, order, tables } => {
+                    let value = order.at(self.position(other));
+                    if *tables > 1 {
+                        self.table = u32::try_from(value % tables).expect("tables are u32");
+                    }
+                    made.begin(making.slot, 1);
+                    made.push(low.wrapping_add_unsigned(value / tables));
+                }
+                ValueSource::Answer { .. } => {
+                    made.begin(making.slot, 1);
+                    made.push(self.answers[other]);
+                }
+                ValueSource::Segment { .. } => {
+                    made.begin(making.slot, draw.count);
+                    for _ in 0..draw.count {
+                        made.push(self.parts[other].draw(&mut self.random));
+                    }
+                }
+                _ => draw.draw(making.slot, &mut self.random, made),
+            }
+        }
+    }
+
+    /// The client's next position of what all share.
+    #[inline]
+    fn position(&mut self, counter: usize) -> u64 {
+        let count = &mut self.counters[counter];
+        let position = self.turn + *count * self.turns;
+        *count += 1;
+        position
+    }
+}
+
+/// The draws of a program while it is compiled. Only those that are used are checked.
+pub struct GeneratorCompiler<'a> {
+    pub definition: &'a BTreeMap<String, Generator>,
+    pub values: &'a Values,
+    pub seed: u64,
+    /// The tables that a permutation covers.
+    pub tables: u32,
+    pub compiled: Vec<CompiledGenerator>,
+    /// Generators with a part for each client.
+    pub segments: Vec<u16>,
+    /// Generators with a counter.
+    pub counted: Vec<u16>,
+    /// Generators that take from an answer.
+    pub answers: Vec<u16>,
+    pub slots: u16,
+    /// The slots of draws outside of terms.
+    steps: BTreeMap<u16, u16>,
+}
+
+/// Statements that share their draws: those of a step, or one term.
+#[derive(Default)]
+pub struct Scope {
+    pub generation: Vec<GenerationStep>,
+    slots: BTreeMap<String, u16>,
+    /// Derived draws whose source is being looked for.
+    open: Vec<String>,
+    is_term: bool,
+}
+
+impl Scope {
+    pub fn of_term() -> Self {
+        Self {
+            is_term: true,
+            ..Self::default()
+        }
+    }
+}
+
+impl<'a> GeneratorCompiler<'a> {
+    pub fn new(
+        definition: &'a BTreeMap<String, Generator>,
+        values: &'a Values,
+        seed: u64,
+        tables: u32,
+    ) -> Self {
+        Self {
+            definition,
+            values,
+            seed,
+            tables,
+            compiled: Vec::new(),
+            segments: Vec::new(),
+            counted: Vec::new(),
+            answers: Vec::new(),
+            slots: 0,
+            steps: BTreeMap::new(),
+        }
+    }
+
+    /// The slot of the draw `name`, which is named at `key`, after seeing to it that the scope
+    /// makes it.
+    pub fn slot(
+        &mut self,
+        name: &str,
+        key: &str,
+        scope: &mut Scope,
+    ) -> Result<u16, ValidationError> {
+        if let Some(&slot) = scope.slots.get(name) {
+            return Ok(slot);
+        }
+        let index = self.index(name, key)?;
+        let own_key = format!("draws.{name}");
+        let other = match &self.compiled[usize::from(index)].source {
+            ValueSource::Derived { from, .. } => {
+                let (from, key) = (from.clone(), format!("{own_key}.from"));
+                self.source(name, &from, &key, scope)?
+            }
+            ValueSource::Permutation { .. } if scope.is_term => {
+                return Err(ValidationError::new(
+                    key,
+                    format!("{name:?} is a permutation, which has no place in repeated terms"),
+                ));
+            }
+            ValueSource::Permutation { .. } | ValueSource::Sequence { .. } => {
+                position_in(&mut self.counted, index)
+            }
+            ValueSource::Segment { .. } => position_in(&mut self.segments, index),
+            ValueSource::Answer { .. } => position_in(&mut self.answers, index),
+            _ => 0,
+        };
+        let is_permutation = |&GenerationStep { draw, .. }: &GenerationStep| {
+            matches!(
+                self.compiled[usize::from(draw)].source,
+                ValueSource::Permutation { .. }
+            )
+        };
+        let making = GenerationStep {
+            draw: index,
+            slot: if scope.is_term {
+                self.slots
+            } else {
+                *self.steps.entry(index).or_insert(self.slots)
+            },
+            other,
+        };
+        if is_permutation(&making) && scope.generation.iter().any(is_permutation) {
+            let message =
+                format!("{name:?} is the second permutation of its step; one is possible");
+            return Err(ValidationError::new(key, message));
+        }
+        self.slots = self.slots.max(making.slot + 1);
+        scope.generation.push(making);
+        scope.slots.insert(name.to_owned(), making.slot);
+        Ok(making.slot)
+    }
+
+    pub fn draw_of(&self, slot: u16, scope: &Scope) -> &CompiledGenerator {
+        let making = scope.generation.iter().find(|making| making.slot == slot);
+        &self.compiled[usize::from(making.expect("the scope made the slot").draw)]
+    }
+
+    /// Return the range of a generator with a part for each client.
+    pub fn segment(&self, draw: u16) -> (Shape, i64, i64) {
+        match &self.compiled[usize::from(draw)].source {
+            ValueSource::Segment { shape, low, high } => (shape.clone(), *low, *high),
+            other => unreachable!("{other:?} has no parts"),
+        }
+    }
+
+    /// Return the values of draws made from answers, before there is an answer.
+    pub fn answer_defaults(&self) -> Vec<i64> {
+        let answers = self.answers.iter();
+        let makers = answers.map(|&draw| &self.compiled[usize::from(draw)].source);
+        makers
+            .map(|source| match source {
+                ValueSource::Answer { default, .. } => *default,
+                other => unreachable!("{other:?} is not made from an answer"),
+            })
+            .collect()
+    }
+
+    /// The slot of what a derived draw is made from.
+    fn source(
+        &mut self,
+        name: &str,
+        from: &str,
+        key: &str,
+        scope: &mut Scope,
+    ) -> Result<u16, ValidationError> {
+        scope.open.push(name.to_owned());
+        if scope.open.iter().any(|open| open == from) {
+            return Err(ValidationError::new(
+                key,
+                format!("{name:?} is made from itself"),
+            ));
+        }
+        let slot = self.slot(from, key, scope)?;
+        scope.open.pop();
+        let source = self.draw_of(slot, scope);
+        if source.is_list || source.form() != Form::Integer {
+            let message = format!("{from:?} is not a single whole number");
+            return Err(ValidationError::new(key, message));
+        }
+        Ok(slot)
+    }
+
+    fn index(&mut self, name: &str, key: &str) -> Result<u16, ValidationError> {
+        let known = self.compiled.iter().position(|draw| draw.name == name);
+        if let Some(index) = known {
+            return Ok(small(index));
+        }
+        let generator = self.definition.get(name).ok_or_else(|| {
+            ValidationError::unknown(
+                key,
+                "draw",
+                name,
+                self.definition.keys().map(String::as_str),
+            )
+        })?;
+        let draw =
+            CompiledGenerator::compile(name, generator, self.values, self.seed, self.tables)?;
+        self.compiled.push(draw);
+        Ok(small(self.compiled.len() - 1))
+    }
+}
+
+/// Return the position of `index` in a list, and append it if it is missing.
+fn position_in(list: &mut Vec<u16>, index: u16) -> u16 {
+    small(
+        list.iter()
+            .position(|&other| other == index)
+            .unwrap_or_else(|| {
+                list.push(index);
+                list.len() - 1
+            }),
+    )
+}
+
+pub fn small(index: usize) -> u16 {
+    u16::try_from(index).expect("a workload has less than 65536 of anything")
+}

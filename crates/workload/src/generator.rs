@@ -1,0 +1,235 @@
+//! Generators, compiled: they make the values that statements take as parameters.
+
+use super::definition::Generator;
+use super::generated::GeneratedValues;
+use super::values::Values;
+use crate::validation::ValidationError;
+use datagen::bijection::Bijection;
+use datagen::distribution::{Integers, Shape};
+use datagen::random::Random;
+use datagen::{Stream, put_decimal, put_groups, put_letters};
+
+mod reader;
+
+use reader::Reader;
+
+/// The servers' limit of parameters of a prepared statement.
+pub const MAX_PARAMETERS: i64 = 65_535;
+
+/// Room behind a text while it is written.
+const PADDING: usize = 32;
+
+/// The form of a value in a statement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    Integer,
+    /// A number with a point, kept as text.
+    Decimal,
+    /// Text that needs no escape in quotes, whatever the `sql_mode`.
+    Plain,
+    /// Any other text.
+    Text,
+}
+
+/// A draw, checked.
+#[derive(Clone, Debug)]
+pub struct CompiledGenerator {
+    pub name: String,
+    /// The number of values it makes.
+    pub count: u32,
+    /// A question mark stands for all its values.
+    pub is_list: bool,
+    pub source: ValueSource,
+}
+
+/// A whole number that an answer holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AnswerPart {
+    Rows,
+    AffectedRows,
+    LastInsertId,
+    /// A column of the first row, from 0.
+    Column(usize),
+}
+
+/// The source of the values.
+#[derive(Clone, Debug)]
+pub enum ValueSource {
+    Integer(Integers),
+    /// An integer of the client's own part of the range.
+    Segment {
+        shape: Shape,
+        low: i64,
+        high: i64,
+    },
+    /// An integer in units of 10^-scale.
+    Decimal {
+        units: Integers,
+        scale: u32,
+    },
+    Digits {
+        groups: usize,
+        length: usize,
+    },
+    Letters {
+        shortest: usize,
+        longest: usize,
+    },
+    ConstantInteger(i64),
+    ConstantText {
+        text: Box<[u8]>,
+        form: Form,
+    },
+    Derived {
+        from: String,
+        times: i64,
+        plus: i64,
+    },
+    /// A number of the last answer to a statement of the transaction.
+    Answer {
+        from: String,
+        part: AnswerPart,
+        default: i64,
+    },
+    /// first, first + step, ... over all clients.
+    Sequence {
+        first: i64,
+        step: i64,
+    },
+    /// The same list each time.
+    Series {
+        first: i64,
+        step: i64,
+    },
+    /// Each value of a range once; where it covers several tables, once for each of them.
+    Permutation {
+        low: i64,
+        order: Bijection,
+        tables: u64,
+    },
+}
+
+impl CompiledGenerator {
+    /// Check the draw `name`. A permutation's order depends on `seed`, and it covers `tables`.
+    pub fn compile(
+        name: &str,
+        generator: &Generator,
+        values: &Values,
+        seed: u64,
+        tables: u32,
+    ) -> Result<Self, ValidationError> {
+        let reader = Reader {
+            key: format!("draws.{name}"),
+            generator,
+            values,
+        };
+        reader.refuse_what_has_no_meaning()?;
+        let count = match &generator.count {
+            Some(count) => {
+                Some(values.integer_in(count, 1..=MAX_PARAMETERS, &reader.at("count"))?)
+            }
+            None => None,
+        };
+        Ok(Self {
+            name: name.to_owned(),
+            count: u32::try_from(count.unwrap_or(1)).expect("the range is checked"),
+            is_list: count.is_some(),
+            source: reader.value_source(name, seed, tables)?,
+        })
+    }
+
+    pub fn form(&self) -> Form {
+        match &self.source {
+            ValueSource::Decimal { .. } => Form::Decimal,
+            ValueSource::Digits { .. } | ValueSource::Letters { .. } => Form::Plain,
+            ValueSource::ConstantText { form, .. } => *form,
+            _ => Form::Integer,
+        }
+    }
+
+    /// Return the number of values of a permutation.
+    #[inline]
+    pub fn values(&self) -> Option<u64> {
+        match &self.source {
+            ValueSource::Permutation { order, .. } => Some(order.span()),
+            _ => None,
+        }
+    }
+
+    /// The longest that one of its values can be.
+    pub fn longest(&self) -> usize {
+        match &self.source {
+            ValueSource::Digits { groups, length } => groups * (length + 1),
+            ValueSource::Letters { longest, .. } => *longest,
+            ValueSource::ConstantText { text, .. } => text.len(),
+            _ => 40,
+        }
+    }
+
+    /// Put its values into `slot`. Derived, segmented, counted and answered values are the script's.
+    #[inline]
+    pub fn draw(&self, slot: u16, random: &mut Random, generated: &mut GeneratedValues) {
+        generated.begin(slot, self.count);
+        match &self.source {
+            ValueSource::Integer(integers) => {
+                for _ in 0..self.count {
+                    generated.push(integers.draw(random));
+                }
+            }
+            ValueSource::ConstantInteger(value) => generated.push(*value),
+            ValueSource::Series { first, step } => {
+                for n in 0..i64::from(self.count) {
+                    generated.push(first.wrapping_add(n.wrapping_mul(*step)));
+                }
+            }
+            source => {
+                for _ in 0..self.count {
+                    draw_text(source, random, generated);
+                }
+            }
+        }
+    }
+}
+
+impl ValueSource {
+    /// Check the generator of the column at `key`.
+    pub fn of_column(
+        generator: &Generator,
+        values: &Values,
+        key: &str,
+    ) -> Result<Self, ValidationError> {
+        let reader = Reader {
+            key: key.to_owned(),
+            generator,
+            values,
+        };
+        reader.refuse_what_has_no_meaning()?;
+        reader.value_source(key, 0, 1)
+    }
+}
+
+fn draw_text(source: &ValueSource, random: &mut Random, generated: &mut GeneratedValues) {
+    match source {
+        ValueSource::Decimal { units, scale } => {
+            let units = units.draw(random);
+            generated.push_text(48, |out| put_decimal(out, units, *scale));
+        }
+        ValueSource::Digits { groups, length } => {
+            let stream = Stream::keyed(random.number());
+            generated.push_text(groups * (length + 1) + PADDING, |out| {
+                put_groups(out, stream, 0, *groups, *length)
+            });
+        }
+        ValueSource::Letters { shortest, longest } => {
+            let stream = Stream::keyed(random.number());
+            generated.push_text(*longest, |out| {
+                put_letters(out, stream, 0, *shortest, *longest)
+            });
+        }
+        ValueSource::ConstantText { text, .. } => generated.push_text(text.len(), |out| {
+            out.copy_from_slice(text);
+            text.len()
+        }),
+        other => unreachable!("{other:?} is not drawn here"),
+    }
+}

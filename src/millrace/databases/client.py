@@ -1,0 +1,207 @@
+"""Sessions with a server, its address, and the queries that every server answers."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import socket as sockets
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from millrace.errors import DatabaseError, TrialFailed
+from millrace.host import listener
+from millrace.model.servers import Server
+from millrace.shown_text import shown_line
+from millrace.tls import Tls
+
+if TYPE_CHECKING:
+    from millrace.databases.base import Family
+
+QUERY_LIMIT_S = 60
+
+_COUNT = re.compile(r"[0-9]{1,20}")
+_LARGEST_COUNT = 2**64 - 1
+
+Row = Mapping[str, Any]
+
+
+class Session(Protocol):
+    """A session with a server. What the server or the network refuses is a DatabaseError."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether statements can still be sent."""
+
+    @property
+    def id(self) -> int:
+        """The number that the server knows the session by."""
+
+    @property
+    def peer_pid(self) -> int:
+        """The process that listens at the other end of a Unix socket."""
+
+    def query(self, sql: str, *values: object) -> list[tuple[Any, ...]]:
+        """Return the rows of a statement; ``values`` replace its ``%s``."""
+
+    def rows(self, sql: str) -> list[Row]:
+        """Return the rows of a statement, by the columns' names in lower case."""
+
+    def columns(self, sql: str) -> tuple[str, ...]:
+        """Return the names of the columns of a statement's rows."""
+
+    def literal(self, text: str) -> str:
+        """Return a text as it stands in a statement, quoted."""
+
+    def close(self) -> None:
+        """End the session; it may have ended already."""
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where a server listens, and as whom to log in. A socket goes before host and port."""
+
+    server: str
+    user: str
+    password: str = field(repr=False)
+    port: int = 0
+    host: str = "127.0.0.1"
+    socket: Path | None = None
+    tls: Tls = field(default_factory=Tls)
+
+    def doubt(self, connected: sockets.socket) -> str | None:
+        """Return why whoever is at the other end of ``connected`` must not get the password itself,
+        and what to do about it; None for the right server, and where the user allows it."""
+        if self.tls.verifies or self.tls.allow_unverified:
+            return None
+        if self.socket is None:
+            return (
+                "nothing shows that it is the right server: verify it by TLS (tls=verify-identity, "
+                "with ca=FILE where this host does not trust its authority), connect by its "
+                "socket, or say allow-unverified=yes in the address"
+            )
+        why = listener.doubt(self.socket, connected)
+        return why and (
+            f"another server may have taken its socket ({why}): let it listen in a directory that "
+            "only its user can write, or say allow-unverified=yes in the address"
+        )
+
+    @property
+    def text(self) -> str:
+        if self.socket is not None:
+            return str(self.socket)
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{host}:{self.port}"
+
+    @property
+    def account(self) -> str:
+        """The address with the user who logs in there, without the password."""
+        return f"{self.user}@{self.text}"
+
+
+class ServerClient:
+    """A server that answers at an address, whoever runs it.
+
+    ``is_managed`` says whether millrace started it, and may set its variables.
+    """
+
+    is_managed = False
+
+    def __init__(self, server: Server, family: Family, address: Address) -> None:
+        self._server = server
+        self.family = family
+        self._address = address
+
+    @property
+    def server(self) -> Server:
+        """The server's record."""
+        return self._server
+
+    @property
+    def port(self) -> int:
+        """Where the server listens, if it does."""
+        return self._address.port
+
+    def connect(self, database: str | None = None, *, limit_s: float | None = None) -> Session:
+        """Open a session with autocommit and UTC; the caller closes it. ``limit_s`` bounds each
+        wait for an answer. Raises DatabaseError."""
+        return self.family.connect(self._address, database, limit_s)
+
+    def query(self, sql: str, *, limit_s: float | None = None) -> list[tuple[str | None, ...]]:
+        """Return the rows of one statement in a session of its own, every value as text.
+
+        Raises TrialFailed with the server's own words; it names no step, because the caller knows
+        better which one it is.
+        """
+        try:
+            with contextlib.closing(
+                self.family.connect(self._address, None, limit_s, as_text=True)
+            ) as session:
+                return [tuple(map(_text, row)) for row in session.query(sql)]
+        except DatabaseError as error:
+            raise TrialFailed(
+                f"{self._address.server}: {_first_words(sql)}: {error.message}",
+                hint=error.hint,
+            ) from error
+
+    def rows(
+        self, sql: str, *, n_columns: int, limit_s: float = QUERY_LIMIT_S
+    ) -> list[tuple[str | None, ...]]:
+        """Return the rows of one statement. Raises TrialFailed where they have another number of
+        columns."""
+        rows = self.query(sql, limit_s=limit_s)
+        if any(len(row) != n_columns for row in rows):
+            columns = sorted({len(row) for row in rows})
+            raise TrialFailed(
+                f"{self._address.server}: {_first_words(sql)}: expected rows of {n_columns} "
+                f"columns, got {columns}"
+            )
+        return rows
+
+    def count(self, sql: str, value: str | None) -> int:
+        """Return the count in an answer to ``sql``. Raises TrialFailed for what is none."""
+        try:
+            return count_of(value)
+        except ValueError as error:
+            raise TrialFailed(f"{self._address.server}: {_first_words(sql)}: {error}") from error
+
+    def one_row(self, sql: str, *, n_columns: int) -> tuple[str | None, ...]:
+        """Return the only row of one statement. Raises TrialFailed for any other answer."""
+        rows = self.query(sql, limit_s=QUERY_LIMIT_S)
+        if len(rows) != 1 or len(rows[0]) != n_columns:
+            columns = sorted({len(row) for row in rows})
+            raise TrialFailed(
+                f"{self._address.server}: {_first_words(sql)}: expected one row of {n_columns} "
+                f"columns, got {len(rows)} rows of {columns or 'no'} columns"
+            )
+        return rows[0]
+
+    def version(self) -> str:
+        """Return the version as the server itself gives it, on one line."""
+        return shown_line(self.family.administration.version(self))
+
+    def settings(self) -> dict[str, str]:
+        """Return every setting in force and its value, as the server shows them."""
+        return self.family.administration.settings(self)
+
+
+def count_of(value: object) -> int:
+    """Return a count that a server gave. Raises ValueError for all but whole numbers of 64 bits."""
+    text = str(value)
+    if not _COUNT.fullmatch(text) or int(text) > _LARGEST_COUNT:
+        raise ValueError(f"{text[:40]!r} is no count of 64 bits")
+    return int(text)
+
+
+def _text(value: object) -> str | None:
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, bytes):
+        return value.decode("utf-8", errors="replace")
+    return str(value)
+
+
+def _first_words(sql: str) -> str:
+    line = " ".join(sql.split())
+    return line if len(line) <= 80 else line[:79] + "…"

@@ -1,0 +1,131 @@
+"""The statements that trials send to MySQL and MariaDB."""
+
+# ruff: noqa: S608 - names of databases and tables are our own, or quoted
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+
+from millrace.databases.base import TableSize
+from millrace.databases.client import QUERY_LIMIT_S, ServerClient, Session, count_of
+from millrace.databases.mysql.client import oddities_as_errors
+from millrace.errors import DatabaseError, TrialFailed
+
+_POOLED = "innodb"
+_SELF_TEST_ROWS = 1000
+
+
+class MysqlAdministration:
+    """See ``databases.base.Administration``."""
+
+    def version(self, client: ServerClient) -> str:
+        return client.one_row("SELECT VERSION()", n_columns=1)[0] or ""
+
+    def identity(self, client: ServerClient) -> tuple[str, str]:
+        version, comment = client.one_row("SELECT VERSION(), @@version_comment", n_columns=2)
+        return version or "", f"{version} {comment}"
+
+    def settings(self, client: ServerClient) -> dict[str, str]:
+        sql = "SHOW GLOBAL VARIABLES"
+        rows = client.rows(sql, n_columns=2)
+        if not rows:
+            raise TrialFailed(f"{client.server.name}: {sql}: expected rows of 2 columns")
+        return {(name or "").lower(): value or "" for name, value in rows}
+
+    def data_directory(self, client: ServerClient) -> str:
+        return client.one_row("SELECT @@datadir", n_columns=1)[0] or ""
+
+    def create_database(self, client: ServerClient, name: str, limit_s: float) -> None:
+        client.query(f"CREATE DATABASE {name}", limit_s=limit_s)
+
+    def drop_database(self, client: ServerClient, name: str, limit_s: float) -> None:
+        client.query(f"DROP DATABASE IF EXISTS {name}", limit_s=limit_s)
+
+    def analyze_tables(self, client: ServerClient, database: str, limit_s: float) -> None:
+        tables = client.rows(f"SHOW TABLES FROM {database}", n_columns=1, limit_s=limit_s)
+        listed = ", ".join(f"`{database}`.`{name}`" for (name,) in tables)
+        if listed:
+            client.query(f"ANALYZE TABLE {listed}", limit_s=limit_s)
+
+    def table_sizes(self, client: ServerClient, database: str) -> tuple[TableSize, ...]:
+        """Those of InnoDB are from its statistics: right to a few percent when the tables were
+        analysed, or restored and opened, after they were loaded."""
+        try:
+            with (
+                oddities_as_errors(),
+                contextlib.closing(client.connect(limit_s=QUERY_LIMIT_S)) as session,
+            ):
+                # MySQL 8 answers from a copy that may be a day old, unless told not to.
+                if session.query("SHOW VARIABLES LIKE 'information_schema_stats_expiry'"):
+                    session.query("SET SESSION information_schema_stats_expiry = 0")
+                rows = session.query(
+                    "SELECT table_name, engine, data_length, index_length "
+                    "FROM information_schema.tables "
+                    "WHERE table_schema = %s AND table_type = 'BASE TABLE' ORDER BY table_name",
+                    database,
+                )
+                return tuple(
+                    TableSize(
+                        name=str(name),
+                        engine=str(engine),
+                        data_bytes=count_of(data or 0),
+                        index_bytes=count_of(index or 0),
+                        is_pooled=str(engine).lower() == _POOLED,
+                    )
+                    for name, engine, data, index in rows
+                )
+        except DatabaseError as error:
+            raise TrialFailed(
+                f"{client.server.name}: the sizes of its tables cannot be read: {error.message}"
+            ) from error
+
+
+class MysqlSelfTest:
+    """See ``databases.base.SelfTest``."""
+
+    def insert(self, client: ServerClient, database: str, limit_s: float) -> str:
+        """Insert by one statement: no file, which a server could ask for by another name."""
+        rows = ", ".join(f"({i}, '{name}')" for i, name in _rows())
+        return _fill(client, database, f"INSERT INTO t VALUES {rows}", limit_s)
+
+    def load_file(
+        self, client: ServerClient, database: str, directory: Path, limit_s: float
+    ) -> str:
+        file = directory / "rows.tsv"
+        file.write_text("".join(f"{i}\t{name}\n" for i, name in _rows()), encoding="utf-8")
+        file.chmod(0o644)  # LOAD DATA without LOCAL takes only what everybody may read
+        sql = f"LOAD DATA INFILE '{file}' INTO TABLE t CHARACTER SET utf8"
+        return _fill(client, database, sql, limit_s)
+
+    def require_client_load(self, client: ServerClient) -> str:
+        (value,) = client.one_row("SELECT @@GLOBAL.local_infile", n_columns=1)
+        if value == "0":
+            raise TrialFailed("it is off there; SET GLOBAL local_infile=1 would allow it")
+        return ""
+
+
+def _rows() -> list[tuple[int, str]]:
+    return [(i, f"name {i} µ") for i in range(_SELF_TEST_ROWS)]
+
+
+def _fill(client: ServerClient, database: str, sql: str, limit_s: float) -> str:
+    """Fill a fresh InnoDB table by a statement, and count and add up what arrived."""
+    try:
+        with contextlib.closing(client.connect(database, limit_s=limit_s)) as session:
+            arrived = _filled(session, sql)
+    except DatabaseError as error:
+        raise TrialFailed(error.message, hint=error.hint) from error
+    expected = (_SELF_TEST_ROWS, _SELF_TEST_ROWS * (_SELF_TEST_ROWS - 1) // 2)
+    if [tuple(map(str, row)) for row in arrived] != [tuple(map(str, expected))]:
+        raise TrialFailed(
+            f"{client.server.name}: expected (rows, sum) {expected}, got {arrived[:1]}"
+        )
+    return f"{_SELF_TEST_ROWS} rows"
+
+
+def _filled(session: Session, sql: str) -> list[tuple[object, ...]]:
+    session.query("DROP TABLE IF EXISTS t")
+    session.query("CREATE TABLE t (id int PRIMARY KEY, name varchar(40)) ENGINE=InnoDB")
+    session.query(sql)
+    return session.query("SELECT count(*), sum(id) FROM t")

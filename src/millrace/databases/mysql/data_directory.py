@@ -1,0 +1,78 @@
+"""What a data directory of MySQL and MariaDB must be like to be kept and restored.
+
+Left out are files that each start of a server makes by itself: its UUID (``auto.cnf``; so two
+servers of one snapshot may replicate), process ids, sockets, error logs. The dump of the buffer
+pool is emptied, or newer servers would load pages in the background while a trial warms up, and
+older ones would not; without the file newer servers write an error into their log.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from millrace.databases.base import version_key
+from millrace.databases.client import QUERY_LIMIT_S, ServerClient, Session
+from millrace.databases.mysql import options, table_samples
+from millrace.databases.table_checks import KeptTable
+from millrace.model.servers import InstalledServer, Option
+
+_POOL_DUMP = "ib_buffer_pool"
+_LOST_AT_A_STOP = (
+    "SELECT table_schema, table_name FROM information_schema.tables "
+    "WHERE engine = 'MEMORY' AND table_schema NOT IN "
+    "('information_schema', 'performance_schema', 'mysql', 'sys')"
+)
+
+# A path that leads out of the data directory, also inside a list such as innodb_data_file_path's.
+_LEADS_AWAY = re.compile(r"(?:^|[;,:=])\s*(?:/|~|\.\.(?:/|$))|/\.\.(?:/|$)")
+_MAY_LEAD_AWAY = re.compile(r"(?:admin_)?(?:ssl|tls)_.*|plugin_dir|(?:slow_query|general)_log_file")
+
+
+@dataclass(frozen=True)
+class MysqlSnapshotRules:
+    """See ``databases.base.SnapshotRules``. ``forget_binary_log`` is the statement that empties the
+    binary log, by the first version that has it."""
+
+    forget_binary_log: tuple[tuple[str, str], ...]
+    left_out: tuple[str, ...] = ("auto.cnf", "*.pid", "*.sock", "*.sock.lock", "*.err")
+
+    def prepare(self, client: ServerClient) -> str | None:
+        """Empty the binary log, and have the next stop be a slow one: purged, change buffer
+        merged."""
+        lost = client.query(_LOST_AT_A_STOP, limit_s=QUERY_LIMIT_S)
+        if lost:
+            named = ".".join(part or "" for part in lost[0])
+            return f"{named} is a MEMORY table, which is empty after the server was stopped"
+        settings = client.settings()
+        if settings.get("log_bin") == "ON":
+            client.query(self._forget_binary_log(client), limit_s=QUERY_LIMIT_S)
+        if "innodb_fast_shutdown" in settings:
+            client.query("SET GLOBAL innodb_fast_shutdown = 0", limit_s=QUERY_LIMIT_S)
+        return None
+
+    def _forget_binary_log(self, client: ServerClient) -> str:
+        assert isinstance(client.server, InstalledServer)  # only its data directory can be kept
+        version = version_key(client.server.version)
+        return [sql for since, sql in self.forget_binary_log if version_key(since) <= version][-1]
+
+    def record_tables(self, session: Session) -> tuple[KeptTable, ...]:
+        return table_samples.record_tables(session)
+
+    def emptied(self, applied: Iterable[Option]) -> Sequence[str]:
+        named = [
+            option.value
+            for option in applied
+            if "innodb_buffer_pool_filename" in options.forms(option.name) and option.value
+        ]
+        return named or [_POOL_DUMP]
+
+    def leads_away(self, applied: Iterable[Option]) -> Option | None:
+        for option in applied:
+            names = options.forms(option.name)
+            if any(_MAY_LEAD_AWAY.fullmatch(name) for name in names):
+                continue
+            if option.value is not None and _LEADS_AWAY.search(option.value):
+                return option
+        return None

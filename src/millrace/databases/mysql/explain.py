@@ -1,0 +1,59 @@
+"""The plans by which a server carries out statements.
+
+Versions differ in what they explain: MySQL and MariaDB to 5.5 only SELECT. The plan is the one for
+the values that stand in the statement.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from millrace.databases.base import version_key
+from millrace.databases.client import Row, Session
+from millrace.databases.deltas import number
+from millrace.databases.mysql import query
+from millrace.databases.mysql.observable import Explains, Observable
+from millrace.errors import DatabaseError, Unavailable
+
+_VERB = re.compile(r"(?:\s|\(|/\*.*?\*/|--\s.*?\n|#.*?\n)*([A-Za-z]+)", re.DOTALL)
+
+
+class MysqlExplainer:
+    """See ``databases.monitoring.Explainer``."""
+
+    def __init__(self, explains: Explains) -> None:
+        self._explains = explains
+
+    def explain(self, session: Session, sql: str) -> Mapping[str, Any]:
+        if verb_of(sql) not in self._explains.verbs:
+            verbs = ", ".join(sorted(self._explains.verbs))
+            return {"rows": [], "error": f"this version explains {verbs} only"}
+        try:
+            with query.understood("the plan"):
+                rows = session.rows(self._explains.form.replace("{sql}", sql))
+        except (DatabaseError, Unavailable) as error:
+            return {"rows": [], "error": error.message}
+        return {"rows": [plain(row) for row in rows], "error": None}
+
+
+def explains_of(observable: Observable, version: str) -> Explains:
+    """Return how a version of a family explains."""
+    first, *later = observable.explains
+    key = version_key(version)
+    return [first, *(entry for entry in later if version_key(entry.since) <= key)][-1]
+
+
+def verb_of(sql: str) -> str:
+    """The first word of a statement, in capitals, behind comments and parentheses."""
+    matched = _VERB.match(sql)
+    return matched[1].upper() if matched else ""
+
+
+def plain(row: Row) -> dict[str, Any]:
+    """A row of a plan as JSON has it. MariaDB tells the number of rows as text: as a number, unless
+    there is more to it (``10 (5%)``)."""
+    told = {name: query.plain(value) for name, value in row.items()}
+    rows = number(told.get("rows"))
+    return told if rows is None else {**told, "rows": rows}

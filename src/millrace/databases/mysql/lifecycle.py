@@ -1,0 +1,117 @@
+"""How servers of the mysqld line are initialised, started and stopped.
+
+Two ways make a data directory. ``bootstrap`` feeds the package's own SQL scripts to the server's
+standard input; ``initialize`` asks the server to do it itself. Which one, which scripts, and the
+statements that leave root@localhost and root@127.0.0.1 as the only accounts, both with a password,
+are data of the family and depend on the version: the last entry whose ``since`` is not newer than
+the server counts.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from millrace.databases.base import Initialisation, Site, version_key
+from millrace.databases.mysql import options
+from millrace.errors import TrialFailed
+from millrace.model.servers import InstalledServer, Option
+
+Data = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class MysqlLifecycle:
+    """``initialisations`` and ``starts`` are the entries of a family's TOML file."""
+
+    initialisations: Sequence[Data]
+    starts: Sequence[Data]
+    stop_signal: signal.Signals = signal.SIGTERM
+
+    def socket_name(self, port: int) -> str:
+        return "mysqld.sock"
+
+    def pid_file(self, site: Site) -> Path:
+        return site.run_dir / "mysqld.pid"
+
+    def program_arguments(self, site: Site) -> tuple[str, ...]:
+        return _program_arguments(site)
+
+    def start_arguments(self, site: Site) -> tuple[str, ...]:
+        version = version_key(site.server.version)
+        arguments = [
+            *_program_arguments(site),
+            f"--socket={site.socket}",
+            f"--port={site.port}",
+            "--bind-address=127.0.0.1",
+            f"--pid-file={self.pid_file(site)}",
+            "--local-infile=1",
+        ]
+        if not site.by_tcp:
+            arguments.append("--skip-networking")
+        for entry in self.starts:
+            if version_key(entry["since"]) <= version:
+                arguments += entry["arguments"]
+        return tuple(arguments)
+
+    def initialisation(self, site: Site, shaping: Sequence[Option]) -> Initialisation:
+        entry = _entry_for(self.initialisations, site.server)
+        accounts = "".join(
+            statement.format(password=site.password) + ";\n" for statement in entry["accounts"]
+        )
+        arguments = (*_program_arguments(site), *entry["arguments"], *options.arguments(shaping))
+        if entry["method"] == "initialize":
+            return Initialisation(arguments=arguments, init_file=accounts.encode())
+        scripts = [path.read_bytes() for path in _scripts(entry, site.server)]
+        statements = [f"{statement};\n".encode() for statement in entry["first"]]
+        return Initialisation(
+            arguments=arguments,
+            directories=("mysql",),
+            stdin=b"\n".join([*statements, *scripts, accounts.encode()]),
+        )
+
+
+def _program_arguments(site: Site) -> tuple[str, ...]:
+    """The arguments of every run of the program: its own files, never those of the host."""
+    server = site.server
+    arguments = [
+        "--no-defaults",
+        f"--basedir={server.base_dir}",
+        f"--datadir={site.data_dir}",
+        f"--tmpdir={site.tmp_dir}",
+        f"--lc-messages-dir={server.share_dir}",
+        # MySQL 5.7 forbids server-side LOAD DATA by default, 9.7 does not start without its own
+        # default directory.
+        f"--secure-file-priv={site.load_dir}",
+    ]
+    charsets = server.share_dir / "charsets"
+    if charsets.is_dir():
+        arguments.append(f"--character-sets-dir={charsets}")
+    if site.user_argument is not None:
+        arguments.append(f"--user={site.user_argument}")
+    return tuple(arguments)
+
+
+def _entry_for(entries: Sequence[Data], server: InstalledServer) -> Data:
+    version = version_key(server.version)
+    return [entry for entry in entries if version_key(entry["since"]) <= version][-1]
+
+
+def _scripts(entry: Data, server: InstalledServer) -> list[Path]:
+    found = []
+    for script in entry["scripts"]:
+        candidates = [server.share_dir / name for name in script["any_of"]]
+        present = [path for path in candidates if path.is_file()]
+        if present:
+            found.append(present[0])
+        elif not script.get("optional", False):
+            raise TrialFailed(
+                f"{server.name}: {server.share_dir} has no {' or '.join(script['any_of'])}, "
+                "which is needed to make a data directory",
+                hint="install the server again, or add a build that is complete",
+                step="initialise",
+            )
+    return found

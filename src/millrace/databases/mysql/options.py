@@ -1,0 +1,109 @@
+"""How the mysqld line spells its options, lists them, and what they make a server keep on disk.
+
+The line accepts names with dashes or underscores; behind ``skip``, ``disable``, ``enable`` or
+``maximum``; and behind ``loose``, which makes a server ignore what it does not know.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from millrace import sizes
+from millrace.databases.base import Replacement, option_name, version_key
+from millrace.model.servers import Configuration, KnownOptions, Option
+
+# The largest of the servers' own redo logs: 2 x 48M, or a capacity of 100M.
+DEFAULT_REDO_BYTES = 100 << 20
+
+_PREFIXES = ("skip_", "disable_", "enable_", "maximum_")
+_LOOSE = "loose_"
+
+_DESCRIBED_OPTION = re.compile(r"^  (?:-\S, )?--([A-Za-z][\w-]*)", re.M)
+_TABLE_RULE = re.compile(r"^-{20,} -+$", re.M)
+_TABLE_ROW = re.compile(r"([A-Za-z][\w-]*)(?:\s+(\S.*))?")
+
+
+@dataclass(frozen=True)
+class MysqlOptions:
+    """The options of a family: see ``databases.base.Options``."""
+
+    administrative: frozenset[str]
+    shaping: frozenset[str]
+    runtime_only: tuple[str, ...]
+    replacements: tuple[Replacement, ...]
+    has_one_log_file_since: tuple[int, ...] | None
+    keeps_binary_log_since: tuple[int, ...] | None
+    listing_arguments: tuple[str, ...] = ("--verbose", "--help")
+    value_refused: str = "Error while setting value"
+
+    def forms(self, name: str) -> tuple[str, ...]:
+        return forms(name)
+
+    def is_loose(self, name: str) -> bool:
+        return option_name(name).startswith(_LOOSE)
+
+    def arguments(self, options: Iterable[Option]) -> list[str]:
+        return arguments(options)
+
+    def parse_listing(self, text: str) -> KnownOptions:
+        return parse_listing(text)
+
+    def log_bytes(self, configuration: Configuration, version: str) -> int:
+        asked = {option.name: option.value or "" for option in configuration.options}
+        if "innodb_redo_log_capacity" in asked:
+            return sizes.parse(asked["innodb_redo_log_capacity"])
+        if "innodb_log_file_size" not in asked:
+            return DEFAULT_REDO_BYTES
+        has_one_file = _is_from(version, self.has_one_log_file_since)
+        files = 1 if has_one_file else int(asked.get("innodb_log_files_in_group", "2"))
+        return files * sizes.parse(asked["innodb_log_file_size"])
+
+    def keeps_binary_log(self, configuration: Configuration, version: str) -> bool:
+        for option in configuration.options:
+            if option.name in ("skip_log_bin", "disable_log_bin"):
+                return False
+            if option.name == "log_bin":
+                return (option.value or "1").lower() not in ("0", "off")
+        return _is_from(version, self.keeps_binary_log_since)
+
+
+def _is_from(version: str, since: tuple[int, ...] | None) -> bool:
+    return since is not None and version_key(version) >= since
+
+
+def forms(name: str) -> tuple[str, ...]:
+    """Return the options that a name may be about: itself, and what follows a prefix.
+
+    ``skip_log_bin`` may be an option of that name, or ``log_bin`` switched off.
+    """
+    name = option_name(name).removeprefix(_LOOSE)
+    stripped = [name.removeprefix(prefix) for prefix in _PREFIXES if name.startswith(prefix)]
+    return (name, *stripped)
+
+
+def arguments(options: Iterable[Option]) -> list[str]:
+    """Return options as arguments of the command line."""
+    return [
+        f"--{option.name}" if option.value is None else f"--{option.name}={option.value}"
+        for option in options
+    ]
+
+
+def parse_listing(text: str) -> KnownOptions:
+    """Return the options in the output of ``--verbose --help``: each is described, and those with a
+    value are listed again in a table with their defaults."""
+    described, table = text, ""
+    if (rule := _TABLE_RULE.search(text)) is not None:
+        described, table = text[: rule.start()], text[rule.end() :].lstrip("\n")
+    names = {option_name(name) for name in _DESCRIBED_OPTION.findall(described)}
+    defaults = {}
+    for line in table.splitlines():
+        row = _TABLE_ROW.fullmatch(line.rstrip())
+        if row is None:
+            break
+        names.add(option_name(row[1]))
+        if row[2] != "(No default value)":
+            defaults[option_name(row[1])] = row[2] or ""
+    return KnownOptions(frozenset(names), defaults)

@@ -1,0 +1,125 @@
+"""What a server's Performance Schema can be session, as it is set up now.
+
+It may not be built, be off, or be on with most of its instruments off, as it is delivered: MySQL
+from 5.6 leaves mutexes, locks of the engine and stages alone, and MariaDB leaves it off altogether.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from millrace.databases.client import Session
+from millrace.databases.mysql import query
+from millrace.databases.mysql.observable import Observable, Table
+from millrace.databases.mysql.query import Question
+from millrace.errors import DatabaseError, Unavailable
+
+CPU_CONSUMER = "events_statements_cpu"
+
+_TURN_ON = "set performance_schema = ON in all configurations (it takes time)"
+
+
+@dataclass(frozen=True)
+class Setup:
+    """Instruments and whether they are on, and consumers."""
+
+    instruments: Mapping[str, bool]
+    consumers: Mapping[str, bool]
+
+
+@dataclass(frozen=True)
+class Summaries:
+    """The questions for the summaries that can be had, and why others, or parts, cannot."""
+
+    questions: Mapping[str, Question]
+    lacking: Mapping[str, Unavailable]
+    not_instrumented: Mapping[str, Sequence[str]]
+    tells_cpu: bool
+
+
+def summaries(
+    session: Session, observable: Observable, names: Iterable[str], database: str
+) -> Summaries:
+    """What can be asked of the tables called ``names``. Raises DatabaseError where the session is
+    lost."""
+    tables = {name: observable.tables[name] for name in names}
+    try:
+        with query.understood("the Performance Schema"):
+            setup = _setup(session, observable, database)
+    except Unavailable as lack:
+        return Summaries({}, dict.fromkeys(tables, lack), {}, False)
+    found: dict[str, Question] = {}
+    lacking: dict[str, Unavailable] = {}
+    for name, table in tables.items():
+        try:
+            question = query.question(session, table, database)
+            refuse_idle(table, setup)
+            found[name] = question
+        except Unavailable as lack:
+            lacking[name] = lack
+    return Summaries(
+        questions=found,
+        lacking=lacking,
+        not_instrumented={name: classes_off(tables[name], setup) for name in found},
+        tells_cpu=setup.consumers.get(CPU_CONSUMER, False),
+    )
+
+
+def _setup(session: Session, observable: Observable, database: str) -> Setup:
+    """Raises Unavailable where it is off, not built, or not to be read."""
+    try:
+        (row,) = session.rows(observable.performance_schema)
+    except DatabaseError as error:
+        raise query.unavailable("the Performance Schema", error) from error
+    if not any(row.values()):
+        raise Unavailable("the Performance Schema is off", hint=_TURN_ON)
+    instruments, consumers = (
+        session.rows(query.question(session, observable.tables[name], database).sql)
+        for name in ("instruments", "consumers")
+    )
+    return Setup(
+        {row["name"]: (row["enabled"], row["timed"]) == ("YES", "YES") for row in instruments},
+        {row["name"]: row["enabled"] == "YES" for row in consumers},
+    )
+
+
+def refuse_idle(table: Table, setup: Setup) -> None:
+    """Raise Unavailable where nothing comes into a table."""
+    for name in table.consumers:
+        if not setup.consumers.get(name, True):
+            raise Unavailable(
+                f"{table.name}: the consumer {name} is off",
+                hint=f"set performance_schema_consumer_{name} = ON in all configurations",
+            )
+    if not any(_instruments_of(table, setup).values()):
+        raise Unavailable(
+            f"{table.name}: all instruments {table.instruments}% are off", hint=_switch(table)
+        )
+
+
+def classes_off(table: Table, setup: Setup) -> tuple[str, ...]:
+    """The classes of a table's instruments (``wait/synch/mutex``) of which most are off, sorted."""
+    classes: dict[str, list[bool]] = {}
+    for name, is_on in _instruments_of(table, setup).items():
+        parts = 3 if name.startswith("wait/") else 2
+        classes.setdefault("/".join(name.split("/")[:parts]), []).append(is_on)
+    return tuple(sorted(name for name, on in classes.items() if sum(on) * 2 < len(on)))
+
+
+def partial(table: Table, classes: Iterable[str]) -> Unavailable:
+    """That classes of a table's instruments are off."""
+    listed = ", ".join(classes)
+    return Unavailable(f"not instrumented: {listed}", hint=_switch(table))
+
+
+def _switch(table: Table) -> str:
+    return (
+        f"set performance_schema_instrument = '{table.instruments}%=ON' in all configurations "
+        "(it takes time)"
+    )
+
+
+def _instruments_of(table: Table, setup: Setup) -> Mapping[str, bool]:
+    prefix = table.instruments or ""
+    return {name: is_on for name, is_on in setup.instruments.items() if name.startswith(prefix)}

@@ -1,0 +1,94 @@
+"""What collectors read of MySQL and MariaDB, and what it means when a server does not tell."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+from millrace.databases.client import Session
+from millrace.databases.deltas import number
+from millrace.databases.mysql.observable import Table
+from millrace.errors import DatabaseError, Unavailable
+
+_MOST_CHARS = 1 << 20
+_MOST_WORDS = 200
+
+PROCESS_RIGHT = "GRANT PROCESS ON *.* to millrace's account"
+SCHEMA_RIGHT = "GRANT SELECT ON performance_schema.* to millrace's account"
+
+
+@dataclass(frozen=True)
+class Question:
+    """A statement for the rows of a table; ``columns`` are those of our names that it yields."""
+
+    sql: str
+    columns: frozenset[str]
+
+
+@contextlib.contextmanager
+def understood(what: str) -> Iterator[None]:
+    """Turn what an odd answer leads to inside the block into Unavailable: values of other types,
+    columns and rows that are not there."""
+    try:
+        yield
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        odd = f"{type(error).__name__}: {error}"[:_MOST_WORDS]
+        raise Unavailable(f"{what}: the server's answer cannot be understood ({odd})") from error
+
+
+def question(session: Session, table: Table, database: str) -> Question:
+    """Return the statement that yields what this server has of a table.
+
+    Raises Unavailable where it has no such table, or does not show it.
+    """
+    try:
+        # Without a row, some tables are not looked into, and rights to them not asked for.
+        sql = f"SELECT * FROM {table.name} LIMIT 1"  # noqa: S608 - from mysqld.toml
+        theirs = {column.upper() for column in session.columns(sql)}
+    except DatabaseError as error:
+        raise unavailable(table.name, error) from error
+    found = {
+        ours: known[0]
+        for ours, names in table.columns.items()
+        if (known := [name for name in names if name.upper() in theirs])
+    }
+    listed = ", ".join(f"{name} AS `{ours}`" for ours, name in found.items())
+    if not listed:
+        raise Unavailable(f"{table.name} has none of the columns that are known")
+    condition = f" WHERE {table.where}" if table.where else ""
+    sql = f"SELECT {listed} FROM {table.name}{condition}"  # noqa: S608 - from mysqld.toml
+    sql = sql.replace("%(database)s", session.literal(database))
+    return Question(sql, frozenset(found))
+
+
+def unavailable(what: str, error: DatabaseError | OSError) -> Unavailable:
+    """Return why ``what`` cannot be read, in words, with what to do about it."""
+    if isinstance(error, OSError):
+        return Unavailable(f"{what}: {error}")
+    if error.kind == "forbidden":
+        right = SCHEMA_RIGHT if "performance_schema" in what else PROCESS_RIGHT
+        return Unavailable(f"{what}: no right to read it", hint=right)
+    if error.kind == "absent":
+        return Unavailable(f"{what}: this server does not have it")
+    return Unavailable(f"{what}: {error.message}")
+
+
+def missing(lack: Unavailable) -> dict[str, str | None]:
+    """A part that is missing, for the key ``missing`` of what an observer tells."""
+    return {"what": lack.message, "remedy": lack.hint}
+
+
+def plain(value: object) -> Any:
+    """A value of the server as JSON has it; None for a number that no server counts to."""
+    if isinstance(value, Decimal | int | float):
+        known = number(value)
+        if known is None or not isinstance(value, Decimal):
+            return known
+        return int(known) if known == int(known) else known
+    if value is None:
+        return None
+    text = value.decode("utf-8", errors="replace") if isinstance(value, bytes) else str(value)
+    return text[:_MOST_CHARS]

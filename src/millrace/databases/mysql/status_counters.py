@@ -1,0 +1,163 @@
+"""What a server counts: status variables, the engine's metrics, and pages that it compressed.
+
+Millrace's own statements are in what the server counts. Of ``Questions``, ``Queries`` and the
+``Com_`` variables, what the collector of the status sent is taken off. What remains: the statements
+of other collectors (about ten a trial), and for all of them the rows, temporary tables and bytes
+that their answers take (``Handler_``, ``Created_tmp_``, ``Bytes_``): a few thousand.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from millrace.databases.client import Row, Session
+from millrace.databases.deltas import Number, grown, number, split
+from millrace.databases.monitoring import Sections
+from millrace.databases.mysql import query
+from millrace.databases.mysql.observable import Observable
+from millrace.errors import Unavailable
+
+# Names of MySQL have 64 characters at most; no server has 2,000 variables.
+_MOST_CHARS = 128
+_MOST_NAMES = 10_000
+
+# The status variables that count what collectors ask for.
+_COUNTED_BY = {
+    "engine_status": "Com_show_engine_status",
+    "process_list": "Com_show_processlist",
+}
+_EVERY_STATEMENT = ("Questions", "Queries")
+
+
+@dataclass(frozen=True)
+class Look:
+    """Status variables and metrics that are numbers, by name, at a moment."""
+
+    status: Mapping[str, Number]
+    metrics: Mapping[str, Number]
+
+
+class MysqlStatusCounters:
+    """See ``databases.monitoring.StatusCounters``."""
+
+    def __init__(self, session: Session, observable: Observable, database: str) -> None:
+        self._session = session
+        self._observable = observable
+        self._missing: list[Unavailable] = []
+        self._metrics_sql = self._question_for("metrics", database, may_be_silent=False)
+        self._compression_sql = self._question_for("compression", database, may_be_silent=True)
+
+    def _question_for(self, name: str, database: str, *, may_be_silent: bool) -> str | None:
+        """What asks for the rows of a table; None where the server does not have it, or has it, but
+        with nothing that is on."""
+        table = self._observable.tables[name]
+        try:
+            sql = query.question(self._session, table, database).sql
+            if not may_be_silent:
+                with query.understood(table.name):
+                    refuse_silent(table.name, self._session.rows(sql))
+        except Unavailable as lack:
+            self._missing.append(lack)
+            return None
+        return sql
+
+    def read(self) -> Look:
+        with query.understood("what the server counts"):
+            return self._read()
+
+    def _read(self) -> Look:
+        status = self._session.rows(self._observable.status)
+        metrics: Iterable[Row] = ()
+        if self._metrics_sql is not None:
+            metrics = self._session.rows(self._metrics_sql)
+        compression: Iterable[Row] = ()
+        if self._compression_sql is not None:
+            compression = self._session.rows(self._compression_sql)
+        return Look(status_in(status), {**metrics_in(metrics), **compression_in(compression)})
+
+    def between(self, before: Look, after: Look, own: Mapping[str, int]) -> Sections:
+        sent = Counter({_COUNTED_BY[name]: n for name, n in own.items()})
+        sent["Com_show_status"] += 1
+        sent["Com_select"] += sum(
+            sql is not None for sql in (self._metrics_sql, self._compression_sql)
+        )
+        return {
+            "status": section(before, after, self._observable, sent),
+            "missing": [query.missing(lack) for lack in self._missing],
+        }
+
+
+def status_in(rows: Iterable[Row]) -> dict[str, Number]:
+    """The status variables that are numbers."""
+    return _numbers((row["variable_name"], row["value"]) for row in rows)
+
+
+def metrics_in(rows: Iterable[Row]) -> dict[str, Number]:
+    """The metrics that are on."""
+    return _numbers((row["name"], row["count"]) for row in rows if _is_on(row["enabled"]))
+
+
+def _numbers(values: Iterable[tuple[object, object]]) -> dict[str, Number]:
+    """The values that are numbers and have a name of their own."""
+    found = {
+        name: value
+        for name, text in values
+        if isinstance(name, str) and len(name) <= _MOST_CHARS
+        if (value := number(text)) is not None
+    }
+    return dict(itertools.islice(found.items(), _MOST_NAMES))
+
+
+def refuse_silent(name: str, rows: Collection[Row]) -> None:
+    """Raise Unavailable where the metrics tell nothing."""
+    if not rows:
+        # MariaDB to 10.1 shows no rows to those who have no right to them.
+        raise Unavailable(f"{name}: no row is shown", hint=query.PROCESS_RIGHT)
+    if not metrics_in(rows):
+        raise Unavailable(
+            f"{name}: all metrics are off",
+            hint="set innodb_monitor_enable = all in all configurations",
+        )
+
+
+def compression_in(rows: Iterable[Row]) -> dict[str, Number]:
+    """How many pages were compressed and decompressed, and for how many seconds, of all sizes:
+    ``INNODB_CMP.compress_ops`` and so on."""
+    found: dict[str, Number] = {}
+    for row in rows:
+        for name, value in row.items():
+            found[f"INNODB_CMP.{name}"] = found.get(f"INNODB_CMP.{name}", 0) + (number(value) or 0)
+    return found
+
+
+def section(
+    before: Look, after: Look, observable: Observable, own: Mapping[str, int]
+) -> dict[str, Any]:
+    """What counted between two looks, and what gauges are at the second one.
+
+    ``own`` are statements of the observer between the looks, by their status variable.
+    """
+    counted, gauges = split(after.status, observable.gauges)
+    metrics_counted, metric_gauges = split(after.metrics, observable.metric_gauges)
+    return {
+        "deltas": _without(own, grown(before.status, counted)),
+        "gauges": gauges,
+        "metrics": grown(before.metrics, metrics_counted),
+        "metric_gauges": metric_gauges,
+    }
+
+
+def _without(own: Mapping[str, int], deltas: Mapping[str, Number]) -> dict[str, Number]:
+    """Deltas less the observer's own statements; what they alone made is left out."""
+    asked = {**own, **dict.fromkeys(_EVERY_STATEMENT, sum(own.values()))}
+    less = {name: value - asked.get(name, 0) for name, value in deltas.items()}
+    return {name: value for name, value in less.items() if value > 0}
+
+
+def _is_on(enabled: object) -> bool:
+    """MySQL says ``enabled``, MariaDB from 10.5 says 1."""
+    return str(enabled) in ("enabled", "1")

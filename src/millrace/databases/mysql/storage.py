@@ -1,0 +1,277 @@
+"""What InnoDB has put off and what it holds in memory, by what all versions say of it.
+
+Pending work is in the text of SHOW ENGINE INNODB STATUS (0.2 to 0.4 ms where nobody else asks). A
+server is settled when, in two samples at least a second apart, at most a few pages are dirty, purge
+has come to the newest transaction or says that it is idle, the log's position has not moved, and
+the change buffer is empty, or as large as it was for longer than any version's cycle of background
+work (MariaDB from 10.5 merges only what is read). The length of the history list alone does not
+tell: newer versions shorten it once in 128 batches, so an idle server keeps some. Nor does the
+newest transaction where the list is all but empty: numbers jump at a restart, and 5.5 stays behind.
+Purge that matters writes the log, so its position tells.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from millrace.databases.base import PendingSample, PendingWork, PoolStatus, StorageCounters
+from millrace.databases.client import QUERY_LIMIT_S, ServerClient, Session, count_of
+from millrace.databases.mysql.client import oddities_as_errors
+from millrace.errors import DatabaseError, MillraceError, TrialFailed
+
+_STILL_S = 1.0
+_FEW_PAGES = 16  # what a server's own statistics dirty now and then
+_FEW_LOGS = 16  # undo logs of its own transactions
+_EMPTY_CHANGE_BUFFER_PAGES = 1  # its root page
+_CYCLE_S = 12.0  # of the slowest background work: 10 s in MySQL 5.5
+
+# Of all pending work, what the steady state is judged by.
+_OF_STATE = ("dirty_pages", "history", "log_position", "checkpoint")
+
+# The pool's status variables, by our names; pages that are read ahead are fetched too.
+_POOL = {
+    "pool_pages": ("Innodb_buffer_pool_pages_total",),
+    "pool_data_pages": ("Innodb_buffer_pool_pages_data",),
+    "pool_free_pages": ("Innodb_buffer_pool_pages_free",),
+    "pages_asked_for": ("Innodb_buffer_pool_read_requests",),
+    "pages_fetched": ("Innodb_buffer_pool_reads", "Innodb_buffer_pool_read_ahead"),
+}
+_POOL_STATUS = (
+    "Innodb_buffer_pool_reads",
+    "Innodb_buffer_pool_read_requests",
+    "Innodb_buffer_pool_pages_data",
+    "Innodb_buffer_pool_pages_total",
+    "Innodb_page_size",
+)
+
+# MySQL from 8.0.30, MariaDB; others have files of a fixed size.
+_LOG_CAPACITY = ("Innodb_redo_log_capacity_resized", "Innodb_checkpoint_max_age")
+
+_LARGEST_AGE_S = 1e10  # three centuries
+
+# Kept in tables from MySQL 5.6 and MariaDB 10.0 on. The server's own clock tells both ends.
+_STATISTICS_SQL = (
+    "SELECT table_name, UNIX_TIMESTAMP() - UNIX_TIMESTAMP(last_update), n_rows "
+    "FROM mysql.innodb_table_stats WHERE database_name = %s"
+)
+_COUNTERS_SQL = "SHOW GLOBAL STATUS LIKE 'Innodb_buffer_pool_%'"
+
+
+@dataclass(frozen=True)
+class FlushOverride:
+    """A global variable that makes a server write back sooner while it is at ``at_least`` or
+    ``at_most``; one of the two is None."""
+
+    variable: str
+    at_least: float | None = None
+    at_most: float | None = None
+
+
+@dataclass(frozen=True)
+class InnodbStorage:
+    """The storage engine of a family: see ``databases.base.Storage``.
+
+    ``query`` is a statement whose last column is a text; ``figures`` are patterns with one group
+    for that text, which has only the figures that its version knows. ``overrides`` are applied in
+    their order and taken back in the reverse one.
+    """
+
+    query: str
+    figures: Mapping[str, re.Pattern[str]]
+    overrides: tuple[FlushOverride, ...]
+    pool_option: str = "innodb_buffer_pool_size"
+
+    def pool_status(self, client: ServerClient) -> PoolStatus:
+        listed = ", ".join(f"'{name}'" for name in _POOL_STATUS)
+        sql = f"SHOW GLOBAL STATUS WHERE Variable_name IN ({listed})"
+        rows = client.rows(sql, n_columns=2)
+        return pool_status_in(
+            {(name or ""): client.count(sql, value or "0") for name, value in rows}
+        )
+
+    def counters(self, session: Session) -> StorageCounters:
+        with oddities_as_errors():
+            status = {
+                str(name): count_of(value)
+                for name, value in session.query(_COUNTERS_SQL)
+                if str(value).isdecimal()
+            }
+        return StorageCounters(
+            pool_status_in(status), {**pool_figures(status), **self._pending_state(session)}
+        )
+
+    def _pending_state(self, session: Session) -> dict[str, int]:
+        """Return what the server has to write back and purge now; empty where it does not tell."""
+        try:
+            with oddities_as_errors():
+                rows = session.query(self.query)
+                told = asdict(self.parse(str(rows[0][-1]) if rows else ""))
+        except DatabaseError:
+            return {}
+        return {name: told[name] for name in _OF_STATE if told[name] is not None}
+
+    def state_afterwards(self, client: ServerClient, database: str) -> dict[str, Any]:
+        return {**_log_capacity(client), **_statistics(client, database)}
+
+    def pending(self, client: ServerClient) -> PendingWork:
+        rows = client.query(self.query, limit_s=QUERY_LIMIT_S)
+        text = rows[0][-1] if rows and rows[0] else None
+        try:
+            return self.parse(text or "")
+        except ValueError as error:
+            raise TrialFailed(
+                f"{client.server.name}: {self.query}: cannot understand the answer: {error}"
+            ) from error
+
+    def unsettled(self, samples: Sequence[PendingSample]) -> tuple[str, ...]:
+        return unsettled(samples)
+
+    @contextlib.contextmanager
+    def forced_flushing(self, client: ServerClient) -> Iterator[Mapping[str, str]]:
+        before: dict[str, str] = {}
+        try:
+            if client.is_managed:
+                settings = client.settings()
+                for override in self.overrides:
+                    value = settings.get(override.variable)
+                    wanted = None if value is None else _beyond(override, value)
+                    if value is not None and wanted is not None:
+                        before[override.variable] = value
+                        _set(client, override.variable, str(wanted))
+            yield before
+        finally:
+            for variable, value in reversed(before.items()):
+                _set(client, variable, value)
+
+    def parse(self, text: str) -> PendingWork:
+        """Return the pending work in a server's answer to ``query``. Raises ValueError for a figure
+        beyond 64 bits."""
+        found = {
+            name: matched[1]
+            for name, pattern in self.figures.items()
+            if (matched := pattern.search(text)) is not None
+        }
+
+        def number(name: str) -> int | None:
+            return count_of(found[name]) if name in found else None
+
+        purged_to, transactions_to = found.get("purged_to"), found.get("transactions_to")
+        return PendingWork(
+            dirty_pages=number("dirty_pages"),
+            history=number("history"),
+            change_buffer_pages=number("change_buffer_pages"),
+            log_position=number("log_position"),
+            checkpoint=number("checkpoint"),
+            # Numbers of transactions are compared as text: 5.5 writes them in hexadecimal.
+            purged=None
+            if purged_to is None or transactions_to is None
+            else purged_to == transactions_to or "purge_idle" in found,
+        )
+
+
+def unsettled(samples: Sequence[PendingSample]) -> tuple[str, ...]:
+    """Return what still goes on, by the samples so far; empty when nothing does."""
+    last = samples[-1]
+    now = last.work
+    earlier = [sample for sample in samples if sample.at_s <= last.at_s - _STILL_S]
+    if not earlier:
+        return ("it was not watched for long enough",)
+    since = earlier[-1].work
+    going_on = []
+    if now.dirty_pages is not None and now.dirty_pages > _FEW_PAGES:
+        going_on.append(f"{now.dirty_pages} pages are dirty")
+    if any(_purges(figures) for figures in (since, now)):
+        going_on.append(f"purge goes on, with a history of {now.history}")
+    if now.log_position != since.log_position:
+        going_on.append("the log is written to")
+    if _merges(samples):
+        going_on.append(f"the change buffer has {now.change_buffer_pages} pages")
+    return tuple(going_on)
+
+
+def _purges(figures: PendingWork) -> bool:
+    """Whether purge is known to be behind by more than a few transactions."""
+    many = figures.history is None or figures.history > _FEW_LOGS
+    return figures.purged is False and many
+
+
+def _merges(samples: Sequence[PendingSample]) -> bool:
+    """Whether the change buffer is being merged, or may be soon."""
+    last = samples[-1]
+    pages = last.work.change_buffer_pages
+    if pages is None or pages <= _EMPTY_CHANGE_BUFFER_PAGES:
+        return False
+    cycle = [sample.work for sample in samples if sample.at_s >= last.at_s - _CYCLE_S]
+    watched = samples[0].at_s <= last.at_s - _CYCLE_S
+    return not watched or any(figures.change_buffer_pages != pages for figures in cycle)
+
+
+def pool_status_in(status: Mapping[str, int]) -> PoolStatus:
+    """Return the buffer pool by a server's status variables; without InnoDB everything is 0."""
+    reads, requests, data, total, page_size = (status.get(name, 0) for name in _POOL_STATUS)
+    return PoolStatus(reads, requests, data * page_size, total * page_size)
+
+
+def pool_figures(status: Mapping[str, int]) -> dict[str, int]:
+    """Return the buffer pool's figures in status variables; one that is not all there is left
+    out."""
+    return {
+        name: sum(status[variable] for variable in variables)
+        for name, variables in _POOL.items()
+        if all(variable in status for variable in variables)
+    }
+
+
+def _log_capacity(client: ServerClient) -> dict[str, int]:
+    listed = ", ".join(f"'{name}'" for name in _LOG_CAPACITY)
+    sql = f"SHOW GLOBAL STATUS WHERE Variable_name IN ({listed})"
+    with contextlib.suppress(MillraceError, ValueError):
+        for _, value in client.rows(sql, n_columns=2):
+            if capacity := count_of(value):
+                return {"log_capacity_bytes": capacity}
+    return {}
+
+
+def _statistics(client: ServerClient, database: str) -> dict[str, Any]:
+    try:
+        with (
+            oddities_as_errors(),
+            contextlib.closing(client.connect(limit_s=QUERY_LIMIT_S)) as session,
+        ):
+            return {
+                "statistics": {
+                    str(table): {"age_s": _age_s(age_s), "rows": count_of(rows)}
+                    for table, age_s, rows in session.query(_STATISTICS_SQL, database)
+                }
+            }
+    except MillraceError:
+        return {}
+
+
+def _age_s(value: object) -> float:
+    """Raises ValueError for what is no age of a table."""
+    age_s = float(str(value))
+    if not abs(age_s) < _LARGEST_AGE_S:
+        raise ValueError(f"{age_s} seconds are no age")
+    return age_s
+
+
+def _set(client: ServerClient, variable: str, value: str) -> None:
+    client.query(f"SET GLOBAL {variable} = {value}", limit_s=QUERY_LIMIT_S)
+
+
+def _beyond(override: FlushOverride, value: str) -> float | None:
+    """Return what the variable has to be set to; None where it is there already, or no number."""
+    try:
+        now = float(value)
+    except ValueError:
+        return None
+    if override.at_least is not None and now < override.at_least:
+        return override.at_least
+    if override.at_most is not None and now > override.at_most:
+        return override.at_most
+    return None

@@ -1,0 +1,74 @@
+"""What a table of a snapshot is compared by: statements, and the answers that they must repeat."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from millrace.databases.client import Session
+
+
+@dataclass(frozen=True)
+class Reading:
+    """The rows that some statements found, and the sum of the rows' CRC-32 (0 where they only
+    count); each statement gives one row of both."""
+
+    statements: tuple[str, ...]
+    rows: int
+    checksum: int
+
+
+@dataclass(frozen=True)
+class KeptTable:
+    """A table of a snapshot. ``whole`` are all its rows, None where there are too many."""
+
+    name: str
+    sample: Reading
+    whole: Reading | None
+
+
+def read(session: Session, statements: Sequence[str]) -> Reading:
+    """Read a table by statements. Raises DatabaseError, and ValueError for an odd answer."""
+    found = [numbers(session, statement, 2) for statement in statements]
+    return Reading(
+        tuple(statements), sum(rows for rows, _ in found), sum(crcs for _, crcs in found)
+    )
+
+
+def numbers(session: Session, sql: str, n: int) -> tuple[int, ...]:
+    """Return the only row of a statement, NULL as 0. Raises ValueError for any other answer."""
+    rows = session.query(sql)
+    if len(rows) != 1 or len(rows[0]) != n:
+        raise ValueError(f"the server answers with {len(rows)} rows where one of {n} is due")
+    try:
+        return tuple(0 if value is None else int(str(value)) for value in rows[0])
+    except ValueError:
+        raise ValueError("the server answers with other values than whole numbers") from None
+
+
+def difference(expected: Reading, found: Reading) -> str:
+    """Return in words how the rows found differ from those expected."""
+    n = len(expected.statements)
+    parts = []
+    if found.rows != expected.rows:
+        parts.append(f"found {found.rows:,} rows, expected {expected.rows:,}")
+    if found.checksum != expected.checksum:
+        parts.append(f"found the checksum {found.checksum}, expected {expected.checksum}")
+    return f"{'' if n == 1 else f'in {n} samples, '}{' and '.join(parts)}"
+
+
+def of_data(data: Mapping[str, Any]) -> KeptTable:
+    """Return the table that plain data describe, with the names of the fields as keys.
+
+    Raises LookupError, TypeError or ValueError for other data.
+    """
+    whole = data["whole"]
+    return KeptTable(
+        str(data["name"]), _reading(data["sample"]), None if whole is None else _reading(whole)
+    )
+
+
+def _reading(data: Mapping[str, Any]) -> Reading:
+    statements = tuple(str(statement) for statement in data["statements"])
+    return Reading(statements, int(data["rows"]), int(data["checksum"]))

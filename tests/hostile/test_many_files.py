@@ -1,0 +1,71 @@
+"""A server fills its data directory with more files, or deeper ones, than anybody counts."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from millrace.errors import TrialFailed
+from millrace.servers.instances import processes
+from millrace.servers.snapshots import manifest
+from millrace.trial.managed_trial import sizes
+
+LEVELS = 1_000
+
+
+def test_files_and_directories_are_counted_up_to_a_bound(tmp_path: Path) -> None:
+    for number in range(10):
+        (tmp_path / f"{number}.ibd").write_bytes(b"rows")
+        (tmp_path / f"db{number}").mkdir()
+    assert len(list(manifest.walk(tmp_path, most=20))) == 10
+    with pytest.raises(TrialFailed, match=r"holds more than 19 files and directories"):
+        list(manifest.walk(tmp_path, most=19))
+
+
+def test_the_sizes_of_endless_levels_are_a_clear_failure(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    data.mkdir()
+    at = os.open(data, os.O_RDONLY)
+    try:
+        for _ in range(LEVELS):
+            os.mkdir("level", dir_fd=at)
+            below = os.open("level", os.O_RDONLY, dir_fd=at)
+            os.close(at)
+            at = below
+        with pytest.raises(TrialFailed) as failed:
+            sizes(data, None)
+    finally:
+        os.close(at)
+        subprocess.run(["rm", "-rf", data], check=True)
+    assert failed.value.message == (
+        f"the data directory {data} holds more than 100 levels of directories"
+    )
+
+
+def test_the_sizes_of_endless_names_are_a_clear_failure(tmp_path: Path) -> None:
+    at = os.open(tmp_path, os.O_RDONLY)
+    try:
+        for _ in range(20):
+            os.mkdir("d" * 250, dir_fd=at)
+            below = os.open("d" * 250, os.O_RDONLY, dir_fd=at)
+            os.close(at)
+            at = below
+        with pytest.raises(TrialFailed, match="names longer than the kernel's limit") as failed:
+            sizes(tmp_path, None)
+    finally:
+        os.close(at)
+        subprocess.run(["rm", "-rf", tmp_path / ("d" * 250)], check=True)
+    assert len(failed.value.message) < 300
+
+
+def test_many_files_and_levels_are_removed(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    (data / "/".join(["d"] * 200)).mkdir(parents=True)
+    for number in range(300):
+        (data / f"{number}").touch()
+        (data / f"d{number}").mkdir()
+    processes._remove_tree(data)
+    assert not data.exists()

@@ -1,0 +1,51 @@
+"""What is kept of a process list."""
+
+from __future__ import annotations
+
+from millrace.databases.mysql.process_list import rows_of
+
+
+def row(
+    number: int, db: str | None, command: str = "Query", info: str | None = "SELECT 1"
+) -> dict[str, object]:
+    return {
+        "id": number,
+        "user": "root",
+        "host": "localhost",
+        "db": db,
+        "command": command,
+        "time": 0,
+        "state": "init",
+        "info": info,
+    }
+
+
+def test_observers_are_left_out_and_what_others_say_too() -> None:
+    seen = rows_of(
+        [
+            row(1, None, "Query", "SHOW PROCESSLIST"),
+            row(2, None, "Sleep", None),
+            row(3, "d", "Sleep", None),
+            row(4, "d"),
+            row(5, "payroll", info="SELECT secret"),
+            row(6, None, "Daemon", None),
+        ],
+        own_id=1,
+        database="d",
+    )
+    assert [(each["id"], each["info"]) for each in seen] == [
+        (4, "SELECT 1"),
+        (5, None),
+        (6, None),
+        (3, None),
+    ]
+    assert set(seen[0]) == {"id", "db", "command", "time", "state", "info"}
+
+
+def test_a_crowd_is_cut_at_those_who_sleep() -> None:
+    crowd = [row(n, "d", "Sleep", None) for n in range(200)] + [
+        row(n, "d") for n in range(300, 340)
+    ]
+    seen = rows_of(crowd, own_id=0, database="d")
+    assert len(seen) == 100
+    assert sum(each["command"] == "Query" for each in seen) == 40

@@ -1,0 +1,187 @@
+"""Status variables and metrics as real servers told them, made into what counted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from millrace.databases.deltas import split
+from millrace.databases.mysql.observable import Observable
+from millrace.databases.mysql.status_counters import (
+    Look,
+    compression_in,
+    metrics_in,
+    refuse_silent,
+    section,
+    status_in,
+)
+from millrace.errors import Unavailable
+from tests.unit.databases.mysql.observables import observable
+
+MYSQL = observable("mysql")
+MARIADB = observable("mariadb")
+
+# SHOW GLOBAL STATUS of MySQL 8.0.33, a part of it.
+STATUS = [
+    {"variable_name": "Bytes_received", "value": "697"},
+    {"variable_name": "Caching_sha2_password_rsa_public_key", "value": "-----BEGIN PUBLIC KEY"},
+    {"variable_name": "Com_select", "value": "12"},
+    {"variable_name": "Innodb_buffer_pool_dump_status", "value": "Dumping of buffer pool"},
+    {"variable_name": "Innodb_buffer_pool_pages_dirty", "value": "36"},
+    {"variable_name": "Innodb_redo_log_enabled", "value": "ON"},
+    {"variable_name": "Last_query_cost", "value": "0.000000"},
+    {"variable_name": "Max_used_connections_time", "value": "2026-11-22 06:29:10"},
+]
+
+
+def test_only_numbers_are_kept() -> None:
+    assert status_in(STATUS) == {
+        "Bytes_received": 697,
+        "Com_select": 12,
+        "Innodb_buffer_pool_pages_dirty": 36,
+        "Last_query_cost": 0.0,
+    }
+
+
+def test_metrics_are_those_that_are_on_whatever_the_version_calls_that() -> None:
+    mysql = [
+        {"name": "log_writes", "count": 7, "enabled": "enabled"},
+        {"name": "lock_deadlocks", "count": 0, "enabled": "disabled"},
+    ]
+    mariadb = [
+        {"name": "log_writes", "count": 7, "enabled": 1},
+        {"name": "lock_deadlocks", "count": 0, "enabled": 0},
+    ]
+    assert metrics_in(mysql) == metrics_in(mariadb) == {"log_writes": 7}
+
+
+def test_metrics_that_tell_nothing_have_a_reason() -> None:
+    with pytest.raises(Unavailable, match="no row is shown") as caught:
+        refuse_silent("m", [])
+    assert "GRANT PROCESS" in (caught.value.hint or "")
+    with pytest.raises(Unavailable, match="all metrics are off") as caught:
+        refuse_silent("m", [{"name": "lock_deadlocks", "count": 0, "enabled": "disabled"}])
+    assert "innodb_monitor_enable = all" in (caught.value.hint or "")
+    refuse_silent("m", [{"name": "log_writes", "count": 0, "enabled": "enabled"}])
+
+
+def test_pages_compressed_are_of_all_sizes() -> None:
+    rows: list[dict[str, Any]] = [
+        {"compress_ops": 3, "uncompress_ops": 0},
+        {"compress_ops": "4", "uncompress_ops": "1"},  # MySQL's statement protocol gives texts
+    ]
+    assert compression_in(rows) == {
+        "INNODB_CMP.compress_ops": 7,
+        "INNODB_CMP.uncompress_ops": 1,
+    }
+
+
+def test_deltas_gauges_and_metrics_of_two_looks() -> None:
+    before = Look(
+        {"Com_select": 100, "Com_insert": 5, "Threads_running": 1, "Questions": 110},
+        {"log_writes": 7, "trx_rseg_history_len": 40, "buffer_flush_batch_pages": 9},
+    )
+    after = Look(
+        {"Com_select": 350, "Com_insert": 5, "Threads_running": 9, "Questions": 361},
+        {"log_writes": 19, "trx_rseg_history_len": 25, "buffer_flush_batch_pages": 12},
+    )
+    assert section(before, after, MYSQL, {}) == {
+        "deltas": {"Com_select": 250, "Questions": 251},
+        "gauges": {"Threads_running": 9},
+        "metrics": {"log_writes": 12},
+        "metric_gauges": {"trx_rseg_history_len": 25, "buffer_flush_batch_pages": 12},
+    }
+
+
+def test_the_observers_own_statements_are_taken_off() -> None:
+    before = Look({"Com_select": 100, "Com_show_status": 3, "Questions": 103, "Queries": 103}, {})
+    after = Look({"Com_select": 111, "Com_show_status": 4, "Questions": 115, "Queries": 115}, {})
+    own = {"Com_select": 1, "Com_show_status": 1, "Com_show_processlist": 0}
+    assert section(before, after, MYSQL, own)["deltas"] == {
+        "Com_select": 10,
+        "Questions": 10,
+        "Queries": 10,
+    }
+
+
+@pytest.mark.parametrize("family", [MYSQL, MARIADB], ids=["mysql", "mariadb"])
+@pytest.mark.parametrize(
+    ("name", "is_gauge"),
+    [
+        ("Innodb_buffer_pool_pages_data", True),
+        ("Innodb_buffer_pool_pages_flushed", False),
+        ("Innodb_buffer_pool_pages_made_young", False),
+        ("Innodb_buffer_pool_read_requests", False),
+        ("Innodb_row_lock_time", False),
+        ("Innodb_row_lock_time_avg", True),
+        ("Innodb_row_lock_current_waits", True),
+        ("Innodb_os_log_written", False),
+        ("Innodb_os_log_pending_fsyncs", True),
+        ("Key_blocks_used", True),
+        ("Key_reads", False),
+        ("Open_tables", True),
+        ("Opened_tables", False),
+        ("Qcache_hits", False),
+        ("Qcache_free_memory", True),
+        ("Ssl_accepts", False),
+        ("Threads_created", False),
+        ("Threads_running", True),
+        ("Uptime", False),
+    ],
+)
+def test_gauges_of_all_servers(family: Observable, name: str, is_gauge: bool) -> None:
+    counted, gauges = split({name: 1}, family.gauges)
+    assert (name in gauges, name in counted) == (is_gauge, not is_gauge)
+
+
+@pytest.mark.parametrize(
+    ("family", "name", "is_gauge"),
+    [
+        (MYSQL, "Innodb_redo_log_current_lsn", False),
+        (MYSQL, "Innodb_redo_log_logical_size", True),
+        (MYSQL, "Error_log_expired_events", False),
+        (MARIADB, "Innodb_history_list_length", True),
+        (MARIADB, "Innodb_lsn_current", False),
+        (MARIADB, "Innodb_checkpoint_age", True),
+        (MARIADB, "Innodb_async_reads_pending", True),
+        (MARIADB, "Innodb_async_reads_total_count", False),
+        (MARIADB, "Memory_used_initial", True),
+        (MARIADB, "wsrep_local_bf_aborts", False),
+    ],
+)
+def test_gauges_of_a_family(family: Observable, name: str, is_gauge: bool) -> None:
+    assert (name in split({name: 1}, family.gauges)[1]) is is_gauge
+
+
+@pytest.mark.parametrize(
+    ("name", "is_gauge"),
+    [
+        ("buffer_flush_batch_total_pages", False),
+        ("buffer_flush_batch_pages", True),
+        ("buffer_flush_batches", False),
+        ("buffer_LRU_batch_flush_total_pages", False),
+        ("buffer_LRU_batch_flush_pages", True),
+        ("buffer_LRU_search_scanned", False),
+        ("buffer_LRU_search_scanned_per_call", True),
+        ("buffer_index_pages_written", False),
+        ("buffer_pool_reads", False),
+        ("buffer_pool_size", True),
+        ("buffer_flush_adaptive_avg_time_slot", True),
+        ("cpu_utime_abs", False),
+        ("cpu_utime_pct", True),
+        ("innodb_rwlock_x_spin_waits", False),
+        ("lock_rec_locks", True),
+        ("lock_rec_lock_requests", False),
+        ("lock_row_lock_time", False),
+        ("lock_row_lock_time_max", True),
+        ("log_lsn_current", False),
+        ("log_lsn_checkpoint_age", True),
+        ("os_log_fsyncs", False),
+        ("trx_rw_commits", False),
+        ("trx_active_transactions", True),
+    ],
+)
+def test_metrics_that_do_not_count(name: str, is_gauge: bool) -> None:
+    assert (name in split({name: 1}, MYSQL.metric_gauges)[1]) is is_gauge
+    assert MYSQL.metric_gauges == MARIADB.metric_gauges

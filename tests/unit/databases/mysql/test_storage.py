@@ -1,0 +1,215 @@
+"""When a server has settled: what its words say, and what follows from them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, cast
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from millrace import databases
+from millrace.databases.base import PendingSample, PendingWork, PoolStatus
+from millrace.databases.client import ServerClient
+from millrace.databases.mysql.storage import (
+    InnodbStorage,
+    pool_figures,
+    pool_status_in,
+    unsettled,
+)
+from millrace.errors import DatabaseError, TrialFailed
+
+# As the servers wrote it, shortened.
+OLD = """
+Trx id counter 50B
+Purge done for trx's n:o < 0 undo n:o < 0
+History list length 2
+Ibuf: size 84, free list len 0, seg size 2, 0 merges
+Log sequence number 88356269
+Log flushed up to   88356269
+Last checkpoint at  84577038
+Buffer pool size   8191
+Modified db pages  1348
+"""
+NEW = """
+Trx id counter 1584
+Purge done for trx's n:o < 1583 undo n:o < 0 state: running but idle
+History list length 13
+Ibuf: size 1, free list len 0, seg size 2, 0 merges
+Log sequence number          122963334
+Last checkpoint at           122963334
+Modified db pages  0
+INDIVIDUAL BUFFER POOL INFO
+---BUFFER POOL 0
+Modified db pages  7
+"""
+WITHOUT_CHANGE_BUFFER = """
+Trx id counter 37
+Purge done for trx's n:o < 33 undo n:o < 0 state: running
+History list length 2
+Log sequence number 85866108
+Last checkpoint at  84900860
+Modified db pages  625
+"""
+
+SETTLED = PendingWork(
+    dirty_pages=0,
+    history=13,
+    change_buffer_pages=1,
+    log_position=122963334,
+    purged=True,
+    checkpoint=122963334,
+)
+
+
+@pytest.mark.parametrize("family", databases.names())
+def test_the_words_of_all_versions_are_read(family: str) -> None:
+    known = databases.get(family).storage
+    assert isinstance(known, InnodbStorage)
+    assert known.parse(OLD) == PendingWork(1348, 2, 84, 88356269, False, 84577038)
+    assert known.parse(NEW) == SETTLED
+    without = PendingWork(625, 2, None, 85866108, False, 84900860)
+    assert known.parse(WITHOUT_CHANGE_BUFFER) == without
+    assert known.parse("") == PendingWork()
+    caught_up = OLD.replace("n:o < 0 undo", "n:o < 50B undo")
+    assert known.parse(caught_up).purged is True
+
+
+def looks(*figures: PendingWork, every_s: float = 1.0) -> list[PendingSample]:
+    return [PendingSample(number * every_s, each) for number, each in enumerate(figures)]
+
+
+def test_a_server_at_rest_has_settled_after_the_second_look() -> None:
+    assert unsettled(looks(SETTLED)) == ("it was not watched for long enough",)
+    assert unsettled(looks(SETTLED, SETTLED, every_s=0.5)) != ()
+    assert unsettled(looks(SETTLED, SETTLED)) == ()
+    assert unsettled(looks(PendingWork(), PendingWork())) == ()
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "said"),
+    [
+        ({}, {"dirty_pages": 17}, "17 pages are dirty"),
+        ({}, {"purged": False, "history": 17}, "purge goes on, with a history of 17"),
+        ({"purged": False, "history": 17}, {}, "purge goes on"),
+        ({}, {"purged": False, "history": None}, "purge goes on"),
+        ({"log_position": 1}, {}, "the log is written to"),
+        ({"change_buffer_pages": 9}, {"change_buffer_pages": 9}, "the change buffer has 9 pages"),
+    ],
+)
+def test_what_goes_on_is_said(before: dict[str, Any], now: dict[str, Any], said: str) -> None:
+    seen = looks(replace(SETTLED, **before), replace(SETTLED, **now))
+    (text,) = unsettled(seen)
+    assert said in text
+
+
+def test_a_few_dirty_pages_are_the_servers_own() -> None:
+    assert unsettled(looks(SETTLED, replace(SETTLED, dirty_pages=16))) == ()
+
+
+def test_a_purge_that_never_comes_to_the_newest_transaction_has_ended() -> None:
+    behind = replace(SETTLED, purged=False, history=1)
+    assert unsettled(looks(behind, behind)) == ()
+    moving = replace(behind, log_position=(behind.log_position or 0) + 1)
+    assert unsettled(looks(behind, moving)) == ("the log is written to",)
+
+
+def test_a_change_buffer_that_nobody_merges_is_left() -> None:
+    stuck = replace(SETTLED, change_buffer_pages=40)
+    shrinks = [replace(stuck, change_buffer_pages=40 + left) for left in range(20, 0, -1)]
+    assert unsettled(looks(*[stuck] * 12)) != ()
+    assert unsettled(looks(*[stuck] * 13)) == ()
+    assert unsettled(looks(*shrinks)) != ()
+    assert unsettled(looks(*shrinks, *[stuck] * 5)) != ()
+    assert unsettled(looks(*shrinks, *[stuck] * 13)) == ()
+
+
+figures = st.builds(
+    PendingWork,
+    dirty_pages=st.none() | st.integers(0, 40),
+    history=st.none() | st.integers(0, 3),
+    change_buffer_pages=st.none() | st.integers(1, 3),
+    log_position=st.none() | st.integers(0, 2),
+    purged=st.none() | st.booleans(),
+)
+
+
+@given(st.lists(figures, min_size=1), figures)
+def test_whatever_was_before_rest_is_rest_in_the_end(
+    before: list[PendingWork], last: PendingWork
+) -> None:
+    at_rest = replace(last, dirty_pages=0, purged=True)
+    assert unsettled(looks(*before, *[at_rest] * 14)) == ()
+
+
+class Server:
+    """One with these status variables and statistics; None: it refuses to tell."""
+
+    def __init__(
+        self, status: Sequence[tuple[str, str]] | None, statistics: Sequence[Any] | None
+    ) -> None:
+        self._status, self._statistics = status, statistics
+
+    def rows(self, _sql: str, *, n_columns: int) -> Sequence[tuple[str, str]]:
+        assert n_columns == 2
+        if self._status is None:
+            raise TrialFailed("no answer")
+        return self._status
+
+    def connect(self, *, limit_s: float) -> Server:
+        assert limit_s > 0
+        return self
+
+    def close(self) -> None:
+        pass
+
+    def query(self, _sql: str, *_values: str) -> Sequence[Any]:
+        if self._statistics is None:
+            raise DatabaseError("Table doesn't exist", kind="absent", code=1146)
+        return self._statistics
+
+
+@pytest.mark.parametrize(
+    ("status", "capacity"),
+    [
+        ([("Innodb_redo_log_capacity_resized", "104857600")], 104857600),
+        ([("Innodb_checkpoint_max_age", "80983113")], 80983113),
+        ([("Innodb_checkpoint_max_age", "0")], None),
+        ([], None),
+        (None, None),
+    ],
+)
+def test_the_logs_capacity_is_asked_of_who_tells(
+    status: Sequence[tuple[str, str]] | None, capacity: int | None
+) -> None:
+    told = databases.get("mysql").storage.state_afterwards(
+        cast(ServerClient, Server(status, None)), "test"
+    )
+    assert told == ({} if capacity is None else {"log_capacity_bytes": capacity})
+
+
+def test_statistics_have_an_age_and_rows() -> None:
+    told = databases.get("mysql").storage.state_afterwards(
+        cast(ServerClient, Server([], [("sbtest1", 12, 1000)])), "test"
+    )
+    assert told == {"statistics": {"sbtest1": {"age_s": 12.0, "rows": 1000}}}
+
+
+def test_figures_of_the_pool_that_are_not_whole_are_left_out() -> None:
+    assert pool_figures({}) == {}
+    some = {"Innodb_buffer_pool_reads": 5, "Innodb_buffer_pool_pages_total": 8}
+    assert pool_figures(some) == {"pool_pages": 8}
+
+
+def test_status_variables_are_read_with_the_size_of_a_page() -> None:
+    status = {
+        "Innodb_buffer_pool_reads": 3,
+        "Innodb_buffer_pool_read_requests": 70,
+        "Innodb_buffer_pool_pages_data": 5,
+        "Innodb_buffer_pool_pages_total": 8,
+        "Innodb_page_size": 4096,
+    }
+    assert pool_status_in(status) == PoolStatus(3, 70, 5 * 4096, 8 * 4096)
+    assert pool_status_in({}) == PoolStatus(0, 0, 0, 0)
