@@ -31,12 +31,13 @@ from benchmarks.certificates import certificates
 from benchmarks.injections import Injections
 from benchmarks.servers import installed
 from millrace import __version__
-from millrace.analysis.explain.causes.model import Suspect, us_text
-from millrace.analysis.explain.explanation import Explanation, explain
+from millrace.analysis.explain.causes.model import LikelyCause, us_text
+from millrace.analysis.explain.explanation import explain
+from millrace.analysis.explain.model import Explanation
 from millrace.app.exclusive_host import exclusive_host
 from millrace.app.execution import Caller, execute_run, select_run
 from millrace.app.experiments import read_experiment
-from millrace.collect.registry import OBSERVERS, PROFILE
+from millrace.collect.registry import COLLECTORS, PROFILE
 from millrace.errors import MillraceError
 from millrace.experiment.model import Experiment, Plan
 from millrace.experiment.read import Overrides
@@ -57,7 +58,7 @@ class Named:
     server: str
     cause: str
     rank: int | None
-    suspects: tuple[Suspect, ...]
+    likely_causes: tuple[LikelyCause, ...]
     latency_us: tuple[float | None, float | None]
     failed: tuple[str, ...]
     took_s: float
@@ -134,14 +135,14 @@ def _named(cause: Cause, server: str, file: Path, store: Store) -> Named:
     explained: Explanation
     (explained,) = explain(stored, factor=factor, base=base, candidate=candidate)
     latencies = [
-        None if side.account is None else side.account.latency.mean
+        None if side.breakdown is None else side.breakdown.latency.mean
         for side in (explained.a, explained.b)
     ]
     return Named(
         server=server,
         cause=cause.name,
-        rank=_rank(cause, explained.suspects),
-        suspects=explained.suspects,
+        rank=_rank(cause, explained.likely_causes),
+        likely_causes=explained.likely_causes,
         latency_us=(latencies[0], latencies[1]),
         failed=failed,
         took_s=time.monotonic() - began,
@@ -156,7 +157,7 @@ def _levels(experiment: Experiment) -> tuple[str, Any, Any]:
 
 def _measured(cause: Cause, file: Path, store: Store) -> tuple[RunRecord, Plan]:
     """Carry the experiment out as `millrace run` does, with the cause in B's trials."""
-    observers = tuple(name for name in OBSERVERS if name not in (PROFILE, injections.NAME))
+    observers = tuple(name for name in COLLECTORS if name not in (PROFILE, injections.NAME))
     overrides = Overrides(observers=(injections.NAME, *observers))
     experiment = read_experiment(file, overrides=overrides)
     caller = Caller(f"benchmarks/attribution --cause {cause.name}")
@@ -167,12 +168,12 @@ def _measured(cause: Cause, file: Path, store: Store) -> tuple[RunRecord, Plan]:
     ) else plan.treatments[-1]  # fmt: skip
     injected = Injections(cause.inject, changed.id)
     with ExitStack() as opened, pytest.MonkeyPatch.context() as patched:
-        patched.setitem(OBSERVERS, injections.NAME, injected.observer)
+        patched.setitem(COLLECTORS, injections.NAME, injected.collector)
         execute_run(opened, store, selection, replace(caller, on_event=injected.watch))
     return selection.run, plan
 
 
-def _rank(cause: Cause, suspects: Sequence[Suspect]) -> int | None:
+def _rank(cause: Cause, suspects: Sequence[LikelyCause]) -> int | None:
     """The place of the first suspect that names the cause, from 1."""
     for rank, suspect in enumerate(suspects, start=1):
         if {(suspect.kind, suspect.about), (suspect.kind, "")} & cause.expected:
@@ -184,10 +185,10 @@ def _line(named: Named) -> str:
     """The cause, its rank, and the first suspects."""
     suspects = "; ".join(
         f"{each.kind}: {each.about} ({abs(each.share) * 100:.0f} %)"
-        for each in named.suspects[:AMONG]
+        for each in named.likely_causes[:AMONG]
     )
     if named.cause == NOTHING.name:
-        rank = "named nothing" if not named.suspects else "named something"
+        rank = "named nothing" if not named.likely_causes else "named something"
     else:
         rank = f"rank {named.rank}" if named.rank else "not named"
     lost = f"; {len(named.failed)} trials failed, {named.failed[0]}" if named.failed else ""
@@ -208,7 +209,7 @@ def score(server: str, found: Sequence[Named]) -> str:
     nothing = [each for each in found if each.cause == NOTHING.name]
     first = sum(each.rank == 1 for each in causes)
     among = sum(each.rank is not None and each.rank <= AMONG for each in causes)
-    alarms = sum(bool(each.suspects) for each in nothing)
+    alarms = sum(bool(each.likely_causes) for each in nothing)
     # The goal is one of all causes.
     goals = [f" (wanted: {FIRST_WANTED})", f" (wanted: {AMONG_WANTED})"]
     for_first, for_among = goals if len(causes) == len(CAUSES) else ["", ""]

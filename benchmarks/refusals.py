@@ -23,10 +23,14 @@ from numpy.typing import NDArray
 
 from benchmarks.rates import Rate, rate_of
 from benchmarks.steady_state import LEVEL, noise
-from millrace.analysis.compare.comparability import Refusal, Side, refusal
+from millrace.analysis.compare.comparability import (
+    Comparability,
+    TreatmentTrials,
+    assess_comparability,
+)
 from millrace.analysis.compare.equal_work import TrialWork
-from millrace.analysis.steady.steadiness import ALPHA, TrialSteadiness, together
-from millrace.stats import FIRST_LOOK, Course, Looks, course_of
+from millrace.analysis.steady.steadiness import ALPHA, TrialSteadiness, assess_trials
+from millrace.stats import FIRST_LOOK, Looks, Trend, classify_trend
 
 MARGIN = 0.02
 MOST = 40  # blocks
@@ -114,7 +118,11 @@ def _told(name: str, watched: Watched, *, at_most: float | None = None) -> Itera
 
 
 def watch(
-    runs: int, judged: Callable[[int], Refusal], begin: Callable[[], None], *, most: int = MOST
+    runs: int,
+    judged: Callable[[int], Comparability],
+    begin: Callable[[], None],
+    *,
+    most: int = MOST,
 ) -> Watched:
     """``begin`` draws a comparison, ``judged`` tells what is said of it after so many blocks."""
     refused: dict[int, list[bool]] = {blocks: [] for blocks in SHOWN if blocks <= most}
@@ -127,7 +135,7 @@ def watch(
             found = judged(blocks)
             seen = first if found.reason else passed
             seen[run] = min(seen[run], blocks)
-            if found.for_good and not np.isfinite(after[run]):
+            if found.permanently and not np.isfinite(after[run]):
                 after[run] = blocks
             if blocks in refused:
                 refused[blocks].append(bool(found.reason))
@@ -135,19 +143,19 @@ def watch(
     return Watched(flags_of, first, passed, after)
 
 
-def trial(block: int, course: Course) -> TrialSteadiness:
+def trial(block: int, course: Trend) -> TrialSteadiness:
     """A trial whose measured part went so."""
     return TrialSteadiness(
         trial_id=f"trial-{block}", block=block,
         state="steady" if course.kind == "steady" else "unsteady",
-        figure="throughput", course=course, gates=(), seconds=SECONDS, warmup_s=5.0,
+        figure="throughput", trend=course, checks=(), seconds=SECONDS, warmup_s=5.0,
         measured_s=float(SECONDS), found_s=5.0, enough_s=35.0, transactions=TRIES,
     )  # fmt: skip
 
 
 def watch_trials(
     runs: int,
-    draw: Callable[[Source, int], Sequence[Course]],
+    draw: Callable[[Source, int], Sequence[Trend]],
     *,
     seed: int = 1,
     most: int = MOST,
@@ -163,9 +171,11 @@ def watch_trials(
             for side in (0, 1)
         ]
 
-    def judged(blocks: int) -> Refusal:
-        seen = (together(side[:blocks], margin=MARGIN, looks=looks) for side in sides)
-        base, candidate = (Side(name, (), of) for name, of in zip(NAMES, seen, strict=True))
+    def judged(blocks: int) -> Comparability:
+        seen = (assess_trials(side[:blocks], margin=MARGIN, looks=looks) for side in sides)
+        base, candidate = (
+            TreatmentTrials(name, (), of) for name, of in zip(NAMES, seen, strict=True)
+        )
         return _refusal(base, candidate, looks)
 
     return watch(runs, judged, begin, most=most)
@@ -187,28 +197,31 @@ def watch_work(
     def begin() -> None:
         sides[:] = [base(source), candidate(source)]
 
-    def judged(blocks: int) -> Refusal:
+    def judged(blocks: int) -> Comparability:
         first, second = (
-            Side(name, work[:blocks], ()) for name, work in zip(NAMES, sides, strict=True)
+            TreatmentTrials(name, work[:blocks], ())
+            for name, work in zip(NAMES, sides, strict=True)
         )
         return _refusal(first, second, looks)
 
     return watch(runs, judged, begin, most=most)
 
 
-def _refusal(base: Side, candidate: Side, looks: Looks) -> Refusal:
-    return refusal(base, candidate, operations=0, same_statements=True, margin=MARGIN, looks=looks)
+def _refusal(base: TreatmentTrials, candidate: TreatmentTrials, looks: Looks) -> Comparability:
+    return assess_comparability(
+        base, candidate, operations=0, same_statements=True, margin=MARGIN, looks=looks
+    )
 
 
 LIKE_STATES = tuple((share, share) for share in (0.0, ALPHA, 0.05, 0.2, 0.4, 0.5))
 UNLIKE_STATES = ((0.6, 0.1), (0.5, 0.0), (1.0, 0.0), (0.8, 0.8), (1.0, 1.0))
-STEADY, UNSTEADY = Course("steady"), Course("drift", -0.07)
+STEADY, UNSTEADY = Trend("steady"), Trend("drift", -0.07)
 
 
-def unsteady_in(*shares: float) -> Callable[[Source, int], list[Course]]:
+def unsteady_in(*shares: float) -> Callable[[Source, int], list[Trend]]:
     """Trials that are unsteady with such probabilities, of the base and of the candidate."""
 
-    def draw(source: Source, side: int) -> list[Course]:
+    def draw(source: Source, side: int) -> list[Trend]:
         return [UNSTEADY if each else STEADY for each in source.random(MOST) < shares[side]]
 
     return draw
@@ -233,12 +246,12 @@ def _seconds(runs: int) -> Iterator[Limited]:
 
 def of_seconds(
     n: int, *, sd: float, rho: float, falls: tuple[float, float] = (0.0, 0.0)
-) -> Callable[[Source, int], list[Course]]:
+) -> Callable[[Source, int], list[Trend]]:
     """Trials drawn from pools of ``n`` that were simulated, each side's with a fall of its own."""
     source = np.random.default_rng(2)
     pools = [
         [
-            course_of(
+            classify_trend(
                 (LEVEL * (1 - fall * np.arange(SECONDS) / SECONDS + sd * each)).tolist(),
                 margin=MARGIN,
                 alpha=ALPHA,
@@ -248,7 +261,7 @@ def of_seconds(
         for fall in falls
     ]
 
-    def draw(source: Source, side: int) -> list[Course]:
+    def draw(source: Source, side: int) -> list[Trend]:
         return [pools[side][i] for i in source.integers(n, size=MOST)]
 
     return draw

@@ -21,7 +21,7 @@ from benchmarks.rates import Rate, rate_of
 from benchmarks.trial_noise import DATA, pools
 from millrace.analysis.steady.policy import are_refused
 from millrace.analysis.steady.steadiness import ALIKE_ALPHA, ALPHA
-from millrace.stats import Course, course_of, seen_together
+from millrace.stats import Trend, classify_trend, detect_shared_drift
 
 MARGIN = 0.02
 LEVEL = 1000.0
@@ -70,17 +70,17 @@ def noise(source: np.random.Generator, n_points: int, rho: float) -> Floats:
     return values
 
 
-def _course(values: NDArray[np.floating]) -> Course:
-    return course_of(values.tolist(), margin=MARGIN, alpha=ALPHA)
+def _course(values: NDArray[np.floating]) -> Trend:
+    return classify_trend(values.tolist(), margin=MARGIN, alpha=ALPHA)
 
 
 def _is_unsteady(values: NDArray[np.floating]) -> bool:
     return _course(values).kind != "steady"
 
 
-def _n_unsteady(courses: Sequence[Course]) -> int:
+def _n_unsteady(courses: Sequence[Trend]) -> int:
     """Of the trials of one treatment."""
-    together = seen_together(courses, margin=MARGIN, alpha=ALIKE_ALPHA)
+    together = detect_shared_drift(courses, margin=MARGIN, alpha=ALIKE_ALPHA)
     return sum(course.kind != "steady" for course in together)
 
 

@@ -36,7 +36,8 @@ from scipy.stats import binom
 
 from benchmarks.servers import installed
 from millrace import __version__
-from millrace.analysis.compare.calibration import Calibration, calibration
+from millrace.analysis.compare.calibration import calibration
+from millrace.analysis.compare.calibration_model import Calibration
 from millrace.app.calibrate import calibrate_by
 from millrace.app.execution import Caller
 from millrace.app.experiments import read_experiment
@@ -54,7 +55,7 @@ from millrace.experiment.model import Experiment
 from millrace.loadgen import client as load
 from millrace.model.events import Emitted
 from millrace.report.calibration.json import as_json
-from millrace.stats import even_odds, proportion_limits
+from millrace.stats import proportion_limits, sign_test
 from millrace.store.store import Store
 
 SERVER = "mysql-8.0.33"
@@ -201,7 +202,7 @@ def _found(stack: ExitStack, arguments: argparse.Namespace, size: Size) -> Calib
     wanted = replace(
         size,
         verdicts=size.verdicts if arguments.verdicts is None else arguments.verdicts,
-        planted=size.planted if arguments.planted is None else arguments.planted,
+        planted=size.planted if arguments.planted is None else arguments.injected,
     )
     installed(arguments.server)
     file = place / "whole-product.toml"
@@ -248,9 +249,9 @@ def _wanted(found: Calibration | None, groups: tuple[Held, ...], size: Size) -> 
     for factor in SIZES:
         for number, group in enumerate(found.groups):
             level = stopped_for(group, found, factor).level
-            done = sum(len(each.verdicts) for each in group.planted if each.level == level)
+            done = sum(len(each.verdicts) for each in group.injected if each.level == level)
             if done < share(size.planted, len(found.groups), number):
-                return Wanted(level, (group.held,))
+                return Wanted(level, (group.fixed_factors,))
     return None
 
 
@@ -271,13 +272,13 @@ def slowed(found: Calibration) -> Iterator[Slowed]:
             if not group.detectable:
                 continue
             stop = stopped_for(group, found, factor)
-            for each in group.planted:
+            for each in group.injected:
                 if each.level == stop.level:
                     estimate = each.estimate
                     yield Slowed(
                         group.label,
                         factor,
-                        factor * group.detectable[found.calibrates.blocks],
+                        factor * group.detectable[found.target.blocks],
                         stop.share,
                         each.stopped,
                         len(each.verdicts),
@@ -300,14 +301,14 @@ def _line(found: Calibration, level: str) -> str:
 
 
 def _print(found: Calibration) -> None:
-    verdicts, most = len(found.verdicts), found.calibrates.blocks
+    verdicts, most = len(found.verdicts), found.target.blocks
     print(
-        f"run {found.run.id}, {found.calibrates.base}: {n_of(verdicts, 'A/A verdict')}, "
+        f"run {found.run.id}, {found.target.base}: {n_of(verdicts, 'A/A verdict')}, "
         f"{most} blocks at most"
     )
     for group in found.groups:
         noise = group.noise
-        seen = group.detectable.get(found.calibrates.blocks)
+        seen = group.detectable.get(found.target.blocks)
         print(
             f"  {group.label:24} {group.false} false of {len(group.verdicts)}; noise of a block "
             + (
@@ -341,7 +342,7 @@ def _print_sums(found: Sequence[Calibration], size: Size) -> None:
                 f"chance allows {allowed(verdicts)} at a rate of {CLAIMED:g}"
             )
     above, below = sum(each.signs[0] for each in found), sum(each.signs[1] for each in found)
-    p = even_odds(above, above + below)
+    p = sign_test(above, above + below)
     print(f"signs: {above} above 1, {below} below (p = {p:.3f}, sign test)")
     planted = [slowdown for each in found for slowdown in slowed(each)]
     for factor in SIZES:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser
 
-from millrace.analysis.history.overview import groups, seen
+from millrace.analysis.history.overview import group_changes, series_view
 from millrace.report.common.output_files import PAGE, write_text
 from millrace.report.history.html import as_html
 from tests.browser.looking import contrast, luminance, open_page, said_and_requested
@@ -23,10 +23,10 @@ def page_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     states = [STATE.id] * 50 + [OTHER_STATE.id] * 30
     other = replace(SERIES, id="2", metric="p95", title="95th percentile of the latency")
     series = [
-        seen(history(stepping((40, 0.9)), states), CHANGES, STATES, "nightly · throughput"),
-        seen(history(stepping(n=300), series=other), [], STATES, "nightly · latency"),
+        series_view(history(stepping((40, 0.9)), states), CHANGES, STATES, "nightly · throughput"),
+        series_view(history(stepping(n=300), series=other), [], STATES, "nightly · latency"),
     ]
-    found = groups([change for one in series for change in one.changes], {"v40": 12})
+    found = group_changes([change for one in series for change in one.changes], {"v40": 12})
     path = tmp_path_factory.mktemp("history") / "page.html"
     return write_text(path, as_html(series, found), PAGE)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser
 
-from millrace.analysis.compare.compare_run import judge
+from millrace.analysis.compare.compare_run import compare_run
 from millrace.report.run import html
 from tests.browser.looking import luminance, open_page, said_and_requested
 from tests.unit.analysis.builders import FINDINGS, RunBuilder, noisy, study
@@ -24,7 +24,7 @@ SECTIONS = [
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A report with failures, two configurations, published figures and findings."""
-    return html.write(judge(study()), tmp_path_factory.mktemp("report") / "study.html")
+    return html.write(compare_run(study()), tmp_path_factory.mktemp("report") / "study.html")
 
 
 @pytest.fixture(scope="module")
@@ -35,14 +35,14 @@ def crowded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     load_s = {name: noisy(3 + n / 9, 5, seed=n) for n, name in enumerate(names)}
     builder = RunBuilder({"mysql-5.6.24": noisy(3.2, 5), **load_s}, findings=FINDINGS)
     directory = tmp_path_factory.mktemp("report")
-    return html.write(judge(builder.build()), directory / "crowded.html")
+    return html.write(compare_run(builder.build()), directory / "crowded.html")
 
 
 @pytest.fixture(scope="module")
 def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A report of 7 servers x 5 tests x 3 numbers of clients."""
     run = QueryRun(statements=("BEGIN", "point_select", "COMMIT"), published="S3")
-    return html.write(judge(run.build()), tmp_path_factory.mktemp("report") / "large.html")
+    return html.write(compare_run(run.build()), tmp_path_factory.mktemp("report") / "large.html")
 
 
 def test_nothing_is_loaded_and_nothing_complains(browser: Browser, report: Path) -> None:

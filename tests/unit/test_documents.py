@@ -13,7 +13,7 @@ from typing import Any, cast
 import click
 import pytest
 
-from millrace.analysis.compare import applicable_calibration, calibration, concurrency
+from millrace.analysis.compare import applicable_calibration, calibration_model, concurrency
 from millrace.app.experiments import validation_context
 from millrace.cli import calibrate
 from millrace.cli.main import COMMANDS, cli
@@ -135,8 +135,8 @@ def test_figures_on_calibrating_are_those_of_the_program() -> None:
     page = " ".join(page_text("calibrate.md").split())
     options = {option.name: option for option in calibrate.command.params}
     assert f"as many in each group ({options['verdicts'].default}) |" in page
-    assert f"| `{options['planting'].default}` (if nothing is said) |" in page
-    *shorter, longest = calibration.TABLE
+    assert f"| `{options['injected'].default}` (if nothing is said) |" in page
+    *shorter, longest = calibration_model.TABLE
     assert f"in {', '.join(map(str, shorter))} and {longest} blocks" in page
     assert f"has at least {concurrency.ENOUGH} verdicts" in page
     assert f"at the claimed {concurrency.CLAIMED:.0%}:".replace("%", " %") in page

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from millrace.analysis.compare.compare_run import judge
+from millrace.analysis.compare.compare_run import compare_run
 from millrace.errors import UserError
 from millrace.levels import Level, is_name, level_named, level_text, levels_text
 from millrace.report.run.sentences import answer
@@ -92,7 +92,7 @@ def commits(**given: object) -> QueryRun:
 
 
 def test_a_report_names_the_option_whose_values_it_compares() -> None:
-    found = judge(commits().build())
+    found = compare_run(commits().build())
     assert answer(found).startswith(
         "Compared with innodb_flush_log_at_trx_commit = 0, innodb_flush_log_at_trx_commit = 1 gives"
     )
@@ -105,7 +105,7 @@ def test_a_report_names_the_option_whose_values_it_compares() -> None:
 
 def test_failed_trials_are_of_an_option_not_of_a_number() -> None:
     fails = commits(fails=lambda at, block: Fails() if at[FLUSH] == "1" and block == 0 else None)
-    (comparison,) = judge(fails.build()).comparisons()
+    (comparison,) = compare_run(fails.build()).comparisons()
     assert comparison.lost == "1 of 3 trials of innodb_flush_log_at_trx_commit = 1 failed"
 
 
@@ -114,11 +114,11 @@ def test_the_base_of_a_report_may_be_on_or_true() -> None:
         ("mysql-5.6.24",), ("insert",), (8,), factors={"tls": [False, True]}, compare="tls",
         base=False,  # type: ignore[arg-type]
     ).build()  # fmt: skip
-    assert judge(run, base="on").base is True
-    assert judge(run, base="true").base is True
+    assert compare_run(run, base="on").base is True
+    assert compare_run(run, base="true").base is True
     with pytest.raises(UserError, match="no level") as raised:
-        judge(run, base="yes")
+        compare_run(run, base="yes")
     assert raised.value.hint == "its levels are: off, on (or false, true; or 0, 1)"
-    text = as_text(judge(run))
+    text = as_text(compare_run(run))
     assert "True" not in text
     assert "Compared with tls off, tls on" in " ".join(text.split())

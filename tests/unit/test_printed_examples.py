@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from millrace.analysis.compare.bisection import Bisection, bisection
-from millrace.analysis.compare.compare_run import judge
-from millrace.analysis.compare.model import Control, Controls, QuotedCalibration
+from millrace.analysis.compare.compare_run import compare_run
+from millrace.analysis.compare.model import AaTrials, ApplicableCalibration, GroupAaTrials
 from millrace.analysis.history.overview import ChangeGroup
 from millrace.analysis.steady.policy import unsteady_sides
 from millrace.cli.progress import Forecast, review_text
@@ -50,7 +50,7 @@ def a_search(step: Found | NoChange) -> str:
     return bisection_answer(
         replace(
             found,
-            bisects=Bisects(members=SEARCHED, workload="updates", confidence=0.95, margin=0.02),
+            spec=Bisects(members=SEARCHED, workload="updates", confidence=0.95, margin=0.02),
             metric=replace(found.metric, title=title),
             seen=(Measured(0, 1.0),) * 19,
             step=step,
@@ -67,12 +67,12 @@ def no_change() -> str:
 
 
 def a_calibration() -> str:
-    quoted = QuotedCalibration(
+    quoted = ApplicableCalibration(
         run="run", experiment="load-data", is_of_experiment=True,
         ended_utc="2026-01-02T10:00:00Z", age_s=3.2 * 86_400, verdicts=60, false=1, refused=0,
         low=0.00042, high=0.089, smallest=(0.041, 0.041), blocks=10, stale=(),
     )  # fmt: skip
-    line = head_line(replace(judge(study()), calibrations=(quoted,)))
+    line = head_line(replace(compare_run(study()), calibrations=(quoted,)))
     assert line is not None
     return line
 
@@ -84,7 +84,7 @@ def a_look() -> str:
 
 def the_base_against_itself() -> str:
     estimate = RatioEstimate(1.004, 0.981, 1.028, 4, 0.95, 0.01, "any", 0.6)
-    return controls_text(Controls((Control("a", {}, "a", 4, 4, estimate),), estimate))
+    return controls_text(AaTrials((GroupAaTrials("a", {}, "a", 4, 4, estimate),), estimate))
 
 
 def a_group() -> str:

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Literal
 
 from millrace import databases
-from millrace.analysis.explain.ablation import given_back
-from millrace.analysis.explain.explanation import Explained, Explanation, with_experiment
+from millrace.analysis.explain.ablation import ablation
+from millrace.analysis.explain.explanation import with_ablation
+from millrace.analysis.explain.model import Explanation, SideExplanation
 from millrace.app.exclusive_host import exclusive_host
 from millrace.app.execution import Caller, execute_run, new_run
 from millrace.app.explain import ExplainedRun, titles
@@ -54,7 +55,7 @@ def ablate(
     """
     stored, explanation = explained.stored, only_comparison(explained.compared)
     candidate = _treatment(stored, explanation.b)
-    planned = alignments(explanation.suspects, _refuses(candidate), _given(explanation.b))
+    planned = alignments(explanation.likely_causes, _refuses(candidate), _given(explanation.b))
     aligned = aligned_plan(
         stored,
         base=_treatment(stored, explanation.a),
@@ -65,13 +66,13 @@ def ablate(
     )
     caller.on_event(AblationPlanned(explanation.candidate, planned.alignments, planned.left_out))
     measured = _measure(path, aligned, caller)
-    found = given_back(measured)
+    found = ablation(measured)
     if found is None:
         raise TrialFailed(
             f"no block of run {measured.run.id} has a result of A, of B and of an alignment",
             hint=f"`millrace results show {measured.run.id}` has each reason",
         )
-    return ExplainedRun(stored, (with_experiment(explanation, found),))
+    return ExplainedRun(stored, (with_ablation(explanation, found),))
 
 
 def only_comparison(found: Sequence[Explanation]) -> Explanation:
@@ -124,7 +125,7 @@ def _refuses(treatment: TreatmentRecord) -> Refuses:
     return refuses
 
 
-def _given(explained: Explained) -> frozenset[str]:
+def _given(explained: SideExplanation) -> frozenset[str]:
     """Return the options that the server of a side started with."""
     if explained.instance is None:
         return frozenset()
@@ -132,5 +133,5 @@ def _given(explained: Explained) -> frozenset[str]:
     return frozenset(form for each in given for form in databases.option_forms(each.name))
 
 
-def _treatment(stored: StoredRun, explained: Explained) -> TreatmentRecord:
+def _treatment(stored: StoredRun, explained: SideExplanation) -> TreatmentRecord:
     return next(each for each in stored.treatments if each.levels == explained.levels)

@@ -117,7 +117,7 @@ def _experiment(search: Search, servers: Sequence[str]) -> Experiment:
 
 
 def _reversed(found: Bisection) -> UserError:
-    names = found.bisects.members
+    names = found.spec.members
     good, bad = (found.members[end].level for end in (0, -1))
     assert good is not None
     assert bad is not None

@@ -6,7 +6,8 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from millrace.analysis.compare.calibration import Calibration, calibration
+from millrace.analysis.compare.calibration import calibration
+from millrace.analysis.compare.calibration_model import Calibration
 from millrace.app.exclusive_host import exclusive_host
 from millrace.app.execution import Caller, execute_campaign, resumable_host, select_run
 from millrace.campaign.policies.calibrate import (

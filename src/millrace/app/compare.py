@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from millrace.analysis.compare.paired import PairComparison, judge_pairs
-from millrace.analysis.history.series_verdicts import JudgedSeries, judge_history
+from millrace.analysis.compare.paired import PairedComparison
+from millrace.analysis.compare.paired import compare_paired as analyze_paired
+from millrace.analysis.history.series_verdicts import AnalyzedSeries, analyze_series
 from millrace.importers import paired
 from millrace.importers import series as series_file
 from millrace.importers.csv_reader import called
@@ -30,7 +31,7 @@ class Criteria:
 class ComparedPairs:
     """The comparisons of treatments with ``base``; ``better`` says which values are better."""
 
-    comparisons: tuple[PairComparison, ...]
+    comparisons: tuple[PairedComparison, ...]
     base: str
     better: Better
 
@@ -40,7 +41,7 @@ def compare_paired(file: Path, criteria: Criteria, *, base: str | None) -> Compa
     values, measure = paired.read(file)
     chosen = paired.base_of(called(file), values, base)
     better = measure.better(criteria.direction)
-    found = judge_pairs(
+    found = analyze_paired(
         values,
         base=chosen,
         direction=better.direction,
@@ -55,7 +56,7 @@ class ComparedSeries:
     """One series: as read, analyzed, and which of its values are better."""
 
     series: Series
-    judged: JudgedSeries
+    judged: AnalyzedSeries
     better: Better
 
 
@@ -66,7 +67,7 @@ def compare_series(
     found = []
     for each in series_file.read(file):
         better = each.measure.better(criteria.direction)
-        judged = judge_history(
+        judged = analyze_series(
             each.name,
             each.labels,
             each.values,

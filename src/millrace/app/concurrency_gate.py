@@ -30,7 +30,7 @@ def refuse_uncalibrated(store: Store, run: RunRecord, plan: Plan) -> None:
     if why is not None:
         raise UserError(
             f"{experiment.source}: not concurrent: {why}",
-            hint=f"measure that with `{_calibrate(experiment)}`, or measure interleaved (--interleaved)",
+            hint=f"measure that with `{_calibrate(experiment)}`, or run with --interleaved",
         )
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from millrace.analysis.history.confirmation import Outcome
-from millrace.analysis.history.overview import SeenChange, seen
+from millrace.analysis.history.overview import ChangeView, series_view
 from millrace.analysis.history.segments import series_names
 from millrace.app.exclusive_host import exclusive_host
 from millrace.app.execution import Caller, execute_run, select_run
@@ -41,7 +41,7 @@ class Confirmation:
     """
 
     outcomes: tuple[Outcome, ...]
-    changes: tuple[SeenChange, ...]
+    changes: tuple[ChangeView, ...]
     blocks: int
 
 
@@ -91,14 +91,14 @@ def _measure(stack: ExitStack, store: Store, experiment: Experiment, caller: Cal
     return store.load_run(selection.run.id, observations_too=True)
 
 
-def _changes(store: Store, found: list[Outcome]) -> tuple[SeenChange, ...]:
+def _changes(store: Store, found: list[Outcome]) -> tuple[ChangeView, ...]:
     names = series_names(store.histories.series())
     states = store.histories.states()
     changed = {each.change.series: each.change for each in found}
     return tuple(
         change
         for history in store.histories.read(changed.keys())
-        for change in seen(
+        for change in series_view(
             history, [changed[history.series.id]], states, names[history.series.id]
         ).changes
     )

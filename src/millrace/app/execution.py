@@ -84,7 +84,7 @@ def execute_run(
 
     prepare = Preparation(stack, store, caller.on_event, check=check)
     with _resumable():
-        return _execute(store, selection, policy, prepare, caller, rules)
+        return _execute(store, selection, policy, prepare, caller, rules=rules)
 
 
 def execute_campaign(
@@ -103,7 +103,7 @@ def execute_campaign(
     """
     rules = Rules(limit_s=limit_s, stop_at_host_errors=True)
     with resumable_host(), _resumable():
-        executed = _execute(store, selection, policy, prepare, caller, rules)
+        executed = _execute(store, selection, policy, prepare, caller, rules=rules)
     if executed.reason == TIME_LIMIT:
         caller.on_event(Notice("the time limit is reached: a larger --max-time resumes"))
     return executed
@@ -115,6 +115,7 @@ def _execute(
     policy: Policy,
     prepare: Prepare,
     caller: Caller,
+    *,
     rules: Rules,
 ) -> Executed:
     return scheduler.execute(

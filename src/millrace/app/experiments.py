@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from millrace.collect.registry import OBSERVERS, PROFILE
+from millrace.collect.registry import COLLECTORS, PROFILE
 from millrace.experiment.model import Experiment
 from millrace.experiment.read import NO_OVERRIDES, Overrides, read
 from millrace.experiment.validation import Surroundings
 from millrace.servers import catalogue, configurations, install
 from millrace.studies.lookup import study_names
 
-COLLECTORS = tuple(name for name in OBSERVERS if name != PROFILE)
+CHOOSABLE = tuple(name for name in COLLECTORS if name != PROFILE)
 """The names of the collectors that a user may choose, in the order in which they start."""
 
 
@@ -24,7 +24,7 @@ def validation_context() -> Surroundings:
         check_configurations=configurations.check,
         check_option=configurations.check_varied_option,
         studies=study_names(),
-        observers=COLLECTORS,
+        observers=CHOOSABLE,
         suites=tuple(catalogue.suites()),
         attached=[listing.name for listing in listings if listing.state == "attached"],
     )

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 
-from millrace.analysis.explain.explanation import Explanation, explain, with_tests
+from millrace.analysis.explain.explanation import explain, with_ablations
+from millrace.analysis.explain.model import Explanation
 from millrace.errors import UserError, nearest
 from millrace.levels import Level, level_named, level_value, levels_text
 from millrace.report.explanation.sentences import is_observed, title
@@ -44,7 +45,7 @@ class ExplainedRun:
     @property
     def explanations(self) -> tuple[Explanation, ...]:
         """The comparisons, with what ablations showed."""
-        return tuple(with_tests(each, self.ablations) for each in self.compared)
+        return tuple(with_ablations(each, self.ablations) for each in self.compared)
 
 
 def explain_run(path: Path, run: str, selection: Selection) -> ExplainedRun:
@@ -55,7 +56,7 @@ def explain_run(path: Path, run: str, selection: Selection) -> ExplainedRun:
     """
     with Store.open(path, read_only=True) as store:
         stored = store.load_run(_run_to_explain(store, run).id, observations_too=True)
-        ablations = _ablations_of(store, stored.run.id)
+        ablations = ablations_of(store, stored.run.id)
     held = held_levels(stored, selection.test, selection.where)
     found = explain_levels(stored, selection.base, selection.candidates, selection.factor, held)
     if not any(map(is_observed, found)):
@@ -67,16 +68,17 @@ def explain_run(path: Path, run: str, selection: Selection) -> ExplainedRun:
     return ExplainedRun(stored, found, ablations)
 
 
-def explanations_of_report(store: Store, stored: StoredRun, base: Level) -> tuple[Explanation, ...]:
+def explanations_of_report(
+    stored: StoredRun, base: Level, ablations: Sequence[StoredRun]
+) -> tuple[Explanation, ...]:
     """Return the explanations of a run's report: each level of the compared factor against
     ``base``, with what ablations showed; none for a run without observations."""
     factor = stored.run.spec.compare.factor
     has_observations = any(attempt.observations for attempt in stored.attempts)
     if not has_observations or len(stored.run.spec.levels[factor]) < 2:
         return ()
-    ablations = _ablations_of(store, stored.run.id)
     found = explain_levels(stored, str(base), (), factor, {})
-    return tuple(with_tests(each, ablations) for each in found if is_observed(each))
+    return tuple(with_ablations(each, ablations) for each in found if is_observed(each))
 
 
 def _run_to_explain(store: Store, wanted: str) -> RunRecord:
@@ -94,7 +96,7 @@ def _run_to_explain(store: Store, wanted: str) -> RunRecord:
         ) from None
 
 
-def _ablations_of(store: Store, run_id: str) -> tuple[StoredRun, ...]:
+def ablations_of(store: Store, run_id: str) -> tuple[StoredRun, ...]:
     """Return the runs that tested likely causes of a run, the newest first."""
     return tuple(store.load_run(run.id) for run in store.tests_of(run_id))
 

@@ -9,9 +9,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from millrace.analysis.history.changes import examine
-from millrace.analysis.history.overview import ChangeGroup, SeenChange, SeenSeries, groups, seen
+from millrace.analysis.history.overview import (
+    ChangeGroup,
+    ChangeView,
+    SeriesView,
+    group_changes,
+    series_view,
+)
 from millrace.analysis.history.recording import points_of
-from millrace.analysis.history.segments import breaks, series_names, too_few_points
+from millrace.analysis.history.segments import environment_changes, series_names, too_few_points
 from millrace.errors import UserError
 from millrace.stats.change_points import Sensitivity
 from millrace.store.history_records import (
@@ -72,7 +78,7 @@ class Detected:
     breaks: int = 0
     lost: int = 0
     too_few: int = 0
-    changes: list[SeenChange] = field(default_factory=list)
+    changes: list[ChangeView] = field(default_factory=list)
     series_with: Mapping[str, int] = field(default_factory=dict)
 
 
@@ -90,12 +96,14 @@ def detect(path: Path, wanted: Sequence[str], *, sensitivity: Sensitivity) -> De
             result = examine(history, before, sensitivity=sensitivity, now_utc=now)
             changed += [each for each in result.changes if each not in before]
             found.examined[history.series.id] = len(history.points)
-            found.breaks += len(breaks(history.points, states))
+            found.breaks += len(environment_changes(history.points, states))
             found.lost += len(result.lost)
             found.too_few += too_few_points(history.points)
             shown = [each for each in result.changes if each.id in result.found | result.lost]
             if shown:
-                found.changes += seen(history, shown, states, names[history.series.id]).changes
+                found.changes += series_view(
+                    history, shown, states, names[history.series.id]
+                ).changes
         store.histories.keep(changed, found.examined)
         labels = {label for each in found.changes for label in each.within}
         found.series_with = store.histories.series_with(labels)
@@ -109,18 +117,18 @@ class Histories:
     store: Store
     names: Mapping[str, str]
 
-    def series(self) -> Iterator[SeenSeries]:
+    def series(self) -> Iterator[SeriesView]:
         """Yield the named series with their changes."""
         known = _by_series(self.store.histories.changes())
         states = self.states()
         for history in self.store.histories.read(self.names.keys()):
             series = history.series.id
-            yield seen(history, known.get(series, []), states, self.names[series])
+            yield series_view(history, known.get(series, []), states, self.names[series])
 
-    def groups(self, changes: Sequence[SeenChange]) -> tuple[ChangeGroup, ...]:
+    def groups(self, changes: Sequence[ChangeView]) -> tuple[ChangeGroup, ...]:
         """Return the changes that several series have at the same version."""
         labels = {label for each in changes for label in each.within}
-        return groups(changes, self.store.histories.series_with(labels))
+        return group_changes(changes, self.store.histories.series_with(labels))
 
     def states(self) -> Mapping[str, StateRecord]:
         """Return the environments of the points, by id."""

@@ -6,13 +6,13 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from millrace.analysis.compare.applicable_calibration import preferred, quoted
+from millrace.analysis.compare.applicable_calibration import applicable_calibration, preferred
 from millrace.analysis.compare.bisection import Bisection, bisection
 from millrace.analysis.compare.calibration import calibration
-from millrace.analysis.compare.compare_run import judge
+from millrace.analysis.compare.compare_run import compare_run
 from millrace.analysis.compare.model import RunAnalysis
-from millrace.analysis.explain.explanation import Explanation
-from millrace.app.explain import explanations_of_report
+from millrace.analysis.explain.model import Explanation
+from millrace.app.explain import ablations_of, explanations_of_report
 from millrace.store.records import StoredRun
 from millrace.store.store import Store
 
@@ -65,10 +65,11 @@ def report_of(
     explained: bool = True,
 ) -> RunReport:
     """Analyze a run, loaded with its observations."""
-    analysis = with_calibration(store, judge(stored, margin=margin, base=base))
+    analysis = with_calibration(store, compare_run(stored, margin=margin, base=base))
     explanations: tuple[Explanation, ...] = ()
     if explained:
-        explanations = explanations_of_report(store, stored, analysis.base)
+        ablations = ablations_of(store, stored.run.id)
+        explanations = explanations_of_report(stored, analysis.base, ablations)
     return RunReport(analysis, explanations, store.report_path(stored.run.id))
 
 
@@ -84,4 +85,6 @@ def with_calibration(store: Store, analysis: RunAnalysis) -> RunAnalysis:
     found = next((each for each in every if each.verdicts), None)
     if found is None:
         found = calibration(store.load_run(runs[0].id))
-    return replace(analysis, calibrations=(quoted(analysis.run, found, datetime.now(UTC)),))
+    return replace(
+        analysis, calibrations=(applicable_calibration(analysis.run, found, datetime.now(UTC)),)
+    )

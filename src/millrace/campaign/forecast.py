@@ -79,7 +79,7 @@ def measured_trial_s(stored: StoredRun) -> dict[str, float]:
 
 
 def _needs(plan: Plan, treatment: Treatment, server: install.ServerListing) -> Needs:
-    """Return the needs of a treatment; none for an attached server, whose data is on its own disk."""
+    """Return the needs of a treatment; none for an attached server, whose disk is its own."""
     if server.version is None:
         return Needs(fixed_bytes=0, binary_log=False)
     configuration = configuration_of(

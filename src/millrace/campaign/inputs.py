@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 from millrace.collect.registry import PROFILE
 from millrace.experiment.model import Plan, PlannedTrial
 from millrace.experiment.slowdown import Slowdown
-from millrace.host.cpuset import Half
+from millrace.host.cpuset import CpuPartition
 from millrace.loadgen import client as load
 from millrace.model.servers import FittedOptions, Server
 from millrace.trial.cpu_idle import Control, Rule
-from millrace.trial.measure import TrialInput
-from millrace.trial.resolved_workload import DataFile, Work
+from millrace.trial.measure import TrialSpec
+from millrace.trial.resolved_workload import DataFile, ResolvedWorkload
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class PreparedTreatment:
 
     server: Server
     options: FittedOptions
-    work: Work
+    work: ResolvedWorkload
     slowdown: Slowdown | None = None
 
 
@@ -39,11 +39,11 @@ class RunInput:
     expected: load.DataChecksum | None
     data_file: DataFile | None
     rule: Rule | None = None
-    halves: tuple[Half, Half] | None = None
+    halves: tuple[CpuPartition, CpuPartition] | None = None
     estimate_s: float = 0.0
 
 
-def trial_input(name: str, trial: PlannedTrial, plan: Plan, inputs: RunInput) -> TrialInput:
+def trial_input(name: str, trial: PlannedTrial, plan: Plan, inputs: RunInput) -> TrialSpec:
     """Return the input of a trial; ``name`` is its id in the store."""
     treatment = inputs.treatments[trial.treatment.id]
     work = treatment.work
@@ -51,7 +51,7 @@ def trial_input(name: str, trial: PlannedTrial, plan: Plan, inputs: RunInput) ->
     if trial.side is not None:
         assert inputs.halves is not None  # who prepares such a run sees to it
         half = inputs.halves[trial.side]
-    return TrialInput(
+    return TrialSpec(
         name=name,
         server=treatment.server,
         options=treatment.options,
@@ -72,7 +72,9 @@ def _collectors(plan: Plan, trial: PlannedTrial) -> tuple[str, ...]:
     return (*collectors, PROFILE) if trial.purpose == "profile" else collectors
 
 
-def _control(rule: Rule | None, work: Work, half: Half | None) -> Control | None:
+def _control(
+    rule: Rule | None, work: ResolvedWorkload, half: CpuPartition | None
+) -> Control | None:
     if rule is None or work.connections is None:
         return None
     of_half = rule if half is None else replace(rule, cpus=half.cpus)

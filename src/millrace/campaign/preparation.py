@@ -99,7 +99,7 @@ def run_input(
         expected,
         data_file,
         _rule(plan, treatments.values(), earlier),
-        cpuset.of_this_host() if plan.experiment.side_by_side else None,
+        cpuset.cpu_partitions() if plan.experiment.side_by_side else None,
     )
 
 

@@ -16,7 +16,7 @@ from millrace.utc import utc_now
 def new_run_record(
     plan: Plan, host: HostRecord, versions: Mapping[str, str], command: str
 ) -> RunRecord:
-    """Return the record of a run that starts now. Its id holds the experiment's name and the time."""
+    """Return the record of a new run. Its id holds the experiment's name and the time."""
     experiment = plan.experiment
     created = utc_now()
     stamp = created.replace("-", "").replace(":", "")[:15].replace("T", "-")

@@ -13,7 +13,7 @@ import contextlib
 import itertools
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -45,12 +45,13 @@ from millrace.model.events import (
 from millrace.model.run_spec import Extension
 from millrace.servers.instances.signals import signals_held
 from millrace.store import database, observations
+from millrace.store.checked import to_plain
 from millrace.store.events import EventLog
 from millrace.store.records import BESIDE, AttemptResult, RunRecord, StoredRun
 from millrace.store.store import Store
-from millrace.trial.concurrent_pair import SideInput, carry_out_pair
-from millrace.trial.execute import carry_out_trial
-from millrace.trial.measure import TrialInput
+from millrace.trial.concurrent_pair import PairTrial, execute_pair
+from millrace.trial.execute import execute_trial
+from millrace.trial.measure import TrialSpec
 from millrace.trial.transient import TransientFailure, is_transient
 from millrace.utc import utc_now
 
@@ -173,7 +174,7 @@ def execute(
                 _record_failure(store, run, decision, str(inputs))
             else:
                 emit(_scheduled(stored, decision, inputs))
-                _execute_block(store, run, decision, inputs, emit, rules)
+                _execute_block(store, run, decision, inputs, emit, stops=rules.stop_at_host_errors)
             first = min(trial.block for trial in plan.trials)
             later = store.load_run(
                 run.id, observations_too=rules.with_observations, from_block=first
@@ -264,7 +265,7 @@ class Claimed:
 
     attempt: int
     trial: PlannedTrial
-    spec: TrialInput
+    spec: TrialSpec
 
     def fields(self) -> dict[str, Any]:
         """Return the fields of the trial's events."""
@@ -280,11 +281,16 @@ class Claimed:
 
 
 def _execute_block(
-    store: Store, run: RunRecord, block: Block, inputs: RunInput, emit: OnEvent, rules: Rules
+    store: Store,
+    run: RunRecord,
+    block: Block,
+    inputs: RunInput,
+    emit: OnEvent,
+    *,
+    stops: bool,
 ) -> None:
     """Execute the trials of a block that have no end yet; they are rows in the store."""
-    owner = ownership.this_process(run.host.id)
-    plan = block.plan
+    owner, plan = ownership.this_process(run.host.id), block.plan
     for at_once in _at_once(plan.trials, plan.experiment.compare.factor):
         claimed = []
         for trial in at_once:
@@ -299,7 +305,7 @@ def _execute_block(
             if attempt is not None:
                 claimed.append(Claimed(attempt, trial, trial_input(name, trial, plan, inputs)))
         if claimed:
-            _attempt(store, claimed, emit, stops=rules.stop_at_host_errors)
+            _attempt(store, claimed, emit, stops=stops)
 
 
 def _at_once(trials: Sequence[PlannedTrial], factor: str) -> Iterator[tuple[PlannedTrial, ...]]:
@@ -345,12 +351,12 @@ def execute_claimed(claimed: Sequence[Claimed], emit: OnEvent) -> Sequence[Attem
     """Measure a trial, or the two of a pair at the same time, and return their results."""
     if claimed[0].trial.side is None:
         (only,) = claimed
-        return (carry_out_trial(only.spec, _trial_listener(only, emit)),)
+        return (execute_trial(only.spec, _trial_listener(only, emit)),)
     if len(claimed) == 1:
         reason = "the other trial of its pair has a result already"
         return (AttemptResult("failed", failed_step=BESIDE, reason=reason),)
-    return carry_out_pair(
-        [SideInput(c.spec, c.trial.treatment.label, _trial_listener(c, emit)) for c in claimed]
+    return execute_pair(
+        [PairTrial(c.spec, c.trial.treatment.label, _trial_listener(c, emit)) for c in claimed]
     )
 
 
@@ -383,7 +389,7 @@ def _readable(result: AttemptResult) -> AttemptResult:
     answered: one odd server must not make a run unreadable. Observations that could not be read
     back are left out."""
     for instance in result.instances:
-        reason = database.refusal(asdict(instance))
+        reason = database.refusal(to_plain(instance))
         if reason is not None:
             return AttemptResult(
                 "failed",

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from millrace.analysis.compare import ci_gate
 from millrace.analysis.compare.ci_gate import Gated
-from millrace.analysis.compare.paired import PairComparison
+from millrace.analysis.compare.paired import PairedComparison
 from millrace.app.compare import Criteria, compare_paired
 from millrace.cli.analyze_options import judged_text, judging_options
 from millrace.cli.console import out, print_json
@@ -63,7 +63,7 @@ def command(
 
 
 def _show(
-    found: Sequence[PairComparison], base: str, better: str, *, margin: float, alpha: float
+    found: Sequence[PairedComparison], base: str, better: str, *, margin: float, alpha: float
 ) -> None:
     out.print(judged_text(f"base {base}", better, margin), markup=False)
     out.print()

@@ -9,7 +9,7 @@ import click
 
 from millrace.analysis.compare import ci_gate
 from millrace.analysis.compare.ci_gate import Gated
-from millrace.analysis.history.series_verdicts import JudgedSeries
+from millrace.analysis.history.series_verdicts import AnalyzedSeries
 from millrace.app.compare import ComparedSeries, Criteria, compare_series
 from millrace.cli.analyze_options import judged_text, judging_options
 from millrace.cli.console import out, print_json
@@ -59,7 +59,7 @@ def command(
     check(ci_gate.of_series(judged), fail_on)
 
 
-def _show(judged: Sequence[JudgedSeries], better: str, *, margin: float, alpha: float) -> None:
+def _show(judged: Sequence[AnalyzedSeries], better: str, *, margin: float, alpha: float) -> None:
     points = counted(sum(each.n_points for each in judged), "point")
     what = f"{points} in {counted(len(judged), 'series', 'series')}"
     out.print(judged_text(what, better, margin), markup=False)

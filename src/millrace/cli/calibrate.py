@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from millrace.analysis.compare.calibration import Calibration
+from millrace.analysis.compare.calibration_model import Calibration
 from millrace.app import calibrate as use_case
 from millrace.cli.caller import calling
 from millrace.cli.console import out, print_json
@@ -91,7 +91,7 @@ def _show(found: Calibration, *, as_json: bool) -> None:
     if as_json:
         print_json(report_json.as_json(found))
         return
-    asked = found.calibrates
+    asked = found.target
     out.print(f"calibration of this host for {asked.name} (run {found.run.id})", markup=False)
     out.print()
     show_table(groups_table(found), out)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from millrace.analysis.compare.bisection import trials_to_go
-from millrace.analysis.compare.calibration import Calibration
+from millrace.analysis.compare.calibration_model import Calibration
 from millrace.app.ablate import AblationPlanned
 from millrace.app.bisect import BisectionOpened
 from millrace.app.calibrate import CalibrationOpened
@@ -23,32 +23,34 @@ from millrace.stats.bisection import Next
 
 def event_line(event: Emitted) -> str | None:
     """Return the line that says an event; None for an event without one."""
+    line = None
     match event:
         case RunOpened():
-            return _run_text(event)
+            line = _run_text(event)
         case SequentialOpened():
-            return sequential_text(event)
+            line = sequential_text(event)
         case CalibrationOpened():
-            return f"run {event.run}: {counted(event.groups, 'group')}"
+            line = f"run {event.run}: {counted(event.groups, 'group')}"
         case CalibrationReviewed():
-            return _calibration_text(event)
+            line = _calibration_text(event)
         case BisectionOpened():
-            return f"run {event.run}: {counted(event.servers, 'server')}"
+            line = f"run {event.run}: {counted(event.servers, 'server')}"
         case BisectionReviewed():
-            return _bisection_text(event)
+            line = _bisection_text(event)
         case ConfirmationPlanned():
-            return (
+            line = (
                 f"change {event.change.id} at {event.change.label}: {event.after} against "
                 f"{event.before}, {counted(event.blocks, 'block')}"
             )
         case AblationPlanned():
-            return _ablation_text(event)
-    return None
+            line = _ablation_text(event)
+    return line
 
 
 def _run_text(event: RunOpened) -> str:
     if not event.waiting:
-        return f"run {event.run}: all {event.trials} trials have a result; --new measures again"
+        more = "--new measures again" if event.confirms is None else "more --blocks add to them"
+        return f"run {event.run}: all {event.trials} trials have a result; {more}"
     if event.waiting < event.trials:
         return f"run {event.run}: resumed, {event.waiting} of {event.trials} trials to go"
     return f"run {event.run}: {event.trials} trials, seed {event.seed}"
@@ -90,7 +92,7 @@ def _calibration_text(event: CalibrationReviewed) -> str:
 def _time_left_s(found: Calibration, missing: int) -> float | None:
     """Return the time of the missing verdicts, if they take as many blocks as those before."""
     done = found.verdicts
-    budget = found.calibrates.blocks
+    budget = found.target.blocks
     usual = sum(len(each.blocks) for each in done) / len(done) if done else budget
     times = [group.block_s for group in found.groups if group.block_s is not None]
     return missing * usual * sum(times) / len(times) if times else None
@@ -101,7 +103,7 @@ def _bisection_text(event: BisectionReviewed) -> str:
     found = event.found
     text = f"{counted(found.trials, 'trial')}, the last of {event.server}: {likeliest(found)}"
     if isinstance(found.step, Next) and not (found.lost_end or found.unsteady):
-        text += f"; next {found.bisects.members[found.step.index]}"
+        text += f"; next {found.spec.members[found.step.index]}"
         if to_go := trials_to_go(found):
             text += f", about {counted(to_go, 'trial')} to go"
     return text

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from millrace.app.experiments import COLLECTORS, read_experiment
+from millrace.app.experiments import CHOOSABLE, read_experiment
 from millrace.cli.number_options import Duration, Percent
 from millrace.errors import UserError
 from millrace.experiment.model import Experiment
@@ -27,13 +27,13 @@ class Collectors(click.ParamType[tuple[str, ...]]):
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> tuple[str, ...]:
         if value in ("all", "none"):
-            return COLLECTORS if value == "all" else ()
+            return CHOOSABLE if value == "all" else ()
         names = [name.strip() for name in str(value).split(",")]
         for name in names:
-            if name not in COLLECTORS:
-                known = ", ".join(COLLECTORS)
+            if name not in CHOOSABLE:
+                known = ", ".join(CHOOSABLE)
                 self.fail(f"there is no collector {name!r}; there are: {known}.", param, ctx)
-        return tuple(name for name in COLLECTORS if name in names)
+        return tuple(name for name in CHOOSABLE if name in names)
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ _BLOCKS = click.option(
 _BLOCKS_OF_A_VERDICT = click.option(
     "--blocks",
     type=click.IntRange(1, MAX_BLOCKS),
-    help="At most this many blocks a verdict, fewer where it is decided (default: the experiment's).",
+    help="Most blocks of a verdict, fewer where it is decided (default: the experiment's).",
 )
 _MAX_BLOCKS = click.option(
     "--max-blocks",

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from millrace.analysis.explain.call_tree import CallNode
-from millrace.analysis.explain.explanation import Explanation
+from millrace.analysis.explain.model import Explanation
 from millrace.app.ablate import ablate
 from millrace.app.explain import Selection, explain_run, titles
 from millrace.cli.caller import calling

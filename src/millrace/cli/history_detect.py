@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from millrace.analysis.history.overview import SeenChange, groups
+from millrace.analysis.history.overview import ChangeView, group_changes
 from millrace.app import history as use_case
 from millrace.cli.console import out
 from millrace.cli.store_option import series_option, store_option
@@ -50,9 +50,9 @@ def command(*, series: tuple[str, ...], sensitivity: Sensitivity, store: Path) -
         out.print(f"{found.lost} earlier {was} withdrawn: more points do not show it any more.")
 
 
-def _show(shown: Sequence[SeenChange], series_with: Mapping[str, int]) -> None:
+def _show(shown: Sequence[ChangeView], series_with: Mapping[str, int]) -> None:
     others = [each for each in shown if not each.is_open]
-    table = changes_table(groups(shown, series_with), others)
+    table = changes_table(group_changes(shown, series_with), others)
     if table is None:
         return
     out.print()

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
-from millrace.analysis.history.overview import SeenChange
-from millrace.analysis.history.segments import Break
+from millrace.analysis.history.overview import ChangeView
+from millrace.analysis.history.segments import EnvironmentChange
 from millrace.app import history as use_case
 from millrace.app.history import Histories
 from millrace.cli.console import echo, err, out
@@ -62,14 +62,14 @@ def command(*, series: tuple[str, ...], html_file: Path | None, as_json: bool, s
 def _show(histories: Histories) -> None:
     """Print series by series, so that only one's points are in memory."""
     rows: list[Row] = []
-    changes: list[SeenChange] = []
-    broken: list[Break] = []
+    changes: list[ChangeView] = []
+    broken: list[EnvironmentChange] = []
     unexamined = 0
     for each in histories.series():
         rows.append(series_row(each))
         changes += each.changes
         unexamined += each.unexamined > 0
-        broken += each.breaks
+        broken += each.environment_changes
     show_table(series_table(rows), out)
     for line in break_lines(broken):
         out.print(line, markup=False)
@@ -88,7 +88,7 @@ def _show(histories: Histories) -> None:
         out.print(f"{of} new points: `millrace history detect` looks for changes.", markup=False)
 
 
-def _show_story(seen: SeenChange) -> None:
+def _show_story(seen: ChangeView) -> None:
     """Print what became of a change, where more is known than its row says."""
     change = seen.change
     if change.remeasured or change.note or change.reason:

@@ -38,12 +38,16 @@ class DownloadMoved(Announcement):
 
 @dataclass(frozen=True, kw_only=True)
 class RunOpened:
-    """A run of ``trials`` trials starts or resumes; ``waiting`` of them have no result."""
+    """A run of ``trials`` trials starts or resumes; ``waiting`` of them have no result.
+
+    ``confirms`` is the id of the change that the run confirms.
+    """
 
     run: str
     seed: int
     trials: int
     waiting: int
+    confirms: str | None = None
     event: Literal["run"] = "run"
 
 

@@ -1,1 +1,1 @@
-"""From an analysis to something to read: terminal, HTML, JSON, Markdown, CSV. No statistics."""
+"""Reports of an analysis: terminal, HTML, JSON, Markdown, CSV. No statistics. No statistics."""

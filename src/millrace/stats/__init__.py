@@ -19,17 +19,17 @@ from millrace.stats.mean import (
 from millrace.stats.power import blocks_to_decide, blocks_wanted, minimum_detectable_ratio
 from millrace.stats.proportions import (
     against_at_most_half,
-    against_even,
-    as_many_or_more,
-    even_odds,
+    binomial_upper_tail,
+    fair_coin_e_value,
     proportion_limits,
+    sign_test,
 )
 from millrace.stats.rates import RateComparison, compare_rates, fisher
 from millrace.stats.ratio import Looks, RatioEstimate, log_ratios, paired_ratio
 from millrace.stats.sequential import FEWEST_BLOCKS, FIRST_LOOK
 from millrace.stats.spread import Summary, sd_limits, summarise
 from millrace.stats.steady import Steady, steady_state
-from millrace.stats.trend import Course, course_of, seen_together
+from millrace.stats.trend import Trend, classify_trend, detect_shared_drift
 from millrace.stats.welch import welch_p
 
 __all__ = [
@@ -37,7 +37,6 @@ __all__ = [
     "FIRST_LOOK",
     "ChangePoint",
     "CountDifferences",
-    "Course",
     "Histogram",
     "HolmMark",
     "Looks",
@@ -47,18 +46,19 @@ __all__ = [
     "RatioEstimate",
     "Steady",
     "Summary",
+    "Trend",
     "against_at_most_half",
-    "against_even",
-    "as_many_or_more",
     "benjamini_yekutieli",
+    "binomial_upper_tail",
     "blocks_to_decide",
     "blocks_wanted",
     "change_points",
+    "classify_trend",
     "compare_rates",
     "count_differences",
     "count_limits",
-    "course_of",
-    "even_odds",
+    "detect_shared_drift",
+    "fair_coin_e_value",
     "fisher",
     "holm",
     "holm_marks",
@@ -70,7 +70,7 @@ __all__ = [
     "paired_ratio",
     "proportion_limits",
     "sd_limits",
-    "seen_together",
+    "sign_test",
     "steady_state",
     "summarise",
     "welch_p",

@@ -40,7 +40,7 @@ def proportion_limits(events: int, trials: int, *, confidence: float = 0.95) -> 
     return low, high
 
 
-def as_many_or_more(events: int, trials: int, rate: float) -> float:
+def binomial_upper_tail(events: int, trials: int, rate: float) -> float:
     """The probability that ``events`` or more of ``trials`` happen, if each does with a probability
     of ``rate``: the p-value of the one-sided exact binomial test.
 
@@ -51,7 +51,7 @@ def as_many_or_more(events: int, trials: int, rate: float) -> float:
     return float(scipy.special.bdtrc(events - 1, trials, rate))
 
 
-def even_odds(heads: int, tosses: int) -> float:
+def sign_test(heads: int, tosses: int) -> float:
     """How probable a number of heads as uneven as this is, if each toss is even: the two-sided
     exact sign test (Dixon and Mood, Journal of the American Statistical Association 41, 1946).
 
@@ -63,7 +63,7 @@ def even_odds(heads: int, tosses: int) -> float:
     return min(1.0, 2 * float(scipy.special.bdtr(fewer, tosses, 0.5)))
 
 
-def against_even(heads: int, tosses: int) -> float:
+def fair_coin_e_value(heads: int, tosses: int) -> float:
     """The e-value against tosses that are even, after these: it holds at any look.
 
     7 heads of 7, 11 of 12 and 14 of 16 are the first with 20. Raises ValueError for more heads than
@@ -76,8 +76,8 @@ def against_at_most_half(heads: int, tosses: int) -> float:
     """The e-value against heads that are no more probable than a half, whatever came before each
     toss: it holds at any look.
 
-    It is the bet of ``against_even`` on that side of the prior alone, so that 6 heads of 6, 10 of
-    11 and 12 of 14 are the first with 20. Raises ValueError for more heads than tosses.
+    It is the bet of ``fair_coin_e_value`` on that side of the prior alone, so that 6 heads of 6, 10
+    of 11 and 12 of 14 are the first with 20. Raises ValueError for more heads than tosses.
     """
     odds = _log_odds(heads, tosses)
     # The share of the posterior above a half, of that of the prior.

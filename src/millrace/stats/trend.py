@@ -19,8 +19,9 @@ autoregressions is as large in none of 20, 30, 60 and 300 points, with any corre
 and in 0.25 % of 8 points and 0.15 % of 10 where it is 0.8 or more.
 
 One series of 30 points shows little: a fall by 7 % under noise of 2 % is found in 18 to 24 % of
-them. Several that were measured one by one show more (``seen_together``): for five that fall so, a
-comparison is refused in 98 % and more, for five that do not in none (``benchmarks/steady_state``).
+them. Several that were measured one by one show more (``detect_shared_drift``): for five that fall
+so, a comparison is refused in 98 % and more, for five that do not in none
+(``benchmarks/steady_state``).
 
 Of what is not steady the plainest description is told: a start that is apart from a rest that is
 steady is a warm-up; what ends about where it began is a wave, such as checkpoints make; all else is
@@ -41,7 +42,7 @@ from millrace.stats.mean import mean_limits
 from millrace.stats.ratio import Looks
 from millrace.stats.steady import Steady, steady_state
 
-Kind = Literal["steady", "warm-up", "drift", "shift", "wave", "too short to tell"]
+TrendClass = Literal["steady", "warm-up", "drift", "shift", "wave", "too short to tell"]
 
 _MEDIAN_ERROR = 1.2533  # of a median, in standard errors of a mean: sqrt(pi / 2)
 _FEWEST_APART = 2  # points: a single one is a spike as well
@@ -55,19 +56,19 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Course:
+class Trend:
     """What a series did. ``change`` is a fraction: by how much the warm-up's mean is above that of
     the rest, by how much a drift or a shift went up, how far a wave swings; None where it is
     steady or too short. ``at`` is the number of points before the rest or the shift. ``rise`` is by
     which fraction of the mean a straight line through all of it goes up, None where too short."""
 
-    kind: Kind
+    kind: TrendClass
     change: float | None = None
     at: int | None = None
     rise: float | None = None
 
 
-def course_of(series: Sequence[float], *, margin: float = 0.02, alpha: float = 0.02) -> Course:
+def classify_trend(series: Sequence[float], *, margin: float = 0.02, alpha: float = 0.02) -> Trend:
     """What ``series``, shape (n,), did: values at equal distances in any one unit.
 
     A steady series is called anything else with a probability of about ``alpha`` (more where
@@ -77,7 +78,7 @@ def course_of(series: Sequence[float], *, margin: float = 0.02, alpha: float = 0
     values = np.asarray(series, dtype=np.float64)
     whole = steady_state(series, margin=2 * margin, alpha=alpha / 2, cut=0)
     if whole.reason == "too short to tell":
-        return Course("too short to tell")
+        return Trend("too short to tell")
     later = steady_state(series, margin=2 * margin, alpha=alpha / 2)
     begins_early = (
         later.correlation is not None
@@ -88,19 +89,19 @@ def course_of(series: Sequence[float], *, margin: float = 0.02, alpha: float = 0
     rise = slope * (len(values) - 1)
     found = _jump(values, margin)
     if found is None:
-        found = Course("steady")
+        found = Trend("steady")
         if begins_early or not whole.steady:
             found = _described(values, whole, later, line_left, rise)
     return replace(found, rise=rise / whole.mean)
 
 
-def seen_together(
-    courses: Sequence[Course],
+def detect_shared_drift(
+    courses: Sequence[Trend],
     *,
     margin: float = 0.02,
     alpha: float = 0.01,
     looks: Looks = "once",
-) -> tuple[Course, ...]:
+) -> tuple[Trend, ...]:
     """The courses of series that were measured one by one, where those that rise (or fall) alike
     are drifts though each by itself may be chance.
 
@@ -145,7 +146,7 @@ def _apart(values: Floats, cut: int, correlation: float, alpha: float) -> bool:
     return False
 
 
-def _jump(values: Floats, margin: float) -> Course | None:
+def _jump(values: Floats, margin: float) -> Trend | None:
     """A gross step to another level, which no spectrum has to tell; None without one."""
     lengths = slice(_FEWEST_OF_LEVEL - 1, len(values) - _FEWEST_OF_LEVEL)
     left = _left_by_steps(values)[lengths]
@@ -157,28 +158,28 @@ def _jump(values: Floats, margin: float) -> Course | None:
     if not matters or abs(after - before) <= _GROSS * spread**0.5:
         return None
     if at <= len(values) / 2:
-        return Course("warm-up", before / after - 1 if after else None, at)
-    return Course("shift", _grown(before, after), at)
+        return Trend("warm-up", before / after - 1 if after else None, at)
+    return Trend("shift", _grown(before, after), at)
 
 
 def _described(
     values: Floats, whole: Steady, later: Steady, line_left: float, rise: float
-) -> Course:
+) -> Trend:
     """What values that are not steady did."""
     left = _left_by_steps(values)
     if later.cut and later.reason == "steady":
         at = int(np.argmin(left[: later.cut])) + 1
         if left[at - 1] < line_left:
-            return Course("warm-up", float(values[:at].mean()) / later.mean - 1, later.cut)
+            return Trend("warm-up", float(values[:at].mean()) / later.mean - 1, later.cut)
     tenth = max(len(values) // 10, 2)
     between_ends = abs(float(values[-tenth:].mean() - values[:tenth].mean()))
     assert whole.swing is not None  # it is long enough
     if between_ends < _RETURNS * whole.swing * abs(whole.mean):
-        return Course("wave", whole.swing)
+        return Trend("wave", whole.swing)
     at = int(np.argmin(left)) + 1
     if left[at - 1] < _BETTER * line_left:
-        return Course("shift", _grown(float(values[:at].mean()), float(values[at:].mean())), at)
-    return Course("drift", _grown(whole.mean - rise / 2, whole.mean + rise / 2))
+        return Trend("shift", _grown(float(values[:at].mean()), float(values[at:].mean())), at)
+    return Trend("drift", _grown(whole.mean - rise / 2, whole.mean + rise / 2))
 
 
 def _grown(before: float, after: float) -> float | None:

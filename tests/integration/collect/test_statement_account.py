@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from millrace.analysis.explain.observations import ObservedTrial
-from millrace.analysis.explain.statement_breakdown import StatementAccount, statement_accounts
+from millrace.analysis.explain.statement_breakdown import StatementBreakdown, statement_breakdowns
 from millrace.collect import sched_waits, thread_states, thread_usage
 from millrace.servers.instances.lifecycle import Instance
 from millrace.trial import measurements
@@ -21,7 +21,7 @@ from tests.unit.analysis.observations import attempt, seen
 pytestmark = [pytest.mark.integration, pytest.mark.quiet, needs_tracing]
 
 SERVERS = ("mysql-5.6.24", "mysql-8.0.33", "mariadb-10.11.19")
-OBSERVERS = (thread_usage.observer, sched_waits.observer, thread_states.observer)
+COLLECTORS = (thread_usage.collector, sched_waits.collector, thread_states.collector)
 STATEMENTS = ["BEGIN", "select", "update", "COMMIT"]
 
 
@@ -32,16 +32,18 @@ def server(request: pytest.FixtureRequest, instance_of: InstanceOf) -> Iterator[
         yield instance
 
 
-def accounts(instance: Instance, *, clients: int, **chosen: Any) -> Mapping[str, StatementAccount]:
+def accounts(
+    instance: Instance, *, clients: int, **chosen: Any
+) -> Mapping[str, StatementBreakdown]:
     """Of transactions of a SELECT and an UPDATE."""
-    told = observed(instance, OBSERVERS, clients=clients, test="pair", time_s=3.0, **chosen)
+    told = observed(instance, COLLECTORS, clients=clients, test="pair", time_s=3.0, **chosen)
     assert [lack for lack in told.document["missing"] if "statement" in lack["what"]] == []
     assert told.document["states"]["statements"]["threads"] == clients
     values = {each.name: each.value for each in measurements.measurements(told.result)}
     document = {"version": 1, "window_s": told.window_s, **told.document}
     made = attempt(values, document, measurements.histograms(told.result))
     trial = ObservedTrial("trial", 0, made, seen(made, clients))
-    found = {each.name: each for each in statement_accounts([trial])}
+    found = {each.name: each for each in statement_breakdowns([trial])}
     assert sorted(found) == sorted(STATEMENTS)
     return found
 

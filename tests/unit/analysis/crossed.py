@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from millrace.analysis.compare.compare_run import judge
+from millrace.analysis.compare.compare_run import compare_run
 from millrace.analysis.compare.model import RunAnalysis
 from tests.unit.analysis.query_runs import Levels, QueryRun
 
@@ -30,4 +30,4 @@ def analysed(ratio: Callable[[Levels], float], **also: Any) -> RunAnalysis:
             **also,
         }
     )
-    return judge(run.build())
+    return compare_run(run.build())

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from millrace.analysis.explain.ablation import Alignments
-from millrace.analysis.explain.explanation import Explanation
+from millrace.analysis.explain.ablation import Ablation
+from millrace.analysis.explain.model import Explanation
 from millrace.app import ablate as use_case
 from millrace.app.execution import Caller
 from millrace.app.explain import ExplainedRun
@@ -35,20 +35,20 @@ def explanation(*options: OptionRecord) -> Explanation:
     assert isinstance(instance, InstanceRecord)
     b = replace(found.b, instance=replace(instance, options=options))
     suspect = replace(SUSPECTS[0], settings={"log_bin": ("ON", "OFF")})
-    return replace(found, b=b, suspects=(suspect, SUSPECTS[1]))
+    return replace(found, b=b, likely_causes=(suspect, SUSPECTS[1]))
 
 
 EVENTS: list[Emitted] = []
 
 
-def measure(path: Path, stored: StoredRun, *found: Explanation) -> Alignments:
+def measure(path: Path, stored: StoredRun, *found: Explanation) -> Ablation:
     """Ablate the likely causes of a comparison, and return what that showed."""
     EVENTS.clear()
     explained = ExplainedRun(stored, found)
     caller = Caller("millrace explain", EVENTS.append)
     (tested,) = use_case.ablate(path, explained, caller, blocks=BLOCKS).explanations
-    assert tested.experiment is not None
-    return tested.experiment
+    assert tested.ablation is not None
+    return tested.ablation
 
 
 @pytest.fixture
@@ -117,7 +117,7 @@ def test_the_run_is_recorded_with_what_it_tests(
     assert found.run_id == measured.run.id
     assert found.left_out == test.left_out
     assert "compiler: of the build" in test.left_out[0]
-    assert [each.share.n for each in found.given_back] == [BLOCKS]
+    assert [each.share.n for each in found.recovered] == [BLOCKS]
     (planned,) = (event for event in EVENTS if isinstance(event, use_case.AblationPlanned))
     assert planned.candidate == B
     (alignment,) = planned.alignments

@@ -21,7 +21,7 @@ from millrace.campaign.scheduler import Claimed, Rules
 from millrace.errors import Interrupted
 from millrace.experiment.model import Plan
 from millrace.experiment.read import Overrides
-from millrace.host.cpuset import Half
+from millrace.host.cpuset import CpuPartition
 from millrace.model.events import Emitted, OnEvent
 from millrace.store.records import (
     BESIDE,
@@ -51,7 +51,7 @@ base = "mysql-5.6.24"
 [parameters]
 {size} = 1000
 """
-HALVES = (Half(0, (0,)), Half(1, (1,)))
+HALVES = (CpuPartition(0, (0,)), CpuPartition(1, (1,)))
 
 Fate = Callable[[str, int, int], bool]
 """Whether a trial of a server, in a block, at its so-manieth attempt, is to fail."""

@@ -100,7 +100,7 @@ def carried(
     stand_in = Carried(speed, ends_after)
     estimate = Estimate(1, 1.0, 1.0, 0.0, 0, "", 1, 0)
     monkeypatch.setattr(scheduler, "execute_claimed", stand_in.execute_claimed)
-    monkeypatch.setattr(scheduler, "utc_now", lambda: "2026-01-05T10:00:00Z")
+    monkeypatch.setattr(scheduler, "utc_now", lambda: "2026-01-05T10:00:03Z")
     monkeypatch.setattr(preparation, "run_input", given_inputs)
     monkeypatch.setattr(preparation, "refuse_without_space", lambda _estimate: None)
     monkeypatch.setattr(preparation, "forecast_here", lambda _plan, _store: estimate)

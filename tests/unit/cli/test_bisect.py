@@ -91,7 +91,7 @@ def test_json_and_later_reports_tell_the_same(
 ) -> None:
     carried(monkeypatch, noisy(speed, 0.01))
     document = json.loads(search(store, "--json").stdout)
-    assert document["schema"] == "millrace.bisection/1"
+    assert document["schema"] == "millrace.bisection/2"
     assert (document["last_good"], document["first_bad"]) == ("mysql-5.7.22", ["mysql-8.0.33"])
     assert document["low"] < document["ratio"] < document["high"] < 1
     report = ["report", "--store", str(store), "--format"]
@@ -226,7 +226,7 @@ def test_a_list_may_be_a_file(store: Path, tmp_path: Path, monkeypatch: pytest.M
     file = tmp_path / "servers.txt"
     file.write_text("# by age\n" + "\n".join(SERVERS) + "\n\n", encoding="utf-8")
     assert search(store, among=str(file)).exit_code == 0
-    assert bisection(newest(store)).bisects.members == tuple(SERVERS)
+    assert bisection(newest(store)).spec.members == tuple(SERVERS)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from millrace.analysis.compare.calibration import calibration
-from millrace.analysis.compare.compare_run import judge
+from millrace.analysis.compare.compare_run import compare_run
 from millrace.app.report import with_calibration
 from millrace.cli.main import cli
 from millrace.errors import Interrupted, TrialFailed, UserError
@@ -60,7 +60,7 @@ def test_verdicts_noise_and_what_was_planted_are_told(
     result = run(store, experiment_file(tmp_path), "--verdicts", "10", "--json")
     assert result.exit_code == 0, result.output
     document = json.loads(result.stdout)
-    assert document["schema"] == "millrace.calibration/1"
+    assert document["schema"] == "millrace.calibration/2"
     assert (document["verdicts"], document["direction"]) == (10, "higher")
     assert document["false_rate_low"] <= 0.05 <= document["false_rate_high"]
     assert [group["label"] for group in document["groups"]] == ["InnoDB", "MyISAM"]
@@ -69,7 +69,7 @@ def test_verdicts_noise_and_what_was_planted_are_told(
         assert group["noise"]["log_sd"] == pytest.approx(0.014, rel=0.4)
         assert set(group["minimum_detectable"]) == {"5", "8", "10", "20", "40"}
         assert group["block_s"] == 6.0
-        (planted,) = group["planted"]
+        (planted,) = group["injected"]
         assert len(planted["verdicts"]) == 1
         assert planted["stopped"] == pytest.approx(float(planted["level"][4:-1]) / 100)
         assert planted["ratio"] == pytest.approx(1 - planted["stopped"], abs=0.03)
@@ -156,7 +156,7 @@ def test_a_time_that_is_none_is_refused(time: str, tmp_path: Path, store: Path) 
 
 def quoting(store: Path, run_of_report: StoredRun, output_format: str) -> str:
     with Store.open(store) as opened:
-        return render(with_calibration(opened, judge(run_of_report)), output_format)
+        return render(with_calibration(opened, compare_run(run_of_report)), output_format)
 
 
 @pytest.mark.parametrize("output_format", ["terminal", "html", "markdown", "json"])
@@ -189,9 +189,9 @@ def test_a_calibration_of_the_experiment_goes_before_a_newer_one_of_another(
     (other / "other.toml").write_text(text, encoding="utf-8")
     run(store, other / "other.toml", "--verdicts", "2", "--slowdown", "none")
     measured = study()
-    ours = replace(measured, run=replace(measured.run, digest=own.calibrates.digest))
+    ours = replace(measured, run=replace(measured.run, digest=own.target.digest))
     with Store.open(store) as opened:
-        (quoted,) = with_calibration(opened, judge(ours)).calibrations or ()
+        (quoted,) = with_calibration(opened, compare_run(ours)).calibrations or ()
     assert (quoted.experiment, quoted.is_of_experiment) == ("small", True)
     assert not quoted.stale
 

@@ -1,13 +1,15 @@
-"""The first line about a sequential run: what it has, and how it goes on."""
+"""The first line about a run: what it has, and how it goes on."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from millrace.campaign.policies.sequential import SequentialOpened
-from millrace.cli.event_text import sequential_text
+from millrace.cli.event_text import event_line, sequential_text
+from millrace.model.events import RunOpened
 from tests.unit.campaign.laboratory import BASE, LIKE, TRIAL_S, Laboratory
 
 NOISY = 0.05
@@ -47,3 +49,11 @@ def test_a_run_that_is_decided_has_nothing_left(lab: Laboratory) -> None:
     lab.ratios, lab.spread = {BASE: 1.0, LIKE: 2.0}, 0.005
     lab.run()
     assert line(lab) == "3 blocks, and nothing is left to decide; --new measures again"
+
+
+def test_a_run_that_has_all_its_trials_names_an_option_of_its_command() -> None:
+    done = RunOpened(run="r", seed=1, trials=6, waiting=0)
+    assert (event_line(done) or "").endswith("all 6 trials have a result; --new measures again")
+    confirms = replace(done, confirms="4f2a")
+    assert (event_line(confirms) or "").endswith("; more --blocks add to them")
+    assert (event_line(replace(confirms, waiting=2)) or "").endswith("resumed, 2 of 6 trials to go")

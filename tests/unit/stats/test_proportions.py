@@ -12,11 +12,11 @@ from scipy.stats import binom, binomtest
 
 from millrace.stats import (
     against_at_most_half,
-    against_even,
-    as_many_or_more,
-    even_odds,
+    binomial_upper_tail,
+    fair_coin_e_value,
     proportion_limits,
     sd_limits,
+    sign_test,
 )
 
 
@@ -53,14 +53,14 @@ def test_what_cannot_be_is_refused(events: int, trials: int) -> None:
 @given(st.integers(1, 200), st.data())
 def test_even_odds_are_the_exact_sign_test(tosses: int, data: st.DataObject) -> None:
     heads = data.draw(st.integers(0, tosses))
-    assert even_odds(heads, tosses) == pytest.approx(binomtest(heads, tosses).pvalue)
-    assert even_odds(heads, tosses) == even_odds(tosses - heads, tosses)
+    assert sign_test(heads, tosses) == pytest.approx(binomtest(heads, tosses).pvalue)
+    assert sign_test(heads, tosses) == sign_test(tosses - heads, tosses)
 
 
 def test_nothing_tossed_is_even() -> None:
-    assert even_odds(0, 0) == 1.0
+    assert sign_test(0, 0) == 1.0
     with pytest.raises(ValueError, match="heads"):
-        even_odds(2, 1)
+        sign_test(2, 1)
 
 
 def test_the_limits_of_a_deviation_hold_it() -> None:
@@ -75,7 +75,7 @@ def test_the_limits_of_a_deviation_hold_it() -> None:
         sd_limits(1.0, 1)
 
 
-EVIDENCE = {"even": against_even, "at most half": against_at_most_half}
+EVIDENCE = {"even": fair_coin_e_value, "at most half": against_at_most_half}
 
 
 def ever_reached(evidence: Callable[[int, int], float], probability: float, level: float) -> float:
@@ -112,13 +112,13 @@ def test_no_bet_on_the_next_toss_is_to_be_won(name: str, tosses: int, data: st.D
 
 
 def test_evidence_is_as_strong_for_tails_and_says_nothing_without_a_toss() -> None:
-    assert against_even(0, 0) == pytest.approx(1) == against_at_most_half(0, 0)
-    assert against_even(2, 9) == pytest.approx(against_even(7, 9))
-    firsts = [next(n for n in range(k, 60) if against_even(n - k, n) >= 20) for k in range(3)]
+    assert fair_coin_e_value(0, 0) == pytest.approx(1) == against_at_most_half(0, 0)
+    assert fair_coin_e_value(2, 9) == pytest.approx(fair_coin_e_value(7, 9))
+    firsts = [next(n for n in range(k, 60) if fair_coin_e_value(n - k, n) >= 20) for k in range(3)]
     assert firsts == [7, 12, 16]
-    assert against_even(5000, 5000) > 1e300
+    assert fair_coin_e_value(5000, 5000) > 1e300
     with pytest.raises(ValueError, match="heads"):
-        against_even(3, 2)
+        fair_coin_e_value(3, 2)
 
 
 @given(st.integers(0, 60), st.sampled_from([0.01, 0.05, 0.5]), st.data())
@@ -127,6 +127,6 @@ def test_as_many_or_more_is_the_one_sided_binomial_test(
 ) -> None:
     events = data.draw(st.integers(0, trials))
     known = sum(float(binom.pmf(each, trials, rate)) for each in range(events, trials + 1))
-    assert as_many_or_more(events, trials, rate) == pytest.approx(known, abs=1e-12)
+    assert binomial_upper_tail(events, trials, rate) == pytest.approx(known, abs=1e-12)
     with pytest.raises(ValueError, match="events"):
-        as_many_or_more(trials + 1, trials, rate)
+        binomial_upper_tail(trials + 1, trials, rate)

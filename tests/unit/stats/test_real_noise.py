@@ -20,7 +20,7 @@ from benchmarks.trial_noise import (
     pairs,
     pools,
 )
-from millrace.stats import FIRST_LOOK, course_of, paired_ratio
+from millrace.stats import FIRST_LOOK, classify_trend, paired_ratio
 from millrace.stats.sequential import sides
 
 SPLITS = 4
@@ -138,6 +138,6 @@ def test_differences_are_decided_within_few_blocks(
 def test_recorded_noise_is_steady_in_an_order_drawn_by_lot(known: list[Pool]) -> None:
     source = np.random.default_rng(21)
     forks = [np.exp(pool.forks[0]) for pool in known if len(pool.forks[0]) >= 30]
-    kinds = [course_of(source.permutation(fork)[:30].tolist()).kind for fork in forks]
+    kinds = [classify_trend(source.permutation(fork)[:30].tolist()).kind for fork in forks]
     assert len(kinds) > 100
     assert sum(kind != "steady" for kind in kinds) <= 0.02 * len(kinds)

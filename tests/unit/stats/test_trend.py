@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import ArrayLike, NDArray
 
-from millrace.stats.trend import Course, Kind, course_of, seen_together
+from millrace.stats.trend import Trend, TrendClass, classify_trend, detect_shared_drift
 from tests.unit.stats.test_steady import autoregression
 
 Floats = NDArray[np.float64]
@@ -33,7 +33,7 @@ def share(n_points: int, rho: float, shape: ArrayLike, *, sd: float, n_series: i
     for _ in range(n_series):
         noise = sd * autoregression(source, n_points, rho)
         values = LEVEL * (np.asarray(shape) + noise)
-        unsteady += course_of(values.tolist()).kind != "steady"
+        unsteady += classify_trend(values.tolist()).kind != "steady"
     return unsteady / n_series
 
 
@@ -52,7 +52,7 @@ def test_spikes_and_short_dips_are_no_lack_of_steadiness() -> None:
     for _ in range(300):
         values = LEVEL * (1 + 0.02 * source.standard_normal(30))
         values[source.integers(30)] *= 0.4
-        found.append(course_of(values.tolist()).kind)
+        found.append(classify_trend(values.tolist()).kind)
     assert sum(kind != "steady" for kind in found) <= 6
 
 
@@ -60,7 +60,7 @@ def test_spikes_and_short_dips_are_no_lack_of_steadiness() -> None:
 def test_a_quick_sawtooth_is_steady(period: int) -> None:
     """A checkpoint every few seconds is a part of the state."""
     tooth = 1 - 0.1 * (np.arange(60) % period) / period
-    assert course_of(series(60, tooth)).kind == "steady"
+    assert classify_trend(series(60, tooth)).kind == "steady"
 
 
 @pytest.mark.parametrize(
@@ -76,8 +76,10 @@ def test_a_quick_sawtooth_is_steady(period: int) -> None:
         (1 - 0.5 * (np.arange(30) < 3), "warm-up", False, 0.5),
     ],
 )
-def test_what_a_series_did_is_named(shape: Floats, kind: Kind, rises: bool, size: float) -> None:
-    found = course_of(series(30, shape, sd=0.01))
+def test_what_a_series_did_is_named(
+    shape: Floats, kind: TrendClass, rises: bool, size: float
+) -> None:
+    found = classify_trend(series(30, shape, sd=0.01))
     assert found.kind == kind
     assert found.change is not None
     assert (found.change > 0) == rises
@@ -85,9 +87,9 @@ def test_what_a_series_did_is_named(shape: Floats, kind: Kind, rises: bool, size
 
 
 def test_where_the_warm_up_ends_and_a_level_shifts_is_told() -> None:
-    cold = course_of(series(60, 1 - 0.5 * (np.arange(60) < 10), sd=0.01))
+    cold = classify_trend(series(60, 1 - 0.5 * (np.arange(60) < 10), sd=0.01))
     assert (cold.kind, cold.at) == ("warm-up", 10)
-    shifted = course_of(series(60, 1 - 0.2 * (np.arange(60) >= 40), sd=0.01))
+    shifted = classify_trend(series(60, 1 - 0.2 * (np.arange(60) >= 40), sd=0.01))
     assert (shifted.kind, shifted.at) == ("shift", 40)
 
 
@@ -104,21 +106,21 @@ def test_a_short_warm_up_is_found_where_it_matters() -> None:
 
 
 def test_more_of_them_are_wanted_where_there_are_many_looks() -> None:
-    alike = [Course("steady", rise=rise) for rise in (0.06, 0.08, 0.07)]
-    assert {course.kind for course in seen_together(alike)} == {"drift"}
-    assert {course.kind for course in seen_together(alike, looks="any")} == {"steady"}
-    assert {course.kind for course in seen_together(alike * 3, looks="any")} == {"drift"}
+    alike = [Trend("steady", rise=rise) for rise in (0.06, 0.08, 0.07)]
+    assert {course.kind for course in detect_shared_drift(alike)} == {"drift"}
+    assert {course.kind for course in detect_shared_drift(alike, looks="any")} == {"steady"}
+    assert {course.kind for course in detect_shared_drift(alike * 3, looks="any")} == {"drift"}
 
 
 @pytest.mark.parametrize(("before", "kind"), [(3, "warm-up"), (4, "warm-up"), (7, "shift")])
-def test_a_gross_step_is_found_in_ten_seconds(before: int, kind: Kind) -> None:
-    found = course_of(series(10, 1 - 0.3 * (np.arange(10) < before), sd=0.01))
+def test_a_gross_step_is_found_in_ten_seconds(before: int, kind: TrendClass) -> None:
+    found = classify_trend(series(10, 1 - 0.3 * (np.arange(10) < before), sd=0.01))
     assert (found.kind, found.at) == (kind, before)
 
 
 def drifts(*rises: float) -> int:
     """How many of steady courses that rise by so much are drifts when they are seen together."""
-    found = seen_together([Course("steady", rise=rise) for rise in rises])
+    found = detect_shared_drift([Trend("steady", rise=rise) for rise in rises])
     assert all(course.change == course.rise for course in found if course.kind == "drift")
     return sum(course.kind == "drift" for course in found)
 
@@ -131,8 +133,8 @@ def test_trials_that_drift_alike_are_told_from_those_that_do_not() -> None:
     assert drifts(-0.03, -0.03, -0.03, -0.03) == 0
     assert drifts(-0.2, 0.1, -0.15, 0.12, -0.1) == 0
     assert drifts() == 0
-    others = (Course("wave", 0.2, rise=0.07), Course("too short to tell"), Course("steady", rise=1))
-    assert seen_together(others) == others
+    others = (Trend("wave", 0.2, rise=0.07), Trend("too short to tell"), Trend("steady", rise=1))
+    assert detect_shared_drift(others) == others
 
 
 @pytest.mark.parametrize("rho", [0.0, 0.9])
@@ -141,23 +143,23 @@ def test_trials_drift_alike_by_chance_as_rarely_as_stated(rho: float) -> None:
     alike = 0
     for _ in range(500):
         noise = [1 + 0.1 * autoregression(source, 20, rho) for _ in range(3)]
-        alike += drifts(*(course_of(values.tolist()).rise or 0.0 for values in noise)) > 0
+        alike += drifts(*(classify_trend(values.tolist()).rise or 0.0 for values in noise)) > 0
     assert alike / 500 <= 0.022
 
 
 def test_what_moves_within_the_margin_is_steady() -> None:
     drift = series(60, 1 - 0.015 * time(60), sd=0.001)
-    assert course_of(drift).kind == "steady"
-    assert course_of(drift, margin=0.005).kind == "drift"
+    assert classify_trend(drift).kind == "steady"
+    assert classify_trend(drift, margin=0.005).kind == "drift"
 
 
 @pytest.mark.parametrize("values", [[5.0], [1.0, 9.0, 1.0, 9.0, 1.0, 9.0, 1.0], [0.0] * 30])
 def test_what_is_too_short_is_said_to_be(values: list[float]) -> None:
-    assert course_of(values).kind == "too short to tell"
+    assert classify_trend(values).kind == "too short to tell"
 
 
 def test_a_server_that_began_with_nothing_has_no_relative_change() -> None:
-    found = course_of([0.0] * 20 + [100.0, 101.0] * 20)
+    found = classify_trend([0.0] * 20 + [100.0, 101.0] * 20)
     assert found.kind in ("warm-up", "shift")
     assert found.change in (None, -1.0)
 
@@ -167,16 +169,16 @@ def test_a_server_that_began_with_nothing_has_no_relative_change() -> None:
     st.sampled_from([2.0**-9, 0.5, 2.0, 2.0**20]),
 )
 def test_the_unit_does_not_matter(values: list[float], factor: float) -> None:
-    before, after = course_of(values), course_of([value * factor for value in values])
+    before, after = classify_trend(values), classify_trend([value * factor for value in values])
     assert (after.kind, after.at) == (before.kind, before.at)
 
 
 @given(st.floats(1.0, 1e6), st.integers(8, 80))
 def test_a_constant_is_steady(level: float, n_points: int) -> None:
-    assert course_of([level] * n_points).kind == "steady"
+    assert classify_trend([level] * n_points).kind == "steady"
 
 
 @pytest.mark.parametrize("values", [[], [1.0, float("nan")]])
 def test_what_is_no_series_is_refused(values: list[float]) -> None:
     with pytest.raises(ValueError, match="series"):
-        course_of(values)
+        classify_trend(values)

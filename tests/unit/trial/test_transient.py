@@ -24,7 +24,7 @@ from millrace.model.servers import FittedOptions
 from millrace.servers.download import Refused, WrongChecksum
 from millrace.servers.unpack import Unusable
 from millrace.store.store import Store
-from millrace.trial.resolved_workload import Work
+from millrace.trial.resolved_workload import ResolvedWorkload
 from millrace.trial.transient import is_transient
 from tests.unit.campaign.measured import HOST, VERSIONS, experiment_file
 from tests.unit.servers.installed import installed
@@ -78,7 +78,7 @@ def plan_of(directory: Path) -> Plan:
 def inputs(plan: Plan, directory: Path) -> RunInput:
     """Return inputs of a server that never starts, because its place cannot be made."""
     server = installed(directory, "mysql-5.6.24")
-    work = Work(workloads.load("load-data"), {"rows": 10, "data_seed": 1})
+    work = ResolvedWorkload(workloads.load("load-data"), {"rows": 10, "data_seed": 1})
     prepared = PreparedTreatment(server, FittedOptions("default", ()), work)
     treatments = {each.id: prepared for each in plan.treatments}
     return RunInput(treatments, None, None)

@@ -10,17 +10,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from millrace.analysis.compare.metrics import Metric
-from millrace.analysis.compare.model import Control, Controls, Group
+from millrace.analysis.compare.model import AaTrials, Group, GroupAaTrials
 from millrace.stats import Looks, RatioEstimate, paired_ratio
 from millrace.store.records import StoredAttempt, StoredRun, TrialRecord
 
 _Pairs = list[tuple[float, float]]
 
 
-def base_against_itself(
+def compare_aa_trials(
     stored: StoredRun, groups: Sequence[Group], metric: Metric, *, confidence: float, looks: Looks
-) -> Controls | None:
-    """The controls of a run, one a group that has any; None where there is none."""
+) -> AaTrials | None:
+    """Return the controls of a run, one a group that has any; None where there is none."""
     last = stored.last_attempts()
     controls = [trial for trial in stored.trials if trial.purpose == "control"]
     measured = {
@@ -28,7 +28,7 @@ def base_against_itself(
         for trial in stored.trials
         if trial.purpose == "measure"
     }
-    found: list[Control] = []
+    found: list[GroupAaTrials] = []
     every: _Pairs = []
     for group in groups:
         for base in (treatment for treatment in group.treatments if treatment.is_base):
@@ -38,16 +38,16 @@ def base_against_itself(
             pairs = _pairs(mine, measured, last, metric)
             every += pairs
             found.append(
-                Control(
+                GroupAaTrials(
                     base_id=base.id,
-                    held=group.held,
+                    fixed_factors=group.fixed_factors,
                     label=group.label,
                     planned=len(mine),
                     finished=sum(_outcome(last, trial) == "finished" for trial in mine),
                     estimate=_estimate(pairs, confidence, looks),
                 )
             )
-    return Controls(tuple(found), _estimate(every, confidence, looks)) if found else None
+    return AaTrials(tuple(found), _estimate(every, confidence, looks)) if found else None
 
 
 def _pairs(
@@ -56,7 +56,7 @@ def _pairs(
     last: Mapping[str, StoredAttempt],
     metric: Metric,
 ) -> _Pairs:
-    """Per block the value of the trial that measures, and of the one that was made once more."""
+    """Return per block the value of the trial that measures and that of the A/A trial."""
     pairs: _Pairs = []
     for control in sorted(controls, key=lambda trial: trial.block):
         beside = measured.get((control.treatment_id, control.block))

@@ -1,5 +1,5 @@
-"""What a report says of the calibration of its host: the newest one for the experiment, else the
-newest one of the host, and whether it still tells anything.
+"""Choose the calibration that a report quotes: the newest one for the experiment, else the newest
+one of the host, with the reasons why it may be stale.
 
 A calibration is stale when the host or the load generator is not what it was when it began, or when
 it and the run are more than ``MOST_DAYS`` apart: what no fact shows (neighbours of a virtual
@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 
-from millrace.analysis.compare.calibration import Calibration
-from millrace.analysis.compare.model import QuotedCalibration
+from millrace.analysis.compare.calibration_model import Calibration
+from millrace.analysis.compare.model import ApplicableCalibration
 from millrace.model.run_spec import Calibrates
 from millrace.store.environment_diff import changes
 from millrace.store.records import HostRecord, RunRecord
@@ -21,16 +21,16 @@ MOST_DAYS = 14
 
 
 def preferred(run: RunRecord, calibrations: Sequence[RunRecord]) -> list[RunRecord]:
-    """Those that calibrate the host, the newest first, in the order in which a report of ``run``
-    would quote them: those of its experiment and its base go before all others. What was measured
-    in turns says nothing of pairs side by side, nor the other way round."""
+    """Return the runs that calibrate the host in the order in which a report of ``run`` would quote
+    them: the newest first, and those of its experiment and base before all others. Calibrations of
+    interleaved pairs say nothing of concurrent ones, nor the other way round."""
     alike = [each for each in calibrations if _is_like(run, each)]
     first = of_experiment(run, alike)
     return [*first, *(each for each in alike if each not in first)]
 
 
 def of_experiment(run: RunRecord, calibrations: Sequence[RunRecord]) -> list[RunRecord]:
-    """Those for the experiment of ``run`` and its base, measured as it is."""
+    """Return those for the experiment of ``run`` and its base, measured as it is."""
     return [
         each for each in calibrations if _is_like(run, each) and _is_of(run, each.spec.calibrates)
     ]
@@ -49,15 +49,17 @@ def _is_of(run: RunRecord, asked: Calibrates | None) -> bool:
     )
 
 
-def quoted(run: RunRecord, found: Calibration, now: datetime) -> QuotedCalibration:
-    """A calibration as the report of ``run`` quotes it, ``now``."""
+def applicable_calibration(
+    run: RunRecord, found: Calibration, now: datetime
+) -> ApplicableCalibration:
+    """Return a calibration as the report of ``run`` quotes it, ``now``."""
     limits = found.limits(found.false)
     ended = datetime.fromisoformat(found.ended_utc)
     created = datetime.fromisoformat(run.created_utc)
-    return QuotedCalibration(
+    return ApplicableCalibration(
         run=found.run.id,
-        experiment=found.calibrates.name,
-        is_of_experiment=_is_of(run, found.calibrates),
+        experiment=found.target.name,
+        is_of_experiment=_is_of(run, found.target),
         ended_utc=found.ended_utc,
         age_s=max((now - ended).total_seconds(), 0.0),
         verdicts=len(found.verdicts),
@@ -65,8 +67,8 @@ def quoted(run: RunRecord, found: Calibration, now: datetime) -> QuotedCalibrati
         refused=found.refused,
         low=None if limits is None else limits[0],
         high=None if limits is None else limits[1],
-        smallest=found.smallest(found.calibrates.blocks),
-        blocks=found.calibrates.blocks,
+        smallest=found.smallest(found.target.blocks),
+        blocks=found.target.blocks,
         stale=stale(found, run.host, run.versions, created),
     )
 
@@ -74,7 +76,8 @@ def quoted(run: RunRecord, found: Calibration, now: datetime) -> QuotedCalibrati
 def stale(
     found: Calibration, host: HostRecord, versions: Mapping[str, str], begun: datetime
 ) -> tuple[str, ...]:
-    """Why a calibration tells little of what was ``begun`` then, on ``host``, a clause each."""
+    """Name the reasons, a clause each, why a calibration tells little of what was ``begun`` then on
+    ``host``."""
     apart = abs(begun - datetime.fromisoformat(found.ended_utc))
     old = (f"it and this run are {apart.days} days apart",)
     return (

@@ -1,5 +1,4 @@
-"""What a run that searches a change among servers shows so far: levels, where the change may be,
-and what is to be measured next.
+"""Analyze a bisection: levels, the likeliest place of the change, and the next measurement.
 
 Each block of such a run is one trial of one server; in the order of the blocks they are what
 ``stats.bisection`` has seen. All of it is computed anew from the trials.
@@ -56,7 +55,7 @@ class Member:
 
     @property
     def level(self) -> float | None:
-        """The geometric mean of its values."""
+        """Return the geometric mean of its values."""
         return math.exp(fmean(map(math.log, self.values))) if self.values else None
 
 
@@ -77,7 +76,7 @@ class Bisection:
     trials are to come and there are fewer than verdicts wait for."""
 
     run: RunRecord
-    bisects: Bisects
+    spec: Bisects
     metric: Metric
     seen: Seen
     members: tuple[Member, ...]
@@ -89,12 +88,12 @@ class Bisection:
 
     @property
     def trials(self) -> int:
-        """How many trials were measured."""
+        """Count the trials that were measured."""
         return sum(isinstance(each, Measured) for each in self.seen)
 
     @property
     def ratio(self) -> tuple[float, float, float] | None:
-        """What was found of new level / old level, with its interval."""
+        """Return the ratio new level / old level that was found, with its interval."""
         if isinstance(self.step, Next):
             return None
         return self.step.ratio, self.step.low, self.step.high
@@ -106,7 +105,7 @@ def search_of(asked: Bisects) -> Search:
 
 
 def bisection(stored: StoredRun) -> Bisection:
-    """What a run that searches shows so far. Raises ValueError for another run."""
+    """Analyze a bisection run as far as it has come. Raises ValueError for another run."""
     asked = stored.run.spec.bisects
     if asked is None:
         raise ValueError(f"run {stored.run.id} searches no change")
@@ -136,7 +135,7 @@ def bisection(stored: StoredRun) -> Bisection:
     may_be_told = not isinstance(step, Next) or n_measured >= 2 * FIRST_LOOK
     return Bisection(
         run=stored.run,
-        bisects=asked,
+        spec=asked,
         metric=metric,
         seen=kept,
         members=_members(asked, kept, reasons, where),
@@ -149,7 +148,8 @@ def bisection(stored: StoredRun) -> Bisection:
 
 
 def _first_new(step: Next | Found | NoChange, where: Posterior | None) -> int | None:
-    """The first member of the new level, or the likeliest so far; None where there is none."""
+    """Return the first member of the new level, or the likeliest so far; None where there is
+    none."""
     if isinstance(step, Found):
         return step.first
     if isinstance(step, NoChange) or where is None:
@@ -159,7 +159,7 @@ def _first_new(step: Next | Found | NoChange, where: Posterior | None) -> int | 
 
 
 def _unsteady(stored: StoredRun, asked: Bisects, first: int | None) -> str:
-    """Why the members before ``first`` are not compared with the others, in words; empty where
+    """Explain why the members before ``first`` are not compared with the others; empty where
     nothing speaks against it. Without a change they are one side."""
     known = by_treatment(stored)
     sides: tuple[list[TrialSteadiness], list[TrialSteadiness]] = ([], [])
@@ -173,7 +173,7 @@ def _unsteady(stored: StoredRun, asked: Bisects, first: int | None) -> str:
 
 
 def _by_trial(stored: StoredRun) -> dict[str, list[StoredAttempt]]:
-    """The attempts that ended by themselves, by their trial."""
+    """Return the attempts that ended by themselves, by their trial."""
     found: dict[str, list[StoredAttempt]] = {}
     for attempt in stored.attempts:
         if attempt.outcome in ("finished", "failed"):
@@ -187,8 +187,8 @@ def _value(tried: Sequence[StoredAttempt], metric: Metric) -> float | None:
 
 
 def _is_given_up(tried: Sequence[StoredAttempt]) -> bool:
-    """A trial that failed is tried once more: it may have been the host's fault, though nothing
-    tells so."""
+    """Return whether a trial is not tried again. One that failed gets a second attempt: the host
+    may have been at fault."""
     ended = any(each.outcome == "finished" or each.failed_step == INSTALL for each in tried)
     return ended or len(tried) >= _TRIES
 
@@ -220,18 +220,18 @@ def _members(
 
 
 def is_reversed(found: Bisection) -> bool:
-    """Whether the bad end is better than the good one, beyond the margin and beyond doubt: by what
-    was found, or once both have their first runs by Welch's test (Biometrika 34, 1947) with a risk
-    of 1 in 1000, since it is looked at again and again."""
+    """Return whether the bad end is better than the good one, beyond the margin and beyond doubt:
+    by what was found, or once both have their first runs by Welch's test (Biometrika 34, 1947) with
+    a risk of 1 in 1000, since it is looked at again and again."""
     if found.ratio is not None:
         ratio, low, high = found.ratio
-        beyond = abs(math.log(ratio)) > math.log1p(found.bisects.margin)
+        beyond = abs(math.log(ratio)) > math.log1p(found.spec.margin)
         return beyond and not low <= 1 <= high and is_better(ratio, found.metric.direction)
     good, bad = found.members[0].values, found.members[-1].values
     if min(len(good), len(bad)) < FIRST_RUNS:
         return False
     change = fmean(map(math.log, bad)) - fmean(map(math.log, good))
-    if abs(change) <= math.log1p(found.bisects.margin):
+    if abs(change) <= math.log1p(found.spec.margin):
         return False
     if not is_better(math.exp(change), found.metric.direction):
         return False
@@ -239,14 +239,13 @@ def is_reversed(found: Bisection) -> bool:
 
 
 def is_better(ratio: float, direction: Direction) -> bool:
-    """Whether a ratio new / old is an improvement."""
+    """Return whether a ratio new / old is an improvement."""
     return (ratio > 1) == (direction == "higher")
 
 
 def trials_to_go(found: Bisection) -> int | None:
-    """About how many trials the search will still take: the median of a few searches that go on as
-    what was seen lets expect, a hundred where they take that long; None before the ends have their
-    first runs, 0 when it has ended."""
+    """Estimate how many trials the search will still take: the median of a few simulated searches,
+    a hundred at most; None before the ends have their first runs, 0 when it has ended."""
     if not isinstance(found.step, Next):
         return 0
     if found.step.posterior is None:
@@ -254,15 +253,15 @@ def trials_to_go(found: Bisection) -> int | None:
     source = np.random.default_rng(len(found.seen))
     return round(
         median(
-            _simulated(search_of(found.bisects), found.seen, found.step.posterior, source)
+            _simulated(search_of(found.spec), found.seen, found.step.posterior, source)
             for _ in range(_SIMULATIONS)
         )
     )
 
 
 def _simulated(search: Search, seen: Seen, where: Posterior, source: np.random.Generator) -> int:
-    """The trials that one search takes from here, with a change drawn from the posterior, and the
-    levels and the noise as they were seen beside it."""
+    """Return the trials that one search takes from here, with a change drawn from the posterior,
+    and the levels and the noise as they were seen beside it."""
     chances = np.asarray([*where.first, where.none])
     first = int(source.choice(len(chances), p=chances / chances.sum()))
     measured = [each for each in seen if isinstance(each, Measured)]
@@ -286,5 +285,5 @@ def _simulated(search: Search, seen: Seen, where: Posterior, source: np.random.G
 
 
 def change_found(found: Bisection) -> Found | None:
-    """The change, where there is one and nothing speaks against it."""
+    """Return the change, where there is one and nothing speaks against it."""
     return found.step if isinstance(found.step, Found) and not found.unsteady else None

@@ -1,5 +1,5 @@
-"""What a run that calibrates a host says: how often verdicts are false on it, how noisy it is, how
-small a change it sees, and whether one that was planted is found.
+"""Analyze a calibration: the rate of false verdicts on a host, its noise, the smallest change it
+can show, and whether injected slowdowns are found.
 
 The run measures one server beside itself (A/A), block after block, and the server slowed down
 beside the server as it is. The verdicts are cut from the stream of blocks of a group: the rule that
@@ -13,188 +13,50 @@ refused here as well. All of it is computed anew from the trials.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from statistics import fmean
 
-from millrace.analysis.compare.comparability import Refusal, Side, refusal
+from millrace.analysis.compare.calibration_model import (
+    TABLE,
+    Calibration,
+    GroupCalibration,
+    InjectedSlowdown,
+    Noise,
+    Pair,
+    SequentialVerdict,
+)
+from millrace.analysis.compare.comparability import (
+    Comparability,
+    TreatmentTrials,
+    assess_comparability,
+)
 from millrace.analysis.compare.equal_work import TrialWork, trial_work
 from millrace.analysis.compare.metrics import Metric, read_metrics
-from millrace.analysis.compare.model import Verdict
 from millrace.analysis.compare.verdict import decide
-from millrace.analysis.steady.steadiness import TrialSteadiness, alone, together
+from millrace.analysis.steady.steadiness import TrialSteadiness, assess_trial, assess_trials
 from millrace.levels import Level, level_text
+from millrace.model.measurements import SLOWDOWN_STOPPED_S, SLOWDOWN_WINDOW_S
 from millrace.model.run_spec import Calibrates, Direction
 from millrace.stats import (
     FEWEST_BLOCKS,
     RatioEstimate,
-    even_odds,
     minimum_detectable_ratio,
     paired_ratio,
-    proportion_limits,
     sd_limits,
     summarise,
 )
 from millrace.store.records import (
     BESIDE,
-    SLOWED_S,
-    STOPPED_S,
-    RunRecord,
     StoredAttempt,
     StoredRun,
     TrialRecord,
 )
 
-TABLE = (5, 10, 20, 40)
-"""Numbers of blocks of which the smallest change is told."""
-
-FALSE: tuple[Verdict, ...] = ("regression", "improvement")
-
 # Whether the two trials of such blocks are compared.
-Judged = Callable[[Sequence[int]], Refusal]
-
-
-@dataclass(frozen=True)
-class Pair:
-    """The values of a block in which both trials finished."""
-
-    block: int
-    base: float
-    other: float
-
-
-@dataclass(frozen=True)
-class SequentialVerdict:
-    """A verdict on consecutive blocks, the last look's; ``blocks`` are their numbers, from 0.
-    ``refused`` says why it is none on speed, empty where it is one."""
-
-    verdict: Verdict
-    estimate: RatioEstimate
-    blocks: tuple[int, ...]
-    refused: str = ""
-
-    @property
-    def excludes_1(self) -> bool:
-        """Return whether the interval of the last look excludes no difference."""
-        return self.estimate.excludes_1
-
-
-@dataclass(frozen=True)
-class Noise:
-    """The standard deviation of a block's log-ratio over ``n_blocks`` A/A blocks, with its 95 %
-    interval, and the coefficient of variation of single trials, a fraction."""
-
-    n_blocks: int
-    log_sd: float
-    low: float
-    high: float
-    trials_cv: float
-
-
-@dataclass(frozen=True)
-class Planted:
-    """What came of a planted slowdown: verdicts one after another, and the ratio over all of its
-    blocks. ``stopped`` is the share of the time for which the server was stopped, as it was
-    measured; None where it was slowed in another way."""
-
-    level: str
-    verdicts: tuple[SequentialVerdict, ...]
-    under_way: tuple[Pair, ...]
-    estimate: RatioEstimate | None
-    stopped: float | None
-    failed: int = 0
-
-    def found(self, direction: Direction) -> int:
-        """How many of its verdicts saw the server to be slower: the interval excludes 1 on that
-        side, and nothing refuses it."""
-        return sum(
-            each.excludes_1
-            and not each.refused
-            and (each.estimate.ratio < 1) == (direction == "higher")
-            for each in self.verdicts
-        )
-
-
-@dataclass(frozen=True)
-class GroupCalibration:
-    """One group: the levels of the held factors, its A/A verdicts, the blocks of the one that is
-    under way, and its planted slowdowns.
-
-    ``detectable`` maps numbers of blocks to the smallest relative change (a fraction) seen in them
-    with power 0.8; empty where there are too few blocks to tell. ``block_s`` is the time of a block
-    of two trials. ``treatments`` are the ids of A and of A under its other name; ``failed`` counts
-    trials of theirs.
-    """
-
-    held: Mapping[str, Level]
-    label: str
-    treatments: tuple[str, str]
-    verdicts: tuple[SequentialVerdict, ...]
-    under_way: tuple[Pair, ...]
-    noise: Noise | None
-    detectable: Mapping[int, float]
-    block_s: float | None
-    planted: tuple[Planted, ...]
-    failed: int
-
-    @property
-    def false(self) -> int:
-        """A/A verdicts that call a difference."""
-        return sum(each.verdict in FALSE for each in self.verdicts)
-
-    @property
-    def refused(self) -> int:
-        """A/A verdicts that were refused."""
-        return sum(bool(each.refused) for each in self.verdicts)
-
-
-@dataclass(frozen=True)
-class Calibration:
-    """A calibration as its trials have it so far; ``ended_utc`` is the end of its last trial."""
-
-    run: RunRecord
-    calibrates: Calibrates
-    metric: Metric
-    groups: tuple[GroupCalibration, ...]
-    ended_utc: str
-
-    @property
-    def verdicts(self) -> tuple[SequentialVerdict, ...]:
-        """The A/A verdicts of all groups."""
-        return tuple(each for group in self.groups for each in group.verdicts)
-
-    @property
-    def false(self) -> int:
-        return sum(group.false for group in self.groups)
-
-    @property
-    def refused(self) -> int:
-        return sum(group.refused for group in self.groups)
-
-    @property
-    def excluding(self) -> int:
-        """A/A verdicts whose interval excludes 1, whether or not they call a difference."""
-        return sum(each.excludes_1 for each in self.verdicts)
-
-    def limits(self, events: int) -> tuple[float, float] | None:
-        """The 95 % interval of the rate of so many of the verdicts; None without one."""
-        return proportion_limits(events, len(self.verdicts)) if self.verdicts else None
-
-    @property
-    def signs(self) -> tuple[int, int, float]:
-        """How many A/A estimates are above and below 1, and how probable a balance as uneven is."""
-        above = sum(each.estimate.ratio > 1 for each in self.verdicts)
-        below = sum(each.estimate.ratio < 1 for each in self.verdicts)
-        return above, below, even_odds(above, above + below)
-
-    def smallest(self, n_blocks: int) -> tuple[float, float] | None:
-        """The smallest change seen in so many blocks: that of the quietest group and that of the
-        noisiest; None where no group can tell."""
-        seen = [group.detectable[n_blocks] for group in self.groups if group.detectable]
-        return (min(seen), max(seen)) if seen else None
+Judged = Callable[[Sequence[int]], Comparability]
 
 
 def calibration(stored: StoredRun) -> Calibration:
-    """What a run that calibrates shows so far. Raises ValueError for another run."""
+    """Analyze a calibration run as far as it has come. Raises ValueError for another run."""
     asked = stored.run.spec.calibrates
     if asked is None:
         raise ValueError(f"run {stored.run.id} calibrates nothing")
@@ -209,11 +71,11 @@ def calibration(stored: StoredRun) -> Calibration:
     )
 
 
-def _none_refused(_blocks: Sequence[int]) -> Refusal:
-    return Refusal("", "", None)
+def _none_refused(_blocks: Sequence[int]) -> Comparability:
+    return Comparability("", "", None)
 
 
-def in_sequence(
+def sequential_verdicts(
     pairs: Iterable[Pair],
     *,
     direction: Direction,
@@ -221,10 +83,10 @@ def in_sequence(
     most: int,
     judged: Judged = _none_refused,
 ) -> tuple[tuple[SequentialVerdict, ...], tuple[Pair, ...]]:
-    """The verdicts that consecutive blocks give, one after another, and the blocks of the one that
-    is not decided yet. Each is looked at after every block, as a run is, and has ``most`` blocks at
-    most; what is refused for good ends as well. Raises ValueError for a budget in which nothing can
-    be decided."""
+    """Return the verdicts that consecutive blocks give, one after another, and the blocks of the
+    one that is not decided yet. Each is looked at after every block, as a run is, and has ``most``
+    blocks at most; what is refused for good ends as well. Raises ValueError for a budget in which
+    nothing can be decided."""
     if most < FEWEST_BLOCKS:
         raise ValueError(f"a verdict wants {FEWEST_BLOCKS} blocks")
     found: list[SequentialVerdict] = []
@@ -239,14 +101,15 @@ def in_sequence(
         refused = judged(blocks)
         if refused.reason:
             verdict = "inconclusive"
-        if verdict != "inconclusive" or refused.for_good or len(current) == most:
+        if verdict != "inconclusive" or refused.permanently or len(current) == most:
             found.append(SequentialVerdict(verdict, estimate, blocks, refused.reason))
             current = []
     return tuple(found), tuple(current)
 
 
 def ratio_of(pairs: Sequence[Pair]) -> RatioEstimate:
-    """The ratio other / base of some blocks, with an interval that any number of looks may have."""
+    """Return the ratio other / base of some blocks, with an interval that any number of looks may
+    have."""
     return paired_ratio([each.base for each in pairs], [each.other for each in pairs], looks="any")
 
 
@@ -291,16 +154,17 @@ class _Trials:
             self.durations.setdefault(of, {})[trial.block] = ended_s
         if (work := trial_work(trial, attempt)) is not None:
             self._work.setdefault(of, {})[trial.block] = work
-        self._steadiness.setdefault(of, {})[trial.block] = alone(
+        self._steadiness.setdefault(of, {})[trial.block] = assess_trial(
             trial, attempt, margin=self.asked.margin, operations=self._operations
         )
         measured = {each.name: each.value for each in attempt.measurements}
-        if measured.get(SLOWED_S):
-            share = measured.get(STOPPED_S, 0.0) / measured[SLOWED_S]
+        if measured.get(SLOWDOWN_WINDOW_S):
+            share = measured.get(SLOWDOWN_STOPPED_S, 0.0) / measured[SLOWDOWN_WINDOW_S]
             self.stopped.setdefault(of, []).append(share)
 
     def groups(self) -> Iterator[tuple[dict[str, Level], dict[Level, str]]]:
-        """The levels of the held factors, and the treatments' ids by the level of the slowdown."""
+        """Yield the levels of the held factors, and the treatments' ids by the level of the
+        slowdown."""
         found: dict[tuple[tuple[str, Level], ...], dict[Level, str]] = {}
         for treatment in sorted(self._stored.treatments, key=lambda each: each.position):
             held = {name: of for name, of in treatment.levels.items() if name != self.factor}
@@ -309,7 +173,7 @@ class _Trials:
         yield from ((dict(held), of) for held, of in found.items())
 
     def again(self, of: Mapping[Level, str]) -> str:
-        """The treatment of a group that is the base under another name."""
+        """Return the treatment of a group that is the base under another name."""
         resolved = {each.id: each.resolved[self.factor] for each in self._stored.treatments}
         return next(
             treatment
@@ -318,19 +182,19 @@ class _Trials:
         )
 
     def pairs(self, base: str, other: str) -> list[Pair]:
-        """The blocks in which both finished, in their order."""
+        """Return the blocks in which both finished, in their order."""
         ours, theirs = self.values.get(base, {}), self.values.get(other, {})
         return [Pair(n, ours[n], theirs[n]) for n in sorted(ours.keys() & theirs.keys())]
 
     def judged(self, base: str, other: str, names: tuple[str, str]) -> Judged:
-        """Whether a run would compare these two treatments by such blocks alone."""
+        """Return whether a run would compare these two treatments by such blocks alone."""
 
-        def of(blocks: Sequence[int]) -> Refusal:
+        def of(blocks: Sequence[int]) -> Comparability:
             sides = [
-                Side(
+                TreatmentTrials(
                     name,
                     [work for n in blocks if (work := self._work.get(treatment, {}).get(n))],
-                    together(
+                    assess_trials(
                         [self._steadiness[treatment][n] for n in blocks],
                         margin=self.asked.margin,
                         looks="any",
@@ -338,7 +202,7 @@ class _Trials:
                 )
                 for name, treatment in zip(names, (base, other), strict=True)
             ]
-            return refusal(
+            return assess_comparability(
                 *sides,
                 operations=self._operations,
                 same_statements=True,
@@ -349,7 +213,7 @@ class _Trials:
         return of
 
     def label(self, held: Mapping[str, Level]) -> str:
-        """The levels that tell a group from the others."""
+        """Return the levels that tell a group from the others."""
         return " · ".join(level_text(name, held[name]) for name in self._varied)
 
 
@@ -361,7 +225,7 @@ def _group(
     verdicts, under_way = _verdicts(trials, base, again, "again")
     noise = noise_of(pairs)
     return GroupCalibration(
-        held=held,
+        fixed_factors=held,
         label=trials.label(held),
         treatments=(base, again),
         verdicts=verdicts,
@@ -369,7 +233,7 @@ def _group(
         noise=noise,
         detectable={} if noise is None else detectable(noise.log_sd, (*TABLE, asked.blocks)),
         block_s=_block_s(trials, base, again),
-        planted=tuple(
+        injected=tuple(
             _planted(trials, str(level), base, treatment)
             for level, treatment in of.items()
             if treatment not in (base, again)
@@ -381,9 +245,9 @@ def _group(
 def _verdicts(
     trials: _Trials, base: str, other: str, level: str
 ) -> tuple[tuple[SequentialVerdict, ...], tuple[Pair, ...]]:
-    """Those on a treatment that differs from the base in its ``level`` of the slowdown."""
+    """Return those on a treatment that differs from the base in its ``level`` of the slowdown."""
     name = level_text(trials.asked.factor, trials.asked.base)
-    return in_sequence(
+    return sequential_verdicts(
         trials.pairs(base, other),
         direction=trials.metric.direction,
         margin=trials.asked.margin,
@@ -392,11 +256,11 @@ def _verdicts(
     )
 
 
-def _planted(trials: _Trials, level: str, base: str, slowed: str) -> Planted:
+def _planted(trials: _Trials, level: str, base: str, slowed: str) -> InjectedSlowdown:
     pairs = trials.pairs(base, slowed)
     verdicts, under_way = _verdicts(trials, base, slowed, level)
     stopped = trials.stopped.get(slowed)
-    return Planted(
+    return InjectedSlowdown(
         level,
         verdicts,
         under_way,
@@ -407,7 +271,7 @@ def _planted(trials: _Trials, level: str, base: str, slowed: str) -> Planted:
 
 
 def noise_of(pairs: Sequence[Pair]) -> Noise | None:
-    """The noise of A/A blocks; None of fewer than have an interval."""
+    """Return the noise of A/A blocks; None of fewer than have an interval."""
     if len(pairs) < FEWEST_BLOCKS:
         return None
     estimate = ratio_of(pairs)
@@ -419,8 +283,8 @@ def noise_of(pairs: Sequence[Pair]) -> Noise | None:
 
 
 def detectable(log_sd: float, numbers: Iterable[int]) -> dict[int, float]:
-    """The smallest relative change that each number of blocks sees with power 0.8, at the last of
-    all looks; a fraction."""
+    """Return the smallest relative change that each number of blocks sees with power 0.8, at the
+    last of all looks; a fraction."""
     return {n: minimum_detectable_ratio(log_sd, n, looks="any") - 1 for n in sorted(set(numbers))}
 
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from millrace.analysis.compare.model import RunAnalysis
-from millrace.analysis.compare.paired import PairComparison
-from millrace.analysis.history.series_verdicts import JudgedSeries
+from millrace.analysis.compare.paired import PairedComparison
+from millrace.analysis.history.series_verdicts import AnalyzedSeries
 
 Gated = Literal["regression", "inconclusive"]
 
@@ -55,7 +55,7 @@ def of_run(analysis: RunAnalysis) -> list[GatedVerdict]:
     return verdicts
 
 
-def of_pairs(comparisons: Iterable[PairComparison], alpha: float) -> list[GatedVerdict]:
+def of_pairs(comparisons: Iterable[PairedComparison], alpha: float) -> list[GatedVerdict]:
     """Return the verdicts of paired values that a gate can fail on; ``alpha`` is the false
     discovery rate above which a regression may be chance."""
     verdicts = []
@@ -69,7 +69,7 @@ def of_pairs(comparisons: Iterable[PairComparison], alpha: float) -> list[GatedV
     return verdicts
 
 
-def of_series(series: Sequence[JudgedSeries]) -> list[GatedVerdict]:
+def of_series(series: Sequence[AnalyzedSeries]) -> list[GatedVerdict]:
     """Return the verdicts of series of values that a gate can fail on: each change point, and each
     series with too few points to tell."""
     verdicts = []

@@ -1,4 +1,4 @@
-"""From a stored run to comparisons and verdicts. Pure: no clock, no file, no server."""
+"""Compare the treatments of a stored run. Pure: no clock, no file, no server."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from millrace.analysis.compare import conditions
-from millrace.analysis.compare.aa_trials import base_against_itself
+from millrace.analysis.compare.aa_trials import compare_aa_trials
 from millrace.analysis.compare.comparisons import compare_with_base
 from millrace.analysis.compare.effects import dependences
 from millrace.analysis.compare.equal_work import asks_the_same
 from millrace.analysis.compare.false_discoveries import with_adjusted_p
 from millrace.analysis.compare.metrics import Metric, read_metrics, time_of
 from millrace.analysis.compare.model import Comparison, Group, RunAnalysis, VariablesComparison
-from millrace.analysis.compare.overlap import least_together
+from millrace.analysis.compare.overlap import least_overlap
 from millrace.analysis.compare.stopping import run_status
 from millrace.analysis.compare.treatment_model import Failure, TreatmentAnalysis
 from millrace.analysis.compare.treatments import analyse_treatments, find_failures, trial_s
@@ -29,7 +29,7 @@ from millrace.store.records import BESIDE, ServerRecord, StoredRun
 CONFIDENCE = 0.95
 
 
-def judge(
+def compare_run(
     stored: StoredRun,
     *,
     margin: float | None = None,
@@ -101,21 +101,21 @@ def judge(
         failures=find_failures(with_controls, labels),
         trials=tuple(sorted(with_controls.trials, key=lambda trial: trial.position)),
         looks=conditions.looks(stored),
-        made_again=conditions.made_again(stored),
+        retried=conditions.retried(stored),
         holds_for=holds_for,
-        controls=base_against_itself(
+        aa_trials=compare_aa_trials(
             every, groups, headline, confidence=CONFIDENCE, looks=holds_for
         ),
         spent_s=math.fsum(map(trial_s, with_controls.attempts)) / run.design.abreast,
-        together=least_together(stored),
+        overlap=least_overlap(stored),
     )
     status = run_status(analysis, design or run.design)
     return replace(analysis, status=status, dependences=dependences(analysis))
 
 
 def _of(stored: StoredRun, *purposes: Purpose) -> StoredRun:
-    """The run with trials of these purposes alone: a profile costs what it shows, and a control is
-    no trial of its treatment."""
+    """Return the run with trials of these purposes alone: a profile costs what it shows, and a
+    control is no trial of its treatment."""
     trials = tuple(trial for trial in stored.trials if trial.purpose in purposes)
     kept = {trial.id for trial in trials}
     attempts = tuple(attempt for attempt in stored.attempts if attempt.trial_id in kept)
@@ -158,13 +158,13 @@ def _groups(
     same_statements: bool,
     looks: Looks,
 ) -> tuple[Group, ...]:
-    """Treatments by the levels of their held factors, each group against its base."""
+    """Return treatments by the levels of their held factors, each group against its base."""
     # A trial that was left out for the sake of the one beside it did not fail itself.
     own = [failure for failure in failures if failure.step != BESIDE]
     first_failures = {failure.treatment_id: failure for failure in reversed(own)}
     by_held: dict[tuple[tuple[str, Level], ...], list[TreatmentAnalysis]] = {}
     for treatment in treatments:
-        by_held.setdefault(tuple(treatment.held.items()), []).append(treatment)
+        by_held.setdefault(tuple(treatment.fixed_factors.items()), []).append(treatment)
     groups = []
     for held_items, members in by_held.items():
         held = dict(held_items)
@@ -210,7 +210,7 @@ def _adjusted(
 
 
 def _compare_variables(group: Group) -> list[VariablesComparison]:
-    """The base's effective variables against each candidate's, role by role."""
+    """Return the base's effective variables against each candidate's, role by role."""
     found = []
     for base in (t for t in group.treatments if t.is_base):
         of_base = {instance.role: instance for instance in base.instances}
@@ -230,7 +230,7 @@ def _compare_variables(group: Group) -> list[VariablesComparison]:
 
 
 def _servers(treatments: Sequence[TreatmentAnalysis]) -> tuple[ServerRecord, ...]:
-    """Each server that was measured, once, in the order of the treatments."""
+    """Return each server that was measured, once, in the order of the treatments."""
     servers: dict[str, ServerRecord] = {}
     for treatment in treatments:
         for instance in treatment.instances:

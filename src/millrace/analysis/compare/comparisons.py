@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from millrace.analysis.compare.comparability import Refusal, Side, refusal
+from millrace.analysis.compare.comparability import (
+    Comparability,
+    TreatmentTrials,
+    assess_comparability,
+)
 from millrace.analysis.compare.metrics import Metric
 from millrace.analysis.compare.model import Comparison, Verdict
 from millrace.analysis.compare.treatment_model import Failure, TreatmentAnalysis
@@ -33,7 +37,8 @@ def compare_with_base(
     same_statements: bool,
     looks: Looks = "once",
 ) -> tuple[Comparison, ...]:
-    """Each candidate against the base in each metric; candidates in their order, then metrics.
+    """Return each candidate against the base in each metric; candidates in their order, then
+    metrics.
 
     ``factor`` is what they differ in; ``first_failures`` holds the first failed trial by treatment
     id, for the reason of a verdict; ``operations`` is how many transactions each trial was to carry
@@ -42,10 +47,11 @@ def compare_with_base(
     """
     names = {each.id: level_text(factor, each.level) for each in (base, *candidates)}
     sides = {
-        each.id: Side(names[each.id], each.work, each.steadiness) for each in (base, *candidates)
+        each.id: TreatmentTrials(names[each.id], each.work, each.steadiness)
+        for each in (base, *candidates)
     }
     refused = {
-        candidate.id: refusal(
+        candidate.id: assess_comparability(
             sides[base.id],
             sides[candidate.id],
             operations=operations,
@@ -81,7 +87,7 @@ def _compare(
     margin: float,
     confidence: float,
     first_failures: Mapping[str, Failure],
-    refused: Refusal,
+    refused: Comparability,
     looks: Looks,
 ) -> Comparison:
     base_values, candidate_values = _pairs(base, candidate, metric)
@@ -106,7 +112,7 @@ def _compare(
         candidate_id=candidate.id,
         base=base.level,
         candidate=candidate.level,
-        held=base.held,
+        fixed_factors=base.fixed_factors,
         metric=metric,
         estimate=estimate,
         n_blocks=len(base_values),
@@ -117,7 +123,7 @@ def _compare(
         lost=lost,
         unequal=refused.unequal,
         unsteady=refused.unsteady,
-        refused_for_good=refused.for_good,
+        permanently_incomparable=refused.permanently,
         only_base_failed=own_failure is None and base_failure is not None,
         minimum_detectable=minimum_detectable,
         blocks_wanted=wanted,
@@ -128,7 +134,7 @@ def _compare(
 def _pairs(
     base: TreatmentAnalysis, candidate: TreatmentAnalysis, metric: Metric
 ) -> tuple[list[float], list[float]]:
-    """The values of the blocks in which both trials finished, in the order of the blocks."""
+    """Return the values of the blocks in which both trials finished, in the order of the blocks."""
     by_block = [
         {trial.block: trial.value for trial in treatment.metrics[metric.name].trials}
         if metric.name in treatment.metrics
@@ -142,8 +148,8 @@ def _pairs(
 def _failure(
     treatment: TreatmentAnalysis, name: str, first_failures: Mapping[str, Failure]
 ) -> str | None:
-    """Why the treatment has no result at all, if every trial of it failed so far, and not only the
-    ones beside them."""
+    """Explain why the treatment has no result, if every trial of it failed so far, and not only the
+    trials beside them; else None."""
     failure = first_failures.get(treatment.id)
     if treatment.finished or failure is None:
         return None
@@ -159,7 +165,8 @@ def _verdict(
 
 
 def _lost(treatments: Sequence[TreatmentAnalysis], names: Sequence[str]) -> str:
-    """``5 of 10 trials of mysql-5.7.22 failed``, for each of the two that lost any by itself."""
+    """Return text such as ``5 of 10 trials of mysql-5.7.22 failed``, for each of the two that lost
+    any by itself."""
     return " and ".join(
         f"{failed} of {t.planned} {'trial' if t.planned == 1 else 'trials'} of {name} failed"
         for t, name in zip(treatments, names, strict=True)
@@ -168,7 +175,7 @@ def _lost(treatments: Sequence[TreatmentAnalysis], names: Sequence[str]) -> str:
 
 
 def _with_lost(reason: str, lost: str) -> str:
-    """The reason, its first line (which is what sentences show) ended by what was lost."""
+    """Return the reason, its first line (which is what sentences show) ended by what was lost."""
     first, newline, rest = reason.partition("\n")
     return f"{first.rstrip('. ')}; {lost}{newline}{rest}"
 
@@ -176,7 +183,8 @@ def _with_lost(reason: str, lost: str) -> str:
 def _power(
     estimate: RatioEstimate | None, margin: float, alpha: float
 ) -> tuple[float | None, int | None]:
-    """The least detectable difference and the blocks wanted; two blocks cannot tell the spread."""
+    """Return the least detectable difference and the blocks wanted; two blocks cannot tell the
+    spread."""
     if estimate is None or estimate.log_sd is None or estimate.n_pairs < FEWEST_BLOCKS:
         return None, FEWEST_BLOCKS
     log_sd, looks = estimate.log_sd, estimate.looks

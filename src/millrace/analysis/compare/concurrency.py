@@ -1,4 +1,4 @@
-"""Whether pairs may be measured side by side on a host.
+"""Assess whether pairs may be measured concurrently on a host.
 
 Two servers at the same time share disk, memory bandwidth and caches. Whether intervals of such
 pairs still keep their promise is a matter of the host and the work, and can only be seen: from the
@@ -16,9 +16,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 
 from millrace.analysis.compare.applicable_calibration import stale
-from millrace.analysis.compare.calibration import Calibration
+from millrace.analysis.compare.calibration_model import Calibration
 from millrace.levels import Level
-from millrace.stats import as_many_or_more
+from millrace.stats import binomial_upper_tail
 from millrace.store.records import RunRecord
 
 ENOUGH = 20
@@ -37,7 +37,7 @@ def objection(
     calibrations: Iterable[Calibration],
     now: datetime,
 ) -> str | None:
-    """Why ``run`` may not measure side by side, ``now``; None where it may.
+    """Explain why ``run`` may not measure pairs concurrently, ``now``; None where it may.
 
     ``groups`` are the held levels of its pairs, ``calibrations`` those of its experiment, its host
     and this way of measuring, the newest first. The newest that has enough verdicts on all groups
@@ -59,10 +59,11 @@ def objection(
 
 
 def _covers(found: Calibration, groups: Sequence[Mapping[str, Level]]) -> bool:
-    """Whether it has a verdict on each group; what it held that was compared later is the base."""
-    factor = found.calibrates.factor
+    """Return whether it has a verdict on each group; what it held that was compared later is the
+    base."""
+    factor = found.target.factor
     known = [
-        {name: level for name, level in group.held.items() if name != factor}
+        {name: level for name, level in group.fixed_factors.items() if name != factor}
         for group in found.groups
         if group.verdicts
     ]
@@ -71,7 +72,7 @@ def _covers(found: Calibration, groups: Sequence[Mapping[str, Level]]) -> bool:
 
 def _against(run: RunRecord, found: Calibration, now: datetime) -> Iterator[str]:
     excluding, verdicts = found.excluding, len(found.verdicts)
-    probability = as_many_or_more(excluding, verdicts, CLAIMED)
+    probability = binomial_upper_tail(excluding, verdicts, CLAIMED)
     if probability < CHANCE:
         yield (
             f"in its calibration {found.run.id} {excluding} of {verdicts} intervals exclude that "

@@ -1,4 +1,5 @@
-"""What besides the servers may have shaped a run's figures: generator, warnings, state, looks."""
+"""Conditions besides the servers that may have shaped a run's figures: generator, warnings, state,
+looks."""
 
 from __future__ import annotations
 
@@ -7,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from statistics import fmean
-from typing import Any
 
 from millrace.model import measurements
 from millrace.model.phases import MeasuredPhases
@@ -51,46 +51,51 @@ class DriveConditions:
 def drive_conditions(
     finished: Sequence[StoredAttempt], phases: MeasuredPhases, *, cpus: float | None
 ) -> DriveConditions | None:
-    """The conditions in words' reach; None where no trial drove clients."""
-    driven = [a for a in finished if _measured(a, "transactions") is not None]
+    """Return the conditions in words' reach; None where no trial drove clients."""
+    driven = [a for a in finished if _measured(a, measurements.TRANSACTIONS) is not None]
     if not driven:
         return None
-    client_s = _sum(driven, "load_generator_user_s", "load_generator_system_s")
+    client_s = _sum(
+        driven, measurements.LOAD_GENERATOR_USER_S, measurements.LOAD_GENERATOR_SYSTEM_S
+    )
     measured_s = _sum(driven, *phases.durations)
     share = None
     if client_s is not None and measured_s and cpus:
         share = client_s / (measured_s * cpus)
     switches = _sum(
-        driven, "load_generator_voluntary_switches", "load_generator_involuntary_switches"
+        driven,
+        measurements.LOAD_GENERATOR_VOLUNTARY_SWITCHES,
+        measurements.LOAD_GENERATOR_INVOLUNTARY_SWITCHES,
     )
-    server_s = _sum(driven, "server_user_s", "server_system_s")
-    unsettled = [attempt for attempt in driven if _measured(attempt, "settled") == 0]
-    between = [attempt for attempt in driven if _fact(attempt, "residency") == "between"]
-    not_kept = [why for a in driven if (why := _fact(a, "template_not_kept"))]
+    server_s = _sum(driven, measurements.SERVER_USER_S, measurements.SERVER_SYSTEM_S)
+    unsettled = [attempt for attempt in driven if _measured(attempt, measurements.SETTLED) == 0]
+    between = [attempt for attempt in driven if attempt.facts.residency == "between"]
+    not_kept = [why for a in driven if (why := a.facts.template_not_kept)]
     return DriveConditions(
         trials=len(driven),
         unsettled=len(unsettled),
-        longest_settle_s=max(_each(driven, "settle_duration_s"), default=None),
-        unsettled_why=", ".join(_fact(unsettled[0], "unsettled") or ()) or None
-        if unsettled
-        else None,
-        missed=_ratio(_sum(driven, "buffer_pool_reads"), _sum(driven, "buffer_pool_read_requests")),
-        reads=dict(Counter(read for a in driven if (read := _fact(a, "residency")))),
-        between_why=_fact(between[0], "residency_why") if between else None,
-        unsteady=sum(_measured(attempt, "warmup_steady") == 0 for attempt in driven),
+        longest_settle_s=max(_each(driven, measurements.SETTLE_DURATION_S), default=None),
+        unsettled_why=", ".join(unsettled[0].facts.unsettled or ()) or None if unsettled else None,
+        missed=_ratio(
+            _sum(driven, measurements.BUFFER_POOL_READS),
+            _sum(driven, measurements.BUFFER_POOL_READ_REQUESTS),
+        ),
+        reads=dict(Counter(read for a in driven if (read := a.facts.residency))),
+        between_why=between[0].facts.residency_why if between else None,
+        unsteady=sum(_measured(attempt, measurements.WARMUP_STEADY) == 0 for attempt in driven),
         not_kept=len(not_kept),
         not_kept_why=not_kept[0] if not_kept else None,
         templates_saved_s=_saved(driven),
-        client_s=_ratio(client_s, _sum(driven, "transactions")),
-        server_s=_ratio(server_s, _sum(driven, "transactions")),
-        client_switches=_ratio(switches, _sum(driven, "transactions")),
+        client_s=_ratio(client_s, _sum(driven, measurements.TRANSACTIONS)),
+        server_s=_ratio(server_s, _sum(driven, measurements.TRANSACTIONS)),
+        client_switches=_ratio(switches, _sum(driven, measurements.TRANSACTIONS)),
         client_share=share,
     )
 
 
 def trial_cpus(run: RunRecord) -> float | None:
-    """Logical CPUs that a trial of a run had: those of the host, or half of them where pairs were
-    measured side by side; None where the host's facts do not tell."""
+    """Return logical CPUs that a trial of a run had: those of the host, or half of them where pairs
+    were measured side by side; None where the host's facts do not tell."""
     cpu = run.host.facts.get("cpu")
     threads = cpu.get("threads") if isinstance(cpu, dict) else None
     return threads / run.design.abreast if isinstance(threads, int) and threads > 0 else None
@@ -100,8 +105,8 @@ def _saved(driven: Sequence[StoredAttempt]) -> float | None:
     saved = [
         made_s - restored_s
         for attempt in driven
-        if (made_s := _measured(attempt, "template_saved_s")) is not None
-        and (restored_s := _measured(attempt, "template_restore_s")) is not None
+        if (made_s := _measured(attempt, measurements.TEMPLATE_SAVED_S)) is not None
+        and (restored_s := _measured(attempt, measurements.TEMPLATE_RESTORE_S)) is not None
     ]
     return sum(saved) if saved else None
 
@@ -111,7 +116,7 @@ def _each(attempts: Sequence[StoredAttempt], name: str) -> list[float]:
 
 
 def _sum(attempts: Sequence[StoredAttempt], *names: str) -> float | None:
-    """The sum of measurements that every attempt has; None where one lacks any."""
+    """Return the sum of measurements that every attempt has; None where one lacks any."""
     values = [_measured(attempt, name) for attempt in attempts for name in names]
     known = [value for value in values if value is not None]
     return sum(known) if len(known) == len(values) else None
@@ -122,14 +127,15 @@ def _ratio(numerator: float | None, denominator: float | None) -> float | None:
 
 
 def generator_wait(finished: Sequence[StoredAttempt], phases: MeasuredPhases) -> float | None:
-    """The fraction of the load in which the sender waited for rows to be made, over all trials.
+    """Return the fraction of the load in which the sender waited for rows to be made, over all
+    trials.
 
     None where no trial measured both.
     """
     waited_s = load_s = 0.0
     for attempt in finished:
         for phase in phases.loading:
-            wait = _measured(attempt, measurements.generator_wait_s(phase))
+            wait = _measured(attempt, measurements.row_wait_s(phase))
             load = _measured(attempt, measurements.duration_s(phase))
             if wait is not None and load is not None:
                 waited_s += wait
@@ -138,14 +144,15 @@ def generator_wait(finished: Sequence[StoredAttempt], phases: MeasuredPhases) ->
 
 
 def load_warnings(finished: Sequence[StoredAttempt], phases: MeasuredPhases) -> float | None:
-    """Warnings that the load raised, a mean over the trials that counted them; None without one."""
+    """Return warnings that the load raised, a mean over the trials that counted them; None without
+    one."""
     names = tuple(map(measurements.warnings, phases.loading))
     counts = [count for each in finished if names and (count := _sum([each], *names)) is not None]
     return fmean(counts) if counts else None
 
 
 def looks(stored: StoredRun) -> tuple[int, ...]:
-    """How many blocks had a result each time blocks were added, in order; mostly none.
+    """Count the blocks that had a result each time blocks were added, in order; mostly none.
 
     Counted from the trials themselves: an extension before the first result followed no look.
     """
@@ -162,9 +169,9 @@ def looks(stored: StoredRun) -> tuple[int, ...]:
     return tuple(dict.fromkeys(number for number in seen if number))
 
 
-def made_again(stored: StoredRun) -> int:
-    """How many trials that had failed were made again, and finished, when all trials had ended:
-    what they showed may have decided that."""
+def retried(stored: StoredRun) -> int:
+    """Count the failed trials that were retried, and finished, after all trials had ended: their
+    results may have prompted that."""
     first: dict[str, StoredAttempt] = {}
     for attempt in sorted(stored.attempts, key=lambda each: each.number):
         if attempt.ended_utc is not None and attempt.outcome in ("finished", "failed"):
@@ -181,26 +188,18 @@ def made_again(stored: StoredRun) -> int:
 
 
 def holds_for(stored: StoredRun) -> Looks:
-    """Which looks the intervals of a run are to hold for, by its trials that measure: one, where
-    the number of blocks was fixed before the first result, all of them are over, and none was made
-    again after that; else any, since what was seen decided, or may yet decide, whether there are
-    more."""
+    """Return which looks the intervals of a run are to hold for, by its trials that measure: one,
+    where the number of blocks was fixed before the first result, all of them are over, and none was
+    made again after that; else any, since what was seen decided, or may yet decide, whether there
+    are more."""
     design = stored.run.design
     is_as_fixed = design.kind == "fixed" and design.blocks == stored.run.blocks
     last = stored.last_attempts()
     is_over = all(trial.id in last for trial in stored.trials)
-    looked_before = looks(stored) or made_again(stored)
+    looked_before = looks(stored) or retried(stored)
     return "once" if is_as_fixed and is_over and not looked_before else "any"
 
 
-def _fact(attempt: StoredAttempt, name: str) -> Any:
-    """What the runner noted of the server's instance; None where it did not."""
-    server = (instance for instance in attempt.instances if instance.role == "server")
-    return next((instance.facts.get(name) for instance in server), None)
-
-
 def _measured(attempt: StoredAttempt, name: str) -> float | None:
-    """The server's measurement of that name, which an older run may lack."""
-    return next(
-        (m.value for m in attempt.measurements if m.role == "server" and m.name == name), None
-    )
+    """Return the server's measurement of that name, which an older run may lack."""
+    return attempt.measured.get(name)

@@ -1,4 +1,5 @@
-"""On what the difference between a candidate and the base depends: tests, clients, settings.
+"""Factors on which the difference between a candidate and the base depends: tests, clients,
+settings.
 
 A candidate's comparisons, one for each combination of the held factors' levels, are a table of
 log-ratios, to which ``stats.effects`` fits a model. A term of it (a factor, or a pair) matters
@@ -40,9 +41,9 @@ _FEWEST = 2  # comparisons, for something to depend on anything
 
 
 def dependences(analysis: RunAnalysis) -> tuple[Dependence, ...]:
-    """Of each candidate with at least two comparisons that tell something; in their order. Empty
-    where no held factor has two levels."""
-    held = analysis.groups[0].held if analysis.groups else {}
+    """Compute what each candidate's difference depends on, in their order, for those with at least
+    two comparisons that tell something. Empty where no fixed factor has two levels."""
+    held = analysis.groups[0].fixed_factors if analysis.groups else {}
     factors = tuple(name for name in held if name not in analysis.constants)
     if not factors:
         return ()
@@ -78,7 +79,7 @@ class _Table:
 
     @cached_property
     def telling(self) -> list[tuple[Comparison, RatioEstimate]]:
-        """Those with enough blocks of the same work, which have a spread."""
+        """Return those with enough blocks of the same work, which have a spread."""
         return [
             (each, each.estimate)
             for each in self.comparisons
@@ -90,16 +91,18 @@ class _Table:
 
     @cached_property
     def names(self) -> Mapping[str, tuple[Level, ...]]:
-        """The levels of each factor, which the model knows by their numbers."""
+        """Return the levels of each factor, which the model knows by their numbers."""
         return {
-            factor: tuple(dict.fromkeys(each.held[factor] for each, _ in self.telling))
+            factor: tuple(dict.fromkeys(each.fixed_factors[factor] for each, _ in self.telling))
             for factor in self.factors
         }
 
     def cells(self, alpha: float) -> list[Cell]:
         return [
             cell_of(
-                tuple(str(names.index(each.held[name])) for name, names in self.names.items()),
+                tuple(
+                    str(names.index(each.fixed_factors[name])) for name, names in self.names.items()
+                ),
                 estimate,
                 alpha=alpha,
             )
@@ -112,7 +115,7 @@ class _Table:
 
     @property
     def everywhere(self) -> Verdict | None:
-        """The verdict that all of them have, and not by chance."""
+        """Return the verdict that all of them have, and not by chance."""
         verdicts = {None if each.may_be_chance else each.verdict for each in self.comparisons}
         return verdicts.pop() if len(verdicts) == 1 else None
 
@@ -146,7 +149,8 @@ def _dependence(table: _Table, margin: float, alpha: float) -> Dependence:
 def _modelled(
     factors: tuple[str, ...], cells: Sequence[Cell], alpha: float
 ) -> FactorEffects | None:
-    """None where so many comparisons are missing that factors cannot be told apart."""
+    """Fit the model of factors; None where so many comparisons are missing that factors cannot be
+    told apart."""
     try:
         return factor_effects(factors, cells, alpha=alpha)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Whether two treatments did the same work, without which a speed says nothing.
+"""Assess whether two treatments did the same work, without which a speed says nothing.
 
 Two treatments whose transactions failed, were begun again or were left out at rates that are not
 shown to be equal (``millrace.stats.rates`` says what is), that carried out another number of
@@ -22,6 +22,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 
+from millrace.model import measurements
 from millrace.stats import Looks, compare_rates, log_ratios, mean_limits
 from millrace.stats.rates import NEGLIGIBLE
 from millrace.store.records import StoredAttempt, TrialRecord
@@ -29,9 +30,6 @@ from millrace.store.records import StoredAttempt, TrialRecord
 COUNT_TOLERANCE = NEGLIGIBLE  # of the transactions asked for
 MOST_TOLERATED = 0.01
 MOST_ERRORS = 0.5  # of the transactions that ended
-
-# Measurements of this name and a server's error code: transactions that ended with it.
-_ERROR_CODE = "errors_"
 
 
 _ALPHA = 0.05
@@ -49,7 +47,7 @@ _OF_HOW = frozenset(
 
 @dataclass(frozen=True)
 class TrialWork:
-    """What one finished trial's clients did: counts of transactions.
+    """The work of one finished trial's clients: counts of transactions.
 
     ``transactions`` succeeded, ``errors`` ended in an error, ``retries`` counts those begun again.
     ``skipped`` of ``scheduled`` were not sent, being too late (0 of 0 in closed loop).
@@ -70,7 +68,7 @@ class TrialWork:
 
     @property
     def tried(self) -> int:
-        """Transactions that ended, well or not."""
+        """Return transactions that ended, well or not."""
         return self.transactions + self.errors
 
 
@@ -85,7 +83,7 @@ class _Kind:
 
 @dataclass(frozen=True)
 class _By:
-    """How work is compared: what is tolerated, the error rate of each test, and its looks."""
+    """The tolerance of a comparison of work, the error rate of each test, and its looks."""
 
     tolerance: float
     alpha: float
@@ -109,39 +107,42 @@ _ROWS: tuple[tuple[str, Callable[[TrialWork], int]], ...] = (
 
 
 def trial_work(trial: TrialRecord, attempt: StoredAttempt) -> TrialWork | None:
-    """What a finished trial did; None where no clients were driven."""
-    measured = {m.name: round(m.value) for m in attempt.measurements if m.role == "server"}
-    if "transactions" not in measured:
+    """Return the work of a finished trial; None where no clients were driven."""
+    measured = {name: round(value) for name, value in attempt.measured.items()}
+    if measurements.TRANSACTIONS not in measured:
         return None
-    scheduled, skipped = measured.get("scheduled", 0), measured.get("skipped", 0)
+    scheduled, skipped = (
+        measured.get(measurements.SCHEDULED, 0),
+        measured.get(measurements.SKIPPED, 0),
+    )
     return TrialWork(
         block=trial.block,
-        transactions=measured["transactions"],
-        errors=measured.get("errors", 0),
-        retries=measured.get("retries", 0),
-        late=measured.get("late", 0),
+        transactions=measured[measurements.TRANSACTIONS],
+        errors=measured.get(measurements.ERRORS, 0),
+        retries=measured.get(measurements.RETRIES, 0),
+        late=measured.get(measurements.LATE, 0),
         skipped=min(skipped, scheduled),
         scheduled=scheduled,
-        rows_read=measured.get("rows_read", 0),
-        rows_affected=measured.get("rows_affected", 0),
+        rows_read=measured.get(measurements.ROWS_READ, 0),
+        rows_affected=measured.get(measurements.ROWS_AFFECTED, 0),
         error_codes=tuple(
-            (int(name.removeprefix(_ERROR_CODE)), count)
+            (code, count)
             for name, count in measured.items()
-            if name.startswith(_ERROR_CODE)
+            if (code := measurements.error_code(name)) is not None
         ),
     )
 
 
 def asks_the_same(factor: str) -> bool:
-    """Whether the levels of a compared factor are asked the same statements."""
+    """Return whether the levels of a compared factor are asked the same statements."""
     return factor in _OF_HOW or factor.startswith("options.")
 
 
 @dataclass(frozen=True)
 class Unequal:
-    """Why two treatments' work was not the same, cannot be shown to be, or mostly failed, in words
-    with numbers; empty where nothing speaks against it. ``told_apart`` says that more blocks do not
-    mend it."""
+    """The reasons why two treatments' work was not the same, cannot be shown to be, or mostly
+    failed, with numbers; empty where nothing speaks against it. ``told_apart`` says that more
+    blocks do not mend it."""
 
     reason: str = ""
     told_apart: bool = False
@@ -157,7 +158,7 @@ def unequal_work(
     margin: float,
     looks: Looks = "once",
 ) -> Unequal:
-    """Whether two treatments did the same work.
+    """Assess whether two treatments did the same work.
 
     Only blocks of which both have a trial count. ``names`` are the base's and the candidate's;
     ``same_statements`` says whether both were asked the same, and so have to give as many rows;
@@ -223,7 +224,7 @@ def _compared_rates(
     names: tuple[str, str],
     by: _By,
 ) -> tuple[list[str], list[str]]:
-    """The rates that differ, and those that are not shown to be equal."""
+    """Return the rates that differ, and those that are not shown to be equal."""
     different: list[str] = []
     unknown: list[str] = []
     for kind in kinds:
@@ -245,7 +246,7 @@ def _compared_rates(
 def _different_counts(
     pairs: Sequence[_Pair], names: tuple[str, str], operations: int
 ) -> Iterator[str]:
-    """The first block in which a fixed number of transactions was not the same number."""
+    """Yield the first block in which a fixed number of transactions was not the same number."""
     for base, candidate in pairs:
         if operations and abs(base.tried - candidate.tried) > COUNT_TOLERANCE * operations:
             yield (
@@ -261,7 +262,8 @@ def _different_rows(
     names: tuple[str, str],
     by: _By,
 ) -> Iterator[str]:
-    """The rows of a transaction that are not as many, by more than chance makes of drawn ranges."""
+    """Yield the rows of a transaction that are not as many, by more than chance makes of drawn
+    ranges."""
     for said, rows in kinds:
         a_transaction = [_of_a_transaction(rows, pair) for pair in pairs]
         with_rows = [_of_a_transaction(rows, pair) for pair in pairs if _has_rows(rows, pair)]
@@ -274,7 +276,7 @@ def _different_rows(
 
 
 def _vary(rows: Callable[[TrialWork], int], pairs: Sequence[_Pair]) -> bool:
-    """Whether the rows of a transaction are not quite as many in any block."""
+    """Return whether the rows of a transaction are not quite as many in any block."""
     each = (_of_a_transaction(rows, pair) for pair in pairs if _has_rows(rows, pair))
     return any(base != candidate for base, candidate in each)
 
@@ -289,7 +291,8 @@ def _of_a_transaction(rows: Callable[[TrialWork], int], pair: _Pair) -> tuple[fl
 
 
 def _is_other(pairs: Sequence[tuple[float, float]], by: _By) -> bool:
-    """Whether the second figures are others than the first, by more than chance and tolerance."""
+    """Return whether the second figures are others than the first, by more than chance and
+    tolerance."""
     ratios = log_ratios(*zip(*pairs, strict=True))
     low, high = mean_limits(ratios, by.alpha, by.looks)
     is_chance = low <= 0 <= high
@@ -297,5 +300,6 @@ def _is_other(pairs: Sequence[tuple[float, float]], by: _By) -> bool:
 
 
 def _percent(rate: float) -> str:
-    """``0 %``, ``0.021 %``, ``5.31 %``: a few significant digits, since rates are small."""
+    """Return text such as ``0 %``, ``0.021 %``, ``5.31 %``: a few significant digits, since rates
+    are small."""
     return f"{rate * 100:.3g} %"

@@ -1,4 +1,4 @@
-"""Which differences are left when the number of comparisons is taken into account.
+"""Correct the comparisons of a run for their number.
 
 A verdict's error rate is that of its own comparison: of twenty comparisons of like with like, one
 is expected to differ. All comparisons of a metric, whatever their workload, their number of clients
@@ -21,15 +21,16 @@ from millrace.stats import RatioEstimate, benjamini_yekutieli
 
 
 def adjusted_p_values(estimates: Sequence[RatioEstimate | None]) -> tuple[float | None, ...]:
-    """The p-values of one family, adjusted for their number, in their order; None for what has no
-    estimate, or one without an interval."""
+    """Return the p-values of one family, adjusted for their number, in their order; None for what
+    has no estimate, or one without an interval."""
     asked = [None if estimate is None else estimate.p_value for estimate in estimates]
     adjusted = iter(benjamini_yekutieli([p for p in asked if p is not None]))
     return tuple(None if p is None else next(adjusted) for p in asked)
 
 
 def with_adjusted_p(groups: Sequence[Group]) -> tuple[Group, ...]:
-    """The groups of a run, each comparison with its p-value among all those of its metric."""
+    """Return the groups of a run, each comparison with its p-value among all those of its
+    metric."""
     comparisons = [comparison for group in groups for comparison in group.comparisons]
     adjusted: dict[tuple[str, str, str], float | None] = {}
     for metric in {comparison.metric.name for comparison in comparisons}:

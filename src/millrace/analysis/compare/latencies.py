@@ -18,6 +18,7 @@ from millrace.stats.histogram import decode, merge
 from millrace.store.records import HistogramRecord, StoredAttempt
 
 NS_PER_S = 1e9
+PERCENTILES = (1, 5, 10, 25, 50, 75, 90, 95, 99, 99.9, 99.99)
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,12 @@ class Latency:
         return self.histogram.count
 
     def percentiles_s(self, percents: Sequence[float]) -> tuple[float, ...]:
+        """Return these percentiles in s."""
         return tuple(float(ns) / NS_PER_S for ns in self.histogram.percentiles(percents))
+
+    def by_percentile(self) -> dict[float, float]:
+        """Return ``PERCENTILES`` in s, by percent."""
+        return dict(zip(PERCENTILES, self.percentiles_s(PERCENTILES), strict=True))
 
     @property
     def maximum_s(self) -> float:
@@ -46,7 +52,7 @@ class Latency:
 
 
 def merged(attempts: Sequence[StoredAttempt], *, of: Of, time: Time) -> Histogram | None:
-    """The histogram of all transactions (or statements) of ``attempts``; None without any.
+    """Return the histogram of all transactions (or statements) of ``attempts``; None without any.
 
     Raises DamagedResult for one that cannot be read.
     """
@@ -58,8 +64,8 @@ def merged(attempts: Sequence[StoredAttempt], *, of: Of, time: Time) -> Histogra
 
 
 def by_name(attempts: Sequence[StoredAttempt]) -> tuple[Latency, ...]:
-    """Each transaction's and statement's latencies over ``attempts``, those that have any, in the
-    order in which they were recorded, transactions first.
+    """Return each transaction's and statement's latencies over ``attempts``, those that have any,
+    in the order in which they were recorded, transactions first.
 
     Raises DamagedResult for a histogram that cannot be read.
     """

@@ -1,4 +1,4 @@
-"""What a workload measures, as its definition says, and a trial's value of it."""
+"""The metrics of a workload, as its definition says, and a trial's value of them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,8 @@ class Metric:
     percentile: Percentile | None = None
 
     def value(self, attempt: StoredAttempt) -> float | None:
-        """The metric's value in ``unit``; None where a measurement is missing or not positive.
+        """Return the metric's value in ``unit``; None where a measurement is missing or not
+        positive.
 
         A ratio of treatments needs positive values, and a trial of no rows or no time is not one.
         Raises DamagedResult for a histogram that cannot be read.
@@ -48,7 +49,7 @@ class Metric:
             if measured_latencies is None:
                 return None
             return measured_latencies.percentile(self.percentile.percent) / latencies.NS_PER_S
-        measured = {m.name: m.value for m in attempt.measurements if m.role == "server"}
+        measured = attempt.measured
         if any(name not in measured for name in (*self.numerator, *self.denominator)):
             return None
         numerator = sum(measured[name] for name in self.numerator)
@@ -83,5 +84,6 @@ def _percentile(definition: MetricDefinition) -> Percentile | None:
 
 
 def time_of(rate: Metric, metrics: tuple[Metric, ...]) -> Metric | None:
-    """The metric that is the time ``rate`` divides by (seconds beside rows/s), if there is one."""
+    """Return the metric that is the time ``rate`` divides by (seconds beside rows/s), if there is
+    one."""
     return next((m for m in metrics if rate.denominator and m.numerator == rate.denominator), None)

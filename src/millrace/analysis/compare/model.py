@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from millrace.analysis.compare.comparability import Refused
+from millrace.analysis.compare.comparability import Incomparability
 from millrace.analysis.compare.metrics import Metric
 from millrace.analysis.compare.treatment_model import Failure, TreatmentAnalysis
 from millrace.analysis.explain.variables import VariablesDiff
@@ -34,16 +34,16 @@ class Comparison:
     verdict of failed that is the base's alone. ``unequal`` says in which way the two did not do the
     same work, or are not shown to have done, in any metric, ``unsteady`` that trials were not in a
     steady state, and what to do; both are empty where nothing speaks against the verdict;
-    ``refused_for_good`` is the one which more blocks would not change, by what holds at any look.
-    ``adjusted_p`` is the p-value among all comparisons of the metric that the run makes, None for
-    one that makes no claim (``discoveries``).
+    ``permanently_incomparable`` is the one which more blocks would not change, by what holds at any
+    look. ``adjusted_p`` is the p-value among all comparisons of the metric that the run makes, None
+    for one that makes no claim (``discoveries``).
     """
 
     base_id: str
     candidate_id: str
     base: Level
     candidate: Level
-    held: Mapping[str, Level]
+    fixed_factors: Mapping[str, Level]
     metric: Metric
     estimate: RatioEstimate | None
     n_blocks: int
@@ -54,7 +54,7 @@ class Comparison:
     lost: str
     unequal: str
     unsteady: str
-    refused_for_good: Refused | None
+    permanently_incomparable: Incomparability | None
     only_base_failed: bool
     minimum_detectable: float | None
     blocks_wanted: int | None
@@ -63,8 +63,8 @@ class Comparison:
 
     @property
     def may_be_chance(self) -> bool:
-        """Whether a regression or improvement is one by itself alone: among so many comparisons it
-        may be one of those that differ by chance."""
+        """Return whether a regression or improvement does not survive the correction for the number
+        of comparisons."""
         if self.estimate is None or self.adjusted_p is None:
             return False
         is_difference = self.verdict in ("regression", "improvement")
@@ -78,7 +78,7 @@ class Group:
     ``treatments`` are in the experiment's order; ``comparisons`` hold every metric.
     """
 
-    held: Mapping[str, Level]
+    fixed_factors: Mapping[str, Level]
     label: str
     treatments: tuple[TreatmentAnalysis, ...]
     comparisons: tuple[Comparison, ...]
@@ -96,12 +96,12 @@ class VariablesComparison:
 
 
 @dataclass(frozen=True)
-class Control:
+class GroupAaTrials:
     """The base of a group against itself, in the headline metric: trials made once more in a block,
     over those of the same block. ``estimate`` is None without such a pair."""
 
     base_id: str
-    held: Mapping[str, Level]
+    fixed_factors: Mapping[str, Level]
     label: str
     planned: int
     finished: int
@@ -109,10 +109,10 @@ class Control:
 
 
 @dataclass(frozen=True)
-class Controls:
+class AaTrials:
     """The controls of a run by group, and all their pairs together (``estimate``)."""
 
-    groups: tuple[Control, ...]
+    groups: tuple[GroupAaTrials, ...]
     estimate: RatioEstimate | None
 
     @property
@@ -122,7 +122,7 @@ class Controls:
 
 
 @dataclass(frozen=True)
-class QuotedCalibration:
+class ApplicableCalibration:
     """A calibration in a line. ``age_s`` is from the end of its last trial to when the report is
     made. ``false`` of ``verdicts`` were false, a rate from ``low`` to ``high`` (95 %; None without
     a verdict), and ``refused`` of them were none on speed. ``smallest`` is the smallest change seen
@@ -171,7 +171,7 @@ class Term:
 
 @dataclass(frozen=True)
 class Dependence:
-    """On which of ``factors``, those with several levels, a candidate's ratio depends, in the
+    """The dependence of a candidate's ratio on ``factors``, those with several levels, in the
     headline metric.
 
     ``overall`` is the mean over all levels alike, ``verdict`` that on it; all intervals are of
@@ -199,7 +199,7 @@ class Dependence:
 
 @dataclass(frozen=True)
 class ComparisonStatus:
-    """How a comparison stands. ``label`` is the candidate's.
+    """The state of a comparison while a run goes on. ``label`` is the candidate's.
 
     ``after`` is how many blocks the run had when it was closed, None while it is open.
     ``more_blocks`` is about how many would decide an open one; None where that cannot be told: the
@@ -215,7 +215,7 @@ class ComparisonStatus:
 
 @dataclass(frozen=True)
 class RunStatus:
-    """How the comparisons of a run stand after ``blocks`` of them.
+    """The state of a run and its comparisons after ``blocks`` of them.
 
     ``needed`` has how many more blocks each treatment needs, about, by its id; it lacks those that
     need none. They may be more than the run may have. ``ending`` says why a sequential run has no
@@ -233,7 +233,7 @@ class RunStatus:
 
     @property
     def more_blocks(self) -> int | None:
-        """About how many more blocks the open comparisons take; None where any cannot tell."""
+        """Estimate how many more blocks the open comparisons take; None where any cannot tell."""
         wanted = [each.more_blocks for each in self.open]
         known = [number for number in wanted if number is not None]
         return max(known) if known and len(known) == len(wanted) else None
@@ -248,10 +248,10 @@ class RunAnalysis:
     level. ``groups`` hold the treatments and comparisons; ``trials`` are in the order of the plan,
     those that measure and controls, and so are ``failures``. ``looks`` is how many blocks had a
     result each time more were added; ``holds_for`` which looks the intervals hold for.
-    ``controls`` are the base against itself, ``spent_s`` how long all of ``trials`` took,
-    ``made_again`` how many had failed and were made again when all had ended.
+    ``aa_trials`` are the base against itself, ``spent_s`` how long all of ``trials`` took,
+    ``retried`` how many had failed and were made again when all had ended.
     ``calibrations`` is the one of the host that is quoted, empty where there is none, None where
-    nobody looked for one. ``together`` is the least share of a pair's measured time in which both
+    nobody looked for one. ``overlap`` is the least share of a pair's measured time in which both
     were measured, None where trials took turns. ``status`` is how far the run has come by its
     design, ``dependences`` say on which held factors each candidate's difference depends.
     """
@@ -272,17 +272,17 @@ class RunAnalysis:
     trials: tuple[TrialRecord, ...]
     looks: tuple[int, ...]
     holds_for: Looks = "once"
-    controls: Controls | None = None
+    aa_trials: AaTrials | None = None
     spent_s: float = 0.0
-    made_again: int = 0
-    calibrations: tuple[QuotedCalibration, ...] | None = None
-    together: float | None = None
+    retried: int = 0
+    calibrations: tuple[ApplicableCalibration, ...] | None = None
+    overlap: float | None = None
     status: RunStatus = RunStatus(0, (), {}, None)
     dependences: tuple[Dependence, ...] = ()
 
     @property
     def base_text(self) -> str:
-        """The base as it stands in sentences."""
+        """Return the base as it stands in sentences."""
         return level_text(self.factor, self.base)
 
     @property
@@ -291,7 +291,7 @@ class RunAnalysis:
 
     @property
     def limits(self) -> Mapping[str, tuple[str, ...]]:
-        """What cannot be controlled or observed, by the name of each server that has such."""
+        """Name the limits of control and observation of each server that has any, by its name."""
         return {
             instance.server.name: instance.limits
             for treatment in self.treatments
@@ -300,7 +300,7 @@ class RunAnalysis:
         }
 
     def comparisons(self, metric: Metric | None = None) -> tuple[Comparison, ...]:
-        """The comparisons in one metric (the headline unless named), group by group."""
+        """Return the comparisons in one metric (the headline unless named), group by group."""
         wanted = metric or self.headline
         return tuple(
             comparison
@@ -312,5 +312,5 @@ class RunAnalysis:
 
 def varied_factors(analysis: RunAnalysis) -> list[str]:
     """Return the held factors with more than one level, in the experiment's order."""
-    held = analysis.groups[0].held if analysis.groups else {}
+    held = analysis.groups[0].fixed_factors if analysis.groups else {}
     return [name for name in held if name not in analysis.constants]

@@ -3,18 +3,12 @@ processes of a host share."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from millrace.store.records import StoredAttempt, StoredRun
 
-# As millrace.trial.barrier notes it with the instance.
-_FACT = "side_by_side"
 
-
-def least_together(stored: StoredRun) -> float | None:
-    """The share of the longer of two measured parts in which both were measured, of the pair in
-    which that is least: a fraction; None where no pair was measured side by side."""
+def least_overlap(stored: StoredRun) -> float | None:
+    """Return the smallest overlap of any concurrent pair: the time in which both were measured, as
+    a fraction of the longer measured part. None where no pair was measured concurrently."""
     factor = stored.run.spec.compare.factor
     last = stored.last_attempts()
     levels = {each.id: each.levels for each in stored.treatments}
@@ -29,13 +23,13 @@ def least_together(stored: StoredRun) -> float | None:
 
 
 def _window(attempt: StoredAttempt | None) -> tuple[float, float] | None:
-    """When a finished trial was measured, in seconds."""
+    """Return the seconds at which the measured part of a finished trial began and ended."""
     if attempt is None or attempt.outcome != "finished":
         return None
     for instance in attempt.instances:
-        found: Mapping[str, Any] | None = instance.facts.get(_FACT)
+        found = instance.facts.concurrent
         if found is not None:
-            return found["measured_from_s"], found["measured_to_s"]
+            return found.measured_from_s, found.measured_to_s
     return None
 
 

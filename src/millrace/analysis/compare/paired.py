@@ -7,18 +7,18 @@ from dataclasses import dataclass, replace
 
 from millrace.analysis.compare.false_discoveries import adjusted_p_values
 from millrace.analysis.compare.model import Verdict
-from millrace.analysis.compare.verdict import Reach, decide, reach
+from millrace.analysis.compare.verdict import Power, decide, power
 from millrace.model.run_spec import Direction
 from millrace.stats import FEWEST_BLOCKS, RatioEstimate, paired_ratio
 
 
 @dataclass(frozen=True)
-class PairComparison:
+class PairedComparison:
     """A candidate's values against the base's: effect, interval, verdict.
 
     ``estimate`` is candidate / base with an interval that holds however often one looked,
     ``fixed`` with that for a number of blocks fixed beforehand; None without a block that has both,
-    of which there are ``n_blocks``. ``reach`` is None where there are too few for a verdict.
+    of which there are ``n_blocks``. ``power`` is None where there are too few for a verdict.
     ``adjusted_p`` takes into account how many comparisons were made with this one (Benjamini and
     Yekutieli); None without an interval.
     """
@@ -31,19 +31,19 @@ class PairComparison:
     dropped: int
     verdict: Verdict
     reason: str
-    reach: Reach | None
+    power: Power | None
     adjusted_p: float | None = None
 
 
-def judge_pairs(
+def compare_paired(
     values: Mapping[str, Mapping[str, float]],
     *,
     base: str,
     direction: Direction,
     margin: float,
     alpha: float,
-) -> tuple[PairComparison, ...]:
-    """Every other treatment against ``base``, in the order of ``values``.
+) -> tuple[PairedComparison, ...]:
+    """Compare every other treatment with ``base``, in the order of ``values``.
 
     ``values`` holds for each treatment its positive values by block, in any one unit; ``margin`` is
     a fraction. A block that lacks one of the two is dropped from their comparison. The verdict goes
@@ -66,7 +66,7 @@ def _compare(
     direction: Direction,
     margin: float,
     alpha: float,
-) -> PairComparison:
+) -> PairedComparison:
     blocks = [block for block in values[base] if block in values[candidate]]
     base_values = [values[base][block] for block in blocks]
     candidate_values = [values[candidate][block] for block in blocks]
@@ -78,8 +78,8 @@ def _compare(
         fixed = paired_ratio(base_values, candidate_values, confidence=confidence)
         estimate = paired_ratio(base_values, candidate_values, confidence=confidence, looks="any")
         verdict, reason = decide(estimate, direction, margin)
-        found = reach(estimate, margin)
-    return PairComparison(
+        found = power(estimate, margin)
+    return PairedComparison(
         base=base,
         candidate=candidate,
         estimate=estimate,
@@ -88,5 +88,5 @@ def _compare(
         dropped=len(values[base].keys() | values[candidate].keys()) - len(blocks),
         verdict=verdict or "inconclusive",
         reason=reason,
-        reach=found,
+        power=found,
     )

@@ -43,8 +43,8 @@ class PublishedStudy:
     figures: tuple[PublishedFigure, ...]
 
 
-def published_beside(analysis: RunAnalysis) -> PublishedStudy | None:
-    """The study's figures that match the run, in the order of metrics and treatments.
+def published_comparison(analysis: RunAnalysis) -> PublishedStudy | None:
+    """Return the study's figures that match the run, in the order of metrics and treatments.
 
     None where the experiment names no study, or one that millrace does not have.
     """
@@ -101,7 +101,7 @@ def _figure(
 def _find(
     study: Study, treatment: TreatmentAnalysis, metric: Metric, parameters: Mapping[str, Any]
 ) -> Figure | None:
-    """What the study has for the treatment's series under its conditions."""
+    """Return the study's figure for the treatment's series under its conditions."""
     instance = next((i for i in treatment.instances if i.role == "server"), None)
     if instance is None:
         return None

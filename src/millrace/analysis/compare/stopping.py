@@ -1,4 +1,5 @@
-"""When a run may stop: how each comparison stands, and which treatments still need blocks.
+"""Decide when a run may stop: the state of each comparison, and the treatments that still need
+blocks.
 
 A comparison of the headline metric is closed when
 
@@ -34,7 +35,7 @@ from millrace.analysis.compare.model import (
     RunStatus,
 )
 from millrace.analysis.compare.treatment_model import TreatmentAnalysis
-from millrace.analysis.compare.verdict import reach
+from millrace.analysis.compare.verdict import power
 from millrace.model.run_spec import Design
 from millrace.stats import FEWEST_BLOCKS, FIRST_LOOK
 
@@ -44,8 +45,9 @@ _DECIDED = ("regression", "improvement", "equivalent")
 
 
 def run_status(analysis: RunAnalysis, design: Design) -> RunStatus:
-    """Return how the comparisons of the headline metric stand, by all blocks that a run has, and
-    why it has no further one; ``design`` says how many it may have."""
+    """Return how far the run has come: the state of each comparison of the headline metric, the
+    treatments that need more blocks, and why there is no further block. ``design`` says how many
+    blocks the run may have."""
     blocks = 1 + max((t.block for t in analysis.trials if t.purpose == "measure"), default=-1)
     comparisons = tuple(_statuses(analysis))
     needed = _needed(analysis, comparisons, blocks, max(design.blocks - blocks, 1))
@@ -109,17 +111,17 @@ def _state(
         return "decided"
     if max(base.failed_last, candidate.failed_last) >= FAILURES:
         return "failing"
-    return comparison.refused_for_good or "open"
+    return comparison.permanently_incomparable or "open"
 
 
 def _last_block(analysis: RunAnalysis, candidate: TreatmentAnalysis) -> int:
-    """The last block that has a trial of the candidate: it dropped out right after."""
+    """Return the last block that has a trial of the candidate: it dropped out right after."""
     mine = (trial.block for trial in analysis.trials if trial.treatment_id == candidate.id)
     return max(mine, default=-1)
 
 
 def _more_blocks(comparison: Comparison, margin: float) -> int | None:
-    found = None if comparison.estimate is None else reach(comparison.estimate, margin)
+    found = None if comparison.estimate is None else power(comparison.estimate, margin)
     # Where the estimate alone would decide, what keeps it from that has no forecast: other
     # comparisons, among which it may be chance, or work that is not shown to be equal.
     return None if found is None else found.more_blocks or None

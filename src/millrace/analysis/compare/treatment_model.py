@@ -1,10 +1,9 @@
-"""What the trials of a treatment measured, and how its servers were set: plain values."""
+"""The measurements of a treatment's trials, and the settings of its servers: plain values."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from millrace.analysis.compare.conditions import DriveConditions
 from millrace.analysis.compare.equal_work import TrialWork
@@ -13,6 +12,7 @@ from millrace.analysis.compare.metrics import Metric
 from millrace.analysis.explain.variables import Mismatch
 from millrace.analysis.steady.steadiness import TrialSteadiness
 from millrace.levels import Level
+from millrace.model.instance_facts import InstanceFacts
 from millrace.stats import Summary
 from millrace.store.records import OptionRecord, ServerRecord
 
@@ -68,22 +68,22 @@ class Failure:
 class TreatmentAnalysis:
     """One treatment: its trials, what they measured, and how its servers were set.
 
-    ``level`` is its level of the compared factor, ``held`` those of the other factors. ``metrics``
-    lacks those without a finished trial; ``sizes`` are means in bytes by measurement name.
-    ``generator_wait`` is the fraction of the load in which the sender waited for rows to be made,
-    ``load_warnings`` the mean number of warnings of a load; None where nothing measured them.
+    ``level`` is its level of the compared factor, ``fixed_factors`` those of the other factors.
+    ``metrics`` lacks those without a finished trial; ``sizes`` are means in bytes by measurement
+    name. ``generator_wait`` is the fraction of the load in which the sender waited for rows to be
+    made, ``load_warnings`` the mean number of warnings of a load; None where nothing measured them.
     ``work`` is what each finished trial's clients did, ``driven`` under which conditions,
     ``latencies`` how long it took over all of them, ``steadiness`` whether each showed a steady
-    state; empty or None where no clients were driven.
-    ``instances`` are as its last finished (or failed) trial recorded them. ``failed_last`` is how
-    many of its newest trials failed, one after the other; ``trial_s`` how long a trial takes.
-    ``left_out`` of the ``failed`` trials did not fail themselves, but the one beside them.
+    state; empty or None where no clients were driven. ``instances`` are as its last finished (or
+    failed) trial recorded them. ``failed_last`` is how many of its newest trials failed, one after
+    the other; ``trial_s`` how long a trial takes. ``left_out`` of the ``failed`` trials did not
+    fail themselves, but the one beside them.
     """
 
     id: str
     label: str
     level: Level
-    held: Mapping[str, Level]
+    fixed_factors: Mapping[str, Level]
     resolved: Mapping[str, Level]
     is_base: bool
     planned: int
@@ -105,13 +105,14 @@ class TreatmentAnalysis:
 
     @property
     def open(self) -> int:
-        """Trials that have not ended yet."""
+        """Return trials that have not ended yet."""
         return self.planned - self.finished - self.failed
 
 
 @dataclass(frozen=True)
 class InstanceAnalysis:
-    """How one role's server was set: what was asked and is not so, and what was left out."""
+    """The settings of one role's server: options that were requested and are not effective, and
+    those that were left out."""
 
     role: str
     server: ServerRecord
@@ -119,9 +120,9 @@ class InstanceAnalysis:
     effective: Mapping[str, str]
     mismatches: tuple[Mismatch, ...]
     left_out: tuple[OptionRecord, ...]
-    facts: Mapping[str, Any]
+    facts: InstanceFacts
 
     @property
     def limits(self) -> tuple[str, ...]:
-        """What cannot be controlled or observed there, a clause each (an attached server)."""
-        return tuple(self.facts.get("limits") or ())
+        """Name the limits of control and observation there, a clause each (an attached server)."""
+        return self.facts.limits or ()

@@ -1,4 +1,4 @@
-"""What each treatment's trials measured, and how its servers were set."""
+"""Analyze each treatment: the measurements of its trials, and the settings of its servers."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from millrace.analysis.compare.treatment_model import (
 from millrace.analysis.explain.variables import asked_against_effective
 from millrace.analysis.steady.steadiness import steadiness
 from millrace.levels import Level, level_text
+from millrace.model import measurements
 from millrace.model.phases import MeasuredPhases
 from millrace.stats import Looks, summarise
 from millrace.store.records import (
@@ -44,7 +45,8 @@ def analyse_treatments(
     margin: float,
     looks: Looks = "once",
 ) -> tuple[TreatmentAnalysis, ...]:
-    """Every treatment in the experiment's order, from the newest ended attempt of its trials.
+    """Return every treatment in the experiment's order, from the newest ended attempt of its
+    trials.
 
     A treatment's label is its levels of ``label_factors``; ``margin`` is the smallest relative
     difference that matters, ``looks`` which looks what is said of steadiness is to hold for.
@@ -72,12 +74,12 @@ def analyse_treatments(
 
 
 def label_of(treatment: TreatmentRecord, factors: Sequence[str]) -> str:
-    """The treatment's levels of ``factors``, as its name in reports."""
+    """Return the treatment's levels of ``factors``, as its name in reports."""
     return " · ".join(level_text(name, treatment.levels[name]) for name in factors)
 
 
 def find_failures(stored: StoredRun, labels: Mapping[str, str]) -> tuple[Failure, ...]:
-    """The trials whose newest ended attempt failed, in the order they were run."""
+    """Return the trials whose newest ended attempt failed, in the order they were run."""
     last = stored.last_attempts()
     return tuple(
         Failure(
@@ -135,7 +137,7 @@ def _analyse(
         id=treatment.id,
         label=label,
         level=treatment.levels[factor],
-        held={name: level for name, level in treatment.levels.items() if name != factor},
+        fixed_factors={name: level for name, level in treatment.levels.items() if name != factor},
         resolved=treatment.resolved,
         is_base=treatment.levels[factor] == base,
         planned=len(planned),
@@ -160,7 +162,7 @@ def _analyse(
 
 
 def trial_s(attempt: StoredAttempt) -> float:
-    """How long an attempt took, all its steps."""
+    """Return the duration of an attempt, all its steps, in s."""
     return max((step.started_s + step.duration_s for step in attempt.steps), default=0.0)
 
 
@@ -194,13 +196,11 @@ def _step_times(attempts: Iterable[StoredAttempt]) -> tuple[StepTime, ...]:
 
 
 def _mean_sizes(finished: Sequence[StoredAttempt]) -> dict[str, float]:
-    """Mean bytes by measurement name, of what the server holds on disk."""
+    """Return mean bytes by measurement name, of what the server holds on disk."""
     sizes: dict[str, list[float]] = {}
     for attempt in finished:
         for measurement in attempt.measurements:
-            if measurement.role == "server" and measurement.name.endswith(
-                ("_apparent_bytes", "_allocated_bytes")
-            ):
+            if measurement.role == "server" and measurement.name in measurements.SIZES:
                 sizes.setdefault(measurement.name, []).append(measurement.value)
     return {name: fmean(values) for name, values in sizes.items()}
 

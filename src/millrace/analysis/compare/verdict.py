@@ -26,8 +26,8 @@ NEARLY_EVEN = 0.1  # up to this margin, 1 / (1 + m) is about 1 - m and goes with
 
 
 @dataclass(frozen=True)
-class Reach:
-    """What an estimate's blocks can see, and how many more would decide.
+class Power:
+    """The smallest difference that an estimate's blocks can show, and how many more would decide.
 
     ``minimum_detectable`` is the smallest relative difference (a fraction) that these blocks detect
     with power 0.8. ``more_blocks`` is 0 where it is decided, None where more than 10 000 would be
@@ -39,7 +39,8 @@ class Reach:
 
 
 def margin_text(margin: float) -> str:
-    """``2 %``, as the user wrote it; above 10 % with its bounds: ``60 % (−37.5 % to +60 %)``."""
+    """Return text such as ``2 %``, as the user wrote it; above 10 % with its bounds: ``60 % (−37.5
+    % to +60 %)``."""
     text = f"{margin * 100:g} %"
     if margin <= NEARLY_EVEN:
         return text
@@ -49,7 +50,7 @@ def margin_text(margin: float) -> str:
 def decide(
     estimate: RatioEstimate, direction: Direction, margin: float
 ) -> tuple[Verdict | None, str]:
-    """The verdict on candidate / base, and the reason in words; None for too few blocks."""
+    """Return the verdict on candidate / base, and the reason in words; None for too few blocks."""
     low, high = estimate.low, estimate.high
     if estimate.n_pairs < FEWEST_BLOCKS or low is None or high is None:
         blocks = "1 block" if estimate.n_pairs == 1 else f"{estimate.n_pairs} blocks"
@@ -60,7 +61,8 @@ def decide(
 def decide_interval(
     ratio: float, low: float, high: float, direction: Direction, margin: float
 ) -> tuple[Verdict, str]:
-    """The verdict on a ratio of two levels that lies between ``low`` and ``high``, and why."""
+    """Return the verdict on a ratio of two levels that lies between ``low`` and ``high``, and
+    why."""
     least, most = 1 / (1 + margin), 1 + margin
     limit = margin_text(margin)
     excludes_1 = low > 1 or high < 1
@@ -80,8 +82,9 @@ def decide_interval(
     return "inconclusive", f"the interval includes no difference and differences beyond {limit}"
 
 
-def reach(estimate: RatioEstimate, margin: float) -> Reach | None:
-    """What the blocks of ``estimate`` can see; None where they are too few to tell."""
+def power(estimate: RatioEstimate, margin: float) -> Power | None:
+    """Compute the smallest difference that the blocks of ``estimate`` can show, and how many more
+    would decide; None where they are too few to tell."""
     if estimate.log_sd is None or estimate.n_pairs < FEWEST_BLOCKS:
         return None
     detectable = minimum_detectable_ratio(
@@ -91,4 +94,4 @@ def reach(estimate: RatioEstimate, margin: float) -> Reach | None:
         looks=estimate.looks,
     )
     is_decided = decide(estimate, "higher", margin)[0] != "inconclusive"
-    return Reach(detectable - 1, 0 if is_decided else blocks_to_decide(estimate, margin))
+    return Power(detectable - 1, 0 if is_decided else blocks_to_decide(estimate, margin))

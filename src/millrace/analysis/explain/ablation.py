@@ -1,4 +1,5 @@
-"""What aligned settings give back of a loss, from trials of A and B and of B with settings of A.
+"""Analyze an ablation: the loss that aligned settings recover, from trials of A and B and of B with
+settings of A.
 
 Of each block x = value / value of the base, so that all shares are fractions of what the base does
 and add up: loss = 1 - x(B), given back by an alignment = x(B aligned) - x(B), remaining with it =
@@ -24,8 +25,9 @@ ALL = "all of these"
 
 
 @dataclass(frozen=True)
-class GivenBack:
-    """What one alignment gives back, and what remains with it: fractions of the base's value."""
+class Recovery:
+    """The share of the loss that one alignment recovers, and the share that remains: fractions of
+    the base's value."""
 
     name: str
     share: MeanEstimate
@@ -33,7 +35,7 @@ class GivenBack:
 
 
 @dataclass(frozen=True)
-class Alignments:
+class Ablation:
     """The loss of B against A, and what alignments give back of it, the one of all settings last.
     Fractions of the base's value; a gain is negative.
 
@@ -44,7 +46,7 @@ class Alignments:
 
     metric: Metric
     loss: MeanEstimate
-    given_back: tuple[GivenBack, ...]
+    recovered: tuple[Recovery, ...]
     run_id: str = ""
     left_out: tuple[str, ...] = ()
     untried: tuple[str, ...] = ()
@@ -52,27 +54,31 @@ class Alignments:
 
     @property
     def remaining(self) -> MeanEstimate | None:
-        """What remains with all that gave a result aligned; None where they did so apart only."""
-        *others, last = self.given_back
+        """Return the loss that remains with all aligned; None where only single alignments gave a
+        result."""
+        *others, last = self.recovered
         return last.remaining if not others or last.name == ALL else None
 
     def shows(self, name: str) -> bool:
-        """Whether this alignment alone gave back some of the loss for certain."""
+        """Return whether this alignment alone recovered some of the loss for certain."""
         return not self.unsteady and any(
             each.name == name
             and is_certain(each.share)
             and (each.share.mean > 0) == (self.loss.mean > 0)
-            for each in self.given_back
+            for each in self.recovered
         )
 
 
 def is_certain(share: MeanEstimate) -> bool:
-    """Whether its interval tells its sign."""
+    """Return whether the interval excludes 0."""
     return share.low is not None and share.high is not None and not share.low <= 0 <= share.high
 
 
-def is_of(stored: StoredRun, base: Mapping[str, Level], candidate: Mapping[str, Level]) -> bool:
-    """Whether the run tests suspects of the difference between treatments with these levels."""
+def is_ablation_of(
+    stored: StoredRun, base: Mapping[str, Level], candidate: Mapping[str, Level]
+) -> bool:
+    """Return whether the run tests suspects of the difference between treatments with these
+    levels."""
     test = stored.run.spec.tested
     levels = {each.id: each.levels for each in stored.treatments}
     return test is not None and (
@@ -80,9 +86,9 @@ def is_of(stored: StoredRun, base: Mapping[str, Level], candidate: Mapping[str, 
     )
 
 
-def given_back(stored: StoredRun) -> Alignments | None:
-    """The shares of a run that tests suspects; None where none of its blocks has a result of A, of
-    B and of an alignment."""
+def ablation(stored: StoredRun) -> Ablation | None:
+    """Analyze a run that takes likely causes away; None where none of its blocks has a result of A,
+    of B and of an alignment."""
     test = stored.run.spec.tested
     if test is None:
         return None
@@ -92,7 +98,7 @@ def given_back(stored: StoredRun) -> Alignments | None:
     sign = 1.0 if metric.direction == "higher" else -1.0
 
     def lost(treatment: Mapping[int, float]) -> dict[int, float]:
-        """By blocks that have it, A and B."""
+        """Return the loss by block, of the blocks that have it, A and B."""
         blocks = sorted(base.keys() & candidate.keys() & treatment.keys())
         return {block: sign * (1 - treatment[block] / base[block]) for block in blocks}
 
@@ -101,7 +107,7 @@ def given_back(stored: StoredRun) -> Alignments | None:
     unsteady, refused = _unsteady(stored, test, [name for name, of in left.items() if of])
     left |= {name: {} for name in refused}
     shares = tuple(
-        GivenBack(
+        Recovery(
             name,
             mean_estimate([loss[block] - share for block, share in of.items()]),
             mean_estimate([*of.values()]),
@@ -111,7 +117,7 @@ def given_back(stored: StoredRun) -> Alignments | None:
     )
     if not shares:
         return None
-    return Alignments(
+    return Ablation(
         metric,
         mean_estimate([*loss.values()]),
         shares,
@@ -135,8 +141,8 @@ def given_back(stored: StoredRun) -> Alignments | None:
 def _unsteady(
     stored: StoredRun, test: Ablates, measured: Collection[str]
 ) -> tuple[str, dict[str, str]]:
-    """Why nothing of a test counts, since A and B were not steady, or none of the alignments that
-    were ``measured``; else empty, and which of these do not count, and why."""
+    """Explain why none of an ablation counts, since A and B were not steady, and why some of the
+    ``measured`` alignments do not."""
     known = by_treatment(stored)
 
     def sides(one: str, other: str, names: tuple[str, str]) -> str:
@@ -155,7 +161,7 @@ def _unsteady(
 
 
 def _untried(stored: StoredRun, treatments: Mapping[str, str]) -> tuple[str, ...]:
-    """Why alignments have no result: those with the same reason in one clause."""
+    """Explain why alignments have no result: those with the same reason in one clause."""
     last = stored.last_attempts()
     reasons: dict[str, list[str]] = {}
     for name, treatment in treatments.items():
@@ -172,7 +178,7 @@ def _reason(failed: StoredAttempt | None) -> str:
 
 
 def _values(stored: StoredRun, metric: Metric) -> dict[str, dict[int, float]]:
-    """The metric by treatment id and block, of trials that finished."""
+    """Return the metric by treatment id and block, of trials that finished."""
     last = stored.last_attempts()
     found: dict[str, dict[int, float]] = {}
     for trial in stored.trials:

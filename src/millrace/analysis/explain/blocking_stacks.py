@@ -1,5 +1,5 @@
-"""Where the threads that serve clients were blocked: the calls, files and functions of the kernel
-behind the waits of the account.
+"""Locate where the threads that serve clients were blocked: the calls, files and functions of the
+kernel behind the waits of the time breakdown.
 
 They were seen at random moments, like the account's waits, and sum up to them: they are of the
 same trials, and without what the account does not tell of, as the idleness of a pool's threads.
@@ -16,14 +16,9 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from millrace.analysis.explain.breakdown_model import PARTS, PartKey, TrialBreakdown
 from millrace.analysis.explain.observations import ObservedTrial, Place
-from millrace.analysis.explain.time_breakdown import (
-    PARTS,
-    PartKey,
-    TrialAccount,
-    accounted,
-    part_of_state,
-)
+from millrace.analysis.explain.time_breakdown import part_of_state, with_breakdowns
 
 # How every call gets into the kernel, and every thread into being.
 _ENTRY = re.compile(
@@ -46,7 +41,7 @@ _BEGINS: Mapping[str, re.Pattern[str]] = {
 _SYSTEM_CALL = re.compile(r"__(?:x64|arm64|do|se)_sys_(\w+)")
 
 _Where = tuple[PartKey, str | None, str | None]
-_Accounted = Sequence[tuple[ObservedTrial, TrialAccount]]
+_Accounted = Sequence[tuple[ObservedTrial, TrialBreakdown]]
 
 
 @dataclass(frozen=True)
@@ -80,9 +75,9 @@ class BlockedComparison:
 def compare_blocked(
     a: Sequence[ObservedTrial], b: Sequence[ObservedTrial]
 ) -> tuple[BlockedComparison, ...]:
-    """Where threads were blocked, longest first, of the parts that both accounts have and of the
-    blocks in which both have one."""
-    both = [accounted(trials) for trials in (a, b)]
+    """Compare where threads were blocked, longest first, of the parts that both breakdowns have and
+    of the blocks in which both have one."""
+    both = [with_breakdowns(trials) for trials in (a, b)]
     blocks = set.intersection(*({trial.block for trial, _ in side} for side in both))
     sides = [[each for each in side if each[0].block in blocks] for side in both]
     if not blocks:
@@ -101,20 +96,20 @@ def compare_blocked(
 
 
 def functions(stack: str | None) -> tuple[str, ...]:
-    """The functions of a stack, without those that lead into the kernel."""
+    """Return the functions of a stack, without those that lead into the kernel."""
     names = stack.split(";") if stack else []
     return tuple(name for name in names if not _ENTRY.match(name))
 
 
 def contradicts(call: str | None, stack: str | None) -> bool:
-    """Whether a stack is that of a call that does something else to a file."""
+    """Return whether a stack is that of a call that does something else to a file."""
     does = next((kind for kind, calls in _CALLS.items() if call in calls), None)
     done = next(filter(None, map(_kind, (stack or "").split(";"))), None)
     return does is not None and done is not None and does != done
 
 
 def _kind(function: str) -> str | None:
-    """What a function of the kernel does to a file; None where it does not tell."""
+    """Classify a function of the kernel by its effect on a file; None where it has none."""
     if entry := _SYSTEM_CALL.fullmatch(function):
         return next((kind for kind, calls in _CALLS.items() if entry[1] in calls), None)
     return next((kind for kind, begins in _BEGINS.items() if begins.fullmatch(function)), None)
@@ -137,7 +132,7 @@ def _comparison(
 
 
 def _places_us(trials: _Accounted) -> Mapping[Place, float]:
-    """µs of an operation by place, means over the trials."""
+    """Return µs of an operation by place, means over the trials."""
     sums: defaultdict[Place, float] = defaultdict(float)
     for trial, _ in trials:
         observed = trial.observed

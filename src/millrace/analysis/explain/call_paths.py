@@ -49,7 +49,7 @@ class CountedPaths:
         return found
 
     def samples(self) -> list[int]:
-        """Of each path, on both sides together."""
+        """Count the samples of each path, on both sides together."""
         return [sum(each[key] for each in (*self.a, *self.b)) for key in self.keys]
 
     def differing(
@@ -59,7 +59,7 @@ class CountedPaths:
         differences: Sequence[MeanEstimate],
         marks: Sequence[HolmMark],
     ) -> tuple[PathDifference, ...]:
-        """Those that differ most, of all paths' costs and marks in the keys' order."""
+        """Return those that differ most, of all paths' costs and marks in the keys' order."""
         order = sorted(range(len(self.keys)), key=lambda n: -abs(differences[n].mean))
         return tuple(
             PathDifference(
@@ -75,6 +75,6 @@ class CountedPaths:
 
 
 def _text(frame: Frame) -> str:
-    """``library`symbol``, as folded text has it."""
+    """Return text such as ``library`symbol``, as folded text has it."""
     module, symbol = frame
     return f"{module}`{symbol}" if module else symbol

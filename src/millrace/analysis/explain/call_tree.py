@@ -26,7 +26,8 @@ class CallNode:
 
 
 def path_of(stack: str) -> Path:
-    """The frames of a folded stack, root first, that of the thread's kind without a module."""
+    """Return the frames of a folded stack, root first, that of the thread's kind without a
+    module."""
     kind, *frames = stack.split(";")
     split = (frame.partition("`") for frame in frames)
     return (("", kind), *((module, symbol) if tick else ("", module)
@@ -34,7 +35,7 @@ def path_of(stack: str) -> Path:
 
 
 def key_of(frame: Frame) -> Key:
-    """What tells functions apart: their names, those of the kernel from those of programs."""
+    """Return the key of a function: its name, apart for those of the kernel and of programs."""
     module, symbol = frame
     if symbol == UNKNOWN and module != KERNEL:
         return False, f"{UNKNOWN} in {module}"  # not the same function in two libraries
@@ -70,7 +71,8 @@ class _Node:
             node.us[side] += us
 
     def frozen(self) -> CallNode:
-        """Callees first, by hand: stacks are deeper than Python's own."""
+        """Freeze the tree, callees first and without recursion: stacks are deeper than Python's
+        own."""
         order = [self]
         for node in order:
             order.extend(node.callees.values())

@@ -1,4 +1,4 @@
-"""What speaks against an explanation: accounts that do not close, trials that were disturbed.
+"""Reasons to doubt an explanation: time breakdowns that do not close, trials that were disturbed.
 
 An account closes where what is unaccounted is a small share of the latency, or short, or may be
 chance. Pure: plain values, which the reports put into words.
@@ -10,9 +10,9 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from millrace.analysis.explain.explanation import Explained, Explanation, Side
-from millrace.analysis.explain.statement_breakdown import StatementDifferences
-from millrace.analysis.explain.time_breakdown import DifferenceLine, TrialAccount
+from millrace.analysis.explain.breakdown_model import DifferenceLine, TrialBreakdown
+from millrace.analysis.explain.model import Explanation, Side, SideExplanation
+from millrace.analysis.explain.statement_breakdown import StatementBreakdownDifference
 
 _MOST_ALONE, _MOST_TOGETHER = 0.10, 0.15  # of the latency may be unaccounted: with one client, more
 _LEAST_US = 2.0
@@ -21,7 +21,7 @@ _BEYOND_CHANCE = 2.0  # errors of counting
 
 
 @dataclass(frozen=True)
-class OpenBlock:
+class UnclosedBlock:
     """A trial whose account does not close; ``block`` counts from 0, ``share`` is of the latency
     and negative where time was counted twice."""
 
@@ -30,19 +30,19 @@ class OpenBlock:
 
 
 @dataclass(frozen=True)
-class OpenAccount:
+class UnclosedBreakdown:
     """The account of a side that does not close: over all trials by the fraction ``share`` of its
     latency, None where only the account of some ``blocks`` does not close. ``trials`` counts those
     it has."""
 
     side: Side
     share: float | None
-    blocks: tuple[OpenBlock, ...]
+    blocks: tuple[UnclosedBlock, ...]
     trials: int
 
 
 @dataclass(frozen=True)
-class OpenStatement:
+class UnclosedStatement:
     """A statement whose account does not close, by the fraction ``share`` of its latency."""
 
     name: str
@@ -50,16 +50,17 @@ class OpenStatement:
 
 
 @dataclass(frozen=True)
-class OpenStatements:
+class UnclosedStatements:
     """The statements of a side that matter and whose accounts do not close; at least one."""
 
     side: Side
-    statements: tuple[OpenStatement, ...]
+    statements: tuple[UnclosedStatement, ...]
 
 
 @dataclass(frozen=True)
 class DisturbedBlocks:
-    """How many ``blocks`` of the measured ``trials`` of a side were disturbed; at least one."""
+    """The number of ``blocks`` of the measured ``trials`` of a side that were disturbed; at least
+    one."""
 
     side: Side
     blocks: int
@@ -71,15 +72,15 @@ class Caveats:
     """All that speaks against an explanation. ``by`` are the clauses of what disturbed its trials;
     ``is_sequential`` tells that the number of blocks was decided by what they showed."""
 
-    accounts: tuple[OpenAccount, ...]
-    statements: tuple[OpenStatements, ...]
+    accounts: tuple[UnclosedBreakdown, ...]
+    statements: tuple[UnclosedStatements, ...]
     disturbed: tuple[DisturbedBlocks, ...]
     by: tuple[str, ...]
     is_sequential: bool
 
 
 def caveats(explanation: Explanation) -> Caveats:
-    """Return why the answer of an explanation may be wrong."""
+    """Collect the reasons why the answer of an explanation may be wrong."""
     measured = [each for each in explanation.disturbances if not each.profiled]
     disturbed = []
     for name, side in _sides(explanation):
@@ -95,70 +96,72 @@ def caveats(explanation: Explanation) -> Caveats:
     )
 
 
-def _sides(explanation: Explanation) -> tuple[tuple[Side, Explained], ...]:
+def _sides(explanation: Explanation) -> tuple[tuple[Side, SideExplanation], ...]:
     return ("A", explanation.a), ("B", explanation.b)
 
 
-def _open_accounts(explanation: Explanation) -> Iterator[OpenAccount]:
+def _open_accounts(explanation: Explanation) -> Iterator[UnclosedBreakdown]:
     found = explanation.differences
     if found is None:
         return
     for (name, side), share in zip(_sides(explanation), found.left_shares, strict=True):
-        account = side.account
+        account = side.breakdown
         assert account is not None
         trials = [trial for trial in account.trials if trial.block in found.blocks]
         most = _most(side)
         us = found.unaccounted.a_us if name == "A" else found.unaccounted.b_us
         blocks = tuple(_open_blocks(trials, found.lines, most))
         if abs(share) > most and abs(us) > _LEAST_US:
-            yield OpenAccount(name, share, blocks, len(trials))
+            yield UnclosedBreakdown(name, share, blocks, len(trials))
         elif blocks:
-            yield OpenAccount(name, None, blocks, len(trials))
+            yield UnclosedBreakdown(name, None, blocks, len(trials))
 
 
 def _open_blocks(
-    trials: Sequence[TrialAccount], lines: Sequence[DifferenceLine], most: float
-) -> Iterator[OpenBlock]:
+    trials: Sequence[TrialBreakdown], lines: Sequence[DifferenceLine], most: float
+) -> Iterator[UnclosedBlock]:
     for trial in trials:
         left_us = trial.left([line.key for line in lines]).us
         share = left_us / trial.latency_us if trial.latency_us else 0.0
         if abs(share) > most and abs(left_us) > _LEAST_US:
-            yield OpenBlock(trial.block, share)
+            yield UnclosedBlock(trial.block, share)
 
 
-def _most(side: Explained) -> float:
+def _most(side: SideExplanation) -> float:
     """Return the share of a latency that may be unaccounted."""
-    alone = side.account is not None and side.account.clients == 1
+    alone = side.breakdown is not None and side.breakdown.clients == 1
     return _MOST_ALONE if alone else _MOST_TOGETHER
 
 
-def _open_statements(explanation: Explanation) -> Iterator[OpenStatements]:
-    found = explanation.statement_differences
+def _open_statements(explanation: Explanation) -> Iterator[UnclosedStatements]:
+    found = explanation.statement_breakdown_differences
     for name, side in _sides(explanation):
         is_a = name == "A"
         operation_us = math.fsum(each.a_us if is_a else each.b_us for each in found)
         still_open = tuple(
-            OpenStatement(each.name, share)
+            UnclosedStatement(each.name, share)
             for each in found
             if (each.a_us if is_a else each.b_us) >= _LEAST_OF_OPERATION * operation_us
             if (share := _open_share(each, side, is_a=is_a)) is not None
         )
         if still_open:
-            yield OpenStatements(name, still_open)
+            yield UnclosedStatements(name, still_open)
 
 
-def _open_share(each: StatementDifferences, side: Explained, *, is_a: bool) -> float | None:
-    """Return what is unaccounted of a statement; None where its account closes, or may but for
-    chance."""
-    left = each.account.unaccounted
+def _open_share(
+    each: StatementBreakdownDifference, side: SideExplanation, *, is_a: bool
+) -> float | None:
+    """Return the unaccounted share of a statement; None where its time breakdown closes, or may but
+    for chance."""
+    left = each.breakdown.unaccounted
     us = left.a_us if is_a else left.b_us
-    share = each.account.left_shares[0 if is_a else 1]
+    share = each.breakdown.left_shares[0 if is_a else 1]
     errors = [
         trial.left(list(trial.parts)).error_us
-        for account in side.statement_accounts
+        for account in side.statement_breakdowns
         if account.name == each.name
         for trial in account.trials
-        if trial.block in each.account.blocks
+        if trial.block in each.breakdown.blocks
     ]
     by_chance_us = _BEYOND_CHANCE * math.hypot(*errors) / len(errors) if errors else 0.0
     if abs(share) <= _most(side) or abs(us) <= max(_LEAST_US, by_chance_us):

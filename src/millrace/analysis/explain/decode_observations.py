@@ -1,4 +1,4 @@
-"""From an attempt's observations, one document of version 1 (see ``millrace.collect``), to typed
+"""Decode an attempt's observations, one document of version 1 (see ``millrace.collect``), to typed
 values.
 
 A section whose amounts are counted between two readings says how late its first one was
@@ -20,8 +20,9 @@ from millrace.analysis.explain.observations import (
     Profile,
     Work,
 )
-from millrace.analysis.explain.scale_to_window import number, punctual, section
+from millrace.analysis.explain.scale_to_window import number, scale_to_window, section
 from millrace.levels import Level
+from millrace.model import measurements
 from millrace.model.phases import MeasuredPhases
 from millrace.model.run_spec import WorkloadDefinition
 from millrace.store.records import StoredAttempt, StoredRun, TreatmentRecord, TrialRecord
@@ -35,7 +36,7 @@ def observed_trials(
     *,
     purpose: Literal["measure", "profile"] = "measure",
 ) -> tuple[ObservedTrial, ...]:
-    """The finished trials of a treatment that did any work, in the order of their blocks."""
+    """Return the finished trials of a treatment that did any work, in the order of their blocks."""
     chosen = stored.run.spec.chosen(treatment.levels)
     clients = int(chosen.get("clients") or 1)
     connections = loaders(stored.run.spec.workload, chosen)
@@ -62,8 +63,9 @@ def _trial(
 
 
 def loaders(workload: WorkloadDefinition, chosen: Mapping[str, Level]) -> int | None:
-    """How many connections load the tables of a workload, one a table at most; None where the load
-    generator chose and nobody knows. ``chosen`` are parameters and levels.
+    """Return the number of connections that load the tables of a workload, one a table at most;
+    None where the load generator chose it and nobody recorded it. ``chosen`` are parameters and
+    levels.
 
     A workload without tables of its own loads a data set, by one LOAD DATA over one connection.
     """
@@ -93,7 +95,7 @@ def _count(told: int | str | None, chosen: Mapping[str, Level]) -> int | None:
 def observed(
     attempt: StoredAttempt, phases: MeasuredPhases, *, clients: int, loaders: int | None = 1
 ) -> Observed | None:
-    """What an attempt's observations say; None where it measured no work.
+    """Decode the observations of an attempt; None where it measured no work.
 
     ``phases`` are those of its workload; ``clients`` drove it, or ``loaders`` connections loaded a
     table.
@@ -113,7 +115,7 @@ def observed(
             ),
         )
         document = {}
-    document = punctual(document)
+    document = scale_to_window(document)
     pooled = _is_pooled(attempt)
     served = threads.served(document, work, pooled=pooled)
     process = section(document, "threads").get("process")
@@ -152,37 +154,40 @@ def observed(
 def _work(
     attempt: StoredAttempt, phases: MeasuredPhases, clients: int, loaders: int | None
 ) -> Work | None:
-    measured = {m.name: m.value for m in attempt.measurements if m.role == "server"}
-    cpu = [measured.get(f"load_generator_{kind}_s") for kind in ("user", "system")]
+    measured = attempt.measured
+    cpu = [
+        measured.get(name)
+        for name in (measurements.LOAD_GENERATOR_USER_S, measurements.LOAD_GENERATOR_SYSTEM_S)
+    ]
     client_cpu_s = None if None in cpu else sum(filter(None, cpu))
     duration_s = sum(measured.get(name, 0.0) for name in phases.durations)
     if not duration_s:
         return None
     if phases.driven is not None:
-        if not measured.get("transactions"):
+        if not measured.get(measurements.TRANSACTIONS):
             return None
-        tried = measured["transactions"] + measured.get("errors", 0.0)
-        gap_s = measured.get("mean_gap_s")
+        tried = measured[measurements.TRANSACTIONS] + measured.get(measurements.ERRORS, 0.0)
+        gap_s = measured.get(measurements.MEAN_GAP_S)
         return Work(
             noun="transaction",
-            loop="open" if measured.get("scheduled") or gap_s is None else "closed",
+            loop="open" if measured.get(measurements.SCHEDULED) or gap_s is None else "closed",
             clients=clients,
-            operations=measured["transactions"],
+            operations=measured[measurements.TRANSACTIONS],
             duration_s=duration_s,
             latency_s=_latency_s(attempt),
             gap_s=gap_s,
             client_cpu_s=client_cpu_s,
-            failed=measured.get("errors", 0.0) / tried,
+            failed=measured.get(measurements.ERRORS, 0.0) / tried,
         )
-    if not measured.get("rows"):
+    if not measured.get(measurements.ROWS):
         return None
     return Work(
         noun="row",
         loop="load",
         clients=loaders or 1,
-        operations=measured["rows"],
+        operations=measured[measurements.ROWS],
         duration_s=duration_s,
-        latency_s=None if loaders is None else loaders * duration_s / measured["rows"],
+        latency_s=None if loaders is None else loaders * duration_s / measured[measurements.ROWS],
         gap_s=0.0,  # the clock runs while rows are made too
         client_cpu_s=client_cpu_s,
         failed=0.0,
@@ -190,7 +195,7 @@ def _work(
 
 
 def _latency_s(attempt: StoredAttempt) -> float | None:
-    """The exact mean service time of a transaction."""
+    """Return the exact mean service time of a transaction."""
     records = [h for h in attempt.histograms if h.of == "transaction" and h.kind == "service"]
     count = sum(record.count for record in records)
     return sum(record.sum_s for record in records) / count if count else None
@@ -238,7 +243,7 @@ def _of_load(work: Work) -> Iterator[Missing]:
 
 
 def _of_statements(attempt: StoredAttempt, document: Mapping[str, Any]) -> Iterator[Missing]:
-    """Before there were boards, nobody told why there is no account of each statement."""
+    """Yield before there were boards, nobody told why there is no account of each statement."""
     states = section(document, "states")
     names = {record.name for record in attempt.histograms if record.of == "statement"}
     if states and "statements" not in states and len(names) > 1:

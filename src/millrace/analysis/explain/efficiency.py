@@ -1,4 +1,4 @@
-"""What one operation costs, as practitioners publish it: CPU, context switches, I/O, rows.
+"""The cost of one operation, as practitioners publish it: CPU, context switches, I/O, rows.
 
 Each figure has the sources that can tell it, the best first; both sides are told by the same one,
 since two sources do not count the same thing. Where no source serves both, there is no difference.
@@ -20,6 +20,7 @@ from math import log
 
 from millrace.analysis.explain.observations import OBSERVER, US_PER_S, Observed, ObservedTrial
 from millrace.analysis.explain.time_breakdown import ALPHA
+from millrace.model import measurements
 from millrace.stats import MeanEstimate, RatioEstimate, holm_marks, mean_estimate, paired_ratio
 
 _KB = 1024.0
@@ -66,7 +67,7 @@ def compare_efficiency(
     confidence: float = 0.95,
     alpha: float = ALPHA,
 ) -> tuple[EfficiencyRow, ...]:
-    """The table of two treatments; without the rows that neither side can tell."""
+    """Return the table of two treatments; without the rows that neither side can tell."""
     rows = [_row(figure, a, b, confidence) for figure in _FIGURES]
     return _marked([row for row in rows if row.a is not None or row.b is not None], alpha)
 
@@ -104,8 +105,8 @@ def _row(
 
 
 def _values(ask: Ask, trials: Sequence[ObservedTrial]) -> dict[int, float]:
-    """By block; empty where a trial that was observed lacks it, since a mean of others would be of
-    other trials than the rest of the table."""
+    """Return the values by block; empty where an observed trial lacks one, since a mean of others
+    would be of other trials than the rest of the table."""
     values = {trial.block: ask(trial) for trial in trials}
     known = {block: value for block, value in values.items() if value is not None}
     return known if len(known) == len(values) else {}
@@ -114,7 +115,7 @@ def _values(ask: Ask, trials: Sequence[ObservedTrial]) -> dict[int, float]:
 def _apart(
     told: Sequence[tuple[str, dict[int, float], dict[int, float]]],
 ) -> tuple[str, dict[int, float], dict[int, float]]:
-    """The best source of each side, where none serves both."""
+    """Return the best source of each side, where none serves both."""
     none: tuple[str, dict[int, float]] = ("", {})
     a_source, of_a = next(((source, a) for source, a, _ in told if a), none)
     b_source, of_b = next(((source, b) for source, _, b in told if b), none)
@@ -122,7 +123,7 @@ def _apart(
 
 
 def _marked(rows: Sequence[EfficiencyRow], alpha: float) -> tuple[EfficiencyRow, ...]:
-    """The rows with Holm's p-values; one that is 0 on both sides asks no question."""
+    """Return the rows with Holm's p-values; one that is 0 on both sides asks no question."""
     asked = [
         row.p_value if any(side is not None and side.mean for side in (row.a, row.b)) else None
         for row in rows
@@ -134,7 +135,7 @@ def _marked(rows: Sequence[EfficiencyRow], alpha: float) -> tuple[EfficiencyRow,
 
 
 def _of(told: Callable[[Observed], float | None], unit: float = 1.0) -> Ask:
-    """An amount of the window, of one operation and in units of ``unit``."""
+    """Return an amount of the window, of one operation and in units of ``unit``."""
 
     def ask(trial: ObservedTrial) -> float | None:
         amount = told(trial.observed)
@@ -148,7 +149,8 @@ def _foreground_s(observed: Observed) -> float | None:
 
 
 def _background_s(observed: Observed) -> float | None:
-    """Of all threads that serve no client, but for those that serve millrace itself."""
+    """Sum the CPU time of all threads that serve no client, but for those that serve millrace
+    itself."""
     if observed.foreground is None:
         return None
     told = [usage.cpu_s for kind, usage in observed.background.items() if kind != OBSERVER]
@@ -162,8 +164,8 @@ def _observer_s(observed: Observed) -> float | None:
 
 
 def server_cpu_s(trial: ObservedTrial, *, user_only: bool = False) -> float | None:
-    """CPU time of the whole server in the window, of all its threads, or of their own code without
-    the kernel's; None where nobody saw it."""
+    """Return CPU time of the whole server in the window, of all its threads, or of their own code
+    without the kernel's; None where nobody saw it."""
     process = trial.observed.process
     seen_s = None if process is None else process.user_s if user_only else process.cpu_s
     if seen_s is not None:
@@ -178,12 +180,12 @@ def server_cpu_s(trial: ObservedTrial, *, user_only: bool = False) -> float | No
 
 
 def _used(name: str) -> Callable[[Observed], float | None]:
-    """What the server's process used of something."""
+    """Return the server process's use of a resource."""
     return lambda observed: None if observed.process is None else getattr(observed.process, name)
 
 
 def _did(name: str) -> Callable[[Observed], float | None]:
-    """What the device did of something."""
+    """Return the device's count of an operation."""
     return lambda observed: None if observed.disk is None else getattr(observed.disk, name)
 
 
@@ -197,13 +199,15 @@ def _client_us(trial: ObservedTrial) -> float | None:
 
 
 def _counter(name: str) -> Callable[[Observed], float | None]:
-    """A status variable that every version has: one that did not move is not in the document."""
+    """Return a status variable that every version has: one that did not move is not in the
+    document."""
     return lambda observed: None if observed.status is None else observed.status.get(name, 0.0)
 
 
 def _redo_bytes(observed: Observed) -> float | None:
-    """Under the name that MariaDB has, or MySQL from 8.0.30; others have none. One that did not
-    grow is not in the document, so that a server that only reads has none either."""
+    """Return the redo log's growth under the name that MariaDB has, or MySQL from 8.0.30; others
+    have none. One that did not grow is not in the document, so that a server that only reads has
+    none either."""
     for name in ("Innodb_lsn_current", "Innodb_redo_log_current_lsn"):
         if observed.status is not None and name in observed.status:
             return observed.status[name]
@@ -223,9 +227,9 @@ def _rows_examined(observed: Observed) -> float | None:
 
 
 def _pool_reads(trial: ObservedTrial) -> float | None:
-    """Counted between the marks by the runner itself, whatever observers were on."""
+    """Return counted between the marks by the runner itself, whatever observers were on."""
     for measurement in trial.attempt.measurements:
-        if measurement.role == "server" and measurement.name == "buffer_pool_reads":
+        if measurement.role == "server" and measurement.name == measurements.BUFFER_POOL_READS:
             return measurement.value / trial.observed.work.operations
     return None
 

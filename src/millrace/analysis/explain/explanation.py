@@ -1,4 +1,4 @@
-"""What makes two treatments differ: everything that was seen of both, side by side.
+"""Explain the difference between two treatments by everything that was observed of both.
 
 The account says where the time of an operation went, the profiles which functions took it, the
 server's own instruments what it thinks of itself; plans, variables and the host are there to
@@ -8,8 +8,7 @@ suspect. Pure: from a stored run to plain values, read by the reports.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Literal
+from dataclasses import replace
 
 from millrace.analysis.compare.equal_work import (
     asks_the_same,
@@ -17,41 +16,35 @@ from millrace.analysis.compare.equal_work import (
     unequal_work,
 )
 from millrace.analysis.explain import variables
-from millrace.analysis.explain.ablation import Alignments, given_back, is_of
-from millrace.analysis.explain.blocking_stacks import BlockedComparison, compare_blocked
-from millrace.analysis.explain.causes import evidence as suspected
-from millrace.analysis.explain.causes.evidence import Case
-from millrace.analysis.explain.causes.model import Suspect
-from millrace.analysis.explain.causes.ranking import name_suspects, why_none
+from millrace.analysis.explain.ablation import Ablation, ablation, is_ablation_of
+from millrace.analysis.explain.blocking_stacks import compare_blocked
+from millrace.analysis.explain.causes.evidence import Evidence, SideEvidence
+from millrace.analysis.explain.causes.ranking import rank_causes, why_no_causes
 from millrace.analysis.explain.decode_observations import observed_trials
-from millrace.analysis.explain.efficiency import EfficiencyRow, compare_efficiency
-from millrace.analysis.explain.observations import Noun, ObservedTrial
-from millrace.analysis.explain.plans import PlanComparison, compare_plans
+from millrace.analysis.explain.efficiency import compare_efficiency
+from millrace.analysis.explain.model import (
+    CONFIDENCE,
+    Disturbance,
+    Explanation,
+    MissingObservation,
+    Side,
+    SideExplanation,
+)
+from millrace.analysis.explain.observations import ObservedTrial
+from millrace.analysis.explain.plans import compare_plans
 from millrace.analysis.explain.profiles import (
-    FlatProfile,
-    ProfileComparison,
     compare_profiles,
     flat_profile,
     spinning_us,
 )
 from millrace.analysis.explain.statement_breakdown import (
-    StatementAccount,
-    StatementDifferences,
-    statement_accounts,
-    statement_differences,
+    statement_breakdown_differences,
+    statement_breakdowns,
 )
-from millrace.analysis.explain.statements import StatementComparison, compare_statements
-from millrace.analysis.explain.time_breakdown import (
-    Account,
-    AccountDifferences,
-    account,
-    differences,
-)
+from millrace.analysis.explain.statements import compare_statements
+from millrace.analysis.explain.time_breakdown import breakdown_difference, time_breakdown
 from millrace.analysis.explain.variables import VariablesDiff
 from millrace.analysis.explain.waits import (
-    Coverage,
-    DigestComparison,
-    WaitComparison,
     compare_digests,
     compare_stages,
     compare_waits,
@@ -62,125 +55,27 @@ from millrace.levels import Level, level_text
 from millrace.model.trials import Purpose
 from millrace.store.records import (
     InstanceRecord,
-    RunRecord,
     StoredAttempt,
     StoredRun,
     TreatmentRecord,
 )
 
-Side = Literal["A", "B"]
 
-CONFIDENCE = 0.95
-
-
-@dataclass(frozen=True)
-class Disturbance:
-    """What disturbed the host in one trial, in a clause; ``block`` counts from 0."""
-
-    side: Side
-    block: int
-    profiled: bool
-    clause: str
-
-
-@dataclass(frozen=True)
-class Lack:
-    """What could not be seen in ``trials`` of a side's trials, and what to do about it."""
-
-    side: Side
-    observer: str
-    what: str
-    remedy: str
-    trials: int
-
-
-@dataclass(frozen=True)
-class Explained:
-    """One of the two treatments: its trials that were measured and those that were profiled.
-
-    ``account`` and ``coverage`` are None where too little was observed, and
-    ``statement_accounts`` empty, as where an operation has one statement alone. ``instance`` is the
-    server as its last trial recorded it; ``flat`` its profile, if it has one. ``waiting`` of its
-    trials have no result yet; ``failed`` ended in an error, the first of them as
-    ``first_failure`` says.
-    """
-
-    label: str
-    level: Level
-    levels: Mapping[str, Level]
-    trials: tuple[ObservedTrial, ...]
-    profiled: tuple[ObservedTrial, ...]
-    account: Account | None
-    statement_accounts: tuple[StatementAccount, ...]
-    coverage: Coverage | None
-    flat: FlatProfile | None
-    instance: InstanceRecord | None
-    waiting: int
-    failed: int
-    first_failure: str
-
-
-@dataclass(frozen=True)
-class Explanation:
-    """The base (A) and a candidate (B) of one group; all differences are B - A.
-
-    ``factor`` is what they differ in, ``group`` the levels that they share, of factors that have
-    several, and ``held`` all of those. ``unequal`` says in which way the two did not do the same
-    work, and is empty where they did. ``differences`` and ``profile`` are None where no block has
-    both, ``statement_differences`` empty where an operation has one statement or nobody looked.
-    ``suspects`` are the likeliest first; ``why_no_suspects`` is a sentence where there are none
-    although both have an account. ``experiment`` is what was measured of them.
-    """
-
-    run: RunRecord
-    factor: str
-    group: str
-    held: Mapping[str, Level]
-    noun: Noun
-    a: Explained
-    b: Explained
-    differences: AccountDifferences | None
-    statement_differences: tuple[StatementDifferences, ...]
-    blocked: tuple[BlockedComparison, ...]
-    statements: tuple[StatementComparison, ...]
-    efficiency: tuple[EfficiencyRow, ...]
-    waits: tuple[WaitComparison, ...]
-    stages: tuple[WaitComparison, ...]
-    digests: tuple[DigestComparison, ...]
-    plans: tuple[PlanComparison, ...]
-    profile: ProfileComparison | None
-    variables: VariablesDiff | None
-    unequal: str
-    disturbances: tuple[Disturbance, ...]
-    missing: tuple[Lack, ...]
-    suspects: tuple[Suspect, ...] = ()
-    why_no_suspects: str = ""
-    experiment: Alignments | None = None
-
-    @property
-    def base(self) -> str:
-        return self.a.label
-
-    @property
-    def candidate(self) -> str:
-        return self.b.label
-
-
-def with_experiment(explanation: Explanation, found: Alignments) -> Explanation:
-    """The explanation with what an experiment found; suspects that it showed are marked."""
+def with_ablation(explanation: Explanation, found: Ablation) -> Explanation:
+    """Add the result of an ablation to the explanation; likely causes that it showed are marked."""
     suspects = tuple(
-        replace(each, shown=each.shown or found.shows(each.about)) for each in explanation.suspects
+        replace(each, shown=each.shown or found.shows(each.about))
+        for each in explanation.likely_causes
     )
-    return replace(explanation, suspects=suspects, experiment=found)
+    return replace(explanation, likely_causes=suspects, ablation=found)
 
 
-def with_tests(explanation: Explanation, tests: Sequence[StoredRun]) -> Explanation:
-    """The explanation with the answer of the first of ``tests`` that is of its two treatments and
-    has one; as it is where there is none."""
+def with_ablations(explanation: Explanation, tests: Sequence[StoredRun]) -> Explanation:
+    """Add the first result that ``tests`` have of the two treatments to the explanation, if any."""
     a, b = explanation.a.levels, explanation.b.levels
-    answers = (given_back(stored) for stored in tests if is_of(stored, a, b))
+    answers = (ablation(stored) for stored in tests if is_ablation_of(stored, a, b))
     found = next((each for each in answers if each is not None), None)
-    return explanation if found is None else with_experiment(explanation, found)
+    return explanation if found is None else with_ablation(explanation, found)
 
 
 def explain(
@@ -193,8 +88,8 @@ def explain(
 ) -> tuple[Explanation, ...]:
     """Explain the difference between two levels of a ``factor`` of the run, in each group of it.
 
-    ``held`` chooses groups by levels of other factors. Raises UserError for levels that are not
-    there.
+    ``fixed_factors`` chooses groups by levels of other factors. Raises UserError for levels that
+    are not there.
     """
     if str(base) == str(candidate):
         raise UserError(
@@ -229,7 +124,7 @@ def _held(stored: StoredRun, factor: str, held: Mapping[str, Level]) -> dict[str
 def _pairs(
     stored: StoredRun, factor: str, base: str, candidate: str
 ) -> Iterator[tuple[TreatmentRecord, TreatmentRecord]]:
-    """Treatments that differ in that factor alone, in the experiment's order."""
+    """Yield treatments that differ in that factor alone, in the experiment's order."""
     ordered = sorted(stored.treatments, key=lambda treatment: treatment.position)
     for one in ordered:
         if str(one.levels[factor]) != base:
@@ -258,14 +153,16 @@ def _explain(
         run=stored.run,
         factor=factor,
         group=" · ".join(level_text(name, held[name]) for name in varied),
-        held=held,
+        fixed_factors=held,
         noun=nouns[0] if nouns else "transaction",
         a=a,
         b=b,
-        differences=differences(a.account, b.account, confidence=CONFIDENCE)
-        if a.account is not None and b.account is not None
+        differences=breakdown_difference(a.breakdown, b.breakdown, confidence=CONFIDENCE)
+        if a.breakdown is not None and b.breakdown is not None
         else None,
-        statement_differences=statement_differences(a.trials, b.trials, confidence=CONFIDENCE),
+        statement_breakdown_differences=statement_breakdown_differences(
+            a.trials, b.trials, confidence=CONFIDENCE
+        ),
         blocked=compare_blocked(a.trials, b.trials),
         statements=compare_statements(a.trials, b.trials, tables=tables, confidence=CONFIDENCE),
         efficiency=compare_efficiency(a.trials, b.trials, confidence=CONFIDENCE),
@@ -287,11 +184,11 @@ def _explain(
 def _suspecting(
     found: Explanation, base: TreatmentRecord, candidate: TreatmentRecord
 ) -> Explanation:
-    """The explanation with what may have made the difference; nobody is suspected without an
+    """Return the explanation with what may have made the difference; nobody is suspected without an
     account of both."""
     if found.differences is None:
         return found
-    case = Case(
+    case = Evidence(
         a=_side(found.a, base),
         b=_side(found.b, candidate),
         noun=found.noun,
@@ -301,28 +198,30 @@ def _suspecting(
         unequal=found.unequal,
         margin=found.run.margin,
     )
-    suspects = name_suspects(case)
-    return replace(found, suspects=suspects, why_no_suspects="" if suspects else why_none(case))
+    suspects = rank_causes(case)
+    return replace(
+        found, likely_causes=suspects, why_no_likely_causes="" if suspects else why_no_causes(case)
+    )
 
 
-def _side(explained: Explained, treatment: TreatmentRecord) -> suspected.Side:
-    return suspected.Side(explained.label, treatment.resolved, explained.instance, explained.trials)
+def _side(explained: SideExplanation, treatment: TreatmentRecord) -> SideEvidence:
+    return SideEvidence(explained.label, treatment.resolved, explained.instance, explained.trials)
 
 
-def _explained(stored: StoredRun, factor: str, treatment: TreatmentRecord) -> Explained:
+def _explained(stored: StoredRun, factor: str, treatment: TreatmentRecord) -> SideExplanation:
     trials = observed_trials(stored, treatment)
     profiled = observed_trials(stored, treatment, purpose="profile")
-    found = account(trials, confidence=CONFIDENCE)
+    found = time_breakdown(trials, confidence=CONFIDENCE)
     level = treatment.levels[factor]
     failures = _failures(stored, treatment, "measure", "profile")
-    return Explained(
+    return SideExplanation(
         label=level_text(factor, level),
         level=level,
         levels=treatment.levels,
         trials=trials,
         profiled=profiled,
-        account=found,
-        statement_accounts=statement_accounts(trials, confidence=CONFIDENCE),
+        breakdown=found,
+        statement_breakdowns=statement_breakdowns(trials, confidence=CONFIDENCE),
         coverage=None
         if found is None
         else coverage(trials, found, spinning_us=spinning_us(profiled, trials)),
@@ -372,7 +271,7 @@ def _variables(a: InstanceRecord | None, b: InstanceRecord | None) -> VariablesD
     return variables.diff(a.effective, b.effective, ignored=ignored)
 
 
-def _unequal(stored: StoredRun, factor: str, a: Explained, b: Explained) -> str:
+def _unequal(stored: StoredRun, factor: str, a: SideExplanation, b: SideExplanation) -> str:
     trials = {trial.id: trial for trial in stored.trials}
     of_a, of_b = (
         [
@@ -392,7 +291,7 @@ def _unequal(stored: StoredRun, factor: str, a: Explained, b: Explained) -> str:
     ).reason
 
 
-def _disturbances(side: Side, explained: Explained) -> Iterator[Disturbance]:
+def _disturbances(side: Side, explained: SideExplanation) -> Iterator[Disturbance]:
     for trials, profiled in ((explained.trials, False), (explained.profiled, True)):
         for trial in trials:
             for clause in trial.observed.host.get("disturbed") or ():
@@ -400,9 +299,9 @@ def _disturbances(side: Side, explained: Explained) -> Iterator[Disturbance]:
 
 
 def _lacks(
-    stored: StoredRun, side: Side, explained: Explained, treatment: TreatmentRecord
-) -> Iterator[Lack]:
-    """What observers could not see, each once, and profiled trials that came to nothing."""
+    stored: StoredRun, side: Side, explained: SideExplanation, treatment: TreatmentRecord
+) -> Iterator[MissingObservation]:
+    """Yield what collectors could not see, each once, and profiled trials that came to nothing."""
     trials = (*explained.trials, *explained.profiled)
     counts: dict[tuple[str, str, str], int] = {}
     for trial in trials:
@@ -410,8 +309,8 @@ def _lacks(
             key = (each.observer, each.what, each.remedy)
             counts[key] = counts.get(key, 0) + 1
     for (observer, what, remedy), count in counts.items():
-        yield Lack(side, observer, what, remedy, count)
+        yield MissingObservation(side, observer, what, remedy, count)
     failed = _failures(stored, treatment, "profile")
     if failed:
         what = f"profiled trials that failed {_failure_text(failed[0])}"
-        yield Lack(side, "profile", what, "", len(failed))
+        yield MissingObservation(side, "profile", what, "", len(failed))

@@ -1,4 +1,4 @@
-"""What the functions of a profile are for, by the rules in ``function_groups.toml``."""
+"""Group the functions of a profile by their purpose, by the rules in ``function_groups.toml``."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Group:
 
 @lru_cache(maxsize=1)
 def groups() -> tuple[Group, ...]:
-    """All groups, in the order of tables."""
+    """Return all groups, in the order of tables."""
     rules = (
         files("millrace.analysis.explain")
         .joinpath("function_groups.toml")
@@ -45,7 +45,7 @@ def groups() -> tuple[Group, ...]:
 
 
 def group_of(path: Sequence[Frame]) -> Group:
-    """The group of a sample, whose innermost function is the last of ``path``."""
+    """Return the group of a sample, whose innermost function is the last of ``path``."""
     if not path:
         return _named("other")
     in_kernel = path[-1][0] == KERNEL
@@ -60,7 +60,8 @@ def group_of(path: Sequence[Frame]) -> Group:
 
 @lru_cache(maxsize=65536)
 def own_group(module: str, symbol: str) -> Group | None:
-    """The group of a function by its own name, or by its library; None where neither says."""
+    """Return the group of a function by its own name, or by its library; None where neither
+    says."""
     in_kernel = module == KERNEL
     found = [
         (letters, group)
@@ -75,7 +76,7 @@ def own_group(module: str, symbol: str) -> Group | None:
 
 @lru_cache(maxsize=1)
 def _patterns() -> tuple[tuple[int, re.Pattern[str], Group], ...]:
-    """How many letters each pattern gives, and the pattern; a name as it stands goes before all."""
+    """Return the patterns with the number of their letters; a name as it stands goes before all."""
     return tuple(
         (
             len(written.replace("*", "")) + (1000 if "*" not in written else 0),

@@ -1,4 +1,4 @@
-"""What was observed of a server in one attempt, as typed values, with the work that was done.
+"""The observations of a server in one attempt, as typed values, with the work that was done.
 
 Any part may be missing, because a kernel, a right, a tool or a server lacks it: it is None, and
 what needs it does without. Values are sums between the beginning and the end of the measured part,
@@ -26,7 +26,7 @@ OBSERVER = "observer"
 
 @dataclass(frozen=True)
 class Work:
-    """What the clients of an attempt did, by their own clock.
+    """The work of an attempt's clients, by their own clock.
 
     ``operations`` are transactions that succeeded, or rows that were loaded, in ``duration_s``.
     ``latency_s`` is the mean of an operation, None where it is not known; ``gap_s`` a client's mean
@@ -47,13 +47,14 @@ class Work:
 
     @property
     def client_cpu_us(self) -> float | None:
-        """CPU time of the load generator in one operation, in µs."""
+        """Return CPU time of the load generator in one operation, in µs."""
         return None if self.client_cpu_s is None else US_PER_S * self.client_cpu_s / self.operations
 
 
 @dataclass(frozen=True)
 class Usage:
-    """What threads used, in sum. ``runnable_s`` is how long they were ready to run without a CPU.
+    """The resources that threads used, in sum. ``runnable_s`` is how long they were ready to run
+    without a CPU.
 
     Names and units are the document's, but for those that the analysis has no use for.
     """
@@ -70,8 +71,9 @@ class Usage:
 
 @dataclass(frozen=True)
 class Place:
-    """Where a thread was blocked: the document's class, the system call and what it is about, and
-    the functions of the kernel on its stack, the outermost first, joined by semicolons."""
+    """The place where a thread was blocked: the document's class, the system call and what it is
+    about, and the functions of the kernel on its stack, the outermost first, joined by
+    semicolons."""
 
     state_class: str
     call: str | None
@@ -81,7 +83,7 @@ class Place:
 
 @dataclass(frozen=True)
 class States:
-    """In what state the ``threads`` of the foreground were, each time they were looked at.
+    """The sampled states of the ``threads`` of the foreground.
 
     ``counts`` are by the document's classes, of all ``samples``; of classes of which the
     scheduler's events tell, as many as stand for that. Waits for a lock while another thread of the
@@ -186,29 +188,29 @@ class Observed:
 
     @property
     def operations(self) -> float:
-        """Operations in the window that was observed: clients and observers begin and end at the
-        same marks, but not in the same instant."""
+        """Return operations in the window that was observed: clients and observers begin and end at
+        the same marks, but not in the same instant."""
         if self.window_s is None:
             return self.work.operations
         return self.work.operations * self.window_s / self.work.duration_s
 
     @property
     def cycle_us(self) -> float:
-        """How long one operation of one client took, with the time until its next one: µs."""
+        """Return the time from one operation of a client to its next, in µs."""
         return US_PER_S * self.work.clients * self.work.duration_s / self.work.operations
 
     def per_operation(self, amount: float) -> float:
-        """An amount of the window, of one operation, in the amount's unit."""
+        """Return an amount of the window, of one operation, in the amount's unit."""
         return amount / self.operations
 
     def sampled_us(self, count: float) -> float:
-        """How long threads were in a state of an operation's time, by its samples: µs."""
+        """Return the time of an operation that the samples share out, in µs."""
         assert self.states is not None
         threads_us = US_PER_S * self.states.threads * self.work.duration_s / self.work.operations
         return threads_us * count / self.states.samples
 
     def us(self, seconds: float) -> float:
-        """Seconds of the window, as µs of one operation."""
+        """Return seconds of the window, as µs of one operation."""
         return US_PER_S * seconds / self.operations
 
 

@@ -1,4 +1,4 @@
-"""How two servers would carry the same statement out, side by side.
+"""Compare how two servers execute the same statement.
 
 Two plans are the same where tables come in the same order, are read in the same way by the same
 index, and need the same extra work. Estimates of rows differ from load to load and from version to
@@ -27,7 +27,7 @@ _EXTRA_WORK = (
 
 @dataclass(frozen=True)
 class PlanSide:
-    """What EXPLAIN said: rows as the server gives them, or why it did not."""
+    """The answer of EXPLAIN: rows as the server gives them, or why it did not."""
 
     sql: str
     rows: tuple[Mapping[str, Any], ...]
@@ -49,7 +49,7 @@ class PlanComparison:
 def compare_plans(
     a: Sequence[ObservedTrial], b: Sequence[ObservedTrial]
 ) -> tuple[PlanComparison, ...]:
-    """The plans of each statement, as the last trial that asked has them."""
+    """Return the plans of each statement, as the last trial that asked has them."""
     sides = [_plans(trials) for trials in (a, b)]
     return tuple(
         _compare(name, sides[0].get(name), sides[1].get(name))
@@ -66,8 +66,8 @@ def _plans(trials: Sequence[ObservedTrial]) -> dict[str, PlanSide]:
 
 
 def carried_out(plans: object) -> dict[str, tuple[tuple[str, ...], ...]]:
-    """How a server carries each statement out, by the plans of an observations document: equal
-    where plans are the same. Statements that were not explained are left out."""
+    """Return the plan of each statement of an observations document in comparable form. Statements
+    that were not explained are left out."""
     if not isinstance(plans, Mapping):
         return {}
     return {
@@ -78,8 +78,8 @@ def carried_out(plans: object) -> dict[str, tuple[tuple[str, ...], ...]]:
 
 
 def unlike_plans(plans: Sequence[PlanComparison]) -> tuple[str, ...]:
-    """How A and B read tables where they carry other statements out, a clause each; nothing where
-    they have a statement in common."""
+    """Describe how A and B read tables where they execute different statements, a clause each;
+    empty where they have a statement in common."""
     clauses: list[list[str]] = [[], []]
     for plan in plans:
         for found, side, label in zip(clauses, (plan.a, plan.b), "AB", strict=True):
@@ -103,8 +103,8 @@ def _compare(name: str, a: PlanSide | None, b: PlanSide | None) -> PlanCompariso
 
 
 def _steps(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
-    """What counts of the rows of EXPLAIN. That a row is put into a table is a row of its own in
-    some versions, and one without a table in others."""
+    """Return the rows of EXPLAIN in comparable form. Some versions have a row of its own for
+    writing into a table, and others one without a table."""
     return [
         step
         for step in map(_step, rows)
@@ -114,7 +114,7 @@ def _steps(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
 
 
 def _step(row: Mapping[str, Any]) -> dict[str, str]:
-    """What counts of one row of EXPLAIN, without regard to the case of its columns."""
+    """Return one row of EXPLAIN in comparable form, without regard to the case of its columns."""
     caseless = {column.lower(): value for column, value in row.items()}
     step = {name: str(caseless.get(name) or "none") for name in _COMPARED}
     if step["select_type"] in _CHANGES:  # older versions call them simple
@@ -145,8 +145,8 @@ def _different(a: Mapping[str, str], b: Mapping[str, str]) -> list[str]:
 
 
 def _reading(step: Mapping[str, str], *, explicit: bool = False) -> str:
-    """How a table is read: ``by a full scan``, ``by index k``, ``by index k alone``; ``explicit``
-    says what follows of an index that is not enough."""
+    """Describe how a table is read: ``by a full scan``, ``by index k``, ``by index k alone``;
+    ``explicit`` says what else follows."""
     key, kind = step["key"], step["type"]
     if kind == "ALL":
         return "by a full scan"

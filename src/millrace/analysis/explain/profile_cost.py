@@ -43,7 +43,7 @@ class Profiled:
 
     @property
     def unit_us(self) -> float:
-        """What a sample stands for."""
+        """Return the CPU time that a sample stands for, in µs."""
         return self.cpu_us / self.profile.samples
 
     @cached_property
@@ -51,12 +51,12 @@ class Profiled:
         return [(path_of(stack), count) for stack, count in self.profile.stacks.items()]
 
     def at(self, cpu_us: float) -> Profiled:
-        """The same shares of another CPU time."""
+        """Return the same shares of another CPU time."""
         return Profiled(self.profile, cpu_us)
 
 
 def profiled(trial: ObservedTrial) -> Profiled | None:
-    """A trial's profile with its own CPU time."""
+    """Return a trial's profile with its own CPU time."""
     profile = trial.observed.profile
     if profile is None:
         return None
@@ -67,7 +67,7 @@ def profiled(trial: ObservedTrial) -> Profiled | None:
 def of_treatment(
     trials: Sequence[ObservedTrial], measured: Sequence[ObservedTrial]
 ) -> list[Profiled]:
-    """Its profiles, of the mean CPU time of the trials that were measured, where any was."""
+    """Return its profiles, of the mean CPU time of the trials that were measured, where any was."""
     found = [each for trial in trials if (each := profiled(trial)) is not None]
     if not found or len({each.user_only for each in found}) != 1:
         return []
@@ -76,7 +76,7 @@ def of_treatment(
 
 
 def cpu_by_block(trials: Sequence[ObservedTrial], *, user_only: bool) -> dict[int, float]:
-    """CPU time of an operation of each trial that has it, in µs."""
+    """Return CPU time of an operation of each trial that has it, in µs."""
     return {
         trial.block: trial.observed.us(cpu_s)
         for trial in trials
@@ -85,7 +85,7 @@ def cpu_by_block(trials: Sequence[ObservedTrial], *, user_only: bool) -> dict[in
 
 
 @dataclass(frozen=True)
-class Side:
+class ProfiledSide:
     """One treatment's profiled trials, one a block, and the CPU time of an operation in the blocks
     that were measured, of which theirs is the mean (None: theirs is their own)."""
 
@@ -98,7 +98,7 @@ class Side:
         return np.asarray([trial.unit_us for trial in self.trials])
 
     def paths(self) -> dict[Path, float]:
-        """Means over the blocks, µs per operation."""
+        """Return means over the blocks, µs per operation."""
         found: defaultdict[Path, float] = defaultdict(float)
         for trial in self.trials:
             for path, count in trial.stacks:
@@ -112,8 +112,8 @@ class Side:
         ]
 
     def in_measured(self, us: NDArray[np.float64]) -> NDArray[np.float64] | None:
-        """Costs of k things, means over the blocks of shape (k,), had each block that was measured
-        told the CPU time alone: shape (k, blocks measured)."""
+        """Return costs of k things, means over the blocks of shape (k,), had each block that was
+        measured told the CPU time alone: shape (k, blocks measured)."""
         if self.measured_us is None:
             return None
         return np.outer(us, self.measured_us / self.measured_us.mean())
@@ -129,13 +129,15 @@ class Compared:
 
 
 def table(counts: Sequence[Counter[T]], keys: Sequence[T]) -> NDArray[np.float64]:
-    """Samples of each key in each block, shape (keys, blocks)."""
+    """Return samples of each key in each block, shape (keys, blocks)."""
     table = [[each[key] for each in counts] for key in keys]
     return np.asarray(table, dtype=np.float64).reshape(len(keys), len(counts))
 
 
-def compared(a: NDArray[np.float64], b: NDArray[np.float64], of_a: Side, of_b: Side) -> Compared:
-    """Samples of k things in the blocks of both sides, shape (k, blocks), as costs."""
+def compared(
+    a: NDArray[np.float64], b: NDArray[np.float64], of_a: ProfiledSide, of_b: ProfiledSide
+) -> Compared:
+    """Return samples of k things in the blocks of both sides, shape (k, blocks), as costs."""
     a_us, b_us = a * of_a.units, b * of_b.units
     blocks = a.shape[1]
     if blocks > 1:
@@ -164,7 +166,8 @@ def compared(a: NDArray[np.float64], b: NDArray[np.float64], of_a: Side, of_b: S
 
 
 def _of_cpu(a: NDArray[np.float64] | None, b: NDArray[np.float64] | None) -> tuple[OwnError, ...]:
-    """What k differences owe to the CPU time, of costs by the blocks that were measured."""
+    """Return the share of k differences that is due to the CPU time, of costs by the measured
+    blocks."""
     if a is None or b is None or a.shape[1] < 2:
         return ()
     blocks = a.shape[1]
@@ -174,7 +177,8 @@ def _of_cpu(a: NDArray[np.float64] | None, b: NDArray[np.float64] | None) -> tup
 def marks(
     differences: Sequence[MeanEstimate], seen: Sequence[int], alpha: float
 ) -> tuple[HolmMark, ...]:
-    """Holm's of those that were seen often enough, which says nothing about which side has more."""
+    """Return holm's of those that were seen often enough, which says nothing about which side has
+    more."""
     asked = [
         each.p_value if samples >= FEWEST_SAMPLES else None
         for each, samples in zip(differences, seen, strict=True)

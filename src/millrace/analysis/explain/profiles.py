@@ -30,7 +30,7 @@ from millrace.analysis.explain.observations import FOREGROUND, ObservedTrial
 from millrace.analysis.explain.profile_cost import (
     Compared,
     Profiled,
-    Side,
+    ProfiledSide,
     compared,
     cpu_by_block,
     marks,
@@ -147,15 +147,15 @@ class ProfileComparison:
     paths: tuple[PathDifference, ...] = ()
 
     def group(self, name: str) -> GroupDifference | None:
-        """The group of that name; None where neither side had a sample in it."""
+        """Return the group of that name; None where neither side had a sample in it."""
         return next((group for group in self.groups if group.name == name), None)
 
 
 def flat_profile(
     trials: Sequence[ObservedTrial], measured: Sequence[ObservedTrial] = ()
 ) -> FlatProfile | None:
-    """The functions of a treatment's profiled ``trials``, whose CPU time the ``measured`` ones
-    tell; None where no trial has a profile."""
+    """Return the functions of a treatment's profiled ``trials``, whose CPU time the ``measured``
+    ones tell; None where no trial has a profile."""
     found = of_treatment(trials, measured)
     if not found:
         return None
@@ -191,7 +191,7 @@ def compare_profiles(
     confidence: float = 0.95,
     alpha: float = ALPHA,
 ) -> ProfileComparison | None:
-    """What the profiled trials of two treatments differ in, with the CPU time of both as the
+    """Return what the profiled trials of two treatments differ in, with the CPU time of both as the
     ``measured`` trials of A and B tell it; None where no block has both, or one profile has the
     kernel and another has not."""
     of_a, of_b = (
@@ -209,7 +209,7 @@ def compare_profiles(
         cpus = [{block: side[block].cpu_us for block in blocks} for side in (of_a, of_b)]
     a_us, b_us = ([cpu[block] for block in told or blocks] for cpu in cpus)
     sides = tuple(
-        Side(
+        ProfiledSide(
             [side[block].at(float(np.mean(us))) if told else side[block] for block in blocks],
             confidence,
             np.asarray(us) if told else None,
@@ -236,8 +236,8 @@ def compare_profiles(
 def spinning_us(
     trials: Sequence[ObservedTrial], measured: Sequence[ObservedTrial] = ()
 ) -> float | None:
-    """CPU time of an operation that threads which serve clients spent in loops that wait for a
-    lock; None without a profile."""
+    """Return CPU time of an operation that threads which serve clients spent in loops that wait for
+    a lock; None without a profile."""
     found = of_treatment(trials, measured)
     if not found:
         return None
@@ -254,8 +254,8 @@ def spinning_us(
 class _Functions:
     """The functions of two sides, numbered, with their samples in each block."""
 
-    a: Side
-    b: Side
+    a: ProfiledSide
+    b: ProfiledSide
     keys: list[Key] = field(init=False)
     modules: dict[Key, str] = field(init=False, default_factory=dict)
     _groups: dict[Path, function_groups.Group] = field(init=False, default_factory=dict)
@@ -310,7 +310,7 @@ class _Functions:
         return tuple(sorted(marked, key=lambda each: -abs(each.difference.mean)))
 
     def groups(self, alpha: float) -> tuple[GroupDifference, ...]:
-        """The groups that have any sample, by how much they differ."""
+        """Return the groups that have any sample, by how much they differ."""
         sides = [[self._grouped(trial) for trial in side.trials] for side in (self.a, self.b)]
         known = [
             group
@@ -344,8 +344,8 @@ class _Functions:
             found[self._group(path[1:]).name] += count
         return found
 
-    def _foreground(self, side: Side) -> dict[str, float]:
-        """What each group takes of the threads that serve clients."""
+    def _foreground(self, side: ProfiledSide) -> dict[str, float]:
+        """Return the samples of each group in threads that serve clients."""
         found: defaultdict[str, float] = defaultdict(float)
         for path, us in side.paths().items():
             if path[0][1] in FOREGROUND:
@@ -358,7 +358,7 @@ class _Functions:
         return self._groups[path]
 
     def _main_groups(self) -> dict[Key, str]:
-        """The group in which most of a function's own samples are, or its own by name."""
+        """Return the group in which most of a function's own samples are, or its own by name."""
         found: dict[Key, Counter[str]] = {}
         for trial in (*self.a.trials, *self.b.trials):
             for path, count in trial.stacks:
@@ -377,8 +377,8 @@ class _Functions:
         return compared(tables[0], tables[1], self.a, self.b)
 
 
-def _path_differences(a: Side, b: Side, alpha: float) -> tuple[PathDifference, ...]:
-    """The call paths that differ most."""
+def _path_differences(a: ProfiledSide, b: ProfiledSide, alpha: float) -> tuple[PathDifference, ...]:
+    """Return the call paths that differ most."""
     counted = CountedPaths(*([trial.stacks for trial in side.trials] for side in (a, b)))
     costs = compared(table(counted.a, counted.keys), table(counted.b, counted.keys), a, b)
     marked = marks(costs.differences, counted.samples(), alpha)

@@ -30,7 +30,7 @@ def shifts(
     own: Mapping[Key, MeanEstimate],
     units: tuple[float, float],
 ) -> dict[Key, str]:
-    """What is said of functions that moved, by function.
+    """Explain functions that seem to have moved because they were renamed or inlined, by function.
 
     ``a`` and ``b`` are call paths with their cost in µs per operation; ``inclusive`` and ``own``
     are differences B - A of each function's cost with and without callees, ``units`` what one
@@ -57,7 +57,7 @@ def shifts(
 
 
 def _functions(stacks: Stacks) -> dict[Key, float]:
-    """Each function's cost with its callees."""
+    """Return each function's cost with its callees."""
     found: defaultdict[Key, float] = defaultdict(float)
     for path, us in stacks:
         for key in set(path):
@@ -68,8 +68,8 @@ def _functions(stacks: Stacks) -> dict[Key, float]:
 def _callers(
     stacks: Stacks, gone: Mapping[Key, float], there: Iterable[Key]
 ) -> dict[Key, tuple[Key, float]]:
-    """For each function that is gone, the nearest caller that is not, and what went through it;
-    without those that no caller has for the most part."""
+    """Return for each function that is gone, the nearest caller that is not, and what went through
+    it; without those that no caller has for the most part."""
     known = set(there)
     flows: defaultdict[Key, defaultdict[Key, float]] = defaultdict(lambda: defaultdict(float))
     for path, us in stacks:
@@ -84,7 +84,7 @@ def _callers(
 
 
 def _stayed(caller: MeanEstimate, change_us: float) -> bool:
-    """Whether a caller's cost did not change, and by that much even less."""
+    """Return whether a caller's cost did not change, and by that much even less."""
     if caller.low is None or caller.high is None or not caller.low <= 0 <= caller.high:
         return False
     return not caller.low <= change_us <= caller.high

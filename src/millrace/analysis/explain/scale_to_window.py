@@ -15,19 +15,19 @@ _NO_AMOUNTS = frozenset(
 
 
 def section(document: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    """A section of a document; empty where it has none."""
+    """Return a section of a document; empty where it has none."""
     found = document.get(name)
     return found if isinstance(found, Mapping) else {}
 
 
 def number(values: Mapping[str, Any], name: str) -> float | None:
-    """A figure; None where it is not there, or none."""
+    """Return a figure; None where it is not there, or none."""
     value = values.get(name)
     return None if value is None or isinstance(value, bool | str) else float(value)
 
 
-def punctual(document: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The document as if each section's first reading had been made when its window began: a
+def scale_to_window(document: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the document as if each section's first reading had been made when its window began: a
     section that was late missed as much as it counted in as long."""
     window_s = number(document, "window_s")
     if window_s is None:
@@ -45,7 +45,7 @@ def punctual(document: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _times(value: Any, factor: float, *, seconds_only: bool, key: str = "") -> Any:
-    """A section with its amounts multiplied."""
+    """Return a section with its amounts multiplied."""
     if isinstance(value, Mapping):
         return {
             name: each

@@ -1,4 +1,4 @@
-"""How much longer or shorter threads waited than it looked like, by the scheduler's own events.
+"""Correct sampled waits by the scheduler's own events.
 
 Looks at threads find short waits too often or too seldom where CPUs are few (see
 ``collect.sched_waits``). Events of the scheduler tell how long threads slept until another thread
@@ -33,8 +33,8 @@ _UNKNOWN = 0.1  # of the waits' time may the time be of which nothing is known
 def factors(
     threads: Sequence[Mapping[str, Any]], section: Mapping[str, Any]
 ) -> Mapping[str, float]:
-    """By class of states, what the sampled seconds of ``threads`` are to be multiplied with, as
-    parts of all that was sampled. Nothing where events tell too little."""
+    """Return the factors by which to multiply the sampled seconds of ``threads``, by class of
+    states. Empty where events tell too little."""
     told = _told(threads, section)
     all_s = _seconds(threads)
     sampled = {name: _seconds(threads, name) for name in told}
@@ -43,8 +43,8 @@ def factors(
 
 
 def _told(threads: Sequence[Mapping[str, Any]], section: Mapping[str, Any]) -> Mapping[str, float]:
-    """Which part of their time threads waited, by class, of those of which events tell enough, and
-    which part they ran, or could have."""
+    """Return the share of time that threads waited, by class, and the share that they ran or could
+    have, of threads whose events tell enough."""
     tids = {thread["tid"] for thread in threads}
     listened = [
         thread
@@ -72,8 +72,8 @@ def _told(threads: Sequence[Mapping[str, Any]], section: Mapping[str, Any]) -> M
 def _sums(
     listened: Sequence[Mapping[str, Any]], locks: float
 ) -> tuple[Mapping[tuple[str, str], float], Mapping[tuple[str, str], float]]:
-    """Number and seconds of waits, by state and who woke; ``locks`` is which part of the sleep with
-    an end was for locks."""
+    """Return number and seconds of waits, by state and who woke; ``locks`` is which part of the
+    sleep with an end was for locks."""
     count: defaultdict[tuple[str, str], float] = defaultdict(float)
     seconds: defaultdict[tuple[str, str], float] = defaultdict(float)
     for thread in listened:
@@ -87,7 +87,7 @@ def _sums(
 
 
 def _seconds(threads: Sequence[Mapping[str, Any]], name: str | None = None) -> float:
-    """How long threads were in the states of a class, by the samples, or in all."""
+    """Sum the sampled time of threads in the states of a class, or in all, in s."""
     return math.fsum(
         state.get("seconds", state["count"])
         for thread in threads

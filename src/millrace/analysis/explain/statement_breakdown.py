@@ -1,4 +1,4 @@
-"""Where the time of each statement went, where an operation has several.
+"""Break down the time of each statement, where an operation has several.
 
 A client's thread was looked at together with what its client had under way: the share of the looks
 at which that was a statement, in each state, times the time of all clients, is what an execution of
@@ -19,16 +19,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
-from millrace.analysis.explain.observations import US_PER_S, ObservedTrial
-from millrace.analysis.explain.time_breakdown import (
+from millrace.analysis.explain.breakdown_model import (
     PARTS,
     STATES_OF,
-    AccountDifferences,
+    BreakdownDifference,
     Part,
     PartKey,
-    TrialAccount,
+    TrialBreakdown,
     Value,
-    compared,
+)
+from millrace.analysis.explain.observations import US_PER_S, ObservedTrial
+from millrace.analysis.explain.time_breakdown import (
+    breakdown_difference_of,
     marked,
     sampled_value,
     summed,
@@ -50,7 +52,7 @@ STATEMENT_PARTS: Mapping[PartKey, str] = {
 
 
 @dataclass(frozen=True)
-class StatementAccount:
+class StatementBreakdown:
     """The account of a statement over the ``trials`` in which it was carried out: means over them,
     in µs of one execution. ``times`` is how often an operation sent it.
 
@@ -59,15 +61,15 @@ class StatementAccount:
 
     name: str
     times: float
-    trials: tuple[TrialAccount, ...]
+    trials: tuple[TrialBreakdown, ...]
     latency: MeanEstimate
     parts: tuple[Part, ...]
     unaccounted: Part
 
 
 @dataclass(frozen=True)
-class StatementDifferences:
-    """A statement of B less the same of A, paired by block: in ``account`` in µs of an execution,
+class StatementBreakdownDifference:
+    """A statement of B less the same of A, paired by block: in ``breakdown`` in µs of an execution,
     in ``of_operation`` in µs of all its executions in an operation, which take ``a_us`` and
     ``b_us``; there are ``a_times`` and ``b_times`` of them. Lines are marked after correction for
     those of all statements."""
@@ -78,7 +80,7 @@ class StatementDifferences:
     a_us: float
     b_us: float
     of_operation: MeanEstimate
-    account: AccountDifferences
+    breakdown: BreakdownDifference
 
 
 @dataclass(frozen=True)
@@ -87,15 +89,16 @@ class _Executions:
     at how many looks their thread was on a CPU, and ready without one."""
 
     times: float
-    account: TrialAccount
+    breakdown: TrialBreakdown
     scheduled: tuple[float, float]
 
 
-def statement_accounts(
+def statement_breakdowns(
     trials: Sequence[ObservedTrial], *, confidence: float = 0.95
-) -> tuple[StatementAccount, ...]:
-    """The account of each statement, in the order in which they were recorded; none where nobody
-    looked at statements, or where there is one alone, of which the operation's account is."""
+) -> tuple[StatementBreakdown, ...]:
+    """Return the account of each statement, in the order in which they were recorded; none where
+    nobody looked at statements, or where there is one alone, of which the operation's account
+    is."""
     found: dict[str, list[_Executions]] = {}
     for trial in trials:
         for name, told in _of_trial(trial).items():
@@ -103,11 +106,11 @@ def statement_accounts(
     return tuple(_account(name, told, confidence) for name, told in found.items())
 
 
-def statement_differences(
+def statement_breakdown_differences(
     a: Sequence[ObservedTrial], b: Sequence[ObservedTrial], *, confidence: float = 0.95
-) -> tuple[StatementDifferences, ...]:
-    """What differs in each statement that both sides carry out in some block, that first which
-    makes most of the operation's difference."""
+) -> tuple[StatementBreakdownDifference, ...]:
+    """Compare each statement that both sides execute in some block, the largest difference of an
+    operation first."""
     sides = [{trial.block: _of_trial(trial) for trial in trials} for trials in (a, b)]
     blocks = sorted(sides[0].keys() & sides[1].keys())
     names = dict.fromkeys(name for block in blocks for name in sides[0][block])
@@ -124,34 +127,38 @@ def statement_differences(
         if difference := _difference(name, of_a, of_b, confidence):
             found.append(difference)
     found.sort(key=lambda each: -abs(each.of_operation.mean))
-    lines = iter(marked([line for each in found for line in each.account.lines]))
+    lines = iter(marked([line for each in found for line in each.breakdown.lines]))
     return tuple(
         replace(
             each,
-            account=replace(each.account, lines=tuple(islice(lines, len(each.account.lines)))),
+            breakdown=replace(
+                each.breakdown, lines=tuple(islice(lines, len(each.breakdown.lines)))
+            ),
         )
         for each in found
     )
 
 
-def _account(name: str, told: Sequence[_Executions], confidence: float) -> StatementAccount:
+def _account(name: str, told: Sequence[_Executions], confidence: float) -> StatementBreakdown:
     trials = _accounts(told)
     times = sum(each.times for each in told) / len(told)
     means = summed(trials, _titles(trials), confidence)
-    return StatementAccount(name, times, tuple(trials), *means)
+    return StatementBreakdown(name, times, tuple(trials), *means)
 
 
 def _difference(
     name: str, a: Sequence[_Executions], b: Sequence[_Executions], confidence: float
-) -> StatementDifferences | None:
-    """B less A, of the same blocks; None where there are none."""
+) -> StatementBreakdownDifference | None:
+    """Return B less A, of the same blocks; None where there are none."""
     both = _accounts([*a, *b])
     of_a, of_b = both[: len(a)], both[len(a) :]
-    accounts = compared(of_a, of_b, _titles(both), confidence=confidence) if both else None
+    accounts = (
+        breakdown_difference_of(of_a, of_b, _titles(both), confidence=confidence) if both else None
+    )
     if accounts is None:
         return None
-    a_us, b_us = ([each.times * each.account.latency_us for each in side] for side in (a, b))
-    return StatementDifferences(
+    a_us, b_us = ([each.times * each.breakdown.latency_us for each in side] for side in (a, b))
+    return StatementBreakdownDifference(
         name=name,
         a_times=sum(each.times for each in a) / len(a),
         b_times=sum(each.times for each in b) / len(b),
@@ -160,12 +167,12 @@ def _difference(
         of_operation=mean_estimate(
             [in_b - in_a for in_a, in_b in zip(a_us, b_us, strict=True)], confidence=confidence
         ),
-        account=accounts,
+        breakdown=accounts,
     )
 
 
 def _of_trial(trial: ObservedTrial) -> dict[str, _Executions]:
-    """Of each statement, what was seen of its executions."""
+    """Return the observed executions of each statement."""
     looks, work = trial.observed.statements, trial.observed.work
     records = [
         record
@@ -187,30 +194,30 @@ def _of_trial(trial: ObservedTrial) -> dict[str, _Executions]:
         latency_us = US_PER_S * record.sum_s / record.count
         found[record.name] = _Executions(
             times=record.count / work.operations,
-            account=TrialAccount(trial.block, latency_us, parts, all_us, looks.samples),
+            breakdown=TrialBreakdown(trial.block, latency_us, parts, all_us, looks.samples),
             scheduled=looks.scheduled.get(record.name, (0, 0)),
         )
     return found
 
 
-def _accounts(told: Sequence[_Executions]) -> list[TrialAccount]:
-    """The accounts, all of the same parts."""
+def _accounts(told: Sequence[_Executions]) -> list[TrialBreakdown]:
+    """Return the accounts, all of the same parts."""
     if min((sum(each.scheduled) for each in told), default=0) < _FEWEST:
-        return [each.account for each in told]
+        return [each.breakdown for each in told]
     return [
-        replace(each.account, parts=_shared_out(each.account.parts, *each.scheduled))
+        replace(each.breakdown, parts=_shared_out(each.breakdown.parts, *each.scheduled))
         for each in told
     ]
 
 
-def _titles(trials: Sequence[TrialAccount]) -> Mapping[PartKey, str]:
+def _titles(trials: Sequence[TrialBreakdown]) -> Mapping[PartKey, str]:
     return {key: title for key, title in STATEMENT_PARTS.items() if key in trials[0].parts}
 
 
 def _shared_out(
     parts: Mapping[PartKey, Value], on_cpu: float, ready: float
 ) -> dict[PartKey, Value]:
-    """The parts with the running one shared out, by so many looks."""
+    """Return the parts with the running one shared out, by so many looks."""
     running, looks = parts["running"], on_cpu + ready
     # With one look more of each: a few that are all alike do not make it certain.
     share = (on_cpu + 1) / (looks + 2)

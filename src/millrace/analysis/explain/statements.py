@@ -1,4 +1,4 @@
-"""What each statement took, by the client's clock and by the server's own.
+"""The latency of each statement, by the client's clock and by the server's own.
 
 The server's time is what its Performance Schema says of a statement's digest. Digests are matched
 by text: the statement that was explained, with values, and the digest, both without values, are the
@@ -60,7 +60,7 @@ def compare_statements(
     tables: Sequence[str] = (),
     confidence: float = 0.95,
 ) -> tuple[StatementComparison, ...]:
-    """Each statement of the clients, in the order in which they were recorded.
+    """Return each statement of the clients, in the order in which they were recorded.
 
     ``tables`` are names of tables as the workload has them: ``sbtest{n}`` stands for all of them.
     """
@@ -79,7 +79,7 @@ def compare_statements(
 
 
 def normalised(sql: str, tables: Sequence[str] = ()) -> str:
-    """A statement or a digest without values, quotes, case and space, to be compared."""
+    """Return a statement or a digest without values, quotes, case and space, to be compared."""
     text = _COMMENT.sub(" ", sql).replace("`", "").lower()
     text = _SYNONYM.sub("distinct", _PREPARED.sub("", _LITERAL.sub("?", text)))
     for table in tables:
@@ -95,7 +95,7 @@ def normalised(sql: str, tables: Sequence[str] = ()) -> str:
 def _sides(
     trials: Sequence[ObservedTrial], tables: Sequence[str], confidence: float
 ) -> dict[str, StatementSide]:
-    """Each statement over the trials that have it."""
+    """Return each statement over the trials that have it."""
     latencies: dict[str, list[float]] = {}
     shares: dict[str, list[float]] = {}
     served: dict[str, list[float]] = {}
@@ -123,7 +123,8 @@ def _sides(
 def _served_us(
     trial: ObservedTrial, names: Sequence[str], tables: Sequence[str]
 ) -> dict[str, float]:
-    """The server's own time of one execution, by statement, of those whose digest is known."""
+    """Return the server's own time of one execution, by statement, of those whose digest is
+    known."""
     texts = {
         name: normalised(text, tables)
         for name in names

@@ -1,4 +1,4 @@
-"""Which of a server's threads served the clients, what they used, and what they waited for.
+"""Find the threads that served the clients, with their resources and waits.
 
 A server has sessions beside them, such as those that ask it for its counters, and a thread may wait
 in its cache for a connection to come. So the threads that worked most are taken, as many as there
@@ -46,7 +46,7 @@ class Served:
 
 
 def served(document: Mapping[str, Any], work: Work, *, pooled: bool) -> Served:
-    """Who served the clients; ``pooled`` threads are shared by them."""
+    """Return who served the clients; ``pooled`` threads are shared by them."""
     sampled = list(section(document, "states").get("threads") or ())
     known = list(section(document, "threads").get("threads") or ())
     kinds: tuple[str, ...] = (_POOL,) if pooled else FOREGROUND
@@ -72,7 +72,8 @@ def served(document: Mapping[str, Any], work: Work, *, pooled: bool) -> Served:
 
 
 def statements(document: Mapping[str, Any]) -> StatementStates | None:
-    """The looks at threads by what their clients had them do; None where nobody knows that."""
+    """Return the looks at threads by what their clients had them do; None where nobody knows
+    that."""
     states = section(document, "states")
     told = section(states, "statements").get("states") or ()
     serving = [thread for thread in states.get("threads") or () if thread["kind"] in FOREGROUND]
@@ -93,7 +94,7 @@ def statements(document: Mapping[str, Any]) -> StatementStates | None:
 
 
 def usage(threads: Sequence[Mapping[str, Any]]) -> Usage:
-    """The sum over ``threads``; None where one of them lacks a figure."""
+    """Return the sum over ``threads``; None where one of them lacks a figure."""
 
     def total(name: str) -> float | None:
         values = [number(thread, name) for thread in threads]
@@ -117,7 +118,7 @@ def _split(
     kinds: Sequence[str],
     clients: int | None,
 ) -> tuple[list[Mapping[str, Any]], list[Mapping[str, Any]]]:
-    """The threads of ``kinds`` that served ``clients`` (None: all that serve any), and all
+    """Return the threads of ``kinds`` that served ``clients`` (None: all that serve any), and all
     others."""
     busy = {
         thread["tid"]: sum(
@@ -149,7 +150,7 @@ def _sampled(
     kinds: Sequence[str],
     clients: int | None,
 ) -> list[Mapping[str, Any]]:
-    """Of the threads that were looked at, those that served clients."""
+    """Return the sampled threads that served clients."""
     if chosen and all(thread["kind"] != _ENDED for thread in chosen):
         tids = {thread["tid"] for thread in chosen}
         return [thread for thread in sampled if thread["tid"] in tids]
@@ -165,9 +166,9 @@ def _running(thread: Mapping[str, Any]) -> int:
 def _states(
     threads: Sequence[Mapping[str, Any]], clients: int | None, events: Mapping[str, Any]
 ) -> States | None:
-    """The samples of the threads. A sample counts for as much as it stands for: a thread is looked
-    at more often while it works much, the time since is another each time, and ``events`` of the
-    scheduler may tell how long its kind of wait took."""
+    """Return the samples of the threads. A sample counts for as much as it stands for: a thread is
+    looked at more often while it works much, the time since is another each time, and ``events`` of
+    the scheduler may tell how long its kind of wait took."""
     states = [state for thread in threads for state in thread["states"]]
     # A thread of a pool may have nothing to do, whoever flushes meanwhile.
     factors = sched_waits.factors(threads, events)
@@ -187,9 +188,9 @@ def _states(
 def _counted(
     states: Sequence[Mapping[str, Any]], factors: Mapping[str, float], *, flushes: bool
 ) -> tuple[int, list[tuple[Mapping[str, Any], str, float]]]:
-    """The number of samples, and how many of them each state stands for, with its class: that of a
-    log being flushed where ``flushes`` says that whoever waits for a lock meanwhile waits for
-    that. ``factors`` are those of ``switches``."""
+    """Return the number of samples, and how many of them each state stands for, with its class:
+    that of a log being flushed where ``flushes`` says that whoever waits for a lock meanwhile waits
+    for that. ``factors`` are those of ``switches``."""
     samples = sum(int(state["count"]) for state in states)
     seconds = math.fsum(map(_weight, states))
     found = []
@@ -202,5 +203,6 @@ def _counted(
 
 
 def _weight(state: Mapping[str, Any]) -> float:
-    """What the samples of a state stand for, in seconds; all the same where that was not kept."""
+    """Return the seconds that samples of a state stand for; all the same where that was not
+    kept."""
     return float(state.get("seconds", state["count"]))

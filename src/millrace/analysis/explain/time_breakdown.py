@@ -1,4 +1,4 @@
-"""Where the time of an operation went: parts that are each measured, and what is left unaccounted.
+"""Break down the time of an operation: parts that are each measured, and what is left unaccounted.
 
 An operation of one client takes its latency and then, until the client asks again, a gap: together
 a cycle, clients x time / operations. The threads that serve the clients spend just as long on it.
@@ -19,197 +19,41 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Literal
+from dataclasses import replace
 
-from millrace.analysis.explain.observations import US_PER_S, Loop, Noun, Observed, ObservedTrial
+from millrace.analysis.explain.breakdown_model import (
+    PARTS,
+    STATES_OF,
+    UNACCOUNTED,
+    BreakdownDifference,
+    DifferenceLine,
+    Part,
+    PartKey,
+    TimeBreakdown,
+    TrialBreakdown,
+    Value,
+    _share_error,
+)
+from millrace.analysis.explain.observations import US_PER_S, Observed, ObservedTrial
 from millrace.stats import MeanEstimate, holm_marks, mean_estimate
 
 ALPHA = 0.05
 _FAILED_MATTERS = 0.001  # of the operations tried
 
-PartKey = Literal[
-    "cpu_user", "cpu_system", "on_cpu", "runnable", "running", "lock", "log_flush", "log_write",
-    "fsync", "data_read", "data_write", "network_send", "sleep", "other", "client_wire",
-    "unaccounted",
-]  # fmt: skip
 
-# In the order of tables: what ran, what waited, what was elsewhere.
-PARTS: Mapping[PartKey, str] = {
-    "cpu_user": "on CPU, user",
-    "cpu_system": "on CPU, kernel",
-    "runnable": "ready, but no CPU free",
-    "lock": "waiting for a lock",
-    "log_flush": "waiting for the log to be flushed",
-    "log_write": "writing the log",
-    "fsync": "flushing other files",
-    "data_read": "reading data",
-    "data_write": "writing data",
-    "network_send": "sending",
-    "sleep": "sleeping",
-    "other": "other waits",
-    "client_wire": "client and wire",
-}
-UNACCOUNTED: PartKey = "unaccounted"
-
-# The classes of states that each part of the waits is made of.
-STATES_OF: Mapping[PartKey, tuple[str, ...]] = {
-    "lock": ("lock",),
-    "log_flush": ("log_flush",),
-    "log_write": ("log_write",),
-    "fsync": ("fsync",),
-    "data_read": ("data_read", "page_fault"),
-    "data_write": ("data_write",),
-    "network_send": ("network_send",),
-    "sleep": ("sleep",),
-    "other": ("other", "io_queue"),
-}
-_BLOCKED = STATES_OF.keys() - {"network_send"}
 # What threads of a pool do when they have nothing to do.
 _IDLE_OF_POOLS: frozenset[PartKey] = frozenset(("lock", "sleep", "other", "client_wire"))
 
 
-@dataclass(frozen=True)
-class Value:
-    """A time in µs per operation; ``error_us`` is its standard error by counting alone, and
-    ``share`` that of the samples, 0 both for what a clock told."""
-
-    us: float
-    error_us: float = 0.0
-    share: float = 0.0
-
-
-@dataclass(frozen=True)
-class TrialAccount:
-    """The account of one trial, in µs per operation.
-
-    ``parts`` lacks what was not measured. ``sampled_us`` is the time that ``samples`` shared out
-    to those parts that were sampled.
-    """
-
-    block: int
-    latency_us: float
-    parts: Mapping[PartKey, Value]
-    sampled_us: float = 0.0
-    samples: int = 0
-
-    def left(self, parts: Sequence[PartKey]) -> Value:
-        """What ``parts`` do not tell of the latency; a sample is in one part or in none of them, so
-        that the error is one of the share of all in sum."""
-        told_us = math.fsum(self.parts[key].us for key in parts)
-        left = self.latency_us - told_us
-        if not self.samples:
-            return Value(left)
-        share = math.fsum(self.parts[key].share for key in parts)
-        return Value(left, self.sampled_us * _share_error(share, self.samples))
-
-
-@dataclass(frozen=True)
-class Part:
-    """One part of an account: its mean over the trials, in µs per operation."""
-
-    key: PartKey
-    title: str
-    us: MeanEstimate
-
-
-@dataclass(frozen=True)
-class Account:
-    """The account of a treatment over its ``trials``: means over them, µs per operation.
-
-    ``latency`` is the sum of ``parts`` and ``unaccounted``. ``unknown`` are the titles of parts
-    that were not measured, which are in ``unaccounted`` then. ``cycle`` and ``gap`` are the
-    clients' (no gap in an open loop); ``waiting_for_client`` is how long threads waited for their
-    client, the gap with it. ``client_cpu`` is the load generator's own CPU time, a fact beside the
-    account, as are ``background`` CPU by kind of thread, and ``notes``.
-    """
-
-    noun: Noun
-    loop: Loop
-    clients: int
-    trials: tuple[TrialAccount, ...]
-    latency: MeanEstimate
-    parts: tuple[Part, ...]
-    unaccounted: Part
-    unknown: tuple[str, ...]
-    cycle: MeanEstimate
-    gap: MeanEstimate | None
-    waiting_for_client: MeanEstimate | None
-    client_cpu: MeanEstimate | None
-    background: Mapping[str, MeanEstimate] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()
-
-    def part(self, key: PartKey) -> Part | None:
-        """The part of that key; None where it was not measured."""
-        return next((part for part in self.parts if part.key == key), None)
-
-    def blocked_us(self) -> float | None:
-        """How long threads were blocked by anything but their clients; None where any of it is not
-        known."""
-        blocked = [part.us.mean for part in self.parts if part.key in _BLOCKED]
-        return math.fsum(blocked) if len(blocked) == len(_BLOCKED) else None
-
-
-@dataclass(frozen=True)
-class DifferenceLine:
-    """One part of B less the same of A, paired by block, in µs per operation.
-
-    ``adjusted_p`` is Holm's over all parts that were tested, None where there was nothing to test;
-    ``significant`` parts are there although so many were looked at. What is unaccounted is no
-    cause, and never significant. ``a`` and ``b`` are the sides themselves, means over the same
-    blocks.
-    """
-
-    key: PartKey
-    title: str
-    a_us: float
-    b_us: float
-    difference: MeanEstimate
-    adjusted_p: float | None
-    significant: bool
-    a: MeanEstimate | None = None
-    b: MeanEstimate | None = None
-
-
-@dataclass(frozen=True)
-class AccountDifferences:
-    """Two accounts, B less A, over the ``blocks`` in which both have one: largest part first.
-
-    ``latency`` is the sum of ``lines`` and ``unaccounted``. Parts that only one side measured are
-    in ``unaccounted``, and ``unknown`` has their titles. ``a_latency`` and ``b_latency`` are those
-    of the sides themselves.
-    """
-
-    blocks: tuple[int, ...]
-    latency: MeanEstimate
-    lines: tuple[DifferenceLine, ...]
-    unaccounted: DifferenceLine
-    unknown: tuple[str, ...]
-    a_latency: MeanEstimate | None = None
-    b_latency: MeanEstimate | None = None
-
-    @property
-    def latencies_us(self) -> tuple[float, float]:
-        """The latencies of A and B over the blocks that have both: the sums of all parts."""
-        lines = (*self.lines, self.unaccounted)
-        return sum(line.a_us for line in lines), sum(line.b_us for line in lines)
-
-    @property
-    def left_shares(self) -> tuple[float, float]:
-        """What is unaccounted of the latency of A and of B, as a fraction with its sign."""
-        left = (self.unaccounted.a_us, self.unaccounted.b_us)
-        pairs = zip(left, self.latencies_us, strict=True)
-        of_a, of_b = (us / whole if whole else 0.0 for us, whole in pairs)
-        return of_a, of_b
-
-
-def account(trials: Sequence[ObservedTrial], *, confidence: float = 0.95) -> Account | None:
-    """The account of a treatment's trials; None where none measured a latency.
+def time_breakdown(
+    trials: Sequence[ObservedTrial], *, confidence: float = 0.95
+) -> TimeBreakdown | None:
+    """Break down the time of a treatment's operations; None where no trial measured a latency.
 
     All trials of an account have the same parts: those of which most were measured count, and where
     several sets are as large, the one that most trials have.
     """
-    counted = accounted(trials)
+    counted = with_breakdowns(trials)
     if not counted:
         return None
     accounts = [each for _, each in counted]
@@ -224,7 +68,7 @@ def account(trials: Sequence[ObservedTrial], *, confidence: float = 0.95) -> Acc
     cycle = fact([o.cycle_us for o in seen])
     assert cycle is not None
     work = seen[0].work
-    return Account(
+    return TimeBreakdown(
         noun=work.noun,
         loop=work.loop,
         clients=work.clients,
@@ -242,11 +86,11 @@ def account(trials: Sequence[ObservedTrial], *, confidence: float = 0.95) -> Acc
     )
 
 
-def accounted(
+def with_breakdowns(
     trials: Sequence[ObservedTrial],
-) -> list[tuple[ObservedTrial, TrialAccount]]:
-    """The trials that count, each with its account: all of the same parts."""
-    found = [(t, told) for t in trials if (told := trial_account(t)) is not None]
+) -> list[tuple[ObservedTrial, TrialBreakdown]]:
+    """Return the trials that count, each with its account: all of the same parts."""
+    found = [(t, told) for t in trials if (told := trial_breakdown(t)) is not None]
     if not found:
         return []
     sets = Counter(frozenset(told.parts) for _, told in found)
@@ -254,28 +98,30 @@ def accounted(
     return [(trial, told) for trial, told in found if told.parts.keys() == wanted]
 
 
-def trial_account(trial: ObservedTrial) -> TrialAccount | None:
-    """The account of one trial, of what was measured; None without a latency."""
+def trial_breakdown(trial: ObservedTrial) -> TrialBreakdown | None:
+    """Break down the time of one trial's operations; None without a latency."""
     observed = trial.observed
     latency_us = _us(observed.work.latency_s)
     if latency_us is None:
         return None
     parts = {**_clocked(observed), **_sampled(observed)}
     if observed.states is None:
-        return TrialAccount(trial.block, latency_us, parts)
+        return TrialBreakdown(trial.block, latency_us, parts)
     samples = observed.states.samples
-    return TrialAccount(trial.block, latency_us, parts, observed.sampled_us(samples), samples)
+    return TrialBreakdown(trial.block, latency_us, parts, observed.sampled_us(samples), samples)
 
 
 def part_of_state(state_class: str) -> PartKey | None:
-    """The part that a class of the sampled states is in; None for those that clocks tell of."""
+    """Return the part that a class of the sampled states is in; None for those that clocks tell
+    of."""
     return next((key for key, classes in STATES_OF.items() if state_class in classes), None)
 
 
 def summed(
-    trials: Sequence[TrialAccount], titles: Mapping[PartKey, str], confidence: float
+    trials: Sequence[TrialBreakdown], titles: Mapping[PartKey, str], confidence: float
 ) -> tuple[MeanEstimate, tuple[Part, ...], Part]:
-    """Means over trials: the latency, the parts that have ``titles``, and what these leave."""
+    """Return means over trials: the latency, the parts that have ``titles``, and what these
+    leave."""
 
     def mean(values: Sequence[Value]) -> MeanEstimate:
         return _mean(values, confidence)
@@ -287,23 +133,23 @@ def summed(
     )
 
 
-def differences(
-    a: Account, b: Account, *, confidence: float = 0.95, alpha: float = ALPHA
-) -> AccountDifferences | None:
-    """What is different, B less A; None where no block has both."""
-    found = compared(a.trials, b.trials, PARTS, confidence=confidence)
+def breakdown_difference(
+    a: TimeBreakdown, b: TimeBreakdown, *, confidence: float = 0.95, alpha: float = ALPHA
+) -> BreakdownDifference | None:
+    """Compare two time breakdowns, B less A; None where no block has both."""
+    found = breakdown_difference_of(a.trials, b.trials, PARTS, confidence=confidence)
     return None if found is None else replace(found, lines=marked(found.lines, alpha))
 
 
-def compared(
-    a: Sequence[TrialAccount],
-    b: Sequence[TrialAccount],
+def breakdown_difference_of(
+    a: Sequence[TrialBreakdown],
+    b: Sequence[TrialBreakdown],
     titles: Mapping[PartKey, str],
     *,
     confidence: float = 0.95,
-) -> AccountDifferences | None:
-    """The differences of the parts that have ``titles``, of which no line is marked yet; None where
-    no block has both."""
+) -> BreakdownDifference | None:
+    """Return the differences of the parts that have ``titles``, of which no line is marked yet;
+    None where no block has both."""
     pairs = _pairs(a, b)
     if not pairs:
         return None
@@ -328,7 +174,7 @@ def compared(
     lines = [line(key, [(one.parts[key], other.parts[key]) for one, other in pairs])
              for key in known]  # fmt: skip
     left = [(one.left(known), other.left(known)) for one, other in pairs]
-    return AccountDifferences(
+    return BreakdownDifference(
         blocks=tuple(one.block for one, _ in pairs),
         latency=latency([other.latency_us - one.latency_us for one, other in pairs]),
         lines=tuple(sorted(lines, key=lambda each: -abs(each.difference.mean))),
@@ -340,7 +186,7 @@ def compared(
 
 
 def _clocked(observed: Observed) -> dict[PartKey, Value]:
-    """What the kernel's clocks tell of the threads that serve clients."""
+    """Return the parts that the kernel's clocks measure, of the threads that serve clients."""
     used = observed.foreground
     if used is None:
         return {}
@@ -353,7 +199,8 @@ def _clocked(observed: Observed) -> dict[PartKey, Value]:
 
 
 def _sampled(observed: Observed) -> dict[PartKey, Value]:
-    """What samples tell, and of the threads' waits for their clients what was not the gap."""
+    """Return the parts that samples measure, and the threads' waits for their clients beyond the
+    gap."""
     if observed.states is None:
         return {}
     parts = {key: _state(observed, *classes) for key, classes in STATES_OF.items()}
@@ -366,7 +213,7 @@ def _sampled(observed: Observed) -> dict[PartKey, Value]:
 
 
 def _state(observed: Observed, *classes: str) -> Value:
-    """The share of the samples in ``classes``, as time of an operation."""
+    """Return the share of the samples in ``classes``, as time of an operation."""
     states = observed.states
     assert states is not None
     count = sum(states.counts.get(name, 0) for name in classes)
@@ -374,14 +221,9 @@ def _state(observed: Observed, *classes: str) -> Value:
 
 
 def sampled_value(count: float, samples: int, all_us: float) -> Value:
-    """So many of the samples, as time of the ``all_us`` that all of them stand for."""
+    """Return so many of the samples, as time of the ``all_us`` that all of them stand for."""
     share = count / samples
     return Value(share * all_us, all_us * _share_error(share, samples), share)
-
-
-def _share_error(share: float, samples: int) -> float:
-    within = min(max(share, 0.0), 1.0)  # sums of shares are rounded
-    return math.sqrt(within * (1 - within) / samples)
 
 
 def _waiting_us(observed: Observed) -> float | None:
@@ -395,8 +237,8 @@ def _us(seconds: float | None) -> float | None:
 
 
 def _background(seen: Sequence[Observed], confidence: float) -> dict[str, MeanEstimate]:
-    """CPU time by kind of thread, those that used most first; a kind that a trial has no thread of
-    used none in it, and one whose time is not known in some trial is left out."""
+    """Return CPU time by kind of thread, those that used most first; a kind that a trial has no
+    thread of used none in it, and one whose time is not known in some trial is left out."""
     by_kind: dict[str, list[float | None]] = {}
     told = [observed for observed in seen if observed.background]
     for number, observed in enumerate(told):
@@ -439,8 +281,8 @@ def _notes(seen: Sequence[Observed], left_out: int) -> tuple[str, ...]:
 
 
 def _pairs(
-    a: Sequence[TrialAccount], b: Sequence[TrialAccount]
-) -> list[tuple[TrialAccount, TrialAccount]]:
+    a: Sequence[TrialBreakdown], b: Sequence[TrialBreakdown]
+) -> list[tuple[TrialBreakdown, TrialBreakdown]]:
     of_b = {trial.block: trial for trial in b}
     return [(trial, of_b[trial.block]) for trial in a if trial.block in of_b]
 
@@ -457,7 +299,7 @@ def _mean(values: Sequence[Value], confidence: float) -> MeanEstimate:
 
 
 def marked(lines: Sequence[DifferenceLine], alpha: float = ALPHA) -> tuple[DifferenceLine, ...]:
-    """The lines with Holm's p-values. A part that neither side ever saw asks no question."""
+    """Return the lines with Holm's p-values. A part that neither side ever saw asks no question."""
     marks = holm_marks(
         [line.difference.p_value if line.a_us or line.b_us else None for line in lines], alpha
     )

@@ -54,7 +54,7 @@ class Mismatch:
 def diff(
     a: Mapping[str, str], b: Mapping[str, str], *, ignored: Collection[str] = ()
 ) -> VariablesDiff:
-    """What differs between two servers' variables, sorted by name; 75 and 75.000000 do not.
+    """Compare two servers' variables, sorted by name; 75 and 75.000000 are equal.
 
     ``ignored`` are names or shell patterns (``mysqlx_*``) of variables that never count.
     """
@@ -73,7 +73,7 @@ def diff(
 def asked_against_effective(
     options: Sequence[OptionRecord], effective: Mapping[str, str]
 ) -> tuple[Mismatch, ...]:
-    """The applied options whose variable has another value; one without a variable is none.
+    """Return the applied options whose variable has another value; one without a variable is none.
 
     Spellings of the same value are equal: ``12G`` and 12884901888, ``1`` and ``ON``, sets in
     another order or case. A list of switches (``optimizer_switch``) asks for those it names only.
@@ -98,7 +98,7 @@ def _is_ignored(name: str, ignored: Collection[str]) -> bool:
 
 
 def _variable(option: OptionRecord, effective: Mapping[str, str]) -> tuple[str, str] | None:
-    """The variable an option is about, and the value it asks for."""
+    """Return the variable an option is about, and the value it asks for."""
     for name, asked in _readings(option):
         for variable in (name, _RENAMED.get(name, name)):
             if variable in effective:
@@ -107,7 +107,8 @@ def _variable(option: OptionRecord, effective: Mapping[str, str]) -> tuple[str, 
 
 
 def _readings(option: OptionRecord) -> Iterator[tuple[str, str]]:
-    """Each (variable, value) the option may mean: ``skip_log_bin`` is that, or log_bin off."""
+    """Yield each (variable, value) the option may mean: ``skip_log_bin`` is that, or log_bin
+    off."""
     name = option.name.replace("-", "_").lower().removeprefix("loose_")
     yield name, "ON" if option.value is None else option.value
     on = option.value is None or option.value.lower() in _TRUE
@@ -136,7 +137,7 @@ def _members(text: str) -> set[str]:
 
 
 def _number(text: str) -> float | None:
-    """An integer, a size or a decimal fraction; None for anything else."""
+    """Return an integer, a size or a decimal fraction; None for anything else."""
     try:
         return sizes.parse(text)
     except ValueError:

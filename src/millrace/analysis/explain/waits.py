@@ -1,4 +1,4 @@
-"""What servers say themselves, side by side: waits, statements by digest, stages.
+"""Compare the servers' own instruments: waits, statements by digest, stages.
 
 Seconds and counts are means over the trials; times of an operation are in µs. What the Performance
 Schema calls a wait depends on the version and on which instruments are on, and each wait that it
@@ -12,9 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from millrace.analysis.explain.breakdown_model import TimeBreakdown
 from millrace.analysis.explain.observations import US_PER_S, Observed, ObservedTrial
 from millrace.analysis.explain.statements import normalised
-from millrace.analysis.explain.time_breakdown import Account
 
 LARGEST = 10
 
@@ -54,7 +54,7 @@ class WaitComparison:
 
 @dataclass(frozen=True)
 class Coverage:
-    """How much of the time in which threads did not get on the server's own instruments told.
+    """The share of the blocked time that the server's own instruments cover.
 
     ``waits_us`` are their waits, ``blocked_us`` what the account has as blocked, ``spinning_us``
     CPU time in loops that wait for a lock (None without a profile), all of one operation. The
@@ -69,8 +69,9 @@ class Coverage:
 
     @property
     def share(self) -> float | None:
-        """Instrumented waits / time blocked or spinning. Above 1 it says nothing of how much of
-        that time was told: more was timed than threads were blocked. None where there was none."""
+        """Return instrumented waits / time blocked or spinning. Above 1 it says nothing of how much
+        of that time was told: more was timed than threads were blocked. None where there was
+        none."""
         whole = self.blocked_us + (self.spinning_us or 0.0)
         return self.waits_us / whole if whole > 0 else None
 
@@ -106,14 +107,14 @@ class DigestComparison:
 def compare_waits(
     a: Sequence[ObservedTrial], b: Sequence[ObservedTrial], *, largest: int = LARGEST
 ) -> tuple[WaitComparison, ...]:
-    """The largest waits of each side, in seconds, those of both in one order."""
+    """Return the largest waits of each side, in seconds, those of both in one order."""
     return _compare(_amounts(a, _waits), _amounts(b, _waits), largest)
 
 
 def compare_stages(
     a: Sequence[ObservedTrial], b: Sequence[ObservedTrial], *, largest: int = LARGEST
 ) -> tuple[WaitComparison, ...]:
-    """The largest stages of each side."""
+    """Return the largest stages of each side."""
     return _compare(_amounts(a, _stages), _amounts(b, _stages), largest)
 
 
@@ -124,7 +125,7 @@ def compare_digests(
     tables: Sequence[str] = (),
     largest: int = LARGEST,
 ) -> tuple[DigestComparison, ...]:
-    """The statements that took each server longest, matched by their text without values."""
+    """Return the statements that took each server longest, matched by their text without values."""
     sides = [_digests(trials, tables) for trials in (a, b)]
     wanted = dict.fromkeys(
         text
@@ -143,10 +144,10 @@ def compare_digests(
 
 
 def coverage(
-    trials: Sequence[ObservedTrial], account: Account, *, spinning_us: float | None
+    trials: Sequence[ObservedTrial], account: TimeBreakdown, *, spinning_us: float | None
 ) -> Coverage | None:
-    """What the instrumented waits cover; None where the server measured none, or where it is not
-    known of each class of waits how long its threads were in it."""
+    """Return the coverage of the instrumented waits; None where the server measured none, or where
+    the time in some class of waits is not known."""
     blocked_us = account.blocked_us()
     measured = [trial.observed for trial in trials if trial.observed.has_waits]
     if blocked_us is None or not measured:
@@ -165,7 +166,8 @@ def coverage(
 
 
 def is_of_sessions(name: str) -> bool:
-    """Whether a wait is one that delays statements, not what a background thread sleeps on."""
+    """Return whether a wait is one that delays statements, not what a background thread sleeps
+    on."""
     if name.startswith(_CONDITIONS):
         return any(known in name.lower() for known in _OF_SESSIONS)
     return name.startswith(_FOREGROUND_WAITS)
@@ -183,7 +185,8 @@ def _amounts(
     trials: Sequence[ObservedTrial],
     events: Callable[[Observed], Sequence[Mapping[str, Any]] | None],
 ) -> dict[str, Amount]:
-    """Means over the trials that have any, by name; an event that a trial lacks was not there."""
+    """Return means over the trials that have any, by name; an event that a trial lacks was not
+    there."""
     told = [
         (trial.observed, found) for trial in trials if (found := events(trial.observed)) is not None
     ]
@@ -217,7 +220,8 @@ def _compare(
 def _digests(
     trials: Sequence[ObservedTrial], tables: Sequence[str]
 ) -> dict[str, tuple[str, DigestSide]]:
-    """By text without values: the text as the server has it, and means over the trials."""
+    """Return the digests by text without values: the text as the server has it, and means over the
+    trials."""
     texts: dict[str, str] = {}
     by_text: dict[str, list[tuple[Observed, Mapping[str, Any]]]] = {}
     for trial in trials:
@@ -259,5 +263,5 @@ def _digest(found: Sequence[tuple[Observed, Mapping[str, Any]]], trials: int) ->
 
 
 def _cost(side: DigestSide) -> float:
-    """µs of an operation."""
+    """Return µs of an operation."""
     return side.per_operation * side.us

@@ -1,5 +1,5 @@
-"""Where the level of a series moved, from one look to the next: the same change keeps its identity
-and what became of it.
+"""Track changes of a series from one look to the next: the same change keeps its identity and its
+outcome.
 
 A change that is found is a *candidate*. A measurement of its own makes it *confirmed*, a fact, or
 *withdrawn* (``analysis.history.confirmation``). A candidate that more points no longer show is
@@ -17,7 +17,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from millrace.analysis.history.segments import strands
+from millrace.analysis.history.segments import segments
 from millrace.stats import ChangePoint, change_points
 from millrace.stats.change_points import Sensitivity
 from millrace.store.history_records import ChangeRecord, History, PointRecord
@@ -48,7 +48,7 @@ class Range:
     is_ruled_out: bool = False
 
     def is_of(self, known: Range) -> bool:
-        """Whether what was found here may be what is known."""
+        """Return whether what was found here may be what is known."""
         if self.rises != known.rises:
             return False
         if known.is_ruled_out:
@@ -69,7 +69,7 @@ def examine(
     """
     changes: dict[str, ChangeRecord] = {each.id: each for each in known}
     found: set[str] = set()
-    for strand in strands(history.points):
+    for strand in segments(history.points):
         points = [history.points[index] for index in strand]
         places = {point.label: place for place, point in enumerate(points)}
         of_strand = [each for each in known if each.label in places]
@@ -94,8 +94,8 @@ def examine(
 
 
 def paired(found: Sequence[Range], known: Sequence[Range]) -> dict[int, int]:
-    """Which of ``found`` is which of ``known``, by their places in the lists: each is at most one,
-    those that are nearest to each other first."""
+    """Pair found changes with known ones by their places in the lists: each is in one pair at most,
+    the nearest first."""
     alike = sorted(
         (abs(one.index - other.index), number, place)
         for number, one in enumerate(found)
@@ -112,13 +112,14 @@ def paired(found: Sequence[Range], known: Sequence[Range]) -> dict[int, int]:
 
 
 def is_settled(change: ChangeRecord) -> bool:
-    """Whether a measurement of its own decided about a change; looks do not alter it then."""
+    """Return whether a measurement of its own decided about a change; looks do not alter it
+    then."""
     return change.remeasured is not None and change.remeasured.verdict != "inconclusive"
 
 
 def range_of(change: ChangeRecord, places: Mapping[str, int]) -> Range:
-    """Where a known change lies among points at ``places`` (by label, its own among them). One
-    that was measured again lies anywhere between the builds that were."""
+    """Locate a known change among points at ``places`` (by label, its own among them). A remeasured
+    one lies anywhere between the builds that were."""
     index = places[change.label]
     earliest, latest = places.get(change.earliest, index), places.get(change.latest, index)
     if change.remeasured is not None:
@@ -146,8 +147,8 @@ class _Look:
     def at(
         self, known: Sequence[ChangeRecord], sensitivity: Sensitivity, ids: Collection[str]
     ) -> list[ChangeRecord]:
-        """The changes that are found, each the known one that it is, or a new one with an id that
-        is none of ``ids``."""
+        """Return the changes that are found, each the known one that it is, or a new one with an id
+        that is none of ``ids``."""
         found = self.found(sensitivity)
         pairs = paired([_range(each) for each in found], self.ranges(known))
         changes: list[ChangeRecord] = []
@@ -159,7 +160,7 @@ class _Look:
         return changes
 
     def _again(self, change: ChangeRecord, point: ChangePoint) -> ChangeRecord:
-        """A change that was found before: what was measured again stays as it is, what was
+        """Return a change that was found before: what was measured again stays as it is, what was
         withdrawn wants more points than it was withdrawn by, and the same points are no news."""
         number = len(self.points)
         if is_settled(change) or number == change.n_points:
@@ -195,7 +196,8 @@ def _unseen(
     found: Collection[str],
     sensitivity: Sensitivity,
 ) -> list[ChangeRecord]:
-    """The candidates that the look did not show, withdrawn where the list does not show them."""
+    """Return the candidates that the look did not show, withdrawn where the list does not show
+    them."""
     missed = [each for each in known if each.state == "candidate" and each.id not in found]
     if missed and sensitivity != "list":
         pairs = paired([_range(each) for each in look.found("list")], look.ranges(missed))
@@ -214,7 +216,8 @@ def _range(point: ChangePoint) -> Range:
 
 
 def _new_id(series: str, label: str, ids: Collection[str]) -> str:
-    """The same for the same change in another store, where it was found at the same point."""
+    """Return the same for the same change in another store, where it was found at the same
+    point."""
     number = 0
     while True:
         text = f"{series}\n{label}\n{number}"

@@ -1,4 +1,4 @@
-"""What becomes of a change when the builds before and after it were measured again, in turns.
+"""Decide the outcome of a change whose builds before and after were measured again, interleaved.
 
 The history made it likely; only this measurement is evidence of its own, since the history was
 searched for what it shows. The interval holds for any number of looks, so that blocks may be added
@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from millrace.analysis.compare.compare_run import CONFIDENCE, judge
+from millrace.analysis.compare.compare_run import CONFIDENCE, compare_run
 from millrace.analysis.compare.model import Comparison, RunAnalysis
-from millrace.analysis.compare.verdict import decide, reach
+from millrace.analysis.compare.verdict import decide, power
 from millrace.stats import RatioEstimate, paired_ratio
 from millrace.store.history_records import ChangeRecord, Remeasured, SeriesRecord
 from millrace.store.records import StoredRun
@@ -37,12 +37,13 @@ class Outcome:
 def outcome(
     stored: StoredRun, change: ChangeRecord, series: SeriesRecord, ends: Ends, now_utc: str
 ) -> Outcome | None:
-    """What the run says about a change of ``series``; None where no block has both builds.
+    """Return the outcome of a run that measures a change of ``series`` again; None where no block
+    has both builds.
 
     A change into the same direction is confirmed where the verdict is that one; an equivalence, or
     a change into the other direction, withdraws it; all else leaves it a candidate.
     """
-    analysis = judge(stored)
+    analysis = compare_run(stored)
     every = (each for group in analysis.groups for each in group.comparisons)
     comparison = next((each for each in every if each.metric.name == series.metric), None)
     estimate = None if comparison is None else _estimate(analysis, comparison)
@@ -63,7 +64,7 @@ def outcome(
         reason=reason,
         utc=now_utc,
     )
-    seen = reach(estimate, series.margin)
+    seen = power(estimate, series.margin)
     more = None if seen is None or refused else seen.more_blocks
     return Outcome(_settled(replace(change, remeasured=again), series), more)
 
@@ -84,7 +85,7 @@ def _settled(change: ChangeRecord, series: SeriesRecord) -> ChangeRecord:
 
 
 def _estimate(analysis: RunAnalysis, comparison: Comparison) -> RatioEstimate | None:
-    """The ratio of the blocks that have both, with an interval for any number of looks."""
+    """Return the ratio of the blocks that have both, with an interval for any number of looks."""
     base, candidate = (
         {trial.block: trial.value for trial in treatment.metrics[comparison.metric.name].trials}
         if comparison.metric.name in treatment.metrics

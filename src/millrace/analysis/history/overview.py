@@ -12,7 +12,12 @@ from heapq import heapify, heappop, heappush
 from millrace.analysis.compare.model import Verdict
 from millrace.analysis.compare.verdict import decide_interval
 from millrace.analysis.history.changes import range_of
-from millrace.analysis.history.segments import Break, breaks, strands, too_few_points
+from millrace.analysis.history.segments import (
+    EnvironmentChange,
+    environment_changes,
+    segments,
+    too_few_points,
+)
 from millrace.store.history_records import (
     ChangeRecord,
     History,
@@ -23,7 +28,7 @@ from millrace.store.history_records import (
 
 
 @dataclass(frozen=True)
-class SeenChange:
+class ChangeView:
     """A change with what it means. ``ratio``, ``low`` and ``high`` (new / old level) are those of
     the measurement that confirmed it, else those of the history; ``verdict`` goes by them.
 
@@ -43,30 +48,30 @@ class SeenChange:
 
     @property
     def is_open(self) -> bool:
-        """Whether it is one that somebody has to look at."""
+        """Return whether it is one that somebody has to look at."""
         return self.change.state != "withdrawn" and self.verdict in ("regression", "improvement")
 
     @property
     def gain(self) -> float:
-        """The change as a fraction, positive where it is for the better."""
+        """Return the change as a fraction, positive where it is for the better."""
         return (self.ratio if self.series.direction == "higher" else 1 / self.ratio) - 1
 
 
 @dataclass(frozen=True)
-class SeenSeries:
+class SeriesView:
     """A series with its name, breaks and changes; ``unexamined`` points came after the last look
     for changes."""
 
     series: SeriesRecord
     name: str
     points: tuple[PointRecord, ...]
-    breaks: tuple[Break, ...]
-    changes: tuple[SeenChange, ...]
+    environment_changes: tuple[EnvironmentChange, ...]
+    changes: tuple[ChangeView, ...]
     unexamined: int
 
     @property
     def too_few_points(self) -> bool:
-        """Whether it has too few points of any one state to tell whether a level moved."""
+        """Return whether it has too few points of any one state to tell whether a level moved."""
         return too_few_points(self.points)
 
 
@@ -76,32 +81,32 @@ class ChangeGroup:
     ``least`` and ``most`` are the gains of these changes, by size."""
 
     label: str
-    changes: tuple[SeenChange, ...]
+    changes: tuple[ChangeView, ...]
     n_series: int
     least: float
     most: float
 
 
-def seen(
+def series_view(
     history: History,
     changes: Sequence[ChangeRecord],
     states: Mapping[str, StateRecord],
     name: str,
-) -> SeenSeries:
-    """A series with its ``changes`` in the order of their points, those without one last."""
+) -> SeriesView:
+    """View a series with its ``changes`` in the order of their points, those without one last."""
     shown = [_seen_change(change, history, name) for change in changes]
     shown.sort(key=lambda each: (each.index is None, each.index or 0, each.change.id))
-    return SeenSeries(
+    return SeriesView(
         series=history.series,
         name=name,
         points=history.points,
-        breaks=breaks(history.points, states),
+        environment_changes=environment_changes(history.points, states),
         changes=tuple(shown),
         unexamined=max(len(history.points) - history.examined, 0),
     )
 
 
-def _seen_change(change: ChangeRecord, history: History, name: str) -> SeenChange:
+def _seen_change(change: ChangeRecord, history: History, name: str) -> ChangeView:
     ratio, low, high = change.ratio, change.low, change.high
     again = change.remeasured
     if change.state == "confirmed" and again is not None:
@@ -110,14 +115,15 @@ def _seen_change(change: ChangeRecord, history: History, name: str) -> SeenChang
     series = history.series
     verdict, _ = decide_interval(ratio, low, high, series.direction, series.margin)
     index, within = _where(change, history.points)
-    return SeenChange(change, series, name, index, within, ratio, low, high, verdict)
+    return ChangeView(change, series, name, index, within, ratio, low, high, verdict)
 
 
 def _where(
     change: ChangeRecord, points: Sequence[PointRecord]
 ) -> tuple[int | None, tuple[str, ...]]:
-    """Its index in the series, and the labels that may be its first, of points of its state."""
-    for strand in strands(points):
+    """Return its index in the series, and the labels that may be its first, of points of its
+    state."""
+    for strand in segments(points):
         labels = [points[index].label for index in strand]
         if change.label in labels:
             places = {label: place for place, label in enumerate(labels)}
@@ -126,11 +132,12 @@ def _where(
     return None, (change.label,)
 
 
-def groups(
-    changes: Sequence[SeenChange], series_with: Mapping[str, int]
+def group_changes(
+    changes: Sequence[ChangeView], series_with: Mapping[str, int]
 ) -> tuple[ChangeGroup, ...]:
-    """The open changes by the label that most of them have; a change goes with a group at any label
-    that may be its first. ``series_with`` counts the series that have a point of each label.
+    """Return the open changes by the label that most of them have; a change goes with a group at
+    any label that may be its first. ``series_with`` counts the series that have a point of each
+    label.
 
     Facts come before candidates, the largest group first; those that somebody knows of come last.
     """
@@ -150,9 +157,10 @@ def _rank(group: ChangeGroup) -> tuple[bool, bool, int]:
     return is_known, is_likely, -len(group.changes)
 
 
-def _by_label(changes: Sequence[SeenChange]) -> Iterator[tuple[str, list[int]]]:
-    """Labels with the numbers of their changes, each change once: the label that most may have is
-    first, of several the one that is taken for the first point most often; then of what is left."""
+def _by_label(changes: Sequence[ChangeView]) -> Iterator[tuple[str, list[int]]]:
+    """Yield labels with the numbers of their changes, each change once: the label that most may
+    have is first, of several the one that is taken for the first point most often; then of what is
+    left."""
     possible: dict[str, set[int]] = {}
     for number, each in enumerate(changes):
         for label in each.within:

@@ -1,5 +1,4 @@
-"""What a run adds to histories: its ratios to a reference build that was measured in the same
-blocks.
+"""Record a run in histories: its ratios to a reference build that was measured in the same blocks.
 
 What the host does to a block it does to both trials, so that a ratio to a build that never changes
 stays the same while the host changes, unlike the build's own figures.
@@ -13,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from millrace.analysis.compare.compare_run import judge
+from millrace.analysis.compare.compare_run import compare_run
 from millrace.analysis.compare.model import Comparison, RunAnalysis
 from millrace.analysis.compare.treatment_model import TreatmentAnalysis
 from millrace.errors import UserError
@@ -33,13 +32,13 @@ class Drawn:
 
 
 def points_of(stored: StoredRun, *, reference: str | None, label: str | None, at_utc: str) -> Drawn:
-    """The run's ratios to the level ``reference`` (its base unless given), by their series.
+    """Return the run's ratios to the level ``reference`` (its base unless given), by their series.
 
     With a ``label`` each candidate level is a series of its own where there are several; without
     one the candidates are points of one series, and their levels are the labels. Raises UserError
     where there is no ratio, or a label that cannot be one.
     """
-    analysis = judge(stored, base=reference)
+    analysis = compare_run(stored, base=reference)
     comparisons = [comparison for group in analysis.groups for comparison in group.comparisons]
     candidates = _candidates(comparisons)
     if not candidates:
@@ -80,7 +79,8 @@ def points_of(stored: StoredRun, *, reference: str | None, label: str | None, at
 
 
 def _candidates(comparisons: Sequence[Comparison]) -> list[Level]:
-    """The candidates' levels; a base that was measured twice is none where there are others."""
+    """Return the candidates' levels; a base that was measured twice is none where there are
+    others."""
     levels = dict.fromkeys(comparison.candidate for comparison in comparisons)
     others = dict.fromkeys(each.candidate for each in comparisons if not each.same)
     return [*(others or levels)]
@@ -95,7 +95,7 @@ def _check_label(label: str) -> None:
 
 
 def _why_not(comparison: Comparison) -> str:
-    """Why a comparison is no point of a history; empty where it is one."""
+    """Explain why a comparison is no point of a history; empty where it is one."""
     if comparison.estimate is None:
         return comparison.reason.partition("\n")[0]
     return comparison.unequal or comparison.unsteady
@@ -109,7 +109,7 @@ def _series(analysis: RunAnalysis, comparison: Comparison, candidate: Level | No
         analysis.factor,
         comparison.base,
         candidate,
-        dict(comparison.held),
+        dict(comparison.fixed_factors),
         metric.name,
     ]
     return SeriesRecord(
@@ -119,7 +119,7 @@ def _series(analysis: RunAnalysis, comparison: Comparison, candidate: Level | No
         factor=analysis.factor,
         reference=comparison.base,
         candidate=candidate,
-        held=dict(comparison.held),
+        held=dict(comparison.fixed_factors),
         metric=metric.name,
         title=metric.title,
         unit=metric.unit,
@@ -157,8 +157,8 @@ def _point(
 def _state(
     analysis: RunAnalysis, base: TreatmentAnalysis, candidate: TreatmentAnalysis
 ) -> StateRecord:
-    """Host, load generator, data, the build of the reference, and the configurations of both; that
-    of the candidate only where it is not what is compared."""
+    """Return host, load generator, data, the build of the reference, and the configurations of
+    both; that of the candidate only where it is not what is compared."""
     run = analysis.run
     facts: dict[str, Any] = dict(run.host.state())
     facts |= {name.replace("_", " "): run.versions.get(name) for name in ("load_generator", "data")}
@@ -170,8 +170,8 @@ def _state(
 
 
 def _builds(treatment: TreatmentAnalysis) -> dict[str, str]:
-    """What tells each role's build from others: the digest of its program, or, of a server that is
-    not ours, what it says of itself."""
+    """Return the identity of each role's build: the digest of its program, or, of a server that is
+    not ours, what it reports of itself."""
     return {
         instance.role: str(
             instance.server.build.get("program_sha256") or instance.server.version_reported
@@ -181,13 +181,13 @@ def _builds(treatment: TreatmentAnalysis) -> dict[str, str]:
 
 
 def _program(treatment: TreatmentAnalysis) -> str | None:
-    """The digest of the program of its server; None where it is not ours."""
+    """Return the digest of the program of its server; None where it is not ours."""
     servers = (each.server for each in treatment.instances if each.role == "server")
     return next((server.build.get("program_sha256") for server in servers), None)
 
 
 def _configurations(run: RunRecord, treatment: TreatmentAnalysis) -> dict[str, str]:
-    """Digests of the definitions of the configurations that a treatment uses."""
+    """Return digests of the definitions of the configurations that a treatment uses."""
     return {
         f"configuration {level}": _digest([each.to_json() for each in run.spec.layers(str(level))])
         for factor, level in treatment.resolved.items()

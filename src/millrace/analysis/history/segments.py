@@ -19,7 +19,7 @@ _DIGESTS = ("configuration ", "reference ")  # begin the names of facts that say
 
 
 @dataclass(frozen=True)
-class Break:
+class EnvironmentChange:
     """``index`` and ``label`` are of the first point in another state; ``changes`` say in words
     what was otherwise before."""
 
@@ -28,8 +28,8 @@ class Break:
     changes: tuple[str, ...]
 
 
-def strands(points: Sequence[PointRecord]) -> tuple[tuple[int, ...], ...]:
-    """The indices of the points of each state, in their order."""
+def segments(points: Sequence[PointRecord]) -> tuple[tuple[int, ...], ...]:
+    """Return the indices of the points of each state, in their order."""
     found: dict[str, list[int]] = {}
     for index, point in enumerate(points):
         found.setdefault(point.state, []).append(index)
@@ -38,13 +38,17 @@ def strands(points: Sequence[PointRecord]) -> tuple[tuple[int, ...], ...]:
 
 def too_few_points(points: Sequence[PointRecord]) -> bool:
     """Tell whether no state has the points of two levels, so that no change can be found."""
-    return max(map(len, strands(points)), default=0) < FEWEST_TO_TELL
+    return max(map(len, segments(points)), default=0) < FEWEST_TO_TELL
 
 
-def breaks(points: Sequence[PointRecord], states: Mapping[str, StateRecord]) -> tuple[Break, ...]:
-    """Where the state changes from one point to the next."""
+def environment_changes(
+    points: Sequence[PointRecord], states: Mapping[str, StateRecord]
+) -> tuple[EnvironmentChange, ...]:
+    """Return the points at which the environment changes."""
     return tuple(
-        Break(index, after.label, tuple(_changes(states[before.state], states[after.state])))
+        EnvironmentChange(
+            index, after.label, tuple(_changes(states[before.state], states[after.state]))
+        )
         for index, (before, after) in enumerate(pairwise(points), start=1)
         if before.state != after.state
     )
@@ -68,8 +72,8 @@ def _known(value: object) -> object:
 
 
 def series_names(series: Iterable[SeriesRecord]) -> dict[str, str]:
-    """What each series is called among these, by its id: experiment, metric, and between them the
-    levels of the factors that tell it from others of the experiment."""
+    """Name each series by what tells it from the others: experiment, metric, and between them the
+    levels of the factors that differ."""
     by_experiment: dict[str, list[SeriesRecord]] = {}
     for each in series:
         by_experiment.setdefault(each.experiment, []).append(each)

@@ -24,8 +24,8 @@ Outcome = Literal["moved", "not moved", "trend", "too few points"]
 
 
 @dataclass(frozen=True)
-class JudgedPoint:
-    """Where the level of a series moved.
+class AnalyzedPoint:
+    """A point at which the level of a series moved.
 
     ``index`` (from 0) and ``label`` are those of the first point of the new level; ``ratio``,
     ``low`` and ``high`` are new / old level.
@@ -43,17 +43,17 @@ class JudgedPoint:
 
 
 @dataclass(frozen=True)
-class JudgedSeries:
+class AnalyzedSeries:
     """The change ``points`` of one series of ``n_points``, and what the series allows to say."""
 
     name: str
     n_points: int
     direction: Direction
     outcome: Outcome
-    points: tuple[JudgedPoint, ...]
+    points: tuple[AnalyzedPoint, ...]
 
 
-def judge_history(
+def analyze_series(
     name: str,
     labels: Sequence[str],
     values: Sequence[float],
@@ -62,7 +62,7 @@ def judge_history(
     direction: Direction,
     margin: float,
     alpha: float,
-) -> JudgedSeries:
+) -> AnalyzedSeries:
     """Judge the change points of one series, in its order.
 
     ``labels`` and ``values``, positive and in any one unit, have shape (n,); ``margin`` is a
@@ -73,7 +73,7 @@ def judge_history(
         ratio, low, high = point.ratio, point.low, point.high
         verdict, reason = decide_interval(ratio, low, high, direction, margin)
         label = labels[point.index]
-        judged.append(JudgedPoint(name, point.index, label, ratio, low, high, verdict, reason))
+        judged.append(AnalyzedPoint(name, point.index, label, ratio, low, high, verdict, reason))
     outcome: Outcome = "not moved"
     if judged:
         outcome = "moved"
@@ -81,4 +81,4 @@ def judge_history(
         outcome = "too few points"
     elif follows_trend(values, sensitivity=sensitivity):
         outcome = "trend"
-    return JudgedSeries(name, len(values), direction, outcome, tuple(judged))
+    return AnalyzedSeries(name, len(values), direction, outcome, tuple(judged))

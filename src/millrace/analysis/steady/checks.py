@@ -1,4 +1,5 @@
-"""Whether a server was in a steady state while it was measured, by what it says at both ends.
+"""Check from a server's own figures at both ends of the measured part whether it was in a steady
+state.
 
 A throughput that stands still is not enough: a server may keep it up by putting work off, which a
 trial that lasted longer would have to pay for. Each gate is a pure function of what a trial
@@ -20,7 +21,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from millrace.model.instance_facts import ServerStateFact
+
 Result = Literal["passed", "failed", "unknown"]
+
 
 NOISE = 0.05  # of what a server can hold: less is no growth
 LOG_LIMIT = 0.75  # of the redo log: beyond, versions flush at any price
@@ -41,10 +45,10 @@ _WRITE_MORE = (
 
 
 @dataclass(frozen=True)
-class Gate:
-    """What one gate says of a trial. ``clause`` tells a failure without figures, so that those of
-    several trials can be counted together; ``figures`` is a sentence's worth of them, or why it is
-    unknown; ``remedy`` is what to do where it failed."""
+class SteadyCheck:
+    """The result of one check of a trial. ``clause`` tells a failure without figures, so that those
+    of several trials can be counted together; ``figures`` is a sentence's worth of them, or why it
+    is unknown; ``remedy`` is what to do where it failed."""
 
     name: str
     result: Result
@@ -55,11 +59,12 @@ class Gate:
 
 @dataclass(frozen=True)
 class Recorded:
-    """What a trial recorded: ``begin`` and ``end`` are figures at the marks, by their name."""
+    """The figures that a trial recorded: ``begin`` and ``end`` are those at the marks, by their
+    name."""
 
     begin: Mapping[str, float]
     end: Mapping[str, float]
-    state: Mapping[str, Any]
+    state: ServerStateFact
     effective: Mapping[str, str]
     transactions: float
     rows_changed: float
@@ -70,26 +75,26 @@ class Recorded:
         return None
 
     def variable(self, name: str) -> float | None:
-        """An effective variable that is a number."""
+        """Return an effective variable that is a number."""
         try:
             return float(self.effective[name])
         except (KeyError, ValueError):
             return None
 
 
-def gates(
-    state: Mapping[str, Any],
+def steady_checks(
+    state: ServerStateFact,
     effective: Mapping[str, str],
     *,
     transactions: float,
     rows_changed: float,
-) -> tuple[Gate, ...]:
-    """Every gate on one trial. ``state`` is what ``trial.server_state`` recorded, empty where
-    nothing was; ``effective`` are the server's variables; the rest is what clients did in the
+) -> tuple[SteadyCheck, ...]:
+    """Return every gate on one trial. ``state`` is what ``trial.server_state`` recorded, empty
+    where nothing was; ``effective`` are the server's variables; the rest is what clients did in the
     measured part."""
     trial = Recorded(
-        _numbers(state.get("begin")),
-        _numbers(state.get("end")),
+        _numbers(state.begin),
+        _numbers(state.end),
         state,
         effective,
         transactions,
@@ -104,9 +109,9 @@ def gates(
     )
 
 
-def buffer_pool(trial: Recorded) -> Gate:
-    """Whether the share of reads that the buffer pool serves could stay as it was: not while pages
-    are still fetched into free ones."""
+def buffer_pool(trial: Recorded) -> SteadyCheck:
+    """Return whether the share of reads that the buffer pool serves could stay as it was: not while
+    pages are still fetched into free ones."""
     name, clause = "buffer pool", "the buffer pool still filled"
     found = [
         trial.both(figure)
@@ -118,7 +123,7 @@ def buffer_pool(trial: Recorded) -> Gate:
     n_fetched, n_asked = fetched[1] - fetched[0], asked[1] - asked[0]
     filled = min(free[0] - free[1], n_fetched)
     fails = filled > _FILLED * data[1] and n_fetched > _MISSES * n_asked
-    return Gate(
+    return SteadyCheck(
         name,
         "failed" if fails else "passed",
         clause,
@@ -129,15 +134,15 @@ def buffer_pool(trial: Recorded) -> Gate:
     )
 
 
-def dirty_pages(trial: Recorded) -> Gate:
-    """Whether changed pages were written back as fast as they were made."""
+def dirty_pages(trial: Recorded) -> SteadyCheck:
+    """Return whether changed pages were written back as fast as they were made."""
     name, clause = "dirty pages", "dirty pages still grew"
     dirty, pool = trial.both("dirty_pages"), trial.end.get("pool_pages")
     if dirty is None or not pool:
         return _unknown(name, clause)
     percent = trial.variable("innodb_max_dirty_pages_pct") or _DIRTY_LIMIT_PERCENT
     shares = (dirty[0] / pool, dirty[1] / pool)
-    return Gate(
+    return SteadyCheck(
         name,
         "failed" if _heads_for(percent / 100, *shares) else "passed",
         clause,
@@ -147,8 +152,8 @@ def dirty_pages(trial: Recorded) -> Gate:
     )
 
 
-def checkpoint_age(trial: Recorded) -> Gate:
-    """Whether the redo log was freed as fast as it was written."""
+def checkpoint_age(trial: Recorded) -> SteadyCheck:
+    """Return whether the redo log was freed as fast as it was written."""
     name, clause = "checkpoint age", "the age of the checkpoint still grew"
     position, checkpoint = trial.both("log_position"), trial.both("checkpoint")
     capacity = log_capacity(trial.state, trial.effective)
@@ -159,7 +164,7 @@ def checkpoint_age(trial: Recorded) -> Gate:
     )
     came_round = position[1] - position[0] >= capacity
     fails = not came_round and _heads_for(LOG_LIMIT, begin, end)
-    return Gate(
+    return SteadyCheck(
         name,
         "failed" if fails else "passed",
         clause,
@@ -170,11 +175,10 @@ def checkpoint_age(trial: Recorded) -> Gate:
     )
 
 
-def log_capacity(state: Mapping[str, Any], effective: Mapping[str, str]) -> float | None:
-    """Bytes of the redo log: what the server says it has now, or its files' size."""
-    told = state.get("log_capacity_bytes")
-    if isinstance(told, int | float):
-        return float(told)
+def log_capacity(state: ServerStateFact, effective: Mapping[str, str]) -> float | None:
+    """Return bytes of the redo log: what the server says it has now, or its files' size."""
+    if state.log_capacity_bytes is not None:
+        return float(state.log_capacity_bytes)
     try:
         size = float(effective["innodb_log_file_size"])
         return size * float(effective.get("innodb_log_files_in_group", 1))
@@ -182,15 +186,15 @@ def log_capacity(state: Mapping[str, Any], effective: Mapping[str, str]) -> floa
         return None
 
 
-def purge_lag(trial: Recorded) -> Gate:
-    """Whether old versions of rows were purged as fast as they were made."""
+def purge_lag(trial: Recorded) -> SteadyCheck:
+    """Return whether old versions of rows were purged as fast as they were made."""
     name, clause = "purge lag", "the history of old row versions still grew"
     history = trial.both("history")
     if history is None:
         return _unknown(name, clause)
     grew = history[1] - history[0]
     fails = grew > _PURGE_CYCLE and grew > _UNPURGED * trial.transactions
-    return Gate(
+    return SteadyCheck(
         name,
         "failed" if fails else "passed",
         clause,
@@ -201,21 +205,21 @@ def purge_lag(trial: Recorded) -> Gate:
     )
 
 
-def settled_statistics(trial: Recorded) -> Gate:
-    """Whether statistics were left alone while clients were measured, or calculated anew only as
-    changes of the load itself ask for again and again."""
+def settled_statistics(trial: Recorded) -> SteadyCheck:
+    """Return whether statistics were left alone while clients were measured, or calculated anew
+    only as changes of the load itself ask for again and again."""
     name, clause = "statistics", "statistics of tables were calculated anew"
-    tables, measured_s = trial.state.get("statistics"), trial.state.get("since_begin_s")
-    if not isinstance(tables, Mapping) or not tables or not isinstance(measured_s, int | float):
+    tables, measured_s = trial.state.statistics, trial.state.since_begin_s
+    if not tables or measured_s is None:
         return _unknown(name, clause)
     anew = [
         table
         for table, known in tables.items()
-        if known["age_s"] < measured_s - _RESOLUTION_S
-        and trial.rows_changed < _RECALCULATED_AT * known["rows"]
+        if known.age_s < measured_s - _RESOLUTION_S
+        and trial.rows_changed < _RECALCULATED_AT * known.rows
     ]
     told = f"of {', '.join(anew)}" if anew else "of none, but where a tenth of the rows changed"
-    return Gate(
+    return SteadyCheck(
         name,
         "failed" if anew else "passed",
         clause,
@@ -226,13 +230,13 @@ def settled_statistics(trial: Recorded) -> Gate:
 
 
 def _heads_for(limit: float, begin: float, end: float) -> bool:
-    """Whether a share grows, and as much again would take it to its limit."""
+    """Return whether a share grows, and as much again would take it to its limit."""
     growth = end - begin
     return growth > NOISE and end + growth >= limit
 
 
-def _unknown(name: str, clause: str) -> Gate:
-    return Gate(name, "unknown", clause, "the server did not tell", "")
+def _unknown(name: str, clause: str) -> SteadyCheck:
+    return SteadyCheck(name, "unknown", clause, "the server did not tell", "")
 
 
 def _numbers(figures: object) -> dict[str, float]:

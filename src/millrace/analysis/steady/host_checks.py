@@ -7,13 +7,11 @@ and no such gates.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
-from millrace.analysis.steady.checks import Gate, Result
+from millrace.analysis.steady.checks import Result, SteadyCheck
+from millrace.model.instance_facts import HostTimeFact
 
 SUSPENSION, STEAL = "suspension", "steal time"
-HOST_GATES = frozenset((SUSPENSION, STEAL))
+HOST_CHECKS = frozenset((SUSPENSION, STEAL))
 
 MOST_SUSPENDED_S = 0.1
 MOST_STEP_S = 0.5  # of the wall clock; corrections of the time are slower or smaller
@@ -21,17 +19,17 @@ MOST_STOLEN = 0.05  # of the time of the trial's CPUs
 _SHORTEST_S = 8.0  # steal comes in bursts: less shows no share
 
 
-def host_gates(fact: Mapping[str, Any] | None) -> tuple[Gate, ...]:
+def host_checks(fact: HostTimeFact | None) -> tuple[SteadyCheck, ...]:
     """Return the gates on what ``trial.host_time`` recorded; none where it recorded nothing."""
     if fact is None:
         return ()
     return _suspension(fact), _steal(fact)
 
 
-def _suspension(fact: Mapping[str, Any]) -> Gate:
-    slept_s, step_s = fact["suspended_s"], fact["clock_step_s"]
+def _suspension(fact: HostTimeFact) -> SteadyCheck:
+    slept_s, step_s = fact.suspended_s, fact.clock_step_s
     fails = slept_s > MOST_SUSPENDED_S or step_s > MOST_STEP_S
-    return Gate(
+    return SteadyCheck(
         SUSPENSION,
         "failed" if fails else "passed",
         "the machine was suspended, or its clock was set forward",
@@ -41,14 +39,14 @@ def _suspension(fact: Mapping[str, Any]) -> Gate:
     )
 
 
-def _steal(fact: Mapping[str, Any]) -> Gate:
-    share, measured_s = fact["steal_share"], fact["measured_s"]
+def _steal(fact: HostTimeFact) -> SteadyCheck:
+    share, measured_s = fact.steal_share, fact.measured_s
     result: Result = "unknown"
     figures = "the kernel does not count it, or the measured part is too short"
     if share is not None and measured_s >= _SHORTEST_S:
         result = "failed" if share > MOST_STOLEN else "passed"
         figures = f"the hypervisor ran others in {share * 100:.1f} % of the CPUs' time"
-    return Gate(
+    return SteadyCheck(
         STEAL,
         result,
         "the hypervisor took the CPUs away",

@@ -1,4 +1,5 @@
-"""Whether two treatments' trials were steady enough to be compared, and what to do where not.
+"""Decide whether two treatments' trials were steady enough to be compared, and what to do where
+not.
 
 Two treatments are not compared where more than half of the trials of one (two at least) were not
 steady, since its mean depends on when the measured part began and ended; or where one has more of
@@ -22,25 +23,25 @@ from collections import Counter
 from collections.abc import Sequence
 from statistics import median
 
-from millrace.analysis.steady.host_checks import HOST_GATES
+from millrace.analysis.steady.host_checks import HOST_CHECKS
 from millrace.analysis.steady.steadiness import PLANS, TrialSteadiness
-from millrace.stats import against_at_most_half, against_even, fisher
+from millrace.stats import against_at_most_half, fair_coin_e_value, fisher
 
 FREQUENT = 0.5  # of the trials of a side that were long enough
 _FEWEST = 2  # unsteady trials: a single one is no rule
 _ALPHA = 0.05
 # Gates whose failure neither a longer warm-up nor equal work mends.
-_OWN_REMEDY = HOST_GATES | {PLANS}
+_OWN_REMEDY = HOST_CHECKS | {PLANS}
 
 
 def reasons(trials: Sequence[TrialSteadiness]) -> list[str]:
-    """Why trials are not steady, a clause a kind, the most frequent first; amounts are the median
-    of those that share it."""
+    """Explain why trials are not steady, a clause a kind, the most frequent first; amounts are the
+    median of those that share it."""
     said: dict[tuple[str, bool], list[TrialSteadiness]] = {}
     for trial in trials:
-        if trial.course.kind not in ("steady", "too short to tell"):
-            rises = (trial.course.change or 0.0) > 0
-            said.setdefault((trial.course.kind, rises), []).append(trial)
+        if trial.trend.kind not in ("steady", "too short to tell"):
+            rises = (trial.trend.change or 0.0) > 0
+            said.setdefault((trial.trend.kind, rises), []).append(trial)
     clauses = [(len(alike), _clause(alike)) for alike in said.values()]
     failed = Counter(gate.clause for trial in trials for gate in trial.failed)
     clauses += [(count, clause) for clause, count in failed.items()]
@@ -48,12 +49,12 @@ def reasons(trials: Sequence[TrialSteadiness]) -> list[str]:
 
 
 def _clause(alike: Sequence[TrialSteadiness]) -> str:
-    """What trials of one kind of course did."""
+    """Describe the trend that trials share."""
     first = alike[0]
-    changes = [trial.course.change for trial in alike if trial.course.change is not None]
+    changes = [trial.trend.change for trial in alike if trial.trend.change is not None]
     amount = _percent(abs(median(changes))) if changes else "much"
-    rises = (first.course.change or 0.0) > 0
-    match first.course.kind:
+    rises = (first.trend.change or 0.0) > 0
+    match first.trend.kind:
         case "warm-up":
             reach_s = median([(t.found_s or 0.0) - (t.warmup_s or 0.0) for t in alike])
             how = "higher" if rises else "lower"
@@ -77,8 +78,8 @@ def unsteady_sides(
     *,
     names: tuple[str, str],
 ) -> str:
-    """Why two treatments are not compared for the sake of their steady states, in words with
-    numbers and what to do; empty where nothing speaks against it."""
+    """Explain why two treatments are not compared because trials were not steady, with numbers and
+    what to do; empty where nothing speaks against it."""
     sides = [[trial for trial in side if trial.is_judged] for side in (base, candidate)]
     unsteady = [[trial for trial in side if trial.state == "unsteady"] for side in sides]
     base_count, candidate_count = counts = [
@@ -95,13 +96,13 @@ def unsteady_sides(
 
 
 def counted_text(unsteady: int, judged: int) -> str:
-    """``3 of 10 trials``."""
+    """Return text such as ``3 of 10 trials``."""
     return f"{unsteady} of {judged} {'trial' if judged == 1 else 'trials'}"
 
 
 def are_refused(base: tuple[int, int], candidate: tuple[int, int]) -> bool:
-    """Whether sides with so many unsteady of so many judged trials are not compared: they are
-    frequent on one, or more frequent than on the other beyond chance."""
+    """Return whether sides with so many unsteady of so many judged trials are not compared: they
+    are frequent on one, or more frequent than on the other beyond chance."""
     if any(
         unsteady >= _FEWEST and unsteady > FREQUENT * judged
         for unsteady, judged in (base, candidate)
@@ -111,9 +112,9 @@ def are_refused(base: tuple[int, int], candidate: tuple[int, int]) -> bool:
 
 
 def lasts(base: Sequence[TrialSteadiness], candidate: Sequence[TrialSteadiness]) -> bool:
-    """Whether two treatments, by trials of the same blocks, will not be compared however many
-    blocks there are: unsteady trials are more frequent on one side, or than a half. Said of others
-    at any look with a probability of 5 % at most."""
+    """Return whether two treatments, by trials of the same blocks, will not be compared however
+    many blocks there are: unsteady trials are more frequent on one side, or than a half. Said of
+    others at any look with a probability of 5 % at most."""
     sides = [
         {trial.block: trial.state == "unsteady" for trial in side if trial.is_judged}
         for side in (base, candidate)
@@ -122,21 +123,21 @@ def lasts(base: Sequence[TrialSteadiness], candidate: Sequence[TrialSteadiness])
     pairs = [(of_base[block], of_candidate[block]) for block in of_base if block in of_candidate]
     other = [candidate for base, candidate in pairs if base != candidate]
     evidence = [
-        against_even(sum(other), len(other)) / 2,
+        fair_coin_e_value(sum(other), len(other)) / 2,
         *(against_at_most_half(sum(side.values()), len(side)) / 4 for side in sides),
     ]
     return sum(evidence) >= 1 / _ALPHA
 
 
 def _remedy(unsteady: Sequence[TrialSteadiness]) -> str:
-    """What to change in the experiment so that such trials are steady, or need not be."""
+    """Say what to change in the experiment so that such trials are steady, or need not be."""
     own = {gate.remedy for trial in unsteady for gate in trial.failed if gate.name in _OWN_REMEDY}
     if own and all(_only_own_remedies(trial) for trial in unsteady):
         return "; ".join(sorted(own))
     enough_s = max(trial.enough_s or 0.0 for trial in unsteady)
     warmup_s = max(trial.warmup_s or 0.0 for trial in unsteady)
     longer = f"warm up for longer (warmup_s = {_rounded(enough_s)}, it was {warmup_s:g})"
-    if all(trial.course.kind == "wave" and not trial.failed for trial in unsteady):
+    if all(trial.trend.kind == "wave" and not trial.failed for trial in unsteady):
         measured_s = max(trial.measured_s or 0.0 for trial in unsteady)
         longer = f"measure over several such waves (time_s = {_rounded(4 * measured_s)})"
     transactions = sum(trial.transactions for trial in unsteady) / len(unsteady)
@@ -145,13 +146,13 @@ def _remedy(unsteady: Sequence[TrialSteadiness]) -> str:
 
 def _only_own_remedies(trial: TrialSteadiness) -> bool:
     gates_failed = {gate.name for gate in trial.failed}
-    if gates_failed & HOST_GATES:
+    if gates_failed & HOST_CHECKS:
         return True  # its course and its server's state are those of a host that stood still
-    return trial.course.kind == "steady" and gates_failed == {PLANS}
+    return trial.trend.kind == "steady" and gates_failed == {PLANS}
 
 
 def _rounded(seconds: float) -> int:
-    """Up to the next 5 s."""
+    """Round up to the next 5 s."""
     return max(5 * math.ceil(seconds / 5), 5)
 
 

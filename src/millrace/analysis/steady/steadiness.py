@@ -1,4 +1,4 @@
-"""Whether trials showed a steady state, and whether they are fit to be compared.
+"""Assess whether trials showed a steady state, and whether they are fit to be compared.
 
 The measured part that follows the experiment's own warm-up is what enters a verdict, whole: cutting
 what a rule finds in each trial would cut one of two more than the other, by chance or not. So the
@@ -6,7 +6,7 @@ warm-up that is found does not change a figure. It is told, and where it reaches
 part by more than the margin matters, the trial is not steady; nor is one that moves on the whole
 (``stats.trend``), or whose server put work off (``analysis.steady.checks``), or which carried its
 statements out by other plans than most trials of its treatment. What one trial does by chance,
-several do not do alike: they are looked at together, too.
+several do not do alike: they are looked at assess_trials, too.
 
 A trial of few seconds is too short to tell, whatever its gates say, since a short trial begins and
 ends in the server's first seconds by design; that alone never refuses a verdict. Loads of a fixed
@@ -22,11 +22,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from millrace.analysis.explain.plans import carried_out
-from millrace.analysis.steady.checks import Gate, gates
-from millrace.analysis.steady.host_checks import HOST_GATES, host_gates
+from millrace.analysis.steady.checks import SteadyCheck, steady_checks
+from millrace.analysis.steady.host_checks import HOST_CHECKS, host_checks
+from millrace.model import measurements
+from millrace.model.instance_facts import ServerStateFact
 from millrace.stats import Looks
 from millrace.stats.steady import warm_up
-from millrace.stats.trend import Course, course_of, seen_together
+from millrace.stats.trend import Trend, classify_trend, detect_shared_drift
 from millrace.store.records import StoredAttempt, StoredRun, TrialRecord
 
 ALPHA = 0.02  # a steady trial is told to be unsteady
@@ -41,7 +43,7 @@ State = Literal["steady", "unsteady", "too short to tell", "not recorded", "does
 
 @dataclass(frozen=True)
 class TrialSteadiness:
-    """What is known of one trial's steady state; ``block`` counts from 0.
+    """The assessment of one trial's steady state; ``block`` counts from 0.
 
     ``figure`` is what was looked at second by second: throughput, or in an open loop, whose
     throughput is given, the median response time; ``none`` where no clients were driven.
@@ -56,8 +58,8 @@ class TrialSteadiness:
     block: int
     state: State
     figure: str
-    course: Course
-    gates: tuple[Gate, ...]
+    trend: Trend
+    checks: tuple[SteadyCheck, ...]
     seconds: int
     warmup_s: float | None
     measured_s: float | None
@@ -68,18 +70,18 @@ class TrialSteadiness:
 
     @property
     def is_judged(self) -> bool:
-        """Whether it was long enough to be told steady or not."""
+        """Return whether it was long enough to be told steady or not."""
         return self.state in ("steady", "unsteady")
 
     @property
     def is_asked(self) -> bool:
-        """Whether it was to be steady, and its seconds are known."""
+        """Return whether it was to be steady, and its seconds are known."""
         return self.state not in ("not recorded", "does not apply")
 
     @property
-    def failed(self) -> tuple[Gate, ...]:
-        """The gates that it did not pass."""
-        return tuple(gate for gate in self.gates if gate.result == "failed")
+    def failed(self) -> tuple[SteadyCheck, ...]:
+        """Return the gates that it did not pass."""
+        return tuple(gate for gate in self.checks if gate.result == "failed")
 
 
 def steadiness(
@@ -89,37 +91,38 @@ def steadiness(
     operations: int,
     looks: Looks = "once",
 ) -> tuple[TrialSteadiness, ...]:
-    """The finished trials of one treatment.
+    """Return the finished trials of one treatment.
 
     ``operations`` is how many transactions each was to carry out, 0 if it ended by time;
     ``looks`` which looks the answer is to hold for.
     """
     found = [
-        alone(trial, attempt, margin=margin, operations=operations) for trial, attempt in finished
+        assess_trial(trial, attempt, margin=margin, operations=operations)
+        for trial, attempt in finished
     ]
-    return together(found, margin=margin, looks=looks)
+    return assess_trials(found, margin=margin, looks=looks)
 
 
-def alone(
+def assess_trial(
     trial: TrialRecord, attempt: StoredAttempt, *, margin: float, operations: int
 ) -> TrialSteadiness:
-    """What a finished trial shows by itself; the arguments are those of ``steadiness``."""
+    """Assess the steady state of one finished trial; the arguments are those of ``steadiness``."""
     found = _judged(_bare(trial, attempt, operations), attempt, margin)
-    found = replace(found, gates=(*found.gates, *host_gates(_fact(attempt, "host_time"))))
+    found = replace(found, checks=(*found.checks, *host_checks(attempt.facts.host_time)))
     return _with_state(found) if _is_disturbed(found) else found
 
 
-def together(
+def assess_trials(
     trials: Sequence[TrialSteadiness], *, margin: float, looks: Looks = "once"
 ) -> tuple[TrialSteadiness, ...]:
-    """Trials of one treatment, which ``alone`` has told of, with what only several of them show:
-    which rise or fall alike, and which carried statements out otherwise than most."""
-    courses = seen_together(
-        [trial.course for trial in trials], margin=margin, alpha=ALIKE_ALPHA, looks=looks
+    """Add to the assessments of a treatment's trials what only several of them show: shared drifts,
+    and other plans than most have."""
+    courses = detect_shared_drift(
+        [trial.trend for trial in trials], margin=margin, alpha=ALIKE_ALPHA, looks=looks
     )
     gates_of_plans = _same_plans([trial.plans for trial in trials])
     return tuple(
-        _with_state(replace(trial, course=course, gates=(*trial.gates, gate)))
+        _with_state(replace(trial, trend=course, checks=(*trial.checks, gate)))
         if trial.is_asked
         else trial
         for trial, course, gate in zip(trials, courses, gates_of_plans, strict=True)
@@ -127,8 +130,8 @@ def together(
 
 
 def by_treatment(stored: StoredRun) -> dict[str, tuple[TrialSteadiness, ...]]:
-    """The finished trials of a run that measure, by the id of their treatment, as verdicts on it
-    look at them."""
+    """Return the finished trials of a run that measure, by the id of their treatment, as verdicts
+    on it look at them."""
     last = stored.last_attempts()
     finished: dict[str, list[tuple[TrialRecord, StoredAttempt]]] = {}
     for trial in stored.trials:
@@ -143,10 +146,10 @@ def by_treatment(stored: StoredRun) -> dict[str, tuple[TrialSteadiness, ...]]:
 
 
 def _bare(trial: TrialRecord, attempt: StoredAttempt, operations: int) -> TrialSteadiness:
-    """What is known of a trial before its seconds are looked at."""
-    measured = _measured(attempt)
+    """Return the assessment of a trial before its seconds are read."""
+    measured = attempt.measured
     phase = next((event for event in attempt.series if event.get("type") == "phase"), {})
-    drives = "transactions" in measured
+    drives = measurements.TRANSACTIONS in measured
     is_open = _is_open(attempt)
     figure = "the median response time" if is_open else "throughput"
     return TrialSteadiness(
@@ -154,81 +157,71 @@ def _bare(trial: TrialRecord, attempt: StoredAttempt, operations: int) -> TrialS
         block=trial.block,
         state="not recorded" if drives and not operations else "does not apply",
         figure=figure if drives else "none",
-        course=Course("too short to tell"),
-        gates=(),
+        trend=Trend("too short to tell"),
+        checks=(),
         seconds=len(_points(attempt, "measure")),
         warmup_s=phase.get("warmup_s"),
         measured_s=phase.get("duration_s"),
         found_s=None,
         enough_s=None,
-        transactions=measured.get("transactions", 0.0),
+        transactions=measured.get(measurements.TRANSACTIONS, 0.0),
         plans=carried_out(attempt.observations.get("plans")),
     )
 
 
 def _judged(bare: TrialSteadiness, attempt: StoredAttempt, margin: float) -> TrialSteadiness:
-    """With what its seconds did, what its gates say, and the state that follows; as it is where
-    that does not apply or was not recorded."""
+    """Return with what its seconds did, what its gates say, and the state that follows; as it is
+    where that does not apply or was not recorded."""
     warmup_s, measured_s = bare.warmup_s, bare.measured_s
     before, within = (_points(attempt, part) for part in ("warmup", "measure"))
     if bare.state == "does not apply" or not within or warmup_s is None or measured_s is None:
         return bare
-    told = course_of(within, margin=margin, alpha=ALPHA)
+    told = classify_trend(within, margin=margin, alpha=ALPHA)
     found_s = min(warm_up([*before, *within]) / len(before), 1.0) * warmup_s if before else 0.0
     if told.kind == "warm-up" and told.at is not None:
         found_s = warmup_s + told.at * measured_s / len(within)
     passed = _gates(attempt, warmup_s, measured_s)
-    return _with_state(replace(bare, course=told, gates=passed, found_s=found_s))
+    return _with_state(replace(bare, trend=told, checks=passed, found_s=found_s))
 
 
 def _with_state(trial: TrialSteadiness) -> TrialSteadiness:
-    """With the state that follows from its course and gates."""
+    """Return with the state that follows from its course and gates."""
     if _is_disturbed(trial):
         return replace(trial, state="unsteady")
-    if trial.course.kind == "too short to tell":
+    if trial.trend.kind == "too short to tell":
         return replace(trial, state="too short to tell")
-    if trial.course.kind == "steady" and not trial.failed:
+    if trial.trend.kind == "steady" and not trial.failed:
         return replace(trial, state="steady")
     enough_s = trial.found_s
-    if trial.course.kind != "warm-up" or trial.failed:
+    if trial.trend.kind != "warm-up" or trial.failed:
         enough_s = (trial.warmup_s or 0.0) + (trial.measured_s or 0.0)
     return replace(trial, state="unsteady", enough_s=enough_s)
 
 
 def _is_disturbed(trial: TrialSteadiness) -> bool:
     """Return True where the host itself took time from a trial, which no other gate excuses."""
-    return any(gate.name in HOST_GATES for gate in trial.failed)
+    return any(gate.name in HOST_CHECKS for gate in trial.failed)
 
 
-def _fact(attempt: StoredAttempt, name: str) -> Mapping[str, Any] | None:
-    """Return a fact of the server's instance; None where it was not recorded."""
-    instance = next((each for each in attempt.instances if each.role == "server"), None)
-    return None if instance is None else instance.facts.get(name)
-
-
-def _gates(attempt: StoredAttempt, warmup_s: float, measured_s: float) -> tuple[Gate, ...]:
-    measured = _measured(attempt)
+def _gates(attempt: StoredAttempt, warmup_s: float, measured_s: float) -> tuple[SteadyCheck, ...]:
+    measured = attempt.measured
     instance = next((each for each in attempt.instances if each.role == "server"), None)
     with_warm_up = 1 + warmup_s / measured_s if measured_s else 1.0
-    return gates(
-        {} if instance is None else instance.facts.get("state") or {},
+    return steady_checks(
+        attempt.facts.state or ServerStateFact(),
         {} if instance is None else instance.effective,
-        transactions=measured["transactions"],
-        rows_changed=measured.get("rows_affected", 0.0) * with_warm_up,
+        transactions=measured[measurements.TRANSACTIONS],
+        rows_changed=measured.get(measurements.ROWS_AFFECTED, 0.0) * with_warm_up,
     )
 
 
-def _measured(attempt: StoredAttempt) -> dict[str, float]:
-    return {m.name: m.value for m in attempt.measurements if m.role == "server"}
-
-
 def _is_open(attempt: StoredAttempt) -> bool:
-    """Whether clients were sent by a schedule, which gives the throughput."""
-    return _measured(attempt).get("scheduled", 0.0) > 0
+    """Return whether clients were sent by a schedule, which gives the throughput."""
+    return attempt.measured.get(measurements.SCHEDULED, 0.0) > 0
 
 
 def _points(attempt: StoredAttempt, part: str) -> list[float]:
-    """The figure of each second of a part of the drive."""
+    """Return the figure of each second of a part of the drive."""
     seconds = [
         event
         for event in attempt.series
@@ -241,8 +234,8 @@ def _points(attempt: StoredAttempt, part: str) -> list[float]:
     return [each["transactions"] / each["duration_s"] for each in seconds]
 
 
-def _same_plans(known: Sequence[Mapping[str, Any]]) -> list[Gate]:
-    """For each trial of a treatment whether its statements were carried out as in most of them."""
+def _same_plans(known: Sequence[Mapping[str, Any]]) -> list[SteadyCheck]:
+    """Return for each trial of a treatment whether its plans are those of most trials."""
     ways: dict[str, Counter[Any]] = {}
     for plans in known:
         for name, way in plans.items():
@@ -251,14 +244,14 @@ def _same_plans(known: Sequence[Mapping[str, Any]]) -> list[Gate]:
     return [_plans_gate(plans, usual) for plans in known]
 
 
-def _plans_gate(plans: Mapping[str, Any], usual: Mapping[str, Any]) -> Gate:
+def _plans_gate(plans: Mapping[str, Any], usual: Mapping[str, Any]) -> SteadyCheck:
     others = [name for name, way in plans.items() if way != usual[name]]
     figures = "statements were carried out as in most trials"
     if not plans:
         figures = "the plans were not observed"
     elif others:
         figures = f"another plan of {', '.join(others)} than in most trials"
-    return Gate(
+    return SteadyCheck(
         PLANS,
         "unknown" if not plans else "failed" if others else "passed",
         "statements had another plan than in most trials",

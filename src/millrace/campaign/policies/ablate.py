@@ -18,7 +18,7 @@ from typing import Any, Literal
 
 from millrace.analysis.explain.ablation import ALL
 from millrace.analysis.explain.causes.known import needed
-from millrace.analysis.explain.causes.model import Suspect
+from millrace.analysis.explain.causes.model import LikelyCause
 from millrace.errors import UserError
 from millrace.experiment.levels import CONFIGURATION, OPTION
 from millrace.experiment.model import Compare, Experiment, Factor, Plan, short_name
@@ -70,7 +70,9 @@ class AlignedPlan:
     test: Ablates
 
 
-def alignments(suspects: Sequence[Suspect], refuses: Refuses, given: Collection[str]) -> Aligning:
+def alignments(
+    suspects: Sequence[LikelyCause], refuses: Refuses, given: Collection[str]
+) -> Aligning:
     """What can be aligned of the likeliest suspects, each alone and all together, and what not.
     ``given`` are the options that B was given, by their names.
 
@@ -94,7 +96,7 @@ def alignments(suspects: Sequence[Suspect], refuses: Refuses, given: Collection[
         why = f" ({'; '.join(left_out)})" if left_out else ""
         raise UserError(
             f"no suspect is a setting that could be the same for both{why}",
-            hint="`millrace explain` without --test-suspects shows what was found",
+            hint="`millrace explain` without --ablate shows what was found",
         )
     if len(found) > 1:
         together = {k: value for each in reversed(found) for k, value in each.settings.items()}

@@ -17,11 +17,11 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from millrace.analysis.compare.calibration import (
+from millrace.analysis.compare.calibration import calibration
+from millrace.analysis.compare.calibration_model import (
     Calibration,
     GroupCalibration,
-    Planted,
-    calibration,
+    InjectedSlowdown,
 )
 from millrace.campaign.blocks import n_blocks, open_block
 from millrace.campaign.scheduler import Block, End
@@ -146,7 +146,7 @@ def next_block(
     if found is None:
         return Wanted(AGAIN, tuple(groups))
     _refuse_failing(found)
-    of_group = {_key(group.held): group for group in found.groups}
+    of_group = {_key(group.fixed_factors): group for group in found.groups}
     each = math.ceil(verdicts / len(groups))
     wanting = [held for held in groups if _verdicts(of_group.get(_key(held))) < each]
     if wanting:
@@ -156,14 +156,14 @@ def next_block(
     for group in found.groups:
         level = planted_level(group, found, planting)
         if level is not None and not _is_planted(group, level):
-            return Wanted(level, (group.held,))
+            return Wanted(level, (group.fixed_factors,))
     return None
 
 
 def planted_level(group: GroupCalibration, found: Calibration, planting: str) -> str | None:
     """The slowdown to plant in a group; None where its noise is not known. One that was begun is
     kept, though later blocks may have moved what is seen."""
-    begun = [each.level for each in group.planted if _kind(each.level) == _kind(planting)]
+    begun = [each.level for each in group.injected if _kind(each.level) == _kind(planting)]
     if begun:
         return begun[-1]
     known = level_beforehand(planting)
@@ -182,7 +182,7 @@ def level_beforehand(planting: str) -> str | None:
 def stopped_for(group: GroupCalibration, found: Calibration, size: float) -> Stopped:
     """A stop of the server that makes ``size`` times the smallest change that the group's verdicts
     can call, in all of their blocks: one below the margin would rightly not be called."""
-    asked = found.calibrates
+    asked = found.target
     change = size * max(group.detectable[asked.blocks], asked.margin)
     return Stopped(min(1 - 1 / (1 + change), _MOST_STOPPED))
 
@@ -198,7 +198,7 @@ def _verdicts(group: GroupCalibration | None) -> int:
 
 def _is_planted(group: GroupCalibration, level: str) -> bool:
     """Whether there is a verdict on this slowdown."""
-    return any(each.verdicts for each in group.planted if each.level == level)
+    return any(each.verdicts for each in group.injected if each.level == level)
 
 
 def _key(held: Held) -> frozenset[tuple[str, Level]]:
@@ -211,7 +211,7 @@ def _refuse_failing(found: Calibration) -> None:
         name = group.label or "the base"
         finished = group.noise.n_blocks if group.noise is not None else len(group.under_way)
         planted = (
-            (f"{name} with {each.level}", each.failed, _pairs(each)) for each in group.planted
+            (f"{name} with {each.level}", each.failed, _pairs(each)) for each in group.injected
         )
         for what, failed, done in ((name, group.failed, finished), *planted):
             if failed >= _MOST_FAILED and failed > done:
@@ -222,7 +222,7 @@ def _refuse_failing(found: Calibration) -> None:
                 )
 
 
-def _pairs(planted: Planted) -> int:
+def _pairs(planted: InjectedSlowdown) -> int:
     return 0 if planted.estimate is None else planted.estimate.n_pairs
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from millrace.analysis.history.changes import range_of
 from millrace.analysis.history.confirmation import Ends
-from millrace.analysis.history.segments import strands
+from millrace.analysis.history.segments import segments
 from millrace.errors import UserError
 from millrace.experiment.levels import CONFIGURATION, SERVER
 from millrace.experiment.model import Compare, Experiment, Factor, short_name
@@ -138,7 +138,7 @@ def builds_of(
 
 def _strand(history: History, change: ChangeRecord) -> tuple[list[PointRecord], Mapping[str, int]]:
     """The points of the change's state, and their places by label."""
-    for strand in strands(history.points):
+    for strand in segments(history.points):
         points = [history.points[index] for index in strand]
         places = {point.label: place for place, point in enumerate(points)}
         if change.label in places:

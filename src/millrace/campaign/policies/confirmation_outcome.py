@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from millrace.analysis.history.changes import range_of
 from millrace.analysis.history.confirmation import Ends, Outcome, outcome
-from millrace.analysis.history.segments import strands
+from millrace.analysis.history.segments import segments
 from millrace.errors import TrialFailed
 from millrace.store.histories import Histories
 from millrace.store.history_records import ChangeRecord, History, SeriesRecord
@@ -58,7 +58,7 @@ def _same_trials(one: SeriesRecord, other: SeriesRecord) -> bool:
 
 def _between(history: History, changes: Sequence[ChangeRecord], ends: Ends) -> list[ChangeRecord]:
     """The candidate whose first point is surely between the two, if there is no other change."""
-    for strand in strands(history.points):
+    for strand in segments(history.points):
         places = {history.points[index].label: place for place, index in enumerate(strand)}
         if not {ends.before, ends.after} <= places.keys():
             continue

@@ -33,4 +33,5 @@ class Fixed:
 
 
 def _opened(run: RunRecord, trials: int, waiting: int) -> RunOpened:
-    return RunOpened(run=run.id, seed=run.seed, trials=trials, waiting=waiting)
+    confirms = run.spec.confirms
+    return RunOpened(run=run.id, seed=run.seed, trials=trials, waiting=waiting, confirms=confirms)

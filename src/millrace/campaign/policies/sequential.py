@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from millrace.analysis.compare.compare_run import judge
+from millrace.analysis.compare.compare_run import compare_run
 from millrace.analysis.compare.model import ComparisonStatus, Ending, RunStatus
 from millrace.analysis.compare.stopping import trial_times
 from millrace.campaign.resume import RunSelection, only_begun
@@ -158,7 +158,7 @@ def _of_stored_run(
     stored = only_begun(stored)
     experiment, design = plan.experiment, design_of(plan.experiment)
     # The next block depends on what is seen now, whatever the run was meant to be before.
-    analysis = judge(
+    analysis = compare_run(
         stored,
         margin=experiment.margin,
         base=str(experiment.compare.base),

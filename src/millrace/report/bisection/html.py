@@ -46,12 +46,12 @@ class Chart:
 
 
 def chart(found: Bisection) -> Chart | None:
-    """None before the good end has a value."""
+    """Draw the levels of the servers; None before the good end has a value."""
     base = found.members[0].level
     if base is None:
         return None
     ratios = [value / base for member in found.members for value in member.values]
-    axis = LogAxis.around([_point(ratio) for ratio in ratios], found.bisects.margin)
+    axis = LogAxis.around([_point(ratio) for ratio in ratios], found.spec.margin)
     step = change_found(found)
     first_new = len(found.members) if step is None else step.last
     return Chart(
@@ -88,8 +88,8 @@ def _line(found: Bisection, place: int, base: float, axis: LogAxis, *, is_new: b
 
 
 def as_html(found: Bisection) -> str:
-    """The search as a page of its own, with the chart; it loads nothing."""
-    names: Sequence[str] = found.bisects.members
+    """Return the search as a page of its own, with the chart; it loads nothing."""
+    names: Sequence[str] = found.spec.members
     text = answer(found)
     return (
         environment(names)
@@ -97,7 +97,7 @@ def as_html(found: Bisection) -> str:
         .render(
             run=found.run,
             repeating=repeating,
-            title=f"{found.bisects.workload}: {found.run.title}",
+            title=f"{found.spec.workload}: {found.run.title}",
             metric=found.metric,
             answer=text[:1].upper() + text[1:],
             notes=list(notes(found)),

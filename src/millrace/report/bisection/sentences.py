@@ -18,8 +18,8 @@ _NEARLY_SURE = 0.999
 
 
 def answer(found: Bisection) -> str:
-    """What was found, or how far it has come, in a sentence."""
-    names, metric, step = found.bisects.members, found.metric.title, found.step
+    """Say what was found, or how far the search has come."""
+    names, metric, step = found.spec.members, found.metric.title, found.step
     after = counted(found.trials, "trial")
     if found.unsteady:
         return f"no answer in {metric}, after {after}: {found.unsteady}"
@@ -31,14 +31,14 @@ def answer(found: Bisection) -> str:
     if isinstance(step, NoChange):
         return (
             f"no change between {names[0]} and {names[-1]} beyond "
-            f"{margin_text(found.bisects.margin)}: {metric} is {_change(step, after)}"
+            f"{margin_text(found.spec.margin)}: {metric} is {_change(step, after)}"
         )
     return f"not found yet, after {after}: {likeliest(found)}"
 
 
 def _one_of(found: Bisection, step: Found) -> str:
-    """The first server of the new level; those that could not be measured may be it too."""
-    names = found.bisects.members[step.first : step.last + 1]
+    """Return the first server of the new level; those that could not be measured may be it too."""
+    names = found.spec.members[step.first : step.last + 1]
     if len(names) == 1:
         return names[0]
     return f"{names[-1]} (or {', '.join(names[:-1])}, which could not be measured)"
@@ -52,18 +52,18 @@ def _change(step: Found | NoChange, after: str) -> str:
 
 
 def _sure_text(probability: float) -> str:
-    """No answer is certain, so that none is told with 100 %."""
+    """Return no answer is certain, so that none is told with 100 %."""
     if probability > _NEARLY_SURE:
         return f"above {percent_text(_NEARLY_SURE)}"
     return percent_text(probability)
 
 
 def likeliest(found: Bisection) -> str:
-    """Where the change is likeliest to be so far."""
+    """Name the likeliest place of the change so far."""
     if found.none is None:
         return "both ends are measured first"
     place = max(range(1, len(found.members)), key=lambda n: found.members[n].probability or 0.0)
-    names = found.bisects.members
+    names = found.spec.members
     return (
         f"most likely between {names[place - 1]} and {names[place]} "
         f"({_sure_text(found.members[place].probability or 0.0)}); none at all "
@@ -72,7 +72,7 @@ def likeliest(found: Bisection) -> str:
 
 
 def notes(found: Bisection) -> Iterator[str]:
-    """Which servers were passed over, and why."""
+    """Yield the servers that were passed over, with reasons."""
     for member in found.members:
         if member.skipped:
             yield f"{member.name} was passed over: {member.skipped}"

@@ -12,7 +12,7 @@ from millrace.report.common.tables import Column, Row, Section, Table
 
 
 def members_table(found: Bisection) -> Table:
-    """A row a server, in the order of the list."""
+    """Return a row a server, in the order of the list."""
     columns = (
         Column("server", numeric=False),
         Column(found.metric.unit),
@@ -36,7 +36,7 @@ def members_table(found: Bisection) -> Table:
 
 
 def mark(found: Bisection, place: int) -> str:
-    """What stands beside a server: whether it is an end of the list, or the change."""
+    """Return the mark of a server: an end of the list, or the change."""
     step = change_found(found)
     if step is not None and place == step.last:
         return "◂ the change"

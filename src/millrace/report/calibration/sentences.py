@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from millrace.analysis.compare.calibration import Calibration, GroupCalibration, Planted
-from millrace.analysis.compare.model import QuotedCalibration, RunAnalysis
+from millrace.analysis.compare.calibration_model import (
+    Calibration,
+    GroupCalibration,
+    InjectedSlowdown,
+)
+from millrace.analysis.compare.model import ApplicableCalibration, RunAnalysis
 from millrace.analysis.compare.verdict import margin_text
 from millrace.report.common.formatting import (
     MISSING,
@@ -18,9 +22,9 @@ from millrace.stats import RatioEstimate
 
 
 def sentences(found: Calibration) -> Iterator[str]:
-    """How often verdicts were false, whether they lean to a side, and what came of what was
-    planted."""
-    asked, verdicts = found.calibrates, len(found.verdicts)
+    """Yield the rate of false verdicts, whether they lean to a side, and the fate of injected
+    slowdowns."""
+    asked, verdicts = found.target, len(found.verdicts)
     if limits := found.limits(found.false):
         yield (
             f"{verdicts_text(found.false, verdicts, limits)}; each on {asked.blocks} blocks at "
@@ -41,7 +45,7 @@ def sentences(found: Calibration) -> Iterator[str]:
         lean = "balanced" if p >= 0.05 else "not balanced: something treats the two differently"
         yield f"signs: {above} above 1, {below} below (p = {p:.2g}): {lean}"
     for group in found.groups:
-        for each in group.planted:
+        for each in group.injected:
             yield planted_sentence(found, group, each)
     for group in found.groups:
         if group.failed:
@@ -49,7 +53,7 @@ def sentences(found: Calibration) -> Iterator[str]:
 
 
 def verdicts_text(false: int, verdicts: int, limits: tuple[float, float]) -> str:
-    """``1 false verdict of 60 (0.04 to 8.9 %)``."""
+    """Return text such as ``1 false verdict of 60 (0.04 to 8.9 %)``."""
     return f"{counted(false, 'false verdict')} of {verdicts} ({_range(limits)})"
 
 
@@ -64,16 +68,16 @@ def _rate(fraction: float) -> str:
 
 
 def smallest_text(limits: tuple[float, float], blocks: int) -> str:
-    """``smallest change 4.1 % in 10 blocks``; of several groups from the quietest to the
-    noisiest."""
+    """Return text such as ``smallest change 4.1 % in 10 blocks``; of several groups from the
+    quietest to the noisiest."""
     low, high = map(percent_text, limits)
     size = high if low == high else f"{low.removesuffix(' %')} to {high}"
     return f"smallest change {size} in {blocks} blocks"
 
 
-def planted_sentence(found: Calibration, group: GroupCalibration, planted: Planted) -> str:
-    """What was planted, what could be seen, and what was found, in how many blocks."""
-    blocks = found.calibrates.blocks
+def planted_sentence(found: Calibration, group: GroupCalibration, planted: InjectedSlowdown) -> str:
+    """Say which slowdown was injected, which size could be detected, and whether it was found."""
+    blocks = found.target.blocks
     where = f"{group.label}: " if group.label else ""
     seen = group.detectable.get(blocks)
     able = (
@@ -85,19 +89,19 @@ def planted_sentence(found: Calibration, group: GroupCalibration, planted: Plant
 
 
 def _made(stopped: float) -> float:
-    """The change that a server makes which stands still for a share of the time, where it never
-    waits for anything else."""
+    """Return the change that a server makes which stands still for a share of the time, where it
+    never waits for anything else."""
     return 1 / (1 - stopped) - 1
 
 
-def planted_text(planted: Planted) -> str:
-    """What was done to the server, as far as it was measured."""
+def planted_text(planted: InjectedSlowdown) -> str:
+    """Describe the injected slowdown, as far as it was measured."""
     if planted.stopped is not None:
         return f"a server stopped for {100 * planted.stopped:.2f} % of the time"
     return planted.level
 
 
-def _outcome(found: Calibration, planted: Planted) -> str:
+def _outcome(found: Calibration, planted: InjectedSlowdown) -> str:
     if not planted.verdicts:
         return f"not decided after {counted(len(planted.under_way), 'block')}"
     direction = found.metric.direction
@@ -116,13 +120,13 @@ def _effect(estimate: RatioEstimate | None) -> str:
 
 
 def head_line(analysis: RunAnalysis) -> str | None:
-    """What a report says of the calibration of its host, in a line; None where it says nothing."""
+    """Quote the calibration of the report's host in a line; None where it has none to quote."""
     calibrations = analysis.calibrations
     if calibrations is None:
         return None
     beside, remedy = "", "`millrace calibrate FILE`"
     if analysis.run.design.side_by_side:
-        beside, remedy = " side by side", "`millrace calibrate FILE --side-by-side`"
+        beside, remedy = " side by side", "`millrace calibrate FILE --concurrent`"
     if not calibrations:
         how_far = "tells how far its verdicts can be trusted"
         return f"this host was not calibrated{beside}; {remedy} {how_far}"
@@ -134,7 +138,7 @@ def head_line(analysis: RunAnalysis) -> str | None:
     return text
 
 
-def _figures(quoted: QuotedCalibration) -> str:
+def _figures(quoted: ApplicableCalibration) -> str:
     if quoted.low is None or quoted.high is None:
         said = "no verdict yet"
     else:
@@ -147,7 +151,7 @@ def _figures(quoted: QuotedCalibration) -> str:
 
 
 def age_text(seconds: float) -> str:
-    """``3 days ago``, ``2 hours ago``, ``just now``."""
+    """Return text such as ``3 days ago``, ``2 hours ago``, ``just now``."""
     for unit, of_unit in (("day", 86_400), ("hour", 3600), ("minute", 60)):
         if seconds >= of_unit:
             return f"{counted(int(seconds // of_unit), unit)} ago"

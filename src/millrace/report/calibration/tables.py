@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from millrace.analysis.compare.calibration import TABLE, Calibration, GroupCalibration
+from millrace.analysis.compare.calibration_model import TABLE, Calibration, GroupCalibration
 from millrace.report.common.formatting import (
     MISSING,
     percent_text,
@@ -12,7 +12,7 @@ from millrace.report.common.tables import Column, Row, Section, Table
 
 
 def groups_table(found: Calibration) -> Table:
-    """A row a group: verdicts, noise, and the smallest change by numbers of blocks."""
+    """Return a row a group: verdicts, noise, and the smallest change by numbers of blocks."""
     columns = (
         Column("group", numeric=False),
         Column("verdicts"),

@@ -1,1 +1,1 @@
-"""What the subjects share: axes, tables, pages, figures as text, files."""
+"""Parts that the subjects share: axes, tables, pages, figures as text, files."""

@@ -29,7 +29,7 @@ class LogAxis:
 
     @classmethod
     def around(cls, estimates: Sequence[RatioEstimate], margin: float) -> LogAxis:
-        """Wide enough for every interval, but not for one that dwarfs all estimates."""
+        """Return wide enough for every interval, but not for one that dwarfs all estimates."""
         core = [1 / (1 + margin), 1 + margin, *(e.ratio for e in estimates)]
         reach = 2 * (math.log(max(core)) - math.log(min(core)))
         lows = [e.low for e in estimates if e.low is not None]
@@ -40,12 +40,13 @@ class LogAxis:
         return cls(low * math.exp(-edge), high * math.exp(edge))
 
     def at(self, ratio: float) -> float:
-        """The position of ``ratio`` in percent of the width, held within it."""
+        """Return the position of ``ratio`` in percent of the width, held within it."""
         span = math.log(self.high) - math.log(self.low)
         return min(100.0, max(0.0, 100 * (math.log(ratio) - math.log(self.low)) / span))
 
     def ticks(self) -> tuple[Tick, ...]:
-        """Even differences; on a wide axis, halves and doubles, which are even in logarithms."""
+        """Return even differences; on a wide axis, halves and doubles, which are even in
+        logarithms."""
         if self.high / self.low > WIDE:
             first, last = math.ceil(math.log2(self.low)), math.floor(math.log2(self.high))
             stride = max(1, math.ceil((last - first) / 6))
@@ -58,7 +59,8 @@ class LogAxis:
 
 
 def _difference(ratio: float) -> str:
-    """``−10 %``, ``+0.5 %``, ``×8``, ``÷8``: a tick's difference from 1, short."""
+    """Return text such as ``−10 %``, ``+0.5 %``, ``×8``, ``÷8``: a tick's difference from 1,
+    short."""
     if ratio >= 8:
         return f"×{grouped_text(ratio)}"
     if ratio <= 1 / 8:
@@ -70,12 +72,12 @@ def _difference(ratio: float) -> str:
 
 
 def nice(step: float) -> float:
-    """The smallest of 1, 2, 5 times a power of ten that is not below ``step``."""
+    """Return the smallest of 1, 2, 5 times a power of ten that is not below ``step``."""
     power = 10.0 ** math.floor(math.log10(step))
     return next(factor * power for factor in (1, 2, 5, 10) if factor * power >= step * (1 - 1e-9))
 
 
 def linear_ticks(longest: float) -> Sequence[float]:
-    """Round values from 0 to ``longest``."""
+    """Return round values from 0 to ``longest``."""
     step = nice(longest / 5)
     return [number * step for number in range(math.floor(longest / step + 1e-9) + 1)]

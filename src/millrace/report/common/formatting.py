@@ -27,28 +27,29 @@ FINDING_GLYPHS = {"more": "+", "less": "−", "not sure": "?", "?": ""}
 
 
 def grouped_text(value: float, decimals: int = 0) -> str:
-    """``241,709``, ``1,193.4``: with thousands and so many decimals; ``1.23e+300`` where that would
-    be a long row of digits."""
+    """Return text such as ``241,709``, ``1,193.4``: with thousands and so many decimals;
+    ``1.23e+300`` where that would be a long row of digits."""
     return f"{value:,.{decimals}f}" if abs(value) < _WITHOUT_EXPONENT else f"{value:.3g}"
 
 
 def ratio_text(ratio: float) -> str:
-    """``0.902``, ``1.010``, ``12.30``: three decimals near 1, fewer for large ratios; ``0.00031``,
-    ``1e-300`` below half a thousandth."""
+    """Return text such as ``0.902``, ``1.010``, ``12.30``: three decimals near 1, fewer for large
+    ratios; ``0.00031``, ``1e-300`` below half a thousandth."""
     if 0 < ratio < 0.0005:
         return f"{ratio:.2g}"
     return grouped_text(ratio, 3 if ratio < 10 else 2 if ratio < 100 else 0)
 
 
 def interval_text(low: float | None, high: float | None) -> str:
-    """``0.887 to 0.917``; a dash where there is none."""
+    """Return text such as ``0.887 to 0.917``; a dash where there is none."""
     if low is None or high is None:
         return MISSING
     return f"{ratio_text(low)} to {ratio_text(high)}"
 
 
 def change_text(ratio: float) -> str:
-    """``9.8 % lower``, ``0.3 % higher``; ``as high`` where that would be 0.0 %."""
+    """Return text such as ``9.8 % lower``, ``0.3 % higher``; ``as high`` where that would be 0.0
+    %."""
     size = percent_text(abs(ratio - 1))
     if size == percent_text(0.0):
         return "as high"
@@ -56,36 +57,36 @@ def change_text(ratio: float) -> str:
 
 
 def percent_text(fraction: float, *, signed: bool = False) -> str:
-    """``9.8 %``; ``+9.8 %`` or ``−9.8 %`` when signed, and never ``−0.0 %``."""
+    """Return text such as ``9.8 %``; ``+9.8 %`` or ``−9.8 %`` when signed, and never ``−0.0 %``."""
     percent = round(fraction * 100, 1)
     sign = ("−" if percent < 0 else "+" if percent > 0 else "±") if signed else ""
     return f"{sign}{grouped_text(abs(percent) if signed else percent + 0.0, 1)} %"
 
 
 def whole_percent_text(fraction: float) -> str:
-    """``24 %``, ``−3 %``; never ``−0 %``."""
+    """Return text such as ``24 %``, ``−3 %``; never ``−0 %``."""
     percent = round(fraction * 100, 0)
     digits = f"{abs(percent):.0f}" if abs(percent) < _WITHOUT_EXPONENT else f"{abs(percent):.3g}"
     return f"{'−' if percent < 0 else ''}{digits} %"
 
 
 def percent_of_base_text(ratio: float) -> str:
-    """``90.2``: without the sign, for a column that is headed with it."""
+    """Return text such as ``90.2``: without the sign, for a column that is headed with it."""
     return grouped_text(ratio * 100, 1)
 
 
 def value_text(value: float, metric: Metric) -> str:
-    """A value in the metric's unit, without the unit."""
+    """Return a value in the metric's unit, without the unit."""
     return seconds_text(value) if metric.unit == "s" else count_text(value)
 
 
 def count_text(value: float) -> str:
-    """``241,709``; a few significant digits below 100."""
+    """Return text such as ``241,709``; a few significant digits below 100."""
     return grouped_text(value) if value >= 100 else f"{value:.3g}"
 
 
 def seconds_text(seconds: float) -> str:
-    """``193.4``, ``8.31``, ``0.0421``: about three digits, without the unit."""
+    """Return text such as ``193.4``, ``8.31``, ``0.0421``: about three digits, without the unit."""
     if seconds >= 10:
         return grouped_text(seconds, 1)
     if seconds >= 1:
@@ -97,7 +98,7 @@ def seconds_text(seconds: float) -> str:
 
 
 def latency_text(seconds: float) -> str:
-    """``42.1 µs``, ``1.24 ms``, ``2.5 s``: three digits, with the unit."""
+    """Return text such as ``42.1 µs``, ``1.24 ms``, ``2.5 s``: three digits, with the unit."""
     for unit, factor in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
         # What would be rounded up to the next unit is told in that.
         if seconds >= factor * 0.9995:
@@ -106,8 +107,8 @@ def latency_text(seconds: float) -> str:
 
 
 def figure_text(value: float, *, signed: bool = False) -> str:
-    """``14.2``, ``0.83``, ``1,203``: three digits, more only before the point; ``+2.2``, ``−0.3``
-    or ``±0`` when signed; ``0.00031``, ``≈0`` below a millionth."""
+    """Return text such as ``14.2``, ``0.83``, ``1,203``: three digits, more only before the point;
+    ``+2.2``, ``−0.3`` or ``±0`` when signed; ``0.00031``, ``≈0`` below a millionth."""
     size = abs(value)
     if size < 0.0005:
         return _small_text(value, signed=signed)
@@ -124,25 +125,25 @@ def _small_text(value: float, *, signed: bool) -> str:
 
 
 def us_decimals(largest: float) -> int:
-    """How many decimals a column of microseconds has, so that its values stand below each other."""
+    """Return the decimals for a column of microseconds, so that its values line up."""
     return 0 if largest >= 1000 else 1 if largest >= 10 else 2 if largest >= 1 else 3
 
 
 def fixed_text(value: float, decimals: int, *, signed: bool = False) -> str:
-    """``3.1``; ``+3.1``, ``−0.4`` or ``±0.0`` when signed; never ``−0.0``."""
+    """Return text such as ``3.1``; ``+3.1``, ``−0.4`` or ``±0.0`` when signed; never ``−0.0``."""
     rounded = round(value, decimals) + 0.0
     sign = "−" if rounded < 0 else ("+" if rounded > 0 else "±") if signed else ""
     return f"{sign}{grouped_text(abs(rounded), decimals)}"
 
 
 def range_text(difference: float, beside: float, metric: Metric) -> str:
-    """A difference of values with as many decimals as the value it stands beside."""
+    """Return a difference of values with as many decimals as the value it stands beside."""
     decimals = len(value_text(beside, metric).partition(".")[2])
     return grouped_text(difference, decimals)
 
 
 def bytes_text(size: float) -> str:
-    """``128.0 MB``: SI units, as everywhere."""
+    """Return text such as ``128.0 MB``: SI units, as everywhere."""
     for unit, factor in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
         if size >= factor:
             return f"{grouped_text(size / factor, 1)} {unit}"
@@ -150,5 +151,5 @@ def bytes_text(size: float) -> str:
 
 
 def counted(number: int, noun: str, plural: str | None = None) -> str:
-    """``1 block``, ``5 blocks``."""
+    """Return text such as ``1 block``, ``5 blocks``."""
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"

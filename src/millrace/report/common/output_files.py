@@ -120,7 +120,7 @@ def _asked(option: str) -> str:
 
 
 def _is_stream(path: Path) -> bool:
-    """Whether there is something that no file may take the place of."""
+    """Return whether there is something that no file may take the place of."""
     try:
         found = path.stat()
     except (FileNotFoundError, NotADirectoryError):
@@ -129,7 +129,8 @@ def _is_stream(path: Path) -> bool:
 
 
 def _is_standard_output(found: os.stat_result) -> bool:
-    """Whether it is a file that the shell has opened for us (``--output /dev/stdout >> log``)."""
+    """Return whether it is a file that the shell has opened for us (``--output /dev/stdout >>
+    log``)."""
     try:
         return os.path.samestat(found, os.fstat(1))
     except OSError:

@@ -1,4 +1,4 @@
-"""What the HTML pages have in common: the templates' environment and the filters of text."""
+"""The HTML pages' common parts: the templates' environment and the filters of text."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LONGEST_UNBROKEN = 24  # characters of a name that a phone has room for on one l
 
 
 def environment(names: Iterable[str]) -> Environment:
-    """The environment of the templates; lines are not broken within short ``names``."""
+    """Return the environment of the templates; lines are not broken within short ``names``."""
     made = Environment(
         loader=PackageLoader("millrace.report"),
         autoescape=True,
@@ -33,13 +33,13 @@ def environment(names: Iterable[str]) -> Environment:
 
 
 def _position(value: float) -> str:
-    """A coordinate in percent of the chart's width."""
+    """Return a coordinate in percent of the chart's width."""
     return f"{value:.2f}%"
 
 
 def _prose(names: Iterable[str]) -> Callable[[str], Markup]:
-    """A filter that breaks no line inside a short name, nor between a number and its unit, and
-    shows what is in backticks as code."""
+    """Return a filter that breaks no line inside a short name, nor between a number and its unit,
+    and shows what is in backticks as code."""
     short = sorted({name for name in names if len(name) <= LONGEST_UNBROKEN}, key=len)
     # Without names nothing matches: (?!) never does.
     known = "|".join(re.escape(str(escape(name))) for name in reversed(short)) or "(?!)"
@@ -55,7 +55,8 @@ def _prose(names: Iterable[str]) -> Callable[[str], Markup]:
 
 
 def _code(text: str, otherwise: Callable[[str], str] = str) -> Markup:
-    """Escaped text in which what is in `backticks` is code, and ``otherwise`` marks up the rest."""
+    """Return escaped text in which what is in `backticks` is code, and ``otherwise`` marks up the
+    rest."""
     pieces = re.split(r"`([^`]+)`", str(escape(text)))
     marked = (
         f"<code>{piece}</code>" if number % 2 else otherwise(piece)
@@ -69,7 +70,7 @@ def _slug(text: str) -> str:
 
 
 def _broken(name: str) -> Markup:
-    """A server's name that may be broken into lines after its family."""
+    """Return a server's name that may be broken into lines after its family."""
     return escape(name).replace("-", Markup("-<wbr>"))
 
 

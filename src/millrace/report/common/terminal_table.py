@@ -29,8 +29,8 @@ WIDEST = 36  # characters of a cell that are kept on one line where a table hard
 
 
 def show_table(table: Table, console: Console) -> None:
-    """The table; where the terminal is narrow, with heads in several lines, then fewer columns,
-    then cells broken at spaces, at last anywhere. No cell is cut."""
+    """Print the table; where the terminal is narrow, with heads in several lines, then fewer
+    columns, then cells broken at spaces, at last anywhere. No cell is cut."""
     unlimited = console.options.update_width(10_000)
     kept = list(range(len(table.columns)))
     drawn = _draw(table, kept, stacked=False)
@@ -63,7 +63,7 @@ def _is_any(_cell: str) -> bool:
 def _draw(
     table: Table, kept: list[int], *, stacked: bool, breaks: Callable[[str], bool] = _is_long
 ) -> RichTable:
-    """The kept columns; one may be broken into lines if it has a cell that ``breaks``."""
+    """Return the kept columns; one may be broken into lines if it has a cell that ``breaks``."""
     drawn = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1, 0, 0))
     for number in kept:
         column = table.columns[number]
@@ -88,7 +88,8 @@ def _draw(
 
 
 def _stack(title: str) -> list[str]:
-    """A head in lines that are no longer than its longest word, or a word of usual length."""
+    """Return a head in lines that are no longer than its longest word, or a word of usual
+    length."""
     longest = max(map(len, title.split()))
     return textwrap.wrap(title, max(longest, HEAD))
 

@@ -12,7 +12,8 @@ _TEMPLATE = re.compile(r"<[^<>]*>")
 
 
 def short_symbol(symbol: str) -> str:
-    """A function's name without return type, arguments, template arguments and compiler's suffix.
+    """Return a function's name without return type, arguments, template arguments and compiler's
+    suffix.
 
     ``void foo<int>(int) [clone .isra.0]`` is ``foo``. Operators stay as they are.
     """
@@ -25,7 +26,7 @@ def short_symbol(symbol: str) -> str:
 
 
 def _until_stable(pattern: re.Pattern[str], text: str) -> str:
-    """``text`` without what matches, from the inside out."""
+    """Return text such as ``text`` without what matches, from the inside out."""
     while (shorter := pattern.sub("", text)) != text:
         text = shorter
     return text
@@ -36,7 +37,7 @@ def first_line(text: str) -> str:
 
 
 def listed(parts: Sequence[str]) -> str:
-    """``a, b and c``."""
+    """Return text such as ``a, b and c``."""
     return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
 
 
@@ -44,8 +45,14 @@ _CONTINUES = re.compile(r"millrace (?:run|calibrate|bisect)(?=\s|$)")
 
 
 def repeating(command: str) -> str:
-    """Return the command of a run as one that begins a new run; else it would continue it."""
-    if "--new" in _words(command):
+    """Return the command of a run as one that begins a new run; else it would continue it.
+
+    The measurement that confirms a change cannot be begun anew: nothing is returned for it.
+    """
+    words = _words(command)
+    if words[:3] == ["millrace", "history", "confirm"]:
+        return ""
+    if "--new" in words:
         return command
     return _CONTINUES.sub(lambda match: f"{match[0]} --new", command, count=1)
 

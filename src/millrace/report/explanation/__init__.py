@@ -1,1 +1,2 @@
-"""Where the time of an operation goes, and why two treatments differ, in every format."""
+"""Explanations of where the time of an operation goes, and why two treatments differ, in every
+format."""

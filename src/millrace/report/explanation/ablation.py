@@ -1,23 +1,23 @@
-"""What aligned settings gave back of a loss, in words."""
+"""The result of an ablation, in words."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from millrace.analysis.explain.ablation import ALL, Alignments, GivenBack, is_certain
-from millrace.analysis.explain.explanation import Explanation
+from millrace.analysis.explain.ablation import ALL, Ablation, Recovery, is_certain
+from millrace.analysis.explain.model import Explanation
 from millrace.stats import MeanEstimate
 
 
-def sentences(found: Alignments, *, base: str, candidate: str) -> tuple[str, ...]:
-    """The answer in a sentence, then a line for each part with its interval."""
+def sentences(found: Ablation, *, base: str, candidate: str) -> tuple[str, ...]:
+    """Return the answer in a sentence, then a line for each part with its interval."""
     return (_answer(found, base, candidate), *_lines(found))
 
 
-def experiment_sentences(explanation: Explanation) -> tuple[str, ...]:
-    """The same of the experiment of an explanation, with what it could not tell; nothing where
-    there was none."""
-    found = explanation.experiment
+def ablation_sentences(explanation: Explanation) -> tuple[str, ...]:
+    """Return the same of the experiment of an explanation, with what it could not tell; nothing
+    where there was none."""
+    found = explanation.ablation
     if found is None:
         return ()
     return (
@@ -28,11 +28,11 @@ def experiment_sentences(explanation: Explanation) -> tuple[str, ...]:
     )
 
 
-def _answer(found: Alignments, base: str, candidate: str) -> str:
+def _answer(found: Ablation, base: str, candidate: str) -> str:
     if found.unsteady:
         return f"no answer in {found.metric.title}: {found.unsteady}"
     is_loss = found.loss.mean >= 0
-    alone = [each for each in found.given_back if each.name != ALL] or found.given_back
+    alone = [each for each in found.recovered if each.name != ALL] or found.recovered
     parts = ", ".join(_part(each, is_loss=is_loss) for each in alone)
     difference = f"{_points(found.loss)} % {_noun(found)}{_doubt(found.loss)}"
     return (
@@ -41,7 +41,7 @@ def _answer(found: Alignments, base: str, candidate: str) -> str:
     )
 
 
-def _part(each: GivenBack, *, is_loss: bool) -> str:
+def _part(each: Recovery, *, is_loss: bool) -> str:
     points, doubt = _points(each.share), _doubt(each.share)
     if _is_against(each.share, is_loss=is_loss):
         made = f"made it worse by {points}" if is_loss else f"added {points} to it"
@@ -63,32 +63,32 @@ def _rest(remaining: MeanEstimate | None, candidate: str, *, is_loss: bool) -> s
     return f"nothing remains: {candidate} is then {_points(remaining)} % {beyond}"
 
 
-def _lines(found: Alignments) -> Iterator[str]:
-    several = len(found.given_back) > 1
+def _lines(found: Ablation) -> Iterator[str]:
+    several = len(found.recovered) > 1
     yield f"{_noun(found)}: {_interval(found.loss)}"
-    for each in found.given_back:
+    for each in found.recovered:
         with_all = "aligned together" if each.name == ALL else "aligned"
         yield f"{each.name}, {with_all}: {_interval(each.share)} given back"
     if found.remaining is not None:
         yield f"remaining{' with all aligned' if several else ''}: {_interval(found.remaining)}"
     else:
-        for each in found.given_back:
+        for each in found.recovered:
             yield f"remaining with {each.name} aligned: {_interval(each.remaining)}"
     if several:
         yield "what settings give back alone need not add up: one may hide another"
 
 
-def _noun(found: Alignments) -> str:
+def _noun(found: Ablation) -> str:
     return "loss" if found.loss.mean >= 0 else "gain"
 
 
 def _is_against(share: MeanEstimate, *, is_loss: bool) -> bool:
-    """Whether a share has the other sign than what it is a share of."""
+    """Return whether a share has the other sign than what it is a share of."""
     return share.mean < 0 if is_loss else share.mean > 0
 
 
 def _points(share: MeanEstimate) -> str:
-    """Its size; words say which way it goes."""
+    """Return its size; words say which way it goes."""
     return f"{abs(100 * share.mean):.3g}"
 
 

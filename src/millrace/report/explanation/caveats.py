@@ -1,4 +1,4 @@
-"""What speaks against an explanation, in sentences."""
+"""The reasons to doubt an explanation, in sentences."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections.abc import Iterator
 
 from millrace.analysis.explain.caveats import (
     Caveats,
-    OpenAccount,
-    OpenBlock,
-    OpenStatement,
-    OpenStatements,
+    UnclosedBlock,
+    UnclosedBreakdown,
+    UnclosedStatement,
+    UnclosedStatements,
     caveats,
 )
-from millrace.analysis.explain.explanation import Explained, Explanation, Side
+from millrace.analysis.explain.model import Explanation, Side, SideExplanation
 from millrace.report.common.formatting import counted, whole_percent_text
 from millrace.report.explanation.sentences import within
 
@@ -22,8 +22,9 @@ ONE_BLOCK = "?: of one block, which may be chance"
 _PROCESSES = "other processes"
 
 
-def doubts(explanation: Explanation) -> list[str]:
-    """Why the answer may be wrong, a sentence each; none where nothing speaks against it."""
+def caveat_sentences(explanation: Explanation) -> list[str]:
+    """List the reasons why the answer may be wrong, a sentence each; empty where nothing speaks
+    against it."""
     found = caveats(explanation)
     return [
         *(_account(each, explanation) for each in found.accounts),
@@ -33,11 +34,11 @@ def doubts(explanation: Explanation) -> list[str]:
     ]
 
 
-def _side(explanation: Explanation, name: Side) -> Explained:
+def _side(explanation: Explanation, name: Side) -> SideExplanation:
     return explanation.a if name == "A" else explanation.b
 
 
-def _account(found: OpenAccount, explanation: Explanation) -> str:
+def _account(found: UnclosedBreakdown, explanation: Explanation) -> str:
     label = _side(explanation, found.side).label
     far = "; ".join(map(_block, found.blocks))
     if found.share is None:
@@ -53,8 +54,8 @@ def _account(found: OpenAccount, explanation: Explanation) -> str:
     )
 
 
-def _block(found: OpenBlock) -> str:
-    """``block 2: −24 %``."""
+def _block(found: UnclosedBlock) -> str:
+    """Return text such as ``block 2: −24 %``."""
     return f"block {found.block + 1}: {whole_percent_text(found.share)}"
 
 
@@ -62,7 +63,7 @@ def _kind(share: float) -> str:
     return "unaccounted" if share > 0 else "counted twice"
 
 
-def _statements(found: OpenStatements, explanation: Explanation) -> str:
+def _statements(found: UnclosedStatements, explanation: Explanation) -> str:
     several = len(found.statements) > 1
     where = within(_side(explanation, found.side), explanation.factor)
     return (
@@ -72,13 +73,14 @@ def _statements(found: OpenStatements, explanation: Explanation) -> str:
     )
 
 
-def _statement(found: OpenStatement) -> str:
-    """``COMMIT (25 % unaccounted)``."""
+def _statement(found: UnclosedStatement) -> str:
+    """Return text such as ``COMMIT (25 % unaccounted)``."""
     return f"{found.name} ({whole_percent_text(abs(found.share))} {_kind(found.share)})"
 
 
 def _disturbed(found: Caveats, explanation: Explanation) -> Iterator[str]:
-    """``2 of 3 blocks of A and 1 of 3 of B were disturbed by other processes.``"""
+    """Yield text such as ``2 of 3 blocks of A and 1 of 3 of B were disturbed by other
+    processes.``"""
     if not found.by:
         return
     told = [
@@ -92,7 +94,8 @@ def _disturbed(found: Caveats, explanation: Explanation) -> Iterator[str]:
 
 
 def _stopped(found: Caveats) -> Iterator[str]:
-    """What intervals of one look are worth where what was seen decided when to stop."""
+    """Yield a warning that fixed-sample intervals are too narrow where results decided when to
+    stop."""
     if found.is_sequential:
         yield (
             "The number of blocks was decided by what they showed: the verdict allows for that, "

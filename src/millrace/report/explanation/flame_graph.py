@@ -53,12 +53,12 @@ class Frame:
 
     @property
     def labelled(self) -> bool:
-        """Whether there is room for some of its name."""
+        """Return whether there is room for some of its name."""
         return self.width >= _LABELLED
 
     @property
     def slim(self) -> bool:
-        """Whether there is no room for an outline."""
+        """Return whether there is no room for an outline."""
         return self.width < _OUTLINED
 
 
@@ -79,12 +79,12 @@ class Graph:
 
     @property
     def height(self) -> int:
-        """Its height in pixels."""
+        """Return its height in pixels."""
         return ROW_PX * (1 + max((frame.depth for frame in self.frames), default=0))
 
     @property
     def left_out_text(self) -> str:
-        """``1,203 call paths of A, together 8.6 µs (12.0 %)``."""
+        """Describe the frames that are not drawn; empty where everything is."""
         paths = "1 call path" if self.left_out == 1 else f"{self.left_out:,} call paths"
         share = percent_text(self.left_out_us / self.total_us if self.total_us else 0.0)
         return f"{paths} of {self.side}, together {figure_text(self.left_out_us)} µs ({share})"
@@ -110,7 +110,7 @@ class FlameGraph:
 
     @property
     def left_out_text(self) -> str:
-        """What is not drawn, in words; empty where everything is."""
+        """Describe the frames that are not drawn; empty where everything is."""
         parts = [graph.left_out_text for graph in self.graphs if graph.left_out]
         if not parts:
             return ""
@@ -120,7 +120,7 @@ class FlameGraph:
 def flame_graph(
     root: CallNode, *, a: str, b: str, heading: str = "CPU profile", unit: str = "µs per operation"
 ) -> FlameGraph:
-    """The graphs of A and B (their labels) of a tree of call paths."""
+    """Return the graphs of A and B (their labels) of a tree of call paths."""
     paths = _walk(root)
     limit = max(root.a_us, root.b_us) * NARROWEST
     edges = _edges(max((abs(path.difference_us) for path in paths), default=0.0))
@@ -134,13 +134,13 @@ def flame_graph(
 
 
 def as_svg(graph: FlameGraph) -> str:
-    """The graphs as one SVG file of its own, script and styles inside."""
+    """Return the graphs as one SVG file of its own, script and styles inside."""
     template = environment(()).get_template("flame_graph.svg.j2")
     return template.render(graph=graph, row=ROW_PX)
 
 
 def own_us(node: CallNode) -> tuple[float, float]:
-    """A function's own time in A and in B, without what it calls."""
+    """Return a function's own time in A and in B, without what it calls."""
     return (
         max(0.0, node.a_us - math.fsum(child.a_us for child in node.children)),
         max(0.0, node.b_us - math.fsum(child.b_us for child in node.children)),
@@ -180,7 +180,7 @@ class _Path:
 
 
 def _walk(root: CallNode) -> list[_Path]:
-    """Every call path, callers first, callees by size; by hand, since stacks are deep."""
+    """Return every call path, callers first, callees by size; by hand, since stacks are deep."""
     shared = _shared(root)
     top = _Compared(0)
     count = 1
@@ -207,7 +207,7 @@ def _walk(root: CallNode) -> list[_Path]:
 
 
 def _shared(root: CallNode) -> set[Key]:
-    """The functions that both sides have, wherever they were called."""
+    """Return the functions that both sides have, wherever they were called."""
     sides: tuple[set[Key], set[Key]] = (set(), set())
     waiting = [root]
     while waiting:
@@ -226,7 +226,7 @@ def _kind(node: CallNode, shared: set[Key]) -> Kind:
 
 
 def _key(node: CallNode) -> Key:
-    """Arguments change from version to version, and a function is the same for all that."""
+    """Return arguments change from version to version, and a function is the same for all that."""
     return node.module == KERNEL, short_symbol(node.name)
 
 
@@ -277,8 +277,8 @@ def _graph(
 
 
 def _with_last(frames: Sequence[Frame]) -> Iterator[Frame]:
-    """The frames, each with the number of its last callee: the one before the next frame that is
-    not deeper."""
+    """Yield the frames, each with the number of its last callee: the one before the next frame that
+    is not deeper."""
     lasts = [0] * len(frames)
     open_frames: list[Frame] = []
     for frame in frames:
@@ -292,7 +292,7 @@ def _with_last(frames: Sequence[Frame]) -> Iterator[Frame]:
 
 
 def _title(path: _Path, side: Letter, us: float, totals: tuple[float, float]) -> str:
-    """Function, library and figures, a line each; the script reads them from there."""
+    """Return function, library and figures, a line each; the script reads them from there."""
     node, compared = path.node, path.compared
     if path.kind != "both":
         own = own_us(node)[0 if side == "A" else 1]
@@ -320,8 +320,8 @@ def _title(path: _Path, side: Letter, us: float, totals: tuple[float, float]) ->
 
 
 def _edges(largest: float) -> tuple[float, ...]:
-    """Where shades begin, in microseconds of difference: 1, 3 and 10 times powers of ten, the last
-    one below the largest difference."""
+    """Return the differences at which shades begin, in µs: 1, 3 and 10 times powers of ten, the
+    last one below the largest difference."""
     if largest <= 0:
         return ()
     steps = range(2 * math.floor(math.log10(largest)) + 1, -700, -1)
@@ -336,7 +336,7 @@ def _shade(difference: float, edges: Sequence[float]) -> str:
 
 
 def _shades(edges: Sequence[float]) -> tuple[Shade, ...]:
-    """The legend, from much less to much more."""
+    """Return the legend, from much less to much more."""
     if not edges:
         return (Shade("same", "no difference", ""),)
     less, more = [], []

@@ -14,7 +14,7 @@ from millrace.report.explanation.flame_graph import own_us
 
 
 def as_folded(root: CallNode, side: Literal["A", "B"]) -> str:
-    """One side: ``connection;mysqld`main;mysqld`insert 1203``."""
+    """Return one side: ``connection;mysqld`main;mysqld`insert 1203``."""
     chosen = 0 if side == "A" else 1
     return "".join(
         f"{path} {weights[chosen]}\n" for path, weights in _weighed(root) if weights[chosen]
@@ -22,13 +22,14 @@ def as_folded(root: CallNode, side: Literal["A", "B"]) -> str:
 
 
 def as_differential(root: CallNode) -> str:
-    """Both sides, as tools for differences take them: ``connection;mysqld`insert 1203 1410``."""
+    """Return both sides, as tools for differences take them: ``connection;mysqld`insert 1203
+    1410``."""
     return "".join(f"{path} {a} {b}\n" for path, (a, b) in _weighed(root) if a or b)
 
 
 def paths(root: CallNode) -> Iterator[tuple[tuple[CallNode, ...], float, float]]:
-    """Each call path below the root with its last function's own time in A and in B, µs; by hand,
-    since stacks are deep."""
+    """Yield each call path below the root with its last function's own time in A and in B, µs; by
+    hand, since stacks are deep."""
     waiting: list[tuple[CallNode, ...]] = [(child,) for child in reversed(root.children)]
     while waiting:
         path = waiting.pop()
@@ -42,6 +43,6 @@ def _weighed(root: CallNode) -> Iterator[tuple[str, tuple[int, int]]]:
 
 
 def _frame(node: CallNode) -> str:
-    """A frame's text; what would end it is replaced."""
+    """Return a frame's text; what would end it is replaced."""
     name = f"{node.module}`{node.name}" if node.module else node.name
     return " ".join(name.replace(";", ":").split())

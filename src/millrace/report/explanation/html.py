@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any
 
-from millrace.analysis.explain.explanation import Explanation
+from millrace.analysis.explain.breakdown_model import PARTS, UNACCOUNTED
+from millrace.analysis.explain.model import Explanation
 from millrace.analysis.explain.plans import PlanComparison
-from millrace.analysis.explain.time_breakdown import PARTS, UNACCOUNTED
 from millrace.report.common.formatting import FINDING_GLYPHS, counted
 from millrace.report.common.pages import environment
 from millrace.report.common.tables import Table
-from millrace.report.explanation.ablation import experiment_sentences
-from millrace.report.explanation.caveats import NOT_SURE, doubts
+from millrace.report.explanation.ablation import ablation_sentences
+from millrace.report.explanation.caveats import NOT_SURE, caveat_sentences
 from millrace.report.explanation.flame_graph import ROW_PX, FlameGraph, flame_graph
 from millrace.report.explanation.profile_tables import (
     few_samples_note,
@@ -30,8 +30,8 @@ from millrace.report.explanation.profile_tables import (
     paths_table,
 )
 from millrace.report.explanation.sentences import (
-    account_notes,
     answer,
+    breakdown_notes,
     command,
     coverage_text,
     disturbance_texts,
@@ -47,12 +47,12 @@ from millrace.report.explanation.server_tables import (
     waits_table,
 )
 from millrace.report.explanation.stacked_bars import StackedBars, stacked_bars
-from millrace.report.explanation.statement_tables import NOTE, statement_accounts_table
+from millrace.report.explanation.statement_tables import NOTE, statement_breakdown_table
 from millrace.report.explanation.tables import (
     Labels,
-    account_table,
     background_table,
     blocked_table,
+    breakdown_table,
     efficiency_table,
     statements_table,
 )
@@ -95,12 +95,12 @@ class ExplanationPart:
     title: str
     command: str
     answer: tuple[str, ...]
-    doubts: tuple[str, ...]
-    experiment: tuple[str, ...]
-    account: Table | None
-    account_chart: StackedBars | None
-    account_notes: tuple[str, ...]
-    statement_accounts: Table | None
+    caveats: tuple[str, ...]
+    ablation: tuple[str, ...]
+    breakdown: Table | None
+    breakdown_chart: StackedBars | None
+    breakdown_notes: tuple[str, ...]
+    statement_breakdowns: Table | None
     blocked: Table | None
     background: Table | None
     efficiency: Table | None
@@ -125,7 +125,7 @@ class ExplanationPart:
 
 
 def as_html(explanations: Sequence[Explanation], run: RunRecord) -> str:
-    """The whole page as text."""
+    """Return the whole page as text."""
     return (
         environment(_names(explanations))
         .get_template("explain.html.j2")
@@ -134,8 +134,8 @@ def as_html(explanations: Sequence[Explanation], run: RunRecord) -> str:
 
 
 def context(explanations: Sequence[Explanation]) -> dict[str, Any]:
-    """What the templates of explanations need, beside the run; the script is empty where no graph
-    needs it."""
+    """Return the context of the templates of explanations, beside the run; the script is empty
+    where no graph needs it."""
     graphs = sum(each.profile is not None for each in explanations) <= FLAME_GRAPHS
     parts = [
         _part(n, only_compared(each), graphs=graphs) for n, each in enumerate(explanations, start=1)
@@ -156,7 +156,7 @@ def context(explanations: Sequence[Explanation]) -> dict[str, Any]:
 
 
 def comparison_graph(explanation: Explanation) -> FlameGraph | None:
-    """The flame graphs of an explanation; None without profiles of both."""
+    """Return the flame graphs of an explanation; None without profiles of both."""
     if explanation.profile is None:
         return None
     return flame_graph(
@@ -187,22 +187,24 @@ def _title(explanations: Sequence[Explanation], run: RunRecord) -> str:
 def _part(number: int, e: Explanation, *, graphs: bool) -> ExplanationPart:
     labels = headings(e)
     profile, found = e.profile, e.differences
-    accounts = (e.a.account, e.b.account)
+    breakdowns = (e.a.breakdown, e.b.breakdown)
     return ExplanationPart(
         prefix=f"explanation-{number}-",
         explanation=e,
         title=title(e),
         command=command(e),
         answer=tuple(answer(e)),
-        doubts=tuple(doubts(e)),
-        experiment=experiment_sentences(e),
-        account=account_table(found, labels, e.noun) if found is not None else None,
-        account_chart=_account_chart(e),
-        account_notes=tuple(account_notes(e)),
-        statement_accounts=statement_accounts_table(e.statement_differences, labels, e.noun),
+        caveats=tuple(caveat_sentences(e)),
+        ablation=ablation_sentences(e),
+        breakdown=breakdown_table(found, labels, e.noun) if found is not None else None,
+        breakdown_chart=_breakdown_chart(e),
+        breakdown_notes=tuple(breakdown_notes(e)),
+        statement_breakdowns=statement_breakdown_table(
+            e.statement_breakdown_differences, labels, e.noun
+        ),
         blocked=blocked_table(e.blocked, labels, e.noun),
-        background=background_table(accounts[0], accounts[1], labels)
-        if accounts[0] is not None and accounts[1] is not None
+        background=background_table(breakdowns[0], breakdowns[1], labels)
+        if breakdowns[0] is not None and breakdowns[1] is not None
         else None,
         efficiency=efficiency_table(e.efficiency, labels, e.noun) if e.efficiency else None,
         statements=statements_table(e.statements, labels),
@@ -230,7 +232,7 @@ def _part(number: int, e: Explanation, *, graphs: bool) -> ExplanationPart:
     )
 
 
-def _account_chart(e: Explanation) -> StackedBars | None:
+def _breakdown_chart(e: Explanation) -> StackedBars | None:
     found = e.differences
     if found is None:
         return None

@@ -18,7 +18,7 @@ _INNERMOST = 6  # functions of a call path that are shown
 
 
 def groups_table(found: ProfileComparison, labels: Labels, noun: str) -> Table:
-    """CPU time by what functions are for, the largest difference first; the sum last."""
+    """Return CPU time by what functions are for, the largest difference first; the sum last."""
     decimals = us_decimals(max(found.a_cpu_us, found.b_cpu_us))
     rows = []
     for group in found.groups:
@@ -50,7 +50,7 @@ def groups_table(found: ProfileComparison, labels: Labels, noun: str) -> Table:
 
 
 def functions_table(found: ProfileComparison, labels: Labels, noun: str) -> Table:
-    """The functions whose own time differs most."""
+    """Return the functions whose own time differs most."""
     shown = [each for each in found.functions if each.a_us or each.b_us][:FUNCTIONS]
     decimals = us_decimals(max((max(f.a_us, f.b_us) for f in shown), default=0.0))
     columns = difference_columns(f"own CPU time, µs per {noun}", labels, found.cpu)
@@ -64,7 +64,7 @@ def functions_table(found: ProfileComparison, labels: Labels, noun: str) -> Tabl
 
 
 def paths_table(found: ProfileComparison, labels: Labels, noun: str) -> Table | None:
-    """The call paths that differ most; None without any."""
+    """Return the call paths that differ most; None without any."""
     shown = found.paths[:PATHS]
     if not shown:
         return None
@@ -88,7 +88,7 @@ def paths_table(found: ProfileComparison, labels: Labels, noun: str) -> Table | 
 
 
 def _path_text(path: Sequence[str]) -> str:
-    """The kind of thread and the innermost functions, which tell paths apart."""
+    """Return the kind of thread and the innermost functions, which tell paths apart."""
     kind, *frames = path
     names = [short_symbol(frame.partition("`")[2] or frame) for frame in frames]
     if len(names) > _INNERMOST:
@@ -97,7 +97,7 @@ def _path_text(path: Sequence[str]) -> str:
 
 
 def flat_table(flat: FlatProfile, label: str) -> Table:
-    """A flat profile, as profilers print it, with the cost of each function."""
+    """Return a flat profile, as profilers print it, with the cost of each function."""
     rows = [
         Row(
             (
@@ -124,7 +124,7 @@ def flat_table(flat: FlatProfile, label: str) -> Table:
 
 
 def flat_note(flat: FlatProfile) -> str:
-    """How a profile was taken, and what its table leaves out."""
+    """Describe how a profile was taken, and what its table leaves out."""
     runs = f" of {flat.runs} runs" if flat.runs > flat.trials else ""
     text = (
         f"{flat.samples:,} samples of {flat.event} in {trials_text(flat.trials)}{runs}, "
@@ -142,7 +142,7 @@ def flat_note(flat: FlatProfile) -> str:
 
 
 def few_samples_note(flats: Sequence[tuple[str, FlatProfile | None]]) -> str | None:
-    """What sides have too few samples to tell small functions apart; None where none has."""
+    """Warn of sides with too few samples to tell small functions apart; None where none has."""
     few = [
         f"{flat.samples:,} in {label}"
         for label, flat in flats

@@ -8,10 +8,15 @@ import shlex
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 
+from millrace.analysis.explain.breakdown_model import BreakdownDifference, DifferenceLine
 from millrace.analysis.explain.efficiency import EfficiencyRow
-from millrace.analysis.explain.explanation import Disturbance, Explained, Explanation, Lack
+from millrace.analysis.explain.model import (
+    Disturbance,
+    Explanation,
+    MissingObservation,
+    SideExplanation,
+)
 from millrace.analysis.explain.profiles import GroupDifference
-from millrace.analysis.explain.time_breakdown import AccountDifferences, DifferenceLine
 from millrace.analysis.explain.waits import Coverage
 from millrace.levels import is_name, level_value
 from millrace.report.common.formatting import (
@@ -35,14 +40,14 @@ _UNEXPLAINED = frozenset(("other", "kernel_other", "unnamed"))  # groups that ex
 
 
 def title(explanation: Explanation) -> str:
-    """``mysql-9.7.4 against mysql-5.6.24 (insert · clients 16)``."""
+    """Return text such as ``mysql-9.7.4 against mysql-5.6.24 (insert · clients 16)``."""
     held = f" ({explanation.group})" if explanation.group else ""
     return f"{explanation.candidate} against {explanation.base}{held}"
 
 
 def headings(explanation: Explanation) -> Labels:
-    """A and B at the head of a column: in short where their levels are values of a factor with a
-    long name, ``A: 0`` and ``B: 1``, which is told once above the tables."""
+    """Return a and B at the head of a column: in short where their levels are values of a factor
+    with a long name, ``A: 0`` and ``B: 1``, which is told once above the tables."""
     sides = (explanation.a, explanation.b)
     named = all(is_name(explanation.factor, side.level) for side in sides)
     if named or max(len(side.label) for side in sides) <= _LONGEST_HEADING:
@@ -52,21 +57,21 @@ def headings(explanation: Explanation) -> Labels:
 
 
 def command(explanation: Explanation) -> str:
-    """The command that explains this comparison alone."""
+    """Return the command that explains this comparison alone."""
     factors = explanation.run.spec.levels
     words = ["millrace", "explain", explanation.run.id]
     if explanation.factor != explanation.run.spec.compare.factor:
         words += ["--factor", explanation.factor]
     base, candidate = (level_value(side.level) for side in (explanation.a, explanation.b))
     words += ["--base", base, "--candidate", candidate]
-    for name, level in explanation.held.items():
+    for name, level in explanation.fixed_factors.items():
         if len(factors[name]) > 1:
             words += ["--where", f"{name}={level_value(level)}"]
     return shlex.join(words)
 
 
 def answer(explanation: Explanation) -> list[str]:
-    """What is different, a sentence each: first the one that says more about the other."""
+    """Answer what differs, a sentence each: first the one that says more about the other."""
     latency, cpu = [_latency(explanation), _statement(explanation)], _cpu(explanation)
     latency_first = _is_about_waiting(explanation) or not _is_cpu_sure(explanation)
     sentences = [*latency, cpu] if latency_first else [cpu, *latency]
@@ -78,9 +83,9 @@ def answer(explanation: Explanation) -> list[str]:
     return found or [_nothing(explanation)]
 
 
-def account_notes(explanation: Explanation) -> list[str]:
-    """What to know about an account, a clause each."""
-    sides = (explanation.a.account, explanation.b.account)
+def breakdown_notes(explanation: Explanation) -> list[str]:
+    """List what qualifies a time breakdown, a clause each."""
+    sides = (explanation.a.breakdown, explanation.b.breakdown)
     notes = [note for side in sides if side is not None for note in side.notes]
     found = explanation.differences
     if found is not None:
@@ -93,7 +98,7 @@ def account_notes(explanation: Explanation) -> list[str]:
 
 
 def coverage_text(coverage: Coverage) -> str:
-    """What the server's own instruments cover of the time in which its threads did not get on."""
+    """Describe how much of the blocked time the server's own instruments cover."""
     share = coverage.share
     if share is None:
         return "no thread was blocked or spun"
@@ -110,7 +115,7 @@ def coverage_text(coverage: Coverage) -> str:
 
 
 def disturbance_texts(explanation: Explanation) -> list[str]:
-    """What disturbed the host, with the trials it did."""
+    """List the disturbances of the host with the trials they hit."""
     return [
         f"{_side(explanation, each)}, {'profiled ' if each.profiled else ''}block "
         f"{each.block + 1}: {each.clause}"
@@ -119,9 +124,9 @@ def disturbance_texts(explanation: Explanation) -> list[str]:
 
 
 def missing_rows(explanation: Explanation) -> list[tuple[str, str, str]]:
-    """What could not be seen, where, and what to do about it; what both sides lack once, as what
-    another share of the samples lacks in each trial."""
-    found: dict[tuple[str, str, str], list[Lack]] = {}
+    """List what could not be observed, where, and what to do about it; gaps that both sides share
+    have one row."""
+    found: dict[tuple[str, str, str], list[MissingObservation]] = {}
     for lack in explanation.missing:
         key = (lack.observer, _PERCENT.sub("", lack.what), lack.remedy)
         found.setdefault(key, []).append(lack)
@@ -137,7 +142,8 @@ def missing_rows(explanation: Explanation) -> list[tuple[str, str, str]]:
 
 
 def _lacked(whats: Sequence[str]) -> str:
-    """One text for texts that differ in percentages: ``names of f, in 12 % to 36 % of samples``."""
+    """Return one text for texts that differ in percentages: ``names of f, in 12 % to 36 % of
+    samples``."""
     found = [[int(percent) for percent in _PERCENT.findall(what)] for what in whats]
     ranges = iter([(min(each), max(each)) for each in zip(*found, strict=True)])
 
@@ -149,7 +155,7 @@ def _lacked(whats: Sequence[str]) -> str:
 
 
 def is_observed(explanation: Explanation) -> bool:
-    """Whether anything was seen of either side beside its throughput."""
+    """Return whether anything was seen of either side beside its throughput."""
     trials = (*explanation.a.trials, *explanation.b.trials)
     seen = any(trial.attempt.observations for trial in trials)
     return seen or bool(explanation.a.profiled or explanation.b.profiled)
@@ -171,11 +177,12 @@ def only_compared(explanation: Explanation) -> Explanation:
     a, b = (replace(side, coverage=None, flat=None) for side in (explanation.a, explanation.b))
     return replace(
         explanation, a=a, b=b, blocked=(), statements=(), efficiency=(), waits=(), stages=(),
-        digests=(), plans=(), disturbances=(), missing=(), suspects=(), why_no_suspects="",
+        digests=(), plans=(), disturbances=(), missing=(), likely_causes=(),
+        why_no_likely_causes="",
     )  # fmt: skip
 
 
-def _blocks_of(side: Explained) -> set[int]:
+def _blocks_of(side: SideExplanation) -> set[int]:
     return {trial.block + 1 for trial in (*side.trials, *side.profiled)}
 
 
@@ -196,8 +203,9 @@ def _nothing(explanation: Explanation) -> str:
     return f"{said}; `millrace run` with the same file and `--new` measures both again."
 
 
-def _there(side: Explained) -> str:
-    """``mysql-9.7.4: block 1; 4 trials failed, the first at step start: unknown option``."""
+def _there(side: SideExplanation) -> str:
+    """Return text such as ``mysql-9.7.4: block 1; 4 trials failed, the first at step start: unknown
+    option``."""
     text = f"{side.label}: {_blocks(_blocks_of(side))}"
     if not side.failed:
         return text
@@ -235,11 +243,12 @@ def _statement(explanation: Explanation) -> str:
     found = explanation.differences
     if found is None or not is_sure(found.latency):
         return ""
-    return statement_sentence(explanation.statement_differences, explanation.noun)
+    return statement_sentence(explanation.statement_breakdown_differences, explanation.noun)
 
 
 def _cpu(explanation: Explanation) -> str:
-    """``9.7.4 needs 14.2 µs more of server CPU per row than 5.6.24: parsing +3.1, ...``"""
+    """Return text such as ``9.7.4 needs 14.2 µs more of server CPU per row than 5.6.24: parsing
+    +3.1, ...``"""
     row, total, profile = _cpu_row(explanation), _cpu_total(explanation), explanation.profile
     if total is None:
         return ""
@@ -274,7 +283,8 @@ def _cpu_row(explanation: Explanation) -> EfficiencyRow | None:
 
 
 def _cpu_total(explanation: Explanation) -> MeanEstimate | None:
-    """The difference of the server's CPU time, of the profiles where nobody else counted it."""
+    """Return the difference of the server's CPU time, of the profiles where nobody else counted
+    it."""
     row, profile = _cpu_row(explanation), explanation.profile
     if row is not None:
         return row.difference
@@ -282,7 +292,7 @@ def _cpu_total(explanation: Explanation) -> MeanEstimate | None:
 
 
 def _is_cpu_sure(explanation: Explanation) -> bool:
-    """Whether the server's CPU time differs, after correction where its table corrects."""
+    """Return whether the server's CPU time differs, after correction where its table corrects."""
     row, total = _cpu_row(explanation), _cpu_total(explanation)
     if total is None or not is_sure(total):
         return False
@@ -290,7 +300,8 @@ def _is_cpu_sure(explanation: Explanation) -> bool:
 
 
 def _parts(parts: Sequence[tuple[str, float, str]], whole: float, decimals: int) -> str:
-    """``parsing +3.1, redo logging +2.4, all others −0.2``: (name, µs, doubt), largest first."""
+    """Return text such as ``parsing +3.1, redo logging +2.4, all others −0.2``: (name, µs, doubt),
+    largest first."""
     ordered = sorted(parts, key=lambda part: -abs(part[1]))
     named = [part for part in ordered if abs(part[1]) >= _MATTERS * abs(whole)][:_MOST]
     rest = math.fsum(us for _, us, _ in ordered[len(named) :])
@@ -303,7 +314,7 @@ def _parts(parts: Sequence[tuple[str, float, str]], whole: float, decimals: int)
 
 
 def _is_about_waiting(explanation: Explanation) -> bool:
-    """Whether most of the difference in latency is not CPU time."""
+    """Return whether most of the difference in latency is not CPU time."""
     found = explanation.differences
     if found is None:
         return False
@@ -325,13 +336,14 @@ def _by_chance(estimate: MeanEstimate) -> str:
     return " (one block: it may be chance)" if estimate.low is None else ""
 
 
-def _shared_cpu(explanation: Explanation, found: AccountDifferences) -> Iterator[str]:
-    """Where a thread is also ready because its client has its turn on the CPU of both."""
+def _shared_cpu(explanation: Explanation, found: BreakdownDifference) -> Iterator[str]:
+    """Yield a note where a thread is also ready because its client has its turn on the CPU of
+    both."""
     ready = next((line.title for line in found.lines if line.key == "runnable"), None)
     sides = [side for side in (explanation.a, explanation.b) if _shares_cpu(side)]
     if ready is None or not sides:
         return
-    cpu = [side.account.client_cpu for side in sides if side.account is not None]
+    cpu = [side.breakdown.client_cpu for side in sides if side.breakdown is not None]
     ran = [f"{figure_text(each.mean)} µs" for each in cpu if each is not None]
     most = f"up to {' and '.join(ran)} of it are" if len(ran) == len(sides) else "some of it is"
     where = f"{within(sides[0], explanation.factor)} " if len(sides) == 1 else ""
@@ -341,16 +353,17 @@ def _shared_cpu(explanation: Explanation, found: AccountDifferences) -> Iterator
     )
 
 
-def _shares_cpu(side: Explained) -> bool:
+def _shares_cpu(side: SideExplanation) -> bool:
     return any(
-        (instance.facts.get("cpu_wakeup") or {}).get("shared_cpu") is not None
+        instance.facts.cpu_idle is not None and instance.facts.cpu_idle.shared_cpu is not None
         for trial in side.trials
         for instance in trial.attempt.instances
     )
 
 
-def _below_zero(explanation: Explanation, found: AccountDifferences) -> Iterator[str]:
-    """Parts that are less than nothing by more than chance: a wait for the client alone can be."""
+def _below_zero(explanation: Explanation, found: BreakdownDifference) -> Iterator[str]:
+    """Yield parts that are less than nothing by more than chance: a wait for the client alone can
+    be."""
     for line in found.lines:
         sides = ((explanation.a, line.a), (explanation.b, line.b))
         where = [
@@ -366,9 +379,9 @@ def _below_zero(explanation: Explanation, found: AccountDifferences) -> Iterator
             )
 
 
-def within(side: Explained, factor: str) -> str:
-    """``in mysql-9.7.4``, ``with 16 clients``, ``with tls on``,
-    ``with innodb_flush_log_at_trx_commit = 1``."""
+def within(side: SideExplanation, factor: str) -> str:
+    """Return text such as ``in mysql-9.7.4``, ``with 16 clients``, ``with tls on``, ``with
+    innodb_flush_log_at_trx_commit = 1``."""
     if is_name(factor, side.level):
         return f"in {side.label}"
     if factor == "clients":
@@ -377,7 +390,7 @@ def within(side: Explained, factor: str) -> str:
 
 
 def _interval(estimate: MeanEstimate, decimals: int) -> str:
-    """``95 % interval −1.2 to +1.8 µs``."""
+    """Return text such as ``95 % interval −1.2 to +1.8 µs``."""
     ends = interval_text(estimate, decimals, signed=True)
     return f"{estimate.confidence * 100:g} % interval {ends} µs"
 
@@ -394,5 +407,5 @@ def _longer(us: float) -> str:
     return "longer" if us >= 0 else "shorter"
 
 
-def _side(explanation: Explanation, of: Disturbance | Lack) -> str:
+def _side(explanation: Explanation, of: Disturbance | MissingObservation) -> str:
     return explanation.base if of.side == "A" else explanation.candidate

@@ -1,4 +1,4 @@
-"""What servers say of themselves, as tables: waits and stages, statements by digest, plans."""
+"""Tables of the servers' own instruments: waits and stages, statements by digest, plans."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _PLAN_COLUMNS = (
 def waits_table(
     found: Sequence[WaitComparison], labels: Labels, *, noun: str, title: str
 ) -> Table | None:
-    """Waits (or stages) of both, in µs of an operation and calls and seconds of a trial."""
+    """Return waits (or stages) of both, in µs of an operation and calls and seconds of a trial."""
     if not found:
         return None
     rows = [Row((row.name, *_amounts(row.a), *_amounts(row.b))) for row in found]
@@ -36,7 +36,7 @@ def waits_table(
 
 
 def digests_table(found: Sequence[DigestComparison], labels: Labels) -> Table | None:
-    """Statements as the servers sum them up."""
+    """Return statements as the servers sum them up."""
     if not found:
         return None
     asked = {
@@ -72,7 +72,7 @@ def digests_table(found: Sequence[DigestComparison], labels: Labels) -> Table | 
 
 
 def plan_table(side: PlanSide, label: str) -> Table:
-    """What EXPLAIN said, the columns that say anything."""
+    """Return a plan as EXPLAIN printed it, the columns that say anything."""
     names = {name.lower(): name for row in side.rows for name in row}
     known = [names.pop(name.lower()) for name in _PLAN_COLUMNS if name.lower() in names]
     columns = [
@@ -92,7 +92,8 @@ def plan_table(side: PlanSide, label: str) -> Table:
 
 
 def access_text(side: PlanSide) -> str:
-    """``ref of sbtest1 by k_1, 3 rows, Using index; then ...``: how a plan gets at its rows."""
+    """Return text such as ``ref of sbtest1 by k_1, 3 rows, Using index; then ...``: how a plan gets
+    at its rows."""
     if side.error is not None:
         return f"no plan: {side.error}"
     steps = [_step_text(row) for row in side.rows]

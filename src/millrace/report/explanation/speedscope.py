@@ -18,7 +18,7 @@ SCHEMA = "https://www.speedscope.app/file-format-schema.json"
 
 
 def as_speedscope(root: CallNode, *, a: str, b: str, heading: str) -> str:
-    """The document as JSON text; ``a`` and ``b`` name the profiles."""
+    """Return the document as JSON text; ``a`` and ``b`` name the profiles."""
     numbers: dict[tuple[str, str], int] = {}
     sides: list[tuple[list[list[int]], list[float]]] = [([], []), ([], [])]
     for path, *weights in paths(root):

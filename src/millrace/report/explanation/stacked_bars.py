@@ -30,7 +30,7 @@ class Segment:
 
     @property
     def labelled(self) -> bool:
-        """Whether there is room for its title."""
+        """Return whether there is room for its title."""
         return self.width >= _LABELLED
 
     @property
@@ -75,7 +75,7 @@ class StackedBars:
 
     @property
     def exceeds(self) -> bool:
-        """Whether the parts of either exceed the whole."""
+        """Return whether the parts of either exceed the whole."""
         return any(bar.excess is not None for bar in self.bars)
 
 
@@ -85,7 +85,7 @@ def stacked_bars(
     titles: Mapping[str, str],
     parts_us: Sequence[tuple[str, float, float]],
 ) -> StackedBars | None:
-    """The bars of A and B from parts (key, µs of A, µs of B), drawn in that order.
+    """Return the bars of A and B from parts (key, µs of A, µs of B), drawn in that order.
 
     A part that is negative, which noise can make it, is not drawn; by how much the others exceed
     the whole then is. None where nothing is left.

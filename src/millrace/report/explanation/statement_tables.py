@@ -1,17 +1,17 @@
-"""Where the time of each statement goes, as a table and in a sentence."""
+"""The time of each statement, as a table and in a sentence."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from millrace.analysis.explain.statement_breakdown import StatementDifferences
-from millrace.analysis.explain.time_breakdown import DifferenceLine
+from millrace.analysis.explain.breakdown_model import DifferenceLine
+from millrace.analysis.explain.statement_breakdown import StatementBreakdownDifference
 from millrace.report.common.formatting import MISSING, figure_text, fixed_text, us_decimals
 from millrace.report.common.tables import Row, Section, Table
 from millrace.report.explanation.tables import (
     Labels,
-    account_columns,
-    account_rows,
+    breakdown_columns,
+    breakdown_rows,
     estimate_cells,
     finding,
     is_sure,
@@ -24,20 +24,21 @@ NOTE = (
 )
 
 
-def statement_accounts_table(
-    found: Sequence[StatementDifferences], labels: Labels, noun: str
+def statement_breakdown_table(
+    found: Sequence[StatementBreakdownDifference], labels: Labels, noun: str
 ) -> Table | None:
-    """A section for each statement, that first which makes most of the difference."""
+    """Return a section for each statement, that first which makes most of the difference."""
     if not found:
         return None
     sections = tuple(Section(each.name, (*_rows(each), *_all_rows(each, noun))) for each in found)
-    columns = account_columns("µs of an execution", labels, found[0].account)
+    columns = breakdown_columns("µs of an execution", labels, found[0].breakdown)
     return Table("Where the time of each statement goes", columns, sections)
 
 
-def statement_sentence(found: Sequence[StatementDifferences], noun: str) -> str:
-    """Which statement makes most of the difference, and of what; empty where none does for sure."""
-    if not found or not found[0].account.lines or not is_sure(found[0].of_operation):
+def statement_sentence(found: Sequence[StatementBreakdownDifference], noun: str) -> str:
+    """Name the statement that makes most of the difference, and its largest part; empty where none
+    does for sure."""
+    if not found or not found[0].breakdown.lines or not is_sure(found[0].of_operation):
         return ""
     most = found[0]
     decimals = us_decimals(max(most.a_us, most.b_us))
@@ -50,15 +51,15 @@ def statement_sentence(found: Sequence[StatementDifferences], noun: str) -> str:
     )
 
 
-def _largest_part(most: StatementDifferences, decimals: int) -> str:
-    """``; the largest part of that is waiting for a lock, +270 µs``, of all executions like the
-    whole; empty where no part goes the way of the whole."""
+def _largest_part(most: StatementBreakdownDifference, decimals: int) -> str:
+    """Return text such as ``; the largest part of that is waiting for a lock, +270 µs``, of all
+    executions like the whole; empty where no part goes the way of the whole."""
     direction = 1 if most.of_operation.mean > 0 else -1
 
     def along(line: DifferenceLine) -> float:
         return direction * (most.b_times * line.b_us - most.a_times * line.a_us)
 
-    line = max(most.account.lines, key=along)
+    line = max(most.breakdown.lines, key=along)
     if along(line) <= 0:
         return ""
     part = fixed_text(direction * along(line), decimals, signed=True)
@@ -68,15 +69,15 @@ def _largest_part(most: StatementDifferences, decimals: int) -> str:
     return f"; the largest part of that is {line.title}, {part} µs{doubt}"
 
 
-def _rows(each: StatementDifferences) -> tuple[Row, ...]:
-    """The account of one execution."""
-    least_us = SMALL * max(each.account.latencies_us)
-    return account_rows(each.account, "latency", least_us=least_us)
+def _rows(each: StatementBreakdownDifference) -> tuple[Row, ...]:
+    """Return the account of one execution."""
+    least_us = SMALL * max(each.breakdown.latencies_us)
+    return breakdown_rows(each.breakdown, "latency", least_us=least_us)
 
 
-def _all_rows(each: StatementDifferences, noun: str) -> tuple[Row, ...]:
-    """What all executions in an operation take, where that is another number than one: ``all 10 in
-    a transaction``."""
+def _all_rows(each: StatementBreakdownDifference, noun: str) -> tuple[Row, ...]:
+    """Return a row for all executions in an operation, where that is another number than one: ``all
+    10 in a transaction``."""
     times = _times(each)
     if times == ["1"]:
         return ()
@@ -94,6 +95,6 @@ def _all_rows(each: StatementDifferences, noun: str) -> tuple[Row, ...]:
     return (Row(cells, verdict),)
 
 
-def _times(each: StatementDifferences) -> list[str]:
-    """How often an operation sends it in A and in B; once where that is the same."""
+def _times(each: StatementBreakdownDifference) -> list[str]:
+    """Say how often an operation sends the statement in A and in B; once where that is the same."""
     return list(dict.fromkeys(map(figure_text, (each.a_times, each.b_times))))

@@ -6,9 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from millrace.analysis.explain.blocking_stacks import BlockedComparison
+from millrace.analysis.explain.breakdown_model import (
+    BreakdownDifference,
+    DifferenceLine,
+    TimeBreakdown,
+)
 from millrace.analysis.explain.efficiency import EfficiencyRow
 from millrace.analysis.explain.statements import StatementComparison, StatementSide
-from millrace.analysis.explain.time_breakdown import Account, AccountDifferences, DifferenceLine
 from millrace.report.common.formatting import (
     MISSING,
     figure_text,
@@ -45,25 +49,26 @@ _EFFICIENCY: Mapping[str, tuple[str, ...]] = {
 }
 
 
-def account_table(found: AccountDifferences, labels: Labels, noun: str) -> Table:
-    """Every part of the latency that A or B has, the largest difference first; the sum last."""
+def breakdown_table(found: BreakdownDifference, labels: Labels, noun: str) -> Table:
+    """Return every part of the latency that A or B has, the largest difference first; the sum
+    last."""
     return Table(
         f"Where the time of the {noun} goes",
-        account_columns(f"µs per {noun}", labels, found),
-        (Section("", account_rows(found, f"latency of the {noun}")),),
+        breakdown_columns(f"µs per {noun}", labels, found),
+        (Section("", breakdown_rows(found, f"latency of the {noun}")),),
     )
 
 
-def account_columns(title: str, labels: Labels, found: AccountDifferences) -> tuple[Column, ...]:
-    """The columns of ``account_rows``."""
+def breakdown_columns(title: str, labels: Labels, found: BreakdownDifference) -> tuple[Column, ...]:
+    """Return the columns of ``breakdown_rows``."""
     return _with_half_widths(difference_columns(title, labels, found.latency))
 
 
-def account_rows(
-    found: AccountDifferences, total_title: str, *, least_us: float = 0.0
+def breakdown_rows(
+    found: BreakdownDifference, total_title: str, *, least_us: float = 0.0
 ) -> tuple[Row, ...]:
-    """The parts of at least ``least_us`` in A or B, or that differ, what is unaccounted, and the
-    latency."""
+    """Return the parts of at least ``least_us`` in A or B, or that differ, what is unaccounted, and
+    the latency."""
     latency_a, latency_b = found.latencies_us
     decimals = us_decimals(max(latency_a, latency_b))
     rows = [
@@ -88,7 +93,7 @@ def account_rows(
 
 
 def blocked_table(found: Sequence[BlockedComparison], labels: Labels, noun: str) -> Table | None:
-    """In which calls threads were blocked, longest first, and where in the kernel."""
+    """List the calls in which threads were blocked, longest first, and where in the kernel."""
     if not found:
         return None
     shown = found[:_PLACES]
@@ -119,8 +124,8 @@ def _call(row: BlockedComparison) -> str:
     return f"{row.call} of {row.target}" if row.target else row.call
 
 
-def background_table(a: Account, b: Account, labels: Labels) -> Table | None:
-    """CPU time of threads that serve no client, by kind; None where nobody counted it."""
+def background_table(a: TimeBreakdown, b: TimeBreakdown, labels: Labels) -> Table | None:
+    """Return CPU time of threads that serve no client, by kind; None where nobody counted it."""
     kinds = list(dict.fromkeys([*a.background, *b.background]))
     if not kinds:
         return None
@@ -138,7 +143,7 @@ def background_table(a: Account, b: Account, labels: Labels) -> Table | None:
 
 
 def efficiency_table(found: Sequence[EfficiencyRow], labels: Labels, noun: str) -> Table:
-    """Figures of one operation, absolute and relative to A."""
+    """Return figures of one operation, absolute and relative to A."""
     by_key = {row.key: row for row in found}
     sections = [
         Section(heading, tuple(_efficiency_row(by_key[key]) for key in keys if key in by_key))
@@ -161,7 +166,8 @@ def efficiency_table(found: Sequence[EfficiencyRow], labels: Labels, noun: str) 
 
 
 def sources_note(found: Sequence[EfficiencyRow]) -> str:
-    """``told by threads: server CPU, reads; by status: fsyncs``; empty without rows."""
+    """Return text such as ``told by threads: server CPU, reads; by status: fsyncs``; empty without
+    rows."""
     by_source: dict[str, list[str]] = {}
     for row in found:
         by_source.setdefault(row.source, []).append(row.title)
@@ -169,7 +175,8 @@ def sources_note(found: Sequence[EfficiencyRow]) -> str:
 
 
 def statements_table(found: Sequence[StatementComparison], labels: Labels) -> Table | None:
-    """Each statement's latency by the clients' clock and by the server's; None without any."""
+    """Return each statement's latency by the clients' clock and by the server's; None without
+    any."""
     if not found:
         return None
     served = any(side and side.server for row in found for side in (row.a, row.b))
@@ -195,7 +202,7 @@ def statements_table(found: Sequence[StatementComparison], labels: Labels) -> Ta
 
 
 def is_sure(estimate: MeanEstimate) -> bool:
-    """Whether the interval leaves out 0; a single block has none, and is told as it is."""
+    """Return whether the interval leaves out 0; a single block has none, and is told as it is."""
     if estimate.low is None or estimate.high is None:
         return True
     return not estimate.low <= 0 <= estimate.high
@@ -204,8 +211,8 @@ def is_sure(estimate: MeanEstimate) -> bool:
 def finding(
     significant: bool, adjusted_p: float | None, difference: MeanEstimate | None
 ) -> str | None:
-    """``more``, ``less`` or ``not sure``, all after correction for the number of rows; ``?`` of one
-    block alone; None where nothing could be tested."""
+    """Return text such as ``more``, ``less`` or ``not sure``, all after correction for the number
+    of rows; ``?`` of one block alone; None where nothing could be tested."""
     if difference is None:
         return None
     if difference.low is None:
@@ -218,7 +225,7 @@ def finding(
 
 
 def interval_text(estimate: MeanEstimate, decimals: int, *, signed: bool = False) -> str:
-    """``+1.2 to +3.4``; missing for a single block."""
+    """Return text such as ``+1.2 to +3.4``; missing for a single block."""
     if estimate.low is None or estimate.high is None:
         return MISSING
     low, high = (fixed_text(us, decimals, signed=signed) for us in (estimate.low, estimate.high))
@@ -226,7 +233,7 @@ def interval_text(estimate: MeanEstimate, decimals: int, *, signed: bool = False
 
 
 def difference_columns(title: str, labels: Labels, estimate: MeanEstimate) -> tuple[Column, ...]:
-    """What is in A, in B, B less A with its interval, and what that says."""
+    """Return the columns for A, B, B less A with its interval, and the finding."""
     return (
         Column(title, numeric=False),
         *map(Column, labels),
@@ -237,7 +244,7 @@ def difference_columns(title: str, labels: Labels, estimate: MeanEstimate) -> tu
 
 
 def estimate_cells(estimate: MeanEstimate | None, decimals: int) -> tuple[str, str]:
-    """A difference and its interval."""
+    """Return a difference and its interval."""
     if estimate is None:
         return MISSING, MISSING
     mean = fixed_text(estimate.mean, decimals, signed=True)
@@ -250,21 +257,21 @@ def _finding(line: DifferenceLine) -> str | None:
     return finding(line.significant, line.adjusted_p, line.difference)
 
 
-def _left_title(found: AccountDifferences) -> str:
-    """``unaccounted (13 % and −1 %)``: of the latencies of A and B."""
+def _left_title(found: BreakdownDifference) -> str:
+    """Return text such as ``unaccounted (13 % and −1 %)``: of the latencies of A and B."""
     a, b = found.left_shares
     return f"{found.unaccounted.title} ({whole_percent_text(a)} and {whole_percent_text(b)})"
 
 
 def _with_half_widths(columns: Sequence[Column]) -> tuple[Column, ...]:
-    """The columns with one behind A and one behind B for half of the interval of each."""
+    """Return the columns with one behind A and one behind B for half of the interval of each."""
     first, a, b, *others = columns
     half_width = Column("±", drop=2)
     return (first, a, half_width, b, half_width, *others)
 
 
 def _half_width(estimate: MeanEstimate | None, decimals: int) -> str:
-    """Half of an interval; missing for a single block."""
+    """Return half of an interval; missing for a single block."""
     if estimate is None or estimate.high is None:
         return MISSING
     return fixed_text(estimate.high - estimate.mean, decimals)
@@ -305,7 +312,8 @@ def _efficiency_row(row: EfficiencyRow) -> Row:
 
 
 def _ratio_interval(relative: RatioEstimate | None) -> str:
-    """``0.98 to 1.07``; missing for a single block, and where it says nothing at all."""
+    """Return text such as ``0.98 to 1.07``; missing for a single block, and where it says nothing
+    at all."""
     if relative is None or relative.low is None or relative.high is None:
         return MISSING
     if relative.high > _ANYTHING * relative.low:

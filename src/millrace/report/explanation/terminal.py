@@ -9,20 +9,20 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
-from millrace.analysis.explain.explanation import Explanation
+from millrace.analysis.explain.model import Explanation
 from millrace.report.common.formatting import counted
 from millrace.report.common.tables import Table
 from millrace.report.common.terminal_table import show_table
-from millrace.report.explanation.ablation import experiment_sentences
-from millrace.report.explanation.caveats import NOT_SURE, ONE_BLOCK, doubts
+from millrace.report.explanation.ablation import ablation_sentences
+from millrace.report.explanation.caveats import NOT_SURE, ONE_BLOCK, caveat_sentences
 from millrace.report.explanation.profile_tables import (
     few_samples_note,
     functions_table,
     groups_table,
 )
 from millrace.report.explanation.sentences import (
-    account_notes,
     answer,
+    breakdown_notes,
     command,
     coverage_text,
     disturbance_texts,
@@ -32,12 +32,12 @@ from millrace.report.explanation.sentences import (
     title,
 )
 from millrace.report.explanation.server_tables import access_text, waits_table
-from millrace.report.explanation.statement_tables import NOTE, statement_accounts_table
+from millrace.report.explanation.statement_tables import NOTE, statement_breakdown_table
 from millrace.report.explanation.tables import (
     UNTESTED,
-    account_table,
     background_table,
     blocked_table,
+    breakdown_table,
     efficiency_table,
     sources_note,
 )
@@ -68,7 +68,7 @@ def _show_answers(explanations: Sequence[Explanation], console: Console) -> None
     for explanation in explanations:
         console.print()
         console.print(Text(title(explanation), style="bold"), soft_wrap=False)
-        for sentence in (*answer(explanation), *experiment_sentences(explanation)[:1]):
+        for sentence in (*answer(explanation), *ablation_sentences(explanation)[:1]):
             console.print(Padding(Text(sentence), (0, 0, 0, 2)), soft_wrap=False)
         _show_doubts(explanation, console)
     console.print()
@@ -91,9 +91,9 @@ def _show(explanation: Explanation, console: Console) -> None:
     _show_experiment(e, console)
     shown = _Tables(console)
     if e.differences is not None:
-        shown.add(account_table(e.differences, labels, e.noun))
-        _show_notes([_LATENCY, *account_notes(e)], console)
-    statements = statement_accounts_table(e.statement_differences, labels, e.noun)
+        shown.add(breakdown_table(e.differences, labels, e.noun))
+        _show_notes([_LATENCY, *breakdown_notes(e)], console)
+    statements = statement_breakdown_table(e.statement_breakdown_differences, labels, e.noun)
     if statements is not None:
         shown.add(replace(statements, sections=statements.sections[:_STATEMENTS]))
         others = len(statements.sections) - _STATEMENTS
@@ -102,8 +102,8 @@ def _show(explanation: Explanation, console: Console) -> None:
     blocked = blocked_table(e.blocked, labels, e.noun)
     if blocked is not None:
         shown.add(_first(blocked, _PLACES))
-    if e.a.account is not None and e.b.account is not None:
-        shown.add(background_table(e.a.account, e.b.account, labels))
+    if e.a.breakdown is not None and e.b.breakdown is not None:
+        shown.add(background_table(e.a.breakdown, e.b.breakdown, labels))
     if e.efficiency:
         shown.add(efficiency_table(e.efficiency, labels, e.noun))
         _show_notes([sources_note(e.efficiency)], console)
@@ -120,7 +120,7 @@ def _show(explanation: Explanation, console: Console) -> None:
 
 
 def _show_doubts(e: Explanation, console: Console) -> None:
-    for sentence in doubts(e):
+    for sentence in caveat_sentences(e):
         console.print()
         console.print(Text(sentence, style="bold yellow"), soft_wrap=False)
 
@@ -137,12 +137,12 @@ def _show_plans(e: Explanation, console: Console) -> None:
 
 
 def _show_suspects(e: Explanation, console: Console) -> None:
-    if e.suspects:
+    if e.likely_causes:
         console.print()
         console.print(Text("What is likely behind it", style="bold"), soft_wrap=False)
-    elif e.why_no_suspects:
-        _show_notes([e.why_no_suspects], console)
-    for number, suspect in enumerate(e.suspects, start=1):
+    elif e.why_no_likely_causes:
+        _show_notes([e.why_no_likely_causes], console)
+    for number, suspect in enumerate(e.likely_causes, start=1):
         shown = " (shown by an experiment)" if suspect.shown else ""
         text = Text.assemble(f"{number}. {suspect.sentence}", (shown, "bold"))
         console.print(Padding(text, (0, 0, 0, 2)), soft_wrap=False)
@@ -151,7 +151,7 @@ def _show_suspects(e: Explanation, console: Console) -> None:
 
 
 def _show_experiment(e: Explanation, console: Console) -> None:
-    lines = experiment_sentences(e)
+    lines = ablation_sentences(e)
     if lines:
         console.print()
         console.print(Text("What an experiment showed", style="bold"), soft_wrap=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from millrace.analysis.compare.paired import PairComparison
+from millrace.analysis.compare.paired import PairedComparison
 from millrace.analysis.compare.verdict import margin_text
 from millrace.model.run_spec import Direction
 from millrace.report.common.formatting import (
@@ -20,8 +20,8 @@ from millrace.report.common.formatting import (
 from millrace.report.common.tables import Column, Row, Section, Table
 
 
-def table(comparisons: Sequence[PairComparison], alpha: float) -> Table:
-    """A row a candidate."""
+def table(comparisons: Sequence[PairedComparison], alpha: float) -> Table:
+    """Return a row a candidate."""
     columns = (
         Column("candidate", numeric=False),
         Column("ratio"),
@@ -33,8 +33,9 @@ def table(comparisons: Sequence[PairComparison], alpha: float) -> Table:
     return Table("comparisons", columns, (Section("", tuple(map(_row, comparisons))),))
 
 
-def sentence(comparison: PairComparison, margin: float) -> str:
-    """A comparison in full: the change, the verdict with its reason, and what would decide it."""
+def sentence(comparison: PairedComparison, margin: float) -> str:
+    """Return a comparison in full: the change, the verdict with its reason, and what would decide
+    it."""
     text = f"{comparison.candidate} against {comparison.base}: "
     if comparison.estimate is not None:
         text += f"{change_text(comparison.estimate.ratio)}, "
@@ -47,9 +48,9 @@ def sentence(comparison: PairComparison, margin: float) -> str:
     return f"{text}."
 
 
-def family_sentence(comparisons: Sequence[PairComparison], alpha: float) -> str | None:
-    """What is left of the differences when the number of comparisons is taken into account; None
-    where there is only one, or no difference."""
+def family_sentence(comparisons: Sequence[PairedComparison], alpha: float) -> str | None:
+    """Count the differences that survive the FDR correction; None where there is only one
+    comparison, or no difference."""
     different = [each for each in comparisons if each.estimate and each.estimate.excludes_1]
     if len(comparisons) == 1 or not different:
         return None
@@ -63,7 +64,7 @@ def family_sentence(comparisons: Sequence[PairComparison], alpha: float) -> str 
 
 
 def as_json(
-    comparisons: Sequence[PairComparison],
+    comparisons: Sequence[PairedComparison],
     *,
     direction: Direction,
     direction_from: str,
@@ -71,7 +72,8 @@ def as_json(
     margin: float,
     alpha: float,
 ) -> dict[str, Any]:
-    """The comparisons as one document; ratios are candidate / base, differences are fractions."""
+    """Return the comparisons as one document; ratios are candidate / base, differences are
+    fractions."""
     return {
         "base": comparisons[0].base,
         "direction": direction,
@@ -83,8 +85,8 @@ def as_json(
     }
 
 
-def _row(comparison: PairComparison) -> Row:
-    estimate, found = comparison.estimate, comparison.reach
+def _row(comparison: PairedComparison) -> Row:
+    estimate, found = comparison.estimate, comparison.power
     cells = (
         comparison.candidate,
         MISSING if estimate is None else ratio_text(estimate.ratio),
@@ -96,8 +98,8 @@ def _row(comparison: PairComparison) -> Row:
     return Row(cells, comparison.verdict)
 
 
-def _still_needed(comparison: PairComparison, margin: float) -> str:
-    found = comparison.reach
+def _still_needed(comparison: PairedComparison, margin: float) -> str:
+    found = comparison.power
     if found is None:
         return ""
     seen = f"; these blocks can show a difference of {percent_text(found.minimum_detectable)}"
@@ -109,8 +111,8 @@ def _still_needed(comparison: PairComparison, margin: float) -> str:
     return f"{seen}, and about {counted(found.more_blocks, 'more block')} would decide"
 
 
-def _comparison_json(comparison: PairComparison, margin: float) -> dict[str, Any]:
-    estimate, fixed, found = comparison.estimate, comparison.fixed, comparison.reach
+def _comparison_json(comparison: PairedComparison, margin: float) -> dict[str, Any]:
+    estimate, fixed, found = comparison.estimate, comparison.fixed, comparison.power
     return {
         "base": comparison.base,
         "candidate": comparison.candidate,

@@ -8,7 +8,7 @@ from itertools import groupby
 from operator import attrgetter
 from typing import Any
 
-from millrace.analysis.history.series_verdicts import JudgedPoint, JudgedSeries, Outcome
+from millrace.analysis.history.series_verdicts import AnalyzedPoint, AnalyzedSeries, Outcome
 from millrace.report.common.formatting import (
     GLYPHS,
     change_text,
@@ -23,8 +23,8 @@ _MOST_NAMED = 5
 TOO_FEW = f"too few points to tell whether a level moved: {FEWEST_TO_TELL} are needed"
 
 
-def table(points: Sequence[JudgedPoint], alpha: float) -> Table:
-    """A row a change point, under its series, whose points follow each other."""
+def table(points: Sequence[AnalyzedPoint], alpha: float) -> Table:
+    """Return a row a change point, under its series, whose points follow each other."""
     columns = (
         Column("first point", numeric=False),
         Column("index"),
@@ -40,7 +40,7 @@ def table(points: Sequence[JudgedPoint], alpha: float) -> Table:
     return Table("change points", columns, sections)
 
 
-def sentences(judged: Sequence[JudgedSeries]) -> list[str]:
+def sentences(judged: Sequence[AnalyzedSeries]) -> list[str]:
     """Return what was found and what to do, then why other series have no change points."""
     by_outcome: dict[Outcome, list[str]] = {}
     for each in judged:
@@ -67,7 +67,7 @@ def named(names: Sequence[str]) -> str:
 
 
 def as_json(
-    judged: Sequence[JudgedSeries],
+    judged: Sequence[AnalyzedSeries],
     origins: Sequence[tuple[str, str]],
     *,
     margin: float,
@@ -105,7 +105,7 @@ def _colon(names: Sequence[str]) -> str:
     return f": {which}" if which else ""
 
 
-def _row(point: JudgedPoint) -> Row:
+def _row(point: AnalyzedPoint) -> Row:
     cells = (
         point.label,
         f"{point.index}",

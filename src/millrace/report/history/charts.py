@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from millrace.analysis.history.overview import SeenSeries
-from millrace.analysis.history.segments import strands
+from millrace.analysis.history.overview import SeriesView
+from millrace.analysis.history.segments import segments
 from millrace.levels import level_text
 from millrace.report.common.axis import LogAxis, Tick
 from millrace.report.common.formatting import change_text, counted, interval_text, ratio_text
@@ -39,18 +39,19 @@ class HistoryChart:
     margin around the reference."""
 
     chart: LineChart
-    breaks: tuple[Marker, ...]
+    environment_changes: tuple[Marker, ...]
     changes: tuple[Marker, ...]
 
 
-def history_chart(seen: SeenSeries) -> HistoryChart:
-    """The chart of a series that has at least one point."""
+def history_chart(seen: SeriesView) -> HistoryChart:
+    """Return the chart of a series that has at least one point."""
     points, margin = seen.points, seen.series.margin
     axis = LogAxis.around([_estimate(point) for point in points], margin)
     places = [100 * (number + 0.5) / len(points) for number in range(len(points))]
     reference = level_text(seen.series.factor, seen.series.reference)
     lines = tuple(
-        _line(number, strand, points, places, axis) for number, strand in enumerate(strands(points))
+        _line(number, strand, points, places, axis)
+        for number, strand in enumerate(segments(points))
     )
     chart = LineChart(
         heading="",
@@ -72,7 +73,7 @@ def history_chart(seen: SeenSeries) -> HistoryChart:
             "break",
             f"break at {each.label}: {'; '.join(each.changes)}",
         )
-        for each in seen.breaks
+        for each in seen.environment_changes
     )
     changes = tuple(
         Marker(
@@ -120,7 +121,7 @@ def _mark(point: PointRecord, x: float, axis: LogAxis) -> Mark:
 
 
 def _ticks(points: Sequence[PointRecord], places: Sequence[float]) -> tuple[Tick, ...]:
-    """The labels of some points, evenly spread."""
+    """Return the labels of some points, evenly spread."""
     stride = -(-len(points) // _MOST_LABELS)
     return tuple(
         Tick(places[index], _short(points[index].label)) for index in range(0, len(points), stride)

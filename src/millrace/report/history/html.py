@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from millrace import __version__
-from millrace.analysis.history.overview import ChangeGroup, SeenSeries
+from millrace.analysis.history.overview import ChangeGroup, SeriesView
 from millrace.levels import level_text
 from millrace.report.common.formatting import GLYPHS, counted
 from millrace.report.common.pages import environment
@@ -30,12 +30,12 @@ class _Section:
     name: str
     subtitle: str
     chart: HistoryChart
-    breaks: tuple[str, ...]
+    environment_changes: tuple[str, ...]
     changes: tuple[str, ...]
 
 
-def as_html(series: Sequence[SeenSeries], groups: Sequence[ChangeGroup]) -> str:
-    """The whole page as text."""
+def as_html(series: Sequence[SeriesView], groups: Sequence[ChangeGroup]) -> str:
+    """Return the whole page as text."""
     changes = [change for one in series for change in one.changes]
     facts = sum(change.change.state == "confirmed" for change in changes)
     return (
@@ -49,14 +49,16 @@ def as_html(series: Sequence[SeenSeries], groups: Sequence[ChangeGroup]) -> str:
             answer=_answer(groups, facts, series),
             next_step=next_step(changes),
             changes=changes_table(groups, [each for each in changes if not each.is_open]),
-            breaks=break_lines([each for one in series for each in one.breaks]),
+            environment_changes=break_lines(
+                [each for one in series for each in one.environment_changes]
+            ),
             glyphs=GLYPHS,
             counted=counted,
         )
     )
 
 
-def _answer(groups: Sequence[ChangeGroup], facts: int, series: Sequence[SeenSeries]) -> str:
+def _answer(groups: Sequence[ChangeGroup], facts: int, series: Sequence[SeriesView]) -> str:
     n_too_few = sum(one.too_few_points for one in series)
     if not groups:
         return nothing_moved(len(series), n_too_few)
@@ -67,7 +69,7 @@ def _answer(groups: Sequence[ChangeGroup], facts: int, series: Sequence[SeenSeri
     return f"{largest}{more}{known}.{few}"
 
 
-def _section(seen: SeenSeries) -> _Section:
+def _section(seen: SeriesView) -> _Section:
     series = seen.series
     better = "above" if series.direction == "higher" else "below"
     return _Section(
@@ -78,6 +80,6 @@ def _section(seen: SeenSeries) -> _Section:
             f"is better; {counted(len(seen.points), 'point')}"
         ),
         chart=history_chart(seen),
-        breaks=tuple(break_lines(seen.breaks)),
+        environment_changes=tuple(break_lines(seen.environment_changes)),
         changes=tuple("; ".join(change_lines(change)) for change in seen.changes),
     )

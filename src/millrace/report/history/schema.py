@@ -1,7 +1,7 @@
-"""The JSON document of histories, version ``millrace.history/1``.
+"""The JSON document of histories, version ``millrace.history/2``.
 
-Within version 1 keys are only added. ``docs/history.md`` describes the document, and
-``report/schema/history-1.schema.json`` is generated from here (a test compares them).
+Within version 2 keys are only added. ``docs/history.md`` describes the document, and
+``report/schema/history-2.schema.json`` is generated from here (a test compares them).
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from millrace.model.run_spec import Direction
 from millrace.report.common.json_parts import Part
 from millrace.store.history_records import ChangeState, Remeasured
 
-Version = Literal["millrace.history/1"]
-VERSION: Version = "millrace.history/1"
+Version = Literal["millrace.history/2"]
+VERSION: Version = "millrace.history/2"
 
 
 class PointPart(Part):
@@ -37,8 +37,9 @@ class PointPart(Part):
     state: str
 
 
-class BreakPart(Part):
-    """From the point `index` (from 0) on the state is another one; `changes` say what differs."""
+class EnvironmentChangePart(Part):
+    """A change of the environment from the point `index` (from 0) on; `changes` say what
+    differs."""
 
     index: int
     label: str
@@ -46,9 +47,9 @@ class BreakPart(Part):
 
 
 class ChangePart(Part):
-    """Where the level moved. Ratios are new level / old level: `ratio`, `low` and `high` those of
-    the measurement that confirmed it, else `found_ratio`, `found_low` and `found_high`, which the
-    history showed among `n_points` points. Only what is confirmed is a fact.
+    """A place where the level moved. Ratios are new level / old level: `ratio`, `low` and `high`
+    those of the measurement that confirmed it, else `found_ratio`, `found_low` and `found_high`,
+    which the history showed among `n_points` points. Only what is confirmed is a fact.
 
     `index` and `label` are those of the first point of the new level; `within` are the labels of
     all points that may be. `reason` says why it was withdrawn, `note` who acknowledged it;
@@ -75,10 +76,10 @@ class ChangePart(Part):
 
 
 class SeriesPart(Part):
-    """A series: ratios in one metric to the level `reference` of `factor`, at the levels `held` of
-    the other factors. `candidate` is null where runs have one candidate, or label them by level.
-    `unexamined` points came after the last look for changes; with `too_few_points` it cannot be
-    told whether a level moved."""
+    """A series: ratios in one metric to the level `reference` of `factor`, at the levels
+    `fixed_factors` of the other factors. `candidate` is null where runs have one candidate, or
+    label them by level. `unexamined` points came after the last look for changes; with
+    `too_few_points` it cannot be told whether a level moved."""
 
     id: str
     name: str
@@ -87,7 +88,7 @@ class SeriesPart(Part):
     factor: str
     reference: Level
     candidate: Level | None
-    held: dict[str, Level]
+    fixed_factors: dict[str, Level]
     metric: str
     title: str
     unit: str
@@ -96,7 +97,7 @@ class SeriesPart(Part):
     unexamined: int
     too_few_points: bool
     points: list[PointPart]
-    breaks: list[BreakPart]
+    environment_changes: list[EnvironmentChangePart]
     changes: list[ChangePart]
 
 
@@ -132,6 +133,6 @@ class HistoryDocument(Part):
 
 
 def schema() -> Mapping[str, Any]:
-    """The JSON Schema (draft 2020-12) of the document."""
+    """Return the JSON Schema (draft 2020-12) of the document."""
     generated = HistoryDocument.model_json_schema(by_alias=True, mode="serialization")
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **generated}

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from itertools import groupby
 from statistics import median
 
-from millrace.analysis.history.overview import ChangeGroup, SeenChange, SeenSeries
-from millrace.analysis.history.segments import Break
+from millrace.analysis.history.overview import ChangeGroup, ChangeView, SeriesView
+from millrace.analysis.history.segments import EnvironmentChange
 from millrace.report.common.formatting import (
     GLYPHS,
     MISSING,
@@ -27,8 +27,8 @@ _NEEDED = f"{FEWEST_TO_TELL} of one state of host and configuration are needed"
 
 
 def sparkline(values: Sequence[float], margin: float) -> str:
-    """The course of all values, positive, those that share a sign as their median; what is within
-    the margin hardly moves."""
+    """Return the course of all values, positive, those that share a sign as their median; what is
+    within the margin hardly moves."""
     signs, n = min(len(values), _SPARKLINE), len(values)
     shown = [median(values[k * n // signs : (k + 1) * n // signs]) for k in range(signs)]
     middle = median(shown)
@@ -38,8 +38,8 @@ def sparkline(values: Sequence[float], margin: float) -> str:
     return "".join(SPARKS[min(int(step), len(SPARKS) - 1)] for step in steps)
 
 
-def series_row(seen: SeenSeries) -> Row:
-    """A series in one line: its newest point, its course, how many changes it has."""
+def series_row(seen: SeriesView) -> Row:
+    """Return a series in one line: its newest point, its course, how many changes it has."""
     last = seen.points[-1]
     style, text = _standing(seen.changes)
     cells = (
@@ -67,8 +67,8 @@ def series_table(rows: Sequence[Row]) -> Table:
     return Table("series", columns, (Section("", tuple(rows)),))
 
 
-def _standing(changes: Sequence[SeenChange]) -> tuple[str, str]:
-    """How many changes of each state, and the style of the gravest."""
+def _standing(changes: Sequence[ChangeView]) -> tuple[str, str]:
+    """Count the changes of each state, and return the style of the gravest."""
     facts = [each for each in changes if each.change.state == "confirmed"]
     candidates = [each for each in changes if each.change.state == "candidate" and each.is_open]
     parts = []
@@ -80,22 +80,22 @@ def _standing(changes: Sequence[SeenChange]) -> tuple[str, str]:
     return style, ", ".join(parts) or MISSING
 
 
-def state_style(seen: SeenChange) -> str:
-    """The verdict whose colour tells the state: its own only for a fact."""
+def state_style(seen: ChangeView) -> str:
+    """Return the verdict whose colour tells the state: its own only for a fact."""
     if seen.change.state == "confirmed":
         return seen.verdict
     return "inconclusive" if seen.change.state == "candidate" else "no verdict"
 
 
-def state_glyph(seen: SeenChange) -> str:
+def state_glyph(seen: ChangeView) -> str:
     if seen.change.state == "confirmed":
         return GLYPHS[seen.verdict]
     return GLYPHS["inconclusive"] if seen.change.state == "candidate" else _WITHDRAWN
 
 
-def state_text(seen: SeenChange) -> str:
-    """``▼ confirmed regression``, ``? candidate regression``, ``✕ withdrawn``, and whether it is
-    acknowledged."""
+def state_text(seen: ChangeView) -> str:
+    """Return text such as ``▼ confirmed regression``, ``? candidate regression``, ``✕ withdrawn``,
+    and whether it is acknowledged."""
     change = seen.change
     text = f"{state_glyph(seen)} {change.state}"
     if change.state != "withdrawn":
@@ -104,15 +104,15 @@ def state_text(seen: SeenChange) -> str:
     return f"{text}, acknowledged" if change.note else text
 
 
-def place_text(seen: SeenChange) -> str:
-    """The label of its first point, and between which it lies where that is not sure."""
+def place_text(seen: ChangeView) -> str:
+    """Return the label of its first point, and between which it lies where that is not sure."""
     if len(seen.within) < 2:
         return seen.change.label
     return f"{seen.change.label} ({seen.within[0]} to {seen.within[-1]})"
 
 
-def changes_table(groups: Sequence[ChangeGroup], others: Sequence[SeenChange]) -> Table | None:
-    """Groups of open changes, then all others; None without any."""
+def changes_table(groups: Sequence[ChangeGroup], others: Sequence[ChangeView]) -> Table | None:
+    """Return groups of open changes, then all others; None without any."""
     columns = (
         Column("series", numeric=False),
         Column("id", numeric=False),
@@ -128,7 +128,7 @@ def changes_table(groups: Sequence[ChangeGroup], others: Sequence[SeenChange]) -
     return Table("changes", columns, tuple(sections)) if sections else None
 
 
-def _row(seen: SeenChange) -> Row:
+def _row(seen: ChangeView) -> Row:
     cells = (
         seen.name,
         seen.change.id,
@@ -142,8 +142,8 @@ def _row(seen: SeenChange) -> Row:
 
 
 def group_text(group: ChangeGroup) -> str:
-    """``mysql-8.0.30: 7 of 12 series, −4.0 % to −19.0 % (1 confirmed, 6 candidates)``; less is
-    worse, whatever the metric."""
+    """Return text such as ``mysql-8.0.30: 7 of 12 series, −4.0 % to −19.0 % (1 confirmed, 6
+    candidates)``; less is worse, whatever the metric."""
     sizes = list(
         dict.fromkeys(percent_text(each, signed=True) for each in (group.least, group.most))
     )
@@ -173,8 +173,8 @@ def too_few(n_series: int) -> str:
     return f"{series} too few points to tell: {_NEEDED}."
 
 
-def break_lines(breaks: Sequence[Break]) -> list[str]:
-    """Each break once, with how many series have it: what differs on its sides is nobody's
+def break_lines(breaks: Sequence[EnvironmentChange]) -> list[str]:
+    """Return each break once, with how many series have it: what differs on its sides is nobody's
     change."""
     found = sorted((each.label, each.changes) for each in breaks)
     return [
@@ -183,8 +183,8 @@ def break_lines(breaks: Sequence[Break]) -> list[str]:
     ]
 
 
-def change_lines(seen: SeenChange) -> list[str]:
-    """What is known of a change, a sentence each: how it was found, measured again, and noted."""
+def change_lines(seen: ChangeView) -> list[str]:
+    """Describe a change, a sentence each: how it was found, measured again, and noted."""
     change = seen.change
     found = (
         f"{state_text(seen)} at {place_text(seen)}: found as {ratio_text(change.ratio)} "
@@ -203,8 +203,8 @@ def change_lines(seen: SeenChange) -> list[str]:
     return lines
 
 
-def next_step(changes: Sequence[SeenChange]) -> str | None:
-    """What is to be done about candidates; None where there are none."""
+def next_step(changes: Sequence[ChangeView]) -> str | None:
+    """Say what to do about candidates; None where there are none."""
     open_ones = [each for each in changes if each.is_open and each.change.state == "candidate"]
     if not open_ones:
         return None

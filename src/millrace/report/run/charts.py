@@ -1,4 +1,5 @@
-"""Where the marks of the charts go, in percent of the width: text never has to scale with them."""
+"""The positions of the charts' marks, in percent of the width: text never has to scale with
+them."""
 
 from __future__ import annotations
 
@@ -84,7 +85,7 @@ class RatioChart:
 
 
 def bar_charts(analysis: RunAnalysis, metric: Metric) -> tuple[BarChart, ...]:
-    """The levels of every treatment in ``metric``, a chart a group.
+    """Return the levels of every treatment in ``metric``, a chart a group.
 
     All have one axis; in a large run those of each section (test) have their own.
     """
@@ -156,7 +157,7 @@ def _bar(treatment: TreatmentAnalysis, metric: Metric, top: float, factor: str) 
 
 
 def ratio_charts(analysis: RunAnalysis, metric: Metric) -> tuple[RatioChart, ...]:
-    """Every comparison's ratio in ``metric``, a chart a group, on one common axis."""
+    """Return every comparison's ratio in ``metric``, a chart a group, on one common axis."""
     comparisons = analysis.comparisons(metric)
     if all(comparison.estimate is None for comparison in comparisons):
         return ()

@@ -14,7 +14,7 @@ COLUMNS = (
     "metric",
     "unit",
     "direction",
-    "held",
+    "fixed_factors",
     "base",
     "candidate",
     "ratio",
@@ -33,12 +33,12 @@ COLUMNS = (
 
 
 def as_csv(analysis: RunAnalysis) -> str:
-    """RFC 4180 with a header; an empty field is what JSON calls null.
+    """Return RFC 4180 with a header; an empty field is what JSON calls null.
 
-    ``held`` is ``factor=level`` of each held factor, joined by semicolons; those that vary follow
-    in columns of their own, so that a spreadsheet can turn the rows into any table. Values are
-    levels (``MetricSummary``), in ``unit``. Text stands on one line, and after an apostrophe where
-    it begins as a formula does.
+    ``fixed_factors`` is ``factor=level`` of each held factor, joined by semicolons; those that vary
+    follow in columns of their own, so that a spreadsheet can turn the rows into any table. Values
+    are levels (``MetricSummary``), in ``unit``. Text stands on one line, and after an apostrophe
+    where it begins as a formula does.
     """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\r\n")
@@ -55,7 +55,7 @@ def as_csv(analysis: RunAnalysis) -> str:
                 *_row(comparison, analysis),
                 values.get((comparison.base_id, metric.name)),
                 values.get((comparison.candidate_id, metric.name)),
-                *(comparison.held[name] for name in varied),
+                *(comparison.fixed_factors[name] for name in varied),
             ]
             writer.writerow(map(_cell, cells))
     return text.getvalue()
@@ -73,7 +73,7 @@ def _row(comparison: Comparison, analysis: RunAnalysis) -> list[object]:
         metric.name,
         metric.unit,
         metric.direction,
-        ";".join(f"{name}={level}" for name, level in comparison.held.items()),
+        ";".join(f"{name}={level}" for name, level in comparison.fixed_factors.items()),
         comparison.base,
         comparison.candidate,
         estimate.ratio if estimate else None,

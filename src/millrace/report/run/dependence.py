@@ -1,4 +1,5 @@
-"""On what differences depend, in words and in a small table: ``slower only with log_bin on``."""
+"""The factors on which differences depend, in words and in a small table: ``slower only with
+log_bin on``."""
 
 from __future__ import annotations
 
@@ -30,14 +31,15 @@ _DIFFERENT: tuple[Verdict, ...] = ("regression", "improvement")
 
 @dataclass(frozen=True)
 class DependenceText:
-    """What a report says of it: of each candidate a sentence or two, and the table."""
+    """A sentence or two for each candidate, and the table."""
 
     sentences: tuple[str, ...]
     table: Table
 
 
 def dependence_part(analysis: RunAnalysis) -> DependenceText | None:
-    """None where no factor is held at several levels, or too few comparisons tell something."""
+    """Describe what differences depend on; None where no factor is fixed at several levels, or too
+    few comparisons tell something."""
     found = analysis.dependences
     if not found:
         return None
@@ -46,7 +48,7 @@ def dependence_part(analysis: RunAnalysis) -> DependenceText | None:
 
 
 def dependence_text(dependence: Dependence, analysis: RunAnalysis) -> str:
-    """What a candidate's difference depends on, and no more than is shown."""
+    """Say what a candidate's difference depends on, and no more than is shown."""
     told = main_terms(dependence)
     said = [_of_term(term, dependence, analysis) for term in told]
     if not told:
@@ -61,7 +63,7 @@ def dependence_text(dependence: Dependence, analysis: RunAnalysis) -> str:
 
 
 def _of_none(dependence: Dependence, analysis: RunAnalysis) -> str:
-    """Where no factor is shown to matter: about the same everywhere, or not to be told."""
+    """Say that no factor is shown to matter: about the same everywhere, or not to be told."""
     candidate = level_text(analysis.factor, dependence.candidate)
     word = _word(dependence.verdict, analysis.headline)
     is_different = dependence.verdict in _DIFFERENT
@@ -87,7 +89,8 @@ def _of_none(dependence: Dependence, analysis: RunAnalysis) -> str:
 
 
 def _of_term(term: Term, dependence: Dependence, analysis: RunAnalysis) -> str:
-    """``mysql-5.7.22 is slower only with log_bin on, by 6.1 %; elsewhere ...``."""
+    """Return text such as ``mysql-5.7.22 is slower only with log_bin on, by 6.1 %; elsewhere
+    ...``."""
     candidate, margin = level_text(analysis.factor, dependence.candidate), analysis.margin
     sides = {each: [at for at in term.at if at.verdict == each] for each in _DIFFERENT}
     sides = {verdict: at for verdict, at in sides.items() if at}
@@ -117,7 +120,8 @@ def _of_term(term: Term, dependence: Dependence, analysis: RunAnalysis) -> str:
 
 
 def _places(at: Sequence[LevelsEffect], term: Term) -> str:
-    """``at 1 client, by 20.1 %``; of several each, of many how many, and the ends."""
+    """Return text such as ``at 1 client, by 20.1 %``; of several each, of many how many, and the
+    ends."""
     if len(at) == 1:
         return f"{where(at[0].levels)}, by {_size(at[0].here)}"
     if len(at) <= _FEW:
@@ -132,7 +136,7 @@ def _places(at: Sequence[LevelsEffect], term: Term) -> str:
 
 
 def where(levels: Mapping[str, Level]) -> str:
-    """``at 1 client``, ``in point-query at 8 clients``, ``with tls on``."""
+    """Return text such as ``at 1 client``, ``in point-query at 8 clients``, ``with tls on``."""
     return " ".join(_where(factor, level) for factor, level in levels.items())
 
 
@@ -161,14 +165,14 @@ def _listed_factors(factors: Sequence[str]) -> str:
 
 
 def _listed_or(factors: Sequence[str]) -> str:
-    """``test, clients or tls``."""
+    """Return text such as ``test, clients or tls``."""
     *first, last = (factor_text(factor) for factor in factors)
     return f"{', '.join(first)} or {last}" if first else last
 
 
 def _table(found: Sequence[Dependence], analysis: RunAnalysis) -> Table:
-    """Of each candidate the mean, and what is told: of factors all levels, of pairs those that
-    stand out."""
+    """Return a row for each candidate's mean and its terms: all levels of a factor, of a pair those
+    that stand out."""
     columns = (
         Column("where", numeric=False),
         Column("ratio"),

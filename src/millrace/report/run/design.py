@@ -1,11 +1,11 @@
-"""How a run was designed, how it ended, and what its controls gave, in words."""
+"""A run's design, how it ended, and its A/A trials, in words."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
 
-from millrace.analysis.compare.model import ComparisonStatus, Controls, RunAnalysis, RunStatus
+from millrace.analysis.compare.model import AaTrials, ComparisonStatus, RunAnalysis, RunStatus
 from millrace.analysis.compare.stopping import FAILURES
 from millrace.analysis.compare.verdict import margin_text
 from millrace.durations import in_words
@@ -24,9 +24,9 @@ _STATES = {
 
 
 def design_text(analysis: RunAnalysis) -> str:
-    """``5 blocks``, or of a sequential run also how it ended: ``sequential, at most 20 blocks:
-    decided after 9``, ``sequential, at most 20 blocks: stopped there with 1 of 3 undecided: about
-    14 more blocks``. Where pairs were measured side by side, that comes first."""
+    """Return text such as ``5 blocks``, or of a sequential run also how it ended: ``sequential, at
+    most 20 blocks: decided after 9``, ``sequential, at most 20 blocks: stopped there with 1 of 3
+    undecided: about 14 more blocks``. Where pairs were measured side by side, that comes first."""
     design = analysis.run.design
     beside = "side by side, " if design.side_by_side else ""
     return beside + _ended_text(analysis, design)
@@ -54,7 +54,7 @@ def _ended_text(analysis: RunAnalysis, design: Design) -> str:
 
 
 def _closed(comparisons: Sequence[ComparisonStatus]) -> str:
-    """``decided``, or how many are and are not where some cannot be."""
+    """Say ``decided``, or how many are and are not where some cannot be."""
     counts = Counter(_STATES[each.state] for each in comparisons)
     if [*counts] == ["decided"]:
         return "decided"
@@ -62,7 +62,7 @@ def _closed(comparisons: Sequence[ComparisonStatus]) -> str:
 
 
 def _undecided(found: RunStatus) -> str:
-    """``1 of 3 undecided: about 14 more blocks``."""
+    """Return text such as ``1 of 3 undecided: about 14 more blocks``."""
     text = f"{len(found.open)} of {len(found.comparisons)} undecided"
     more = found.more_blocks
     if more is None or more > MANY_BLOCKS:
@@ -71,8 +71,8 @@ def _undecided(found: RunStatus) -> str:
     return f"{text}: about {counted(more, 'more block', 'more blocks')}"
 
 
-def controls_text(found: Controls) -> str:
-    """``the base against itself: 1.004 (0.980 to 1.030) in 2 blocks``."""
+def controls_text(found: AaTrials) -> str:
+    """Return text such as ``the base against itself: 1.004 (0.980 to 1.030) in 2 blocks``."""
     estimate = found.estimate
     planned = sum(group.planned for group in found.groups)
     if estimate is None:
@@ -86,8 +86,8 @@ def controls_text(found: Controls) -> str:
     return f"{text} in {counted(estimate.n_pairs, 'pair')} of trials of {groups}"
 
 
-def controls_warning(found: Controls) -> str:
-    """What it means that the base differs from itself."""
+def controls_warning(found: AaTrials) -> str:
+    """Warn that the base differs from itself."""
     return (
         f"{controls_text(found)}: an interval that excludes 1, so this host calls the same thing "
         f"different; differences of that size may be its own"
@@ -95,7 +95,7 @@ def controls_warning(found: Controls) -> str:
 
 
 def method(analysis: RunAnalysis) -> list[str]:
-    """How the run was measured and judged, a paragraph each."""
+    """Describe how the run was measured and analyzed, a paragraph each."""
     return [*_blocks(analysis), _interval(analysis), _exclusions(analysis.run.design)]
 
 
@@ -124,7 +124,7 @@ def _blocks(analysis: RunAnalysis) -> list[str]:
             f"with its last candidate. Decided is a verdict of regression, improvement or "
             f"equivalent in {analysis.headline.title}."
         )
-    if analysis.controls is not None:
+    if analysis.aa_trials is not None:
         paragraphs.append(
             "In some blocks, chosen by the seed, the base ran once more (a control). That enters "
             "no verdict, and shows what the host calls a difference where there is none."

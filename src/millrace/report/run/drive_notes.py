@@ -1,14 +1,14 @@
-"""What qualifies figures of driven clients: the work they did, and the state of host and server."""
+"""Notes on figures of driven clients: the work they did, and the state of host and server."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable
 
 from millrace.analysis.compare.conditions import DriveConditions
 from millrace.analysis.compare.model import RunAnalysis
 from millrace.analysis.compare.treatment_model import TreatmentAnalysis
+from millrace.model.instance_facts import CpuIdleFact
 from millrace.report.common.formatting import counted, percent_text, seconds_text
 from millrace.report.run import steady_notes
 
@@ -18,7 +18,7 @@ SHOWN = 6  # labels in one line
 
 
 def warnings(analysis: RunAnalysis) -> list[str]:
-    """What makes figures of driven clients less trustworthy, a sentence each."""
+    """List what makes figures of driven clients less trustworthy, a sentence each."""
     return [
         *_about_unequal_work(analysis),
         *steady_notes.warnings(analysis),
@@ -33,7 +33,7 @@ def warnings(analysis: RunAnalysis) -> list[str]:
 
 
 def conditions(analysis: RunAnalysis) -> list[str]:
-    """Under which conditions clients were driven: facts of the trials, a sentence each."""
+    """List the conditions under which clients were driven, a sentence each."""
     return [
         *steady_notes.conditions(analysis),
         *_about_memory(analysis),
@@ -64,7 +64,7 @@ def _about_errors(analysis: RunAnalysis) -> list[str]:
 
 
 def _codes_text(treatment: TreatmentAnalysis) -> str:
-    """The server's error codes, the most frequent first: `` (1213 37 times)``."""
+    """Return the server's error codes, the most frequent first: `` (1213 37 times)``."""
     codes = Counter[int]()
     for work in treatment.work:
         codes.update(dict(work.error_codes))
@@ -73,7 +73,7 @@ def _codes_text(treatment: TreatmentAnalysis) -> str:
 
 
 def _about_open_loop(analysis: RunAnalysis) -> list[str]:
-    """Where the schedule of an open loop was not kept."""
+    """Warn where the schedule of an open loop was not kept."""
     behind = []
     for treatment in analysis.treatments:
         scheduled = sum(work.scheduled for work in treatment.work)
@@ -107,11 +107,12 @@ def _about_warmup(analysis: RunAnalysis) -> list[str]:
 
 
 def _about_loading(analysis: RunAnalysis) -> list[str]:
-    """Tables that were not loaded as was asked for are laid out in another way on the disk."""
+    """Warn of tables that were not loaded as asked: they are laid out in another way on the
+    disk."""
     others: dict[str, list[str]] = {}
     for treatment in analysis.treatments:
         for instance in treatment.instances:
-            reason, method = (instance.facts.get(f"load_method{e}") for e in ("_reason", ""))
+            reason, method = instance.facts.load_method_reason, instance.facts.load_method
             if reason:
                 others.setdefault(f"by {method}, because {reason}", []).append(treatment.label)
     return [f"tables were loaded {how}: {_listed(labels)}" for how, labels in others.items()]
@@ -168,17 +169,20 @@ def _about_client(analysis: RunAnalysis) -> list[str]:
 
 
 def _polled(treatment: TreatmentAnalysis) -> bool:
-    """Whether its clients had CPUs of their own and asked for answers all the time."""
-    return any((i.facts.get("cpu_wakeup") or {}).get("polled") for i in treatment.instances)
+    """Return whether its clients had CPUs of their own and asked for answers all the time."""
+    return any(
+        each.facts.cpu_idle is not None and each.facts.cpu_idle.polled
+        for each in treatment.instances
+    )
 
 
 def _about_sleeping_cpus(analysis: RunAnalysis) -> list[str]:
-    """How sleeping CPUs were dealt with, and why; a line a way."""
+    """Describe how millrace dealt with sleeping CPUs, and why; a line a way."""
     ways: dict[str, int] = {}
     for treatment in analysis.treatments:
-        facts = next((i.facts.get("cpu_wakeup") for i in treatment.instances), None)
-        if isinstance(facts, Mapping):
-            way = _wakeup_text(facts)
+        fact = next((each.facts.cpu_idle for each in treatment.instances), None)
+        if fact is not None:
+            way = _wakeup_text(fact)
             ways[way] = ways.get(way, 0) + 1
     if len(ways) == 1:
         return list(ways)
@@ -186,18 +190,16 @@ def _about_sleeping_cpus(analysis: RunAnalysis) -> list[str]:
     return [f"in {number} of {total}, {way}" for way, number in ways.items()]
 
 
-def _wakeup_text(facts: Mapping[str, Any]) -> str:
-    text = "idle CPUs were kept awake" if facts.get("kept_awake_by") else "idle CPUs could sleep"
-    if facts.get("shared_cpu") is not None:
-        shared = (
-            f"CPU {facts['shared_cpu']} was shared by the client and the server's thread for it"
-        )
-        return f"{text}, and {shared} ({facts['reason']})"
-    if "polled" in facts:  # else tables were loaded
-        text += " and clients polled" if facts["polled"] else " and clients did not poll"
-    if facts.get("on_cpus"):
-        text += f" on CPU {', '.join(map(str, facts['on_cpus']))}"
-    return f"{text} ({facts['reason']})"
+def _wakeup_text(fact: CpuIdleFact) -> str:
+    text = "idle CPUs were kept awake" if fact.kept_awake_by else "idle CPUs could sleep"
+    if fact.shared_cpu is not None:
+        shared = f"CPU {fact.shared_cpu} was shared by the client and the server's thread for it"
+        return f"{text}, and {shared} ({fact.reason})"
+    if fact.polled is not None:  # else tables were loaded
+        text += " and clients polled" if fact.polled else " and clients did not poll"
+    if fact.on_cpus:
+        text += f" on CPU {', '.join(map(str, fact.on_cpus))}"
+    return f"{text} ({fact.reason})"
 
 
 def _about_templates(analysis: RunAnalysis) -> list[str]:
@@ -220,7 +222,7 @@ def _trials(driven: Iterable[DriveConditions]) -> str:
 
 
 def _first(reasons: Iterable[str | None]) -> str:
-    """The first reason that is known, to end a line with."""
+    """Return the first reason that is known, to end a line with."""
     return next((f": {reason}" for reason in reasons if reason), "")
 
 
@@ -234,7 +236,7 @@ def _range(least: float, most: float, text: Callable[[float], str]) -> str:
 
 
 def _listed(texts: Iterable[str]) -> str:
-    """All of them, or the first few and how many more there are."""
+    """Return all of them, or the first few and how many more there are."""
     several = list(texts)
     if len(several) <= SHOWN:
         return ", ".join(several)

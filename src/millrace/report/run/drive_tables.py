@@ -17,7 +17,7 @@ PERCENTS = (50, 95, 99, 99.9)
 
 
 def latency_table(analysis: RunAnalysis, of: Of) -> Table | None:
-    """Latencies of transactions or statements, merged over all finished trials.
+    """Return latencies of transactions or statements, merged over all finished trials.
 
     None where none were measured, and for statements also where each transaction is a single one
     (its latencies are then the transaction's).
@@ -42,7 +42,7 @@ def latency_table(analysis: RunAnalysis, of: Of) -> Table | None:
 
 
 def _has_parts(analysis: RunAnalysis) -> bool:
-    """Whether some transaction is of several statements."""
+    """Return whether some transaction is of several statements."""
     return any(
         len({latency.name for latency in t.latencies if latency.of == "statement"}) > 1
         for t in analysis.treatments
@@ -72,8 +72,8 @@ def _latency_row(treatment: TreatmentAnalysis, latency: Latency) -> Row:
 
 
 def cost_table(analysis: RunAnalysis) -> Table | None:
-    """CPU time and switches a transaction, misses of the buffer pool; None where nothing measured
-    them. A column that no trial measured is left out."""
+    """Return CPU time and switches a transaction, misses of the buffer pool; None where nothing
+    measured them. A column that no trial measured is left out."""
     driven = [t.driven for t in analysis.treatments if t.driven is not None]
     figures: Sequence[tuple[str, Callable[[TreatmentAnalysis], str]]] = [
         (title, text)

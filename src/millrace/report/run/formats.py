@@ -23,7 +23,7 @@ FORMATS: Mapping[str, Callable[[RunAnalysis], str]] = {
 
 
 def render(analysis: RunAnalysis, output_format: str) -> str:
-    """The report in one of ``FORMATS``; raises KeyError for another name."""
+    """Return the report in one of ``FORMATS``; raises KeyError for another name."""
     return FORMATS[output_format](analysis)
 
 

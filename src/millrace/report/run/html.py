@@ -12,10 +12,10 @@ from typing import Any
 
 from millrace.analysis.compare.metrics import Metric
 from millrace.analysis.compare.model import Comparison, RunAnalysis, VariablesComparison
-from millrace.analysis.compare.published import published_beside
+from millrace.analysis.compare.published import published_comparison
 from millrace.analysis.compare.treatment_model import TreatmentAnalysis
 from millrace.analysis.compare.verdict import margin_text
-from millrace.analysis.explain.explanation import Explanation
+from millrace.analysis.explain.model import Explanation
 from millrace.levels import level_text
 from millrace.report.calibration.sentences import head_line
 from millrace.report.common.formatting import GLYPHS, bytes_text, counted
@@ -62,7 +62,7 @@ class _MetricSection:
 
 
 def as_html(analysis: RunAnalysis, explanations: Sequence[Explanation] = ()) -> str:
-    """The whole page as text, with sections for each explanation."""
+    """Return the whole page as text, with sections for each explanation."""
     analysis = readable(analysis)
     names = (level_text(analysis.factor, each.level) for each in analysis.treatments)
     return (
@@ -83,7 +83,7 @@ def write(analysis: RunAnalysis, path: Path, explanations: Sequence[Explanation]
 def _context(analysis: RunAnalysis) -> dict[str, Any]:
     headline, large = analysis.headline, is_large(analysis)
     relative = relative_charts(analysis, headline) if large else ()
-    study = published_beside(analysis)
+    study = published_comparison(analysis)
     published = [
         table
         for metric in analysis.metrics
@@ -152,7 +152,8 @@ def _verdict_sentence(comparison: Comparison, analysis: RunAnalysis) -> tuple[st
 
 
 def _curves(analysis: RunAnalysis) -> list[tuple[str, tuple[LineChart, ...]]]:
-    """The latency charts under the heading of their section, those sections that have any."""
+    """Return the latency charts under the heading of their section, those sections that have
+    any."""
     charts = [
         (heading, latency_charts(groups, analysis.factor)) for heading, groups in sections(analysis)
     ]
@@ -162,8 +163,8 @@ def _curves(analysis: RunAnalysis) -> list[tuple[str, tuple[LineChart, ...]]]:
 def _alike(
     compared: Sequence[VariablesComparison], *, many: int
 ) -> list[tuple[VariablesComparison, str]]:
-    """Differences that several groups have alike, once, each with where it is: a test or a number
-    of clients seldom changes a variable."""
+    """Return differences that several groups have alike, once, each with where it is: a test or a
+    number of clients seldom changes a variable."""
     found: list[tuple[VariablesComparison, list[str]]] = []
     for one in compared:
         for other, groups in found:
@@ -176,7 +177,8 @@ def _alike(
 
 
 def _bases_without_variables(analysis: RunAnalysis) -> list[str]:
-    """The labels of bases whose variables were not recorded, though those of a candidate were."""
+    """Return the labels of bases whose variables were not recorded, though those of a candidate
+    were."""
 
     def recorded(treatment: TreatmentAnalysis) -> bool:
         return any(instance.effective for instance in treatment.instances)
@@ -190,7 +192,7 @@ def _bases_without_variables(analysis: RunAnalysis) -> list[str]:
 
 
 def _order(analysis: RunAnalysis) -> list[list[str]]:
-    """The treatments' labels in the order of their trials, block by block."""
+    """Return the treatments' labels in the order of their trials, block by block."""
     labels = {treatment.id: treatment.label for treatment in analysis.treatments}
     blocks: dict[int, list[str]] = {}
     for trial in analysis.trials:
@@ -200,7 +202,7 @@ def _order(analysis: RunAnalysis) -> list[list[str]]:
 
 
 def _flat(facts: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
-    """Facts as (name, text), nested ones with their path; what is unknown is left out."""
+    """Yield facts as (name, text), nested ones with their path; what is unknown is left out."""
     for key, value in facts.items():
         name = f"{prefix}{key}".replace("_", " ")
         if key == "findings" or value is None or value in ("", [], {}):

@@ -1,33 +1,37 @@
-"""The analysis as the documented JSON document."""
+"""The analysis of a run as the documented JSON document."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, fields
-
+from millrace.analysis.compare.latencies import Latency
 from millrace.analysis.compare.metrics import Metric
 from millrace.analysis.compare.model import (
+    AaTrials,
     Comparison,
-    Control,
-    Controls,
-    Dependence,
     Group,
     RunAnalysis,
+    VariablesComparison,
     varied_factors,
 )
-from millrace.analysis.compare.published import published_beside
-from millrace.analysis.compare.treatment_model import TreatmentAnalysis
+from millrace.analysis.compare.published import published_comparison
+from millrace.analysis.compare.treatment_model import (
+    InstanceAnalysis,
+    MetricSummary,
+    TreatmentAnalysis,
+)
+from millrace.analysis.steady.steadiness import TrialSteadiness
 from millrace.report.calibration.sentences import head_line
-from millrace.report.common.json_parts import HostPart, run_part
+from millrace.report.common.json_parts import document_text, host_part, interval, part, run_part
 from millrace.report.run.dependence import dependence_text
 from millrace.report.run.schema import (
     VERSION,
+    AaTrialsPart,
     CalibrationPart,
     ComparisonPart,
-    ControlPart,
-    ControlsPart,
+    ComparisonStatusPart,
     DependencePart,
     DesignPart,
     FailurePart,
+    GroupAaTrialsPart,
     MatrixCellPart,
     MatrixPart,
     MatrixRowPart,
@@ -35,35 +39,32 @@ from millrace.report.run.schema import (
     PublishedPart,
     ReportDocument,
     ServerPart,
-    StandingPart,
     VariablesPart,
 )
 from millrace.report.run.sentences import answer, sentence
-from millrace.report.run.treatment_json import treatment_part
-from millrace.shown_text import shown_json
+from millrace.report.run.treatment_schema import (
+    LatencyPart,
+    OptionPart,
+    SteadinessPart,
+    SummaryPart,
+    TreatmentPart,
+    TrialPart,
+    WorkPart,
+)
 
 
 def as_document(analysis: RunAnalysis) -> ReportDocument:
-    """The analysis as the documented, versioned document."""
-    return ReportDocument(
+    """Return the analysis as the documented, versioned document."""
+    return part(
+        ReportDocument,
+        analysis,
         schema=VERSION,
         answer=answer(analysis),
         run=run_part(analysis.run),
         design=_design(analysis),
-        controls=_controls(analysis.controls),
-        margin=analysis.margin,
-        confidence=analysis.confidence,
-        factor=analysis.factor,
-        base=analysis.base,
-        constants=dict(analysis.constants),
+        aa_trials=None if analysis.aa_trials is None else _aa_trials(analysis.aa_trials),
         metrics=[
-            MetricPart(
-                name=metric.name,
-                title=metric.title,
-                unit=metric.unit,
-                direction=metric.direction,
-                headline=metric == analysis.headline,
-            )
+            part(MetricPart, metric, headline=metric == analysis.headline)
             for metric in analysis.metrics
         ],
         matrices=[_matrix(metric, analysis) for metric in analysis.metrics],
@@ -72,83 +73,54 @@ def as_document(analysis: RunAnalysis) -> ReportDocument:
             for metric in analysis.metrics
             for comparison in analysis.comparisons(metric)
         ],
-        dependences=[_dependence(found, analysis) for found in analysis.dependences],
-        treatments=[treatment_part(treatment) for treatment in analysis.treatments],
-        published=_published(analysis),
-        variables=_variables(analysis),
-        servers=[
-            ServerPart(
-                name=server.name,
-                family=server.family,
-                version=server.version,
-                version_reported=server.version_reported,
-                build=dict(server.build),
-                limits=list(analysis.limits.get(server.name, ())),
+        dependences=[
+            part(
+                DependencePart,
+                each,
+                metric=analysis.headline.name,
+                sentence=dependence_text(each, analysis),
             )
+            for each in analysis.dependences
+        ],
+        treatments=[_treatment(treatment) for treatment in analysis.treatments],
+        published=_published(analysis),
+        variables=[_variables(each) for each in analysis.variables],
+        servers=[
+            part(ServerPart, server, limits=analysis.limits.get(server.name, ()))
             for server in analysis.servers
         ],
-        host=HostPart(id=analysis.run.host.id, facts=dict(analysis.run.host.facts)),
+        host=host_part(analysis.run.host),
         failures=[
-            FailurePart(
-                trial=failure.trial_id,
-                treatment=failure.treatment,
-                block=failure.block,
-                step=failure.step,
-                reason=failure.reason,
-                log_tail=failure.log_tail,
-            )
-            for failure in analysis.failures
+            part(FailurePart, failure, trial=failure.trial_id) for failure in analysis.failures
         ],
         calibration=_calibration(analysis),
     )
 
 
+def as_json(analysis: RunAnalysis) -> str:
+    """Return the document as indented JSON text, with a newline at its end."""
+    return document_text(as_document(analysis))
+
+
 def _calibration(analysis: RunAnalysis) -> CalibrationPart | None:
     if not analysis.calibrations:
         return None
-    quoted = asdict(analysis.calibrations[0]) | {"sentence": head_line(analysis)}
-    return CalibrationPart(**{**quoted, "stale": list(quoted["stale"])})
-
-
-def as_json(analysis: RunAnalysis) -> str:
-    """The document as indented JSON text, with a newline at its end."""
-    return shown_json(as_document(analysis).model_dump_json(by_alias=True, indent=2)) + "\n"
+    return part(CalibrationPart, analysis.calibrations[0], sentence=head_line(analysis))
 
 
 def _comparison(comparison: Comparison, analysis: RunAnalysis) -> ComparisonPart:
-    estimate = comparison.estimate
-    return ComparisonPart(
-        base=comparison.base,
-        candidate=comparison.candidate,
+    return part(
+        ComparisonPart,
+        comparison,
         base_treatment=comparison.base_id,
         candidate_treatment=comparison.candidate_id,
-        held=dict(comparison.held),
         metric=comparison.metric.name,
         direction=comparison.metric.direction,
-        ratio=None if estimate is None else estimate.ratio,
-        low=None if estimate is None else estimate.low,
-        high=None if estimate is None else estimate.high,
+        **interval(comparison.estimate),
         confidence=analysis.confidence,
-        n_blocks=comparison.n_blocks,
-        verdict=comparison.verdict,
-        reason=comparison.reason,
-        base_failed=comparison.base_failed,
-        candidate_failed=comparison.candidate_failed,
-        minimum_detectable=comparison.minimum_detectable,
-        blocks_wanted=comparison.blocks_wanted,
         unequal_work=comparison.unequal or None,
-        not_steady=comparison.unsteady or None,
-        same=comparison.same,
-        adjusted_p=comparison.adjusted_p,
-        may_be_chance=comparison.may_be_chance,
+        unsteady=comparison.unsteady or None,
         sentence=sentence(comparison, analysis),
-    )
-
-
-def _dependence(found: Dependence, analysis: RunAnalysis) -> DependencePart:
-    values = {field.name: getattr(found, field.name) for field in fields(found)}
-    return DependencePart(
-        **values, metric=analysis.headline.name, sentence=dependence_text(found, analysis)
     )
 
 
@@ -158,7 +130,7 @@ def _matrix(metric: Metric, analysis: RunAnalysis) -> MatrixPart:
         metric=metric.name,
         rows=[
             MatrixRowPart(
-                held={name: group.held[name] for name in varied},
+                fixed_factors={name: group.fixed_factors[name] for name in varied},
                 cells=[_matrix_cell(t, group, metric) for t in group.treatments],
             )
             for group in analysis.groups
@@ -175,102 +147,127 @@ def _matrix_cell(treatment: TreatmentAnalysis, group: Group, metric: Metric) -> 
         ),
         None,
     )
-    estimate = comparison.estimate if comparison is not None else None
     found = treatment.metrics.get(metric.name)
-    return MatrixCellPart(
-        level=treatment.level,
+    return part(
+        MatrixCellPart,
+        treatment,
         treatment=treatment.id,
         value=None if found is None else found.level,
-        ratio=None if estimate is None else estimate.ratio,
-        low=None if estimate is None else estimate.low,
-        high=None if estimate is None else estimate.high,
+        **interval(None if comparison is None else comparison.estimate),
         verdict=None if comparison is None else comparison.verdict,
         may_be_chance=comparison is not None and comparison.may_be_chance,
     )
 
 
 def _published(analysis: RunAnalysis) -> list[PublishedPart]:
-    study = published_beside(analysis)
-    if study is None:
-        return []
+    study = published_comparison(analysis)
+    figures = () if study is None else study.figures
     return [
-        PublishedPart(
+        part(
+            PublishedPart,
+            figure,
             study=study.name,
             treatment=figure.treatment_id,
-            version=figure.version,
             metric=figure.metric.name,
-            value=figure.value,
-            ratio=figure.ratio,
-            ratio_high=figure.ratio_high,
-            relative_to=figure.relative_to,
-            note=figure.note,
         )
-        for figure in study.figures
+        for figure in figures
+        if study is not None
     ]
 
 
-def _variables(analysis: RunAnalysis) -> list[VariablesPart]:
-    return [
-        VariablesPart(
-            group=compared.group,
-            role=compared.role,
-            base=compared.base,
-            candidate=compared.candidate,
-            only_base=dict(compared.diff.only_a),
-            only_candidate=dict(compared.diff.only_b),
-            different=dict(compared.diff.different),
-        )
-        for compared in analysis.variables
-    ]
+def _variables(compared: VariablesComparison) -> VariablesPart:
+    diff = compared.diff
+    return part(
+        VariablesPart,
+        compared,
+        only_base=diff.only_a,
+        only_candidate=diff.only_b,
+        different=diff.different,
+    )
 
 
 def _design(analysis: RunAnalysis) -> DesignPart:
-    """How the number of blocks was decided, and how each comparison stands."""
-    design = analysis.run.design
-    return DesignPart(
-        kind=design.kind,
-        blocks=design.blocks,
-        max_time_s=design.max_time_s,
-        side_by_side=design.side_by_side,
+    """Return the design with the status of each comparison."""
+    return part(
+        DesignPart,
+        analysis.run.design,
         ended=analysis.status.ending,
-        intervals_for=analysis.holds_for,
-        standings=[
-            StandingPart(
+        intervals_hold_for=analysis.holds_for,
+        statuses=[
+            part(
+                ComparisonStatusPart,
+                each,
                 base_treatment=each.comparison.base_id,
                 candidate_treatment=each.comparison.candidate_id,
-                state=each.state,
-                after=each.after,
-                more_blocks=each.more_blocks,
             )
             for each in analysis.status.comparisons
         ],
     )
 
 
-def _controls(found: Controls | None) -> ControlsPart | None:
-    """The base against itself; None where it never ran once more."""
-    if found is None:
-        return None
-    estimate = found.estimate
-    return ControlsPart(
-        n_pairs=0 if estimate is None else estimate.n_pairs,
-        ratio=None if estimate is None else estimate.ratio,
-        low=None if estimate is None else estimate.low,
-        high=None if estimate is None else estimate.high,
-        excludes_1=found.excludes_1,
-        groups=[_control(each) for each in found.groups],
+def _aa_trials(found: AaTrials) -> AaTrialsPart:
+    return part(
+        AaTrialsPart,
+        found,
+        n_pairs=0 if found.estimate is None else found.estimate.n_pairs,
+        **interval(found.estimate),
+        groups=[
+            part(
+                GroupAaTrialsPart,
+                each,
+                base_treatment=each.base_id,
+                n_blocks=0 if each.estimate is None else each.estimate.n_pairs,
+                **interval(each.estimate),
+            )
+            for each in found.groups
+        ],
     )
 
 
-def _control(control: Control) -> ControlPart:
-    estimate = control.estimate
-    return ControlPart(
-        base_treatment=control.base_id,
-        held=dict(control.held),
-        planned=control.planned,
-        finished=control.finished,
-        n_blocks=0 if estimate is None else estimate.n_pairs,
-        ratio=None if estimate is None else estimate.ratio,
-        low=None if estimate is None else estimate.low,
-        high=None if estimate is None else estimate.high,
+def _treatment(treatment: TreatmentAnalysis) -> TreatmentPart:
+    return part(
+        TreatmentPart,
+        treatment,
+        metrics={name: _summary(metric) for name, metric in treatment.metrics.items()},
+        steps_s={step.name: step.mean_s for step in treatment.steps},
+        sizes_bytes=treatment.sizes,
+        work=[
+            part(WorkPart, work, error_codes={str(code): n for code, n in work.error_codes})
+            for work in treatment.work
+        ],
+        conditions=treatment.driven,
+        latencies=[_latency(latency) for latency in treatment.latencies],
+        steadiness=[_steadiness(trial) for trial in treatment.steadiness],
+        options=[option for instance in treatment.instances for option in _options(instance)],
     )
+
+
+def _steadiness(trial: TrialSteadiness) -> SteadinessPart:
+    trend = trial.trend
+    return part(SteadinessPart, trial, trial=trial.trial_id, trend=trend.kind, change=trend.change)
+
+
+def _latency(latency: Latency) -> LatencyPart:
+    by_percent = {f"{percent:g}": s for percent, s in latency.by_percentile().items()}
+    return part(LatencyPart, latency, percentiles_s=by_percent)
+
+
+def _summary(metric: MetricSummary) -> SummaryPart:
+    return part(
+        SummaryPart,
+        metric.summary,
+        level=metric.level,
+        trials=[part(TrialPart, trial, trial=trial.trial_id) for trial in metric.trials],
+    )
+
+
+def _options(instance: InstanceAnalysis) -> list[OptionPart]:
+    differing = [
+        part(OptionPart, mismatch, role=instance.role, left_out=None)
+        for mismatch in instance.mismatches
+    ]
+    left_out = [
+        part(OptionPart, option, role=instance.role, asked=option.value, effective=None)
+        for option in instance.left_out
+    ]
+    return differing + left_out

@@ -18,8 +18,8 @@ _PERCENTS = (10, 50, 75, 90, 95, 99, 99.9, 99.99, 99.999)
 
 
 def latency_charts(groups: Sequence[Group], factor: str) -> tuple[LineChart, ...]:
-    """Latency of transactions by percentile, merged over all trials: a chart a group, a line a
-    treatment, which differ in ``factor``. A group without latencies, or of more treatments than
+    """Return latency of transactions by percentile, merged over all trials: a chart a group, a line
+    a treatment, which differ in ``factor``. A group without latencies, or of more treatments than
     can be told apart, has none."""
     charts = []
     for group in groups:
@@ -30,7 +30,8 @@ def latency_charts(groups: Sequence[Group], factor: str) -> tuple[LineChart, ...
 
 
 def latency_of(treatment: TreatmentAnalysis) -> Latency | None:
-    """The latencies of a treatment's first kind of transaction; response time where there is."""
+    """Return the latencies of a treatment's first kind of transaction; response time where there
+    is."""
     of_transactions = [latency for latency in treatment.latencies if latency.of == "transaction"]
     first = [each for each in of_transactions if each.name == of_transactions[0].name]
     return next((each for each in first if each.time == "response"), next(iter(first), None))
@@ -72,7 +73,7 @@ def _nth(percent: float) -> str:
 
 
 def _place(percent: float, first: float, last: float) -> float:
-    """Percentiles by the logarithm of the rest, as HdrHistogram's plots have them."""
+    """Return percentiles by the logarithm of the rest, as HdrHistogram's plots have them."""
     rests = [math.log10(1 - each / 100) for each in (first, percent, last)]
     if rests[0] == rests[2]:
         return 50.0

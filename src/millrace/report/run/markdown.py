@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from millrace.analysis.compare.metrics import Metric
 from millrace.analysis.compare.model import RunAnalysis
-from millrace.analysis.compare.published import published_beside
+from millrace.analysis.compare.published import published_comparison
 from millrace.report.calibration.sentences import head_line
 from millrace.report.common.formatting import GLYPHS
 from millrace.report.common.tables import Table
@@ -28,7 +28,7 @@ ESCAPED = str.maketrans({c: f"\\{c}" for c in "\\`*_[]<>|"})
 
 
 def as_markdown(analysis: RunAnalysis) -> str:
-    """The answer, tables of every metric, verdicts, published figures, notes and provenance.
+    """Return the answer, tables of every metric, verdicts, published figures, notes and provenance.
 
     In a large run each metric's overview comes first, and what is pages long is folded.
     """
@@ -57,7 +57,7 @@ def as_markdown(analysis: RunAnalysis) -> str:
         if driven is not None:
             parts.append(f"## {_plain(driven.title)}")
             parts += _folded("Every treatment", [_table(driven)]) if large else [_table(driven)]
-    study = published_beside(analysis)
+    study = published_comparison(analysis)
     table_of_study = published_table(analysis, study, analysis.headline) if study else None
     if study is not None and table_of_study is not None:
         parts += [f"## Published beside measured: {_plain(study.title)}", _table(table_of_study)]
@@ -73,13 +73,13 @@ def as_markdown(analysis: RunAnalysis) -> str:
     if options is not None:
         parts += ["## Asked and effective", _table(options)]
     parts += ["## Servers", _table(provenance_table(analysis))]
-    if run.millrace_command:
-        parts += ["## To repeat", _code(repeating(run.millrace_command))]
+    if again := repeating(run.millrace_command):
+        parts += ["## To repeat", _code(again)]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
 def _folded(summary: str, parts: list[str]) -> list[str]:
-    """Folded where the reader's Markdown knows of it; the blank lines keep the tables tables."""
+    """Fold the tables where the reader's Markdown can; the blank lines keep the tables tables."""
     return [f"<details><summary>{summary}</summary>", *parts, "</details>"]
 
 
@@ -117,7 +117,7 @@ def _matrix_key(metric: Metric) -> str:
 
 
 def _plain(text: str) -> str:
-    """Text with Markdown's own signs escaped, on one line."""
+    """Return text with Markdown's own signs escaped, on one line."""
     return " ".join(text.split()).translate(ESCAPED)
 
 

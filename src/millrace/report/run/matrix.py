@@ -65,12 +65,12 @@ class Matrix:
 
 
 def is_large(analysis: RunAnalysis) -> bool:
-    """Whether a run is too large for its detailed tables to come first."""
+    """Return whether a run is too large for its detailed tables to come first."""
     return len(analysis.groups) > FEW_GROUPS and bool(analysis.comparisons())
 
 
 def matrix(analysis: RunAnalysis, metric: Metric) -> Matrix:
-    """The comparisons in ``metric``; columns and rows in the experiment's order."""
+    """Return the comparisons in ``metric``; columns and rows in the experiment's order."""
     levels = list(dict.fromkeys(t.level for t in analysis.treatments))
     corner = " · ".join(_row_factors(analysis)) or factor_text(analysis.factor)
     return Matrix(
@@ -98,7 +98,7 @@ def matrix(analysis: RunAnalysis, metric: Metric) -> Matrix:
 
 
 def sections(analysis: RunAnalysis) -> Iterator[tuple[str, tuple[Group, ...]]]:
-    """Groups by the factor that makes sections: ``test`` where it varies, else the first one.
+    """Yield groups by the factor that makes sections: ``test`` where it varies, else the first one.
 
     One section without a heading where only one factor is held.
     """
@@ -108,14 +108,16 @@ def sections(analysis: RunAnalysis) -> Iterator[tuple[str, tuple[Group, ...]]]:
         return
     headings: dict[str, list[Group]] = {}
     for group in analysis.groups:
-        headings.setdefault(level_text(factor, group.held[factor]), []).append(group)
+        headings.setdefault(level_text(factor, group.fixed_factors[factor]), []).append(group)
     for heading, groups in headings.items():
         yield heading, tuple(groups)
 
 
 def row_label(group: Group, analysis: RunAnalysis) -> str:
-    """A group's levels but for that of its section."""
-    return " · ".join(level_text(name, group.held[name]) for name in _row_factors(analysis))
+    """Return a group's levels but for that of its section."""
+    return " · ".join(
+        level_text(name, group.fixed_factors[name]) for name in _row_factors(analysis)
+    )
 
 
 def _section_factor(analysis: RunAnalysis) -> str | None:

@@ -1,4 +1,4 @@
-"""What qualifies a report: how it was measured, and what makes it less trustworthy."""
+"""Notes on a report: how it was measured, and what makes it less trustworthy."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ GENERATOR_WAIT_LIMIT = 0.01  # of the load's time: half of the usual margin
 
 
 def subtitle(analysis: RunAnalysis) -> str:
-    """One line: the run, its scale, size, blocks and how they ended, and margin."""
+    """Return one line: the run, its scale, size, blocks and how they ended, and margin."""
     run = analysis.run
     parts = [f"run {run.id}", f"scale {run.scale}"]
     if "rows" in run.spec.parameters:
@@ -33,7 +33,7 @@ def subtitle(analysis: RunAnalysis) -> str:
 
 
 def _constants(levels: Mapping[str, Level]) -> list[str]:
-    """The levels that do not vary, in words where their names would be a riddle."""
+    """Return the levels that do not vary, in words where their names would be a riddle."""
     texts = []
     for name, level in levels.items():
         if name == "tls":
@@ -50,14 +50,14 @@ def _constants(levels: Mapping[str, Level]) -> list[str]:
 
 
 def findings(analysis: RunAnalysis) -> list[Mapping[str, Any]]:
-    """What doctor found about the host when the run began, the gravest first."""
+    """Return doctor's findings about the host when the run began, the gravest first."""
     gravity = {"problem": 0, "warn": 1, "unknown": 2, "ok": 3}
     found = analysis.run.host.facts.get("findings") or []
     return sorted(found, key=lambda finding: gravity.get(str(finding.get("status")), 2))
 
 
 def warnings(analysis: RunAnalysis) -> list[str]:
-    """What a reader must know before trusting the verdicts, a sentence each."""
+    """List what a reader must know before trusting the verdicts, a sentence each."""
     return [
         *_about_trials(analysis),
         *_about_levels(analysis),
@@ -74,8 +74,8 @@ def warnings(analysis: RunAnalysis) -> list[str]:
 
 
 def conditions(analysis: RunAnalysis) -> list[str]:
-    """Under which conditions it was measured: facts of the trials, a sentence each."""
-    found = analysis.controls
+    """List the conditions of the measurement: facts of the trials, a sentence each."""
+    found = analysis.aa_trials
     controls = [controls_text(found)] if found is not None and not found.excludes_1 else []
     return [*controls, *_pairs_together(analysis), *drive_notes.conditions(analysis)]
 
@@ -95,10 +95,10 @@ def _about_trials(analysis: RunAnalysis) -> list[str]:
             f"blocks were added after a first look ({numbers}), so the interval is the wider one "
             f"that holds for any number of looks"
         )
-    elif analysis.made_again and analysis.run.design.kind == "fixed":
-        again = counted(analysis.made_again, "trial")
+    elif analysis.retried and analysis.run.design.kind == "fixed":
+        again = counted(analysis.retried, "trial")
         lines.append(
-            f"{again} that had failed {'was' if analysis.made_again == 1 else 'were'} made again "
+            f"{again} that had failed {'was' if analysis.retried == 1 else 'were'} made again "
             f"after the run had been over, so the interval is the wider one that holds for any "
             f"number of looks"
         )
@@ -125,28 +125,28 @@ def _about_levels(analysis: RunAnalysis) -> list[str]:
 
 
 def _about_controls(analysis: RunAnalysis) -> list[str]:
-    found = analysis.controls
+    found = analysis.aa_trials
     return [controls_warning(found)] if found is not None and found.excludes_1 else []
 
 
 def _pairs_together(analysis: RunAnalysis) -> list[str]:
-    """How well the two of a pair coincided, where nothing is wrong with it."""
-    if analysis.together is None or analysis.together < TOGETHER:
+    """Say how well the two of a concurrent pair coincided, where nothing is wrong with it."""
+    if analysis.overlap is None or analysis.overlap < TOGETHER:
         return []
-    share = percent_text(math.floor(1000 * analysis.together) / 1000)
+    share = percent_text(math.floor(1000 * analysis.overlap) / 1000)
     return [f"both of a pair were measured at the same time for at least {share} of it"]
 
 
 def _about_pairs(analysis: RunAnalysis) -> list[str]:
-    if analysis.together is None or analysis.together >= TOGETHER:
+    if analysis.overlap is None or analysis.overlap >= TOGETHER:
         return []
-    share = percent_text(analysis.together)
+    share = percent_text(analysis.overlap)
     only = f"the two of a pair were measured at the same time for {share} of it only"
     return [f"{only}, so one of them had the host to itself for the rest"]
 
 
 def _about_bases(analysis: RunAnalysis) -> list[str]:
-    """The bases without a result, and which other level could be the base."""
+    """Return the bases without a result, and which other level could be the base."""
     failed = [t.label for t in analysis.treatments if t.is_base and t.failed and not t.finished]
     if not failed:
         return []
@@ -166,7 +166,7 @@ def _about_attached(analysis: RunAnalysis) -> list[str]:
 
 
 def _about_generator(analysis: RunAnalysis) -> list[str]:
-    """Where the load generator, not the server, set the pace."""
+    """Warn where the load generator, not the server, set the pace."""
     waited = [
         f"{t.label} {percent_text(t.generator_wait)}"
         for t in analysis.treatments
@@ -180,7 +180,7 @@ def _about_generator(analysis: RunAnalysis) -> list[str]:
 
 
 def _about_warnings(group: Group) -> list[str]:
-    """Where the base and others did not get the same number of warnings for the same data."""
+    """Warn where the base and others did not get the same number of warnings for the same data."""
     counts = {t.id: t.load_warnings for t in group.treatments if t.load_warnings is not None}
     texts = {
         t.id: f"{t.label} {count_text(counts[t.id])}" for t in group.treatments if t.id in counts
@@ -217,7 +217,7 @@ def _about_host(analysis: RunAnalysis) -> list[str]:
 
 
 def failure_lines(analysis: RunAnalysis) -> list[str]:
-    """Failed trials in a line each; those of a treatment that failed alike share one."""
+    """Return failed trials in a line each; those of a treatment that failed alike share one."""
     alike: dict[tuple[str, str, str], list[int]] = {}
     for failure in analysis.failures:
         key = (failure.treatment, failure.step, first_line(failure.reason))
@@ -230,8 +230,8 @@ def failure_lines(analysis: RunAnalysis) -> list[str]:
 
 
 def chance(analysis: RunAnalysis) -> str | None:
-    """How many intervals exclude 1 by chance alone, when several comparisons are made, and what is
-    done about it."""
+    """Explain how many intervals would exclude 1 by chance alone, and the correction for it; None
+    for a single comparison."""
     number = sum(comparison.estimate is not None for comparison in analysis.comparisons())
     if number < 2:
         return None

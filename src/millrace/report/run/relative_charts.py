@@ -20,7 +20,7 @@ _DODGE = 1.1  # percent of the width between lines at one place, so that interva
 
 
 def relative_charts(analysis: RunAnalysis, metric: Metric) -> tuple[LineChart, ...]:
-    """Ratios to the base by level of the compared factor: a chart a section, a line a group.
+    """Return ratios to the base by level of the compared factor: a chart a section, a line a group.
 
     All have one axis, unless that would be so wide that small differences could not be seen.
     A section of more groups than can be told apart has no chart.
@@ -45,7 +45,7 @@ def relative_charts(analysis: RunAnalysis, metric: Metric) -> tuple[LineChart, .
 
 
 def have_one_axis(charts: Sequence[LineChart]) -> bool:
-    """Whether all charts have the same axis of values."""
+    """Return whether all charts have the same axis of values."""
     return len({chart.up for chart in charts}) <= 1
 
 
@@ -59,7 +59,7 @@ def _estimates(comparisons: Iterable[Comparison]) -> list[RatioEstimate]:
 
 @dataclass(frozen=True)
 class _Plot:
-    """What the lines of a chart have in common; ``places`` are percent of the width by level."""
+    """The common parts of a chart's lines; ``places`` are percent of the width by level."""
 
     metric: Metric
     axis: LogAxis
@@ -89,7 +89,7 @@ def _relative_chart(heading: str, groups: Sequence[Group], plot: _Plot) -> LineC
 
 
 def _relative_line(number: int, group: Group, plot: _Plot, *, shift: float) -> Line:
-    """A group's ratios; the line is broken where the family of the server changes."""
+    """Return a group's ratios; the line is broken where the family of the server changes."""
     comparisons = {c.candidate_id: c for c in _of_metric(group, plot.metric)}
     marks: list[Mark] = []
     pieces: list[list[str]] = [[]]
@@ -136,7 +136,7 @@ def _relative_mark(
 
 
 def _in_words(estimate: RatioEstimate) -> str:
-    """``−9.8 %, interval −11.3 % to −8.3 %``."""
+    """Return text such as ``−9.8 %, interval −11.3 % to −8.3 %``."""
     centre, low, high = (
         None if ratio is None else percent_text(ratio - 1, signed=True)
         for ratio in (estimate.ratio, estimate.low, estimate.high)

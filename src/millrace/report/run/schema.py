@@ -1,7 +1,7 @@
-"""The JSON report's schema, version ``millrace.report/2``, as the models it is made of.
+"""The JSON report's schema, version ``millrace.report/3``, as the models it is made of.
 
-Within version 2 keys are only added. ``docs/report-json.md`` describes the document, and
-``report/schema/report-2.schema.json`` is generated from here (a test compares them).
+Within version 3 keys are only added. ``docs/report-json.md`` describes the document, and
+``report/schema/report-3.schema.json`` is generated from here (a test compares them).
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from millrace.report.run.treatment_schema import TreatmentPart
 from millrace.stats import Looks
 from millrace.stats.effects import Effect
 
-Version = Literal["millrace.report/2"]
-VERSION: Version = "millrace.report/2"
+Version = Literal["millrace.report/3"]
+VERSION: Version = "millrace.report/3"
 
 
 class MetricPart(Part):
@@ -39,7 +39,7 @@ class ComparisonPart(Part):
     `n_blocks` is the number of blocks in which both finished; `minimum_detectable` is a fraction.
     `base_failed` and `candidate_failed` count failed trials. `unequal_work` says in which way the
     two did not do the same work, or are not shown to have done, and is null where they are;
-    `not_steady` that too many trials were not steady, and what to do, null where they were.
+    `unsteady` that too many trials were not steady, and what to do, null where they were.
     `adjusted_p` is the p-value among all comparisons of the metric, and `may_be_chance` says of a
     regression or improvement that it is one by itself alone, and not among so many comparisons.
     """
@@ -48,7 +48,7 @@ class ComparisonPart(Part):
     candidate: Level
     base_treatment: str
     candidate_treatment: str
-    held: dict[str, Level]
+    fixed_factors: dict[str, Level]
     metric: str
     direction: Direction
     ratio: float | None
@@ -63,7 +63,7 @@ class ComparisonPart(Part):
     minimum_detectable: float | None
     blocks_wanted: int | None
     unequal_work: str | None
-    not_steady: str | None
+    unsteady: str | None
     same: bool
     adjusted_p: float | None
     may_be_chance: bool
@@ -71,7 +71,8 @@ class ComparisonPart(Part):
 
 
 class DependencePart(Part):
-    """On which `factors`, those held at several levels, a candidate's ratio depends, in `metric`.
+    """The dependence of a candidate's ratio on `factors`, those fixed at several levels, in
+    `metric`.
 
     `overall` is the mean ratio over all levels alike, `verdict` that on it; all intervals are of
     `confidence`. `terms` are the factors and pairs of factors, empty where too many comparisons are
@@ -98,10 +99,10 @@ class DependencePart(Part):
     sentence: str
 
 
-class StandingPart(Part):
-    """How a comparison of the headline metric stands. `after` is how many blocks the run had when
-    it was closed, null while it is open; `more_blocks` about how many would decide an open
-    one, null where that cannot be told."""
+class ComparisonStatusPart(Part):
+    """The state of a comparison of the headline metric. `after` is how many blocks the run had when
+    it was closed, null while it is open; `more_blocks` about how many would decide an open one,
+    null where that cannot be told."""
 
     base_treatment: str
     candidate_treatment: str
@@ -111,28 +112,27 @@ class StandingPart(Part):
 
 
 class DesignPart(Part):
-    """How the number of blocks was decided: exactly `blocks`, or, `sequential`, until each
-    comparison was decided, at most `blocks` and `max_time_s` of trials. `ended` says why a
-    sequential run has no further block: all comparisons are `closed`, or the limit of `blocks` or
-    `time`; null where it may go on. `intervals_for` says whether intervals hold for `any` number of
-    looks or for `once`. Trials took turns, or the two of a pair were measured `side_by_side`.
-    """
+    """The design of a run: exactly `blocks`, or, `sequential`, until each comparison was decided,
+    at most `blocks` and `max_time_s` of trials. `ended` says why a sequential run has no further
+    block: all comparisons are `closed`, or the limit of `blocks` or `time`; null where it may go
+    on. `intervals_hold_for` says whether intervals hold for `any` number of looks or for `once`.
+    Trials took turns, or the two of a pair were measured `side_by_side`."""
 
     kind: Literal["fixed", "sequential"]
     blocks: int
     max_time_s: float | None
     side_by_side: bool
     ended: Ending | None
-    intervals_for: Looks
-    standings: list[StandingPart]
+    intervals_hold_for: Looks
+    statuses: list[ComparisonStatusPart]
 
 
-class ControlPart(Part):
+class GroupAaTrialsPart(Part):
     """The base of a group against itself in the headline metric, where it ran once more in a block.
     Null: no pair of finished trials, or too few for an interval."""
 
     base_treatment: str
-    held: dict[str, Level]
+    fixed_factors: dict[str, Level]
     planned: int
     finished: int
     n_blocks: int
@@ -141,7 +141,7 @@ class ControlPart(Part):
     high: float | None
 
 
-class ControlsPart(Part):
+class AaTrialsPart(Part):
     """The base against itself: the pairs of all groups together, and each group's."""
 
     n_pairs: int
@@ -149,7 +149,7 @@ class ControlsPart(Part):
     low: float | None
     high: float | None
     excludes_1: bool
-    groups: list[ControlPart]
+    groups: list[GroupAaTrialsPart]
 
 
 class PublishedPart(Part):
@@ -210,9 +210,9 @@ class MatrixCellPart(Part):
 
 
 class MatrixRowPart(Part):
-    """The treatments that share the levels in `held`, those of held factors that vary."""
+    """The treatments that share the levels in `fixed_factors`, those of held factors that vary."""
 
-    held: dict[str, Level]
+    fixed_factors: dict[str, Level]
     cells: list[MatrixCellPart]
 
 
@@ -257,7 +257,7 @@ class FailurePart(Part):
 
 
 class ReportDocument(Part):
-    """What millrace says about one run."""
+    """The report on one run."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, title=VERSION)
 
@@ -265,7 +265,7 @@ class ReportDocument(Part):
     answer: str
     run: RunPart
     design: DesignPart
-    controls: ControlsPart | None
+    aa_trials: AaTrialsPart | None
     margin: float
     confidence: float
     factor: str
@@ -285,6 +285,6 @@ class ReportDocument(Part):
 
 
 def schema() -> Mapping[str, Any]:
-    """The JSON Schema (draft 2020-12) of the document."""
+    """Return the JSON Schema (draft 2020-12) of the document."""
     generated = ReportDocument.model_json_schema(by_alias=True, mode="serialization")
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **generated}

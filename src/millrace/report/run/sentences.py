@@ -32,8 +32,8 @@ COUNTED = {
 
 
 def verdict_text(comparison: Comparison) -> str:
-    """The verdict as shown; a candidate that did not fail itself is not called failed, and a
-    difference that is one by itself alone not a regression or improvement."""
+    """Return the verdict as shown: a candidate that did not fail itself is not called failed, and a
+    difference that does not survive the FDR correction no regression or improvement."""
     if comparison.only_base_failed:
         return "base failed"
     if comparison.may_be_chance:
@@ -101,7 +101,8 @@ def _shows(headline: Comparison, other: Comparison, margin: float) -> bool:
 
 
 def _why_nothing(analysis: RunAnalysis, comparisons: Sequence[Comparison]) -> str:
-    """The reasons where they are few, else the first failed trial, which mostly stands for all."""
+    """Return the reasons where they are few, else the first failed trial, which mostly stands for
+    all."""
     reasons = {first_line(comparison.reason) for comparison in comparisons}
     if len(reasons) <= _FEW_REASONS or not analysis.failures:
         return "; ".join(sorted(reasons))
@@ -113,7 +114,7 @@ def _why_nothing(analysis: RunAnalysis, comparisons: Sequence[Comparison]) -> st
 
 
 def sentence(comparison: Comparison, analysis: RunAnalysis) -> str:
-    """One comparison in full: effect, ratio, interval, blocks, verdict and what it lacks."""
+    """Return one comparison in full: effect, ratio, interval, blocks, verdict and what it lacks."""
     held = held_text(comparison, analysis)
     factor = analysis.factor
     base, candidate = (level_text(factor, each) for each in (comparison.base, comparison.candidate))
@@ -143,7 +144,7 @@ def sentence(comparison: Comparison, analysis: RunAnalysis) -> str:
 
 
 def _verdict_among(comparison: Comparison, analysis: RunAnalysis) -> str:
-    """The verdict; of one that holds by itself alone, among how many it may be chance."""
+    """Return the verdict; of one that holds by itself alone, among how many it may be chance."""
     if not comparison.may_be_chance or comparison.adjusted_p is None:
         return verdict_text(comparison)
     of_metric = analysis.comparisons(comparison.metric)
@@ -155,7 +156,8 @@ def _verdict_among(comparison: Comparison, analysis: RunAnalysis) -> str:
 
 
 def effect(ratio: float, metric: Metric, *, sure: bool = True) -> str:
-    """``gives 9.8 % fewer rows/s``, ``takes 10.9 % more time (SELECT count(*))``.
+    """Return text such as ``gives 9.8 % fewer rows/s``, ``takes 10.9 % more time (SELECT
+    count(*))``.
 
     What is not ``sure`` is told as what these trials did (``gave``), not as what a server does.
     """
@@ -175,17 +177,18 @@ def _effect_of(comparison: Comparison, estimate: RatioEstimate) -> str:
 
 
 def held_text(comparison: Comparison, analysis: RunAnalysis) -> str:
-    """`` (wmf · MyISAM)``: the held levels, of factors that vary in this run."""
+    """Return text such as `` (wmf · MyISAM)``: the held levels, of factors that vary in this
+    run."""
     shown = [
         level_text(name, level)
-        for name, level in comparison.held.items()
+        for name, level in comparison.fixed_factors.items()
         if name not in analysis.constants
     ]
     return f" ({' · '.join(shown)})" if shown else ""
 
 
 def _wanted(comparison: Comparison, margin: float) -> str:
-    """What these blocks can show, and how many would show a difference of the margin."""
+    """Say which difference these blocks can show, and how many would show one of the margin."""
     wanted, seen = comparison.blocks_wanted, comparison.minimum_detectable
     if wanted is None or wanted > MANY_BLOCKS:
         return (
@@ -201,7 +204,7 @@ def _wanted(comparison: Comparison, margin: float) -> str:
 
 
 def _brief(comparison: Comparison, analysis: RunAnalysis) -> str:
-    """``mysql-5.7.22 gives 9.8 % fewer rows/s (regression)``."""
+    """Return text such as ``mysql-5.7.22 gives 9.8 % fewer rows/s (regression)``."""
     name = f"{level_text(analysis.factor, comparison.candidate)}{held_text(comparison, analysis)}"
     if comparison.only_base_failed:
         return f"{name} has nothing to be compared with (the base failed)"
@@ -213,7 +216,8 @@ def _brief(comparison: Comparison, analysis: RunAnalysis) -> str:
 
 
 def _lost(comparison: Comparison) -> str:
-    """``; 1 of 5 trials of mysql-5.7.22 failed``, where the reason is not told."""
+    """Return text such as ``; 1 of 5 trials of mysql-5.7.22 failed``, where the reason is not
+    told."""
     return f"; {comparison.lost}" if comparison.lost else ""
 
 

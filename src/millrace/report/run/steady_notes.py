@@ -1,4 +1,4 @@
-"""What reports say of the steady state of trials: notes, and a table of every treatment."""
+"""Notes on the steady state of trials, and a table of every treatment."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SHOWN = 6  # treatments; the table has all of them
 
 
 def warnings(analysis: RunAnalysis) -> list[str]:
-    """Which verdicts were refused for it, and which trials were not steady, a sentence each."""
+    """List the verdicts that were refused, and the trials that were not steady, a sentence each."""
     refused = [c for c in analysis.comparisons() if c.unsteady and c.verdict == "inconclusive"]
     lines = []
     if refused:
@@ -33,7 +33,7 @@ def warnings(analysis: RunAnalysis) -> list[str]:
 
 
 def _counted(treatment: TreatmentAnalysis) -> str:
-    """``2 of 10 trials of mysql-8.0.33 were not steady: ...``."""
+    """Return text such as ``2 of 10 trials of mysql-8.0.33 were not steady: ...``."""
     judged, unsteady = _judged(treatment), _unsteady(treatment)
     return (
         f"{counted_text(len(unsteady), len(judged))} of {treatment.label} "
@@ -42,7 +42,8 @@ def _counted(treatment: TreatmentAnalysis) -> str:
 
 
 def conditions(analysis: RunAnalysis) -> list[str]:
-    """What is known of the others, a sentence each; nothing of runs that recorded no series."""
+    """List what is known of the other trials, a sentence each; nothing of runs that recorded no
+    series."""
     trials = [trial for treatment in analysis.treatments for trial in treatment.steadiness]
     states = Counter(trial.state for trial in trials)
     total = counted(len(trials), "trial")
@@ -58,8 +59,8 @@ def conditions(analysis: RunAnalysis) -> list[str]:
 
 
 def steady_table(analysis: RunAnalysis) -> Table | None:
-    """How many trials of each treatment were steady, how long they warmed up, and what the others
-    did; None where no trial recorded its seconds."""
+    """Count the steady trials of each treatment, with their warm-up and what the others did; None
+    where no trial recorded its seconds."""
     sections = tuple(
         Section(group.label, tuple(_row(t) for t in group.treatments if _recorded(t)))
         for group in analysis.groups

@@ -24,7 +24,7 @@ from millrace.report.run.sentences import verdict_text
 
 
 def results_table(analysis: RunAnalysis, metric: Metric, time: Metric | None) -> Table:
-    """Average, median, rate, percent of base with its interval, spread, verdict.
+    """Return average, median, rate, percent of base with its interval, spread, verdict.
 
     ``time`` is the metric that average, median and spread are of, where ``metric`` is a rate.
     """
@@ -125,14 +125,14 @@ def _percent_of_base(
 
 
 def trials_text(treatment: TreatmentAnalysis) -> str:
-    """``5``, or ``4 of 5`` where some failed or have not run yet."""
+    """Return text such as ``5``, or ``4 of 5`` where some failed or have not run yet."""
     if treatment.finished == treatment.planned:
         return str(treatment.planned)
     return f"{treatment.finished} of {treatment.planned}"
 
 
 def ratios_table(analysis: RunAnalysis, metric: Metric) -> Table:
-    """Each comparison's ratio with its interval, blocks, and what the blocks can see."""
+    """Return each comparison's ratio with its interval, blocks, and what the blocks can see."""
     columns = (
         Column("candidate", numeric=False),
         Column("base", numeric=False),
@@ -170,7 +170,8 @@ def _ratio_row(comparison: Comparison, factor: str) -> Row:
 
 
 def published_table(analysis: RunAnalysis, study: PublishedStudy, metric: Metric) -> Table | None:
-    """The study's figures beside the user's own, in one metric; None where nothing matches."""
+    """Return the study's figures beside the user's own, in one metric; None where nothing
+    matches."""
     figures = {f.treatment_id: f for f in study.figures if f.metric.name == metric.name}
     ratios = {c.candidate_id: c.estimate for c in analysis.comparisons(metric)}
     valued = any(figure.value is not None for figure in figures.values())
@@ -215,13 +216,13 @@ def _published_value(figure: PublishedFigure, metric: Metric) -> str:
 
 
 def _published_percent(figure: PublishedFigure) -> str:
-    """``26.3``, or ``61.3 to 67.1`` for a range."""
+    """Return text such as ``26.3``, or ``61.3 to 67.1`` for a range."""
     ends = [each for each in (figure.ratio, figure.ratio_high) if each is not None]
     return " to ".join(percent_of_base_text(each) for each in ends) or MISSING
 
 
 def sizes_table(analysis: RunAnalysis) -> Table | None:
-    """Mean sizes on disk after a clean stop, apparent and allocated."""
+    """Return mean sizes on disk after a clean stop, apparent and allocated."""
     names = _in_order(name for t in analysis.treatments for name in t.sizes)
     if not names:
         return None
@@ -249,7 +250,7 @@ def sizes_table(analysis: RunAnalysis) -> Table | None:
 
 
 def steps_table(analysis: RunAnalysis) -> Table:
-    """Mean seconds of each step of a trial."""
+    """Return mean seconds of each step of a trial."""
     names = _in_order(step.name for t in analysis.treatments for step in t.steps)
     sections = []
     for group in analysis.groups:
@@ -267,7 +268,8 @@ def steps_table(analysis: RunAnalysis) -> Table:
 
 
 def trials_table(analysis: RunAnalysis, metric: Metric) -> Table:
-    """Every single trial's value, a column a block; then what the sender waited, if measured."""
+    """Return every single trial's value, a column a block; then what the sender waited, if
+    measured."""
     blocks = range(analysis.run.blocks)
     waits = any(treatment.generator_wait is not None for treatment in analysis.treatments)
     columns = (
@@ -295,7 +297,7 @@ def _wait(treatment: TreatmentAnalysis) -> str:
 
 
 def provenance_table(analysis: RunAnalysis) -> Table:
-    """Where each server's build comes from and how it was made."""
+    """Return the origin of each server's build and how it was made."""
     keys = ("source", "compiler", "allocator", "libc", "async_io", "symbols")
     columns = (
         Column("server", numeric=False),
@@ -315,7 +317,8 @@ def provenance_table(analysis: RunAnalysis) -> Table:
 
 
 def options_table(analysis: RunAnalysis) -> Table | None:
-    """What was asked for and is not effective, or was left out; None where all is as asked.
+    """Return the options that were requested and are not effective, or were left out; None where
+    all is as requested.
 
     Treatments in which an option met the same fate share a row.
     """

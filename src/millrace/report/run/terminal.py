@@ -9,7 +9,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from millrace.analysis.compare.model import RunAnalysis
-from millrace.analysis.compare.published import published_beside
+from millrace.analysis.compare.published import published_comparison
 from millrace.report.calibration.sentences import head_line
 from millrace.report.common.formatting import GLYPHS
 from millrace.report.common.terminal_table import STYLES, show_table
@@ -53,7 +53,7 @@ def show(analysis: RunAnalysis, console: Console) -> None:
 
 
 def as_text(analysis: RunAnalysis) -> str:
-    """The same without colour, 120 columns wide."""
+    """Return the same without colour, 120 columns wide."""
     console = Console(file=io.StringIO(), width=120, color_system=None, highlight=False)
     show(analysis, console)
     assert isinstance(console.file, io.StringIO)
@@ -77,7 +77,7 @@ def _show_overview(analysis: RunAnalysis, console: Console) -> None:
 
 
 def _show_driven(analysis: RunAnalysis, console: Console) -> None:
-    """Latencies and CPU time, where clients were driven."""
+    """Print latencies and CPU time, where clients were driven."""
     for table in (latency_table(analysis, "transaction"), cost_table(analysis)):
         if table is not None:
             console.print()
@@ -95,7 +95,7 @@ def _show_sentences(analysis: RunAnalysis, console: Console) -> None:
 
 
 def _show_dependence(analysis: RunAnalysis, console: Console) -> None:
-    """What differences depend on; its table where that is short."""
+    """Print what differences depend on; its table where that is short."""
     found = dependence.dependence_part(analysis)
     if found is None:
         return
@@ -109,7 +109,7 @@ def _show_dependence(analysis: RunAnalysis, console: Console) -> None:
 
 
 def _show_published(analysis: RunAnalysis, console: Console) -> None:
-    study = published_beside(analysis)
+    study = published_comparison(analysis)
     table = published_table(analysis, study, analysis.headline) if study else None
     if study is None or table is None:
         return

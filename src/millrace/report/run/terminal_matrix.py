@@ -50,7 +50,7 @@ def _table(matrix: Matrix, kept: Sequence[int]) -> Table:
 
 
 def _head(column: MatrixColumn) -> Text:
-    """The server's name in two lines, family and version; below the base's its unit."""
+    """Return the server's name in two lines, family and version; below the base's its unit."""
     lines = shown_line(column.label).split("-", 1)
     return Text("\n".join([*lines, column.unit] if column.unit else lines))
 

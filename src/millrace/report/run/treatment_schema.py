@@ -8,7 +8,7 @@ from millrace.analysis.steady.steadiness import State
 from millrace.levels import Level
 from millrace.model.run_spec import Of, Time
 from millrace.report.common.json_parts import Part
-from millrace.stats.trend import Kind
+from millrace.stats.trend import TrendClass
 
 
 class TrialPart(Part):
@@ -51,9 +51,9 @@ class OptionPart(Part):
 
 
 class WorkPart(Part):
-    """What one finished trial's clients did, in transactions; `block` counts from 0. Rows are those
-    of all their statements; `error_codes` has how many transactions ended with each of the server's
-    codes."""
+    """The work of one finished trial's clients, in transactions; `block` counts from 0. Rows are
+    those of all their statements; `error_codes` has how many transactions ended with each of the
+    server's codes."""
 
     block: int
     transactions: int
@@ -94,9 +94,9 @@ class ConditionsPart(Part):
     client_share: float | None
 
 
-class GatePart(Part):
-    """What the server said at both ends of the measured part about a steady state; `result` is
-    `unknown` where it did not tell. `remedy` is what to do where it failed."""
+class SteadyCheckPart(Part):
+    """A check of the server's own figures at both ends of the measured part for a steady state;
+    `result` is `unknown` where the server did not tell. `remedy` is what to do where it failed."""
 
     name: str
     result: Literal["passed", "failed", "unknown"]
@@ -105,10 +105,10 @@ class GatePart(Part):
 
 
 class SteadinessPart(Part):
-    """Whether a finished trial showed a steady state; `block` counts from 0.
+    """The assessment of a finished trial's steady state; `block` counts from 0.
 
     `state` is `steady`, `unsteady`, `too short to tell`, `not recorded` (an older run) or `does not
-    apply` (trials of a fixed number of operations). `course` is what `figure` did over the
+    apply` (trials of a fixed number of operations). `trend` is what `figure` did over the
     `seconds` points of the measured part, by the fraction `change`. `found_s` is when the warm-up
     of `warmup_s` had ended, and `enough_s` one that would have been enough for a trial that was not
     steady. Null: not known.
@@ -118,14 +118,14 @@ class SteadinessPart(Part):
     block: int
     state: State
     figure: str
-    course: Kind
+    trend: TrendClass
     change: float | None
     seconds: int
     warmup_s: float | None
     measured_s: float | None
     found_s: float | None
     enough_s: float | None
-    gates: list[GatePart]
+    checks: list[SteadyCheckPart]
 
 
 class LatencyPart(Part):
@@ -151,7 +151,7 @@ class TreatmentPart(Part):
     id: str
     label: str
     level: Level
-    held: dict[str, Level]
+    fixed_factors: dict[str, Level]
     is_base: bool
     planned: int
     finished: int

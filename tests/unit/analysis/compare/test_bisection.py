@@ -224,7 +224,7 @@ def test_a_change_is_not_called_where_trials_were_not_steady(falling: tuple[int,
     assert answer(found).startswith("no answer in rows loaded per second, after ")
     document = as_json(found)
     assert (document["outcome"], document["first_bad"]) == ("not steady", None)
-    assert document["not_steady"] == found.unsteady
+    assert document["unsteady"] == found.unsteady
     assert "◂ the change" not in as_html(found)
     # It need not go on until something is found; but a few trials are waited for, as by verdicts.
     early = bisection(driven(searched(trials[:10]), falling=range(5)))

@@ -14,15 +14,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from millrace.analysis.compare.calibration import (
-    FALSE,
-    Calibration,
-    Pair,
     calibration,
     detectable,
-    in_sequence,
     noise_of,
+    sequential_verdicts,
 )
-from millrace.analysis.compare.comparability import Refusal
+from millrace.analysis.compare.calibration_model import FALSE, Calibration, Pair
+from millrace.analysis.compare.comparability import Comparability
 from millrace.model.run_spec import Calibrates
 from millrace.report.calibration.json import as_json
 from millrace.report.calibration.sentences import (
@@ -50,7 +48,7 @@ def stream(n_blocks: int, *, sd: float = 0.01, change: float = 0.0, seed: int = 
 @given(st.integers(0, 60), st.integers(3, 12), st.integers(0, 5))
 def test_every_block_is_in_one_verdict_and_none_is_lost(n: int, most: int, seed: int) -> None:
     pairs = stream(n, seed=seed)
-    verdicts, under_way = in_sequence(pairs, direction="higher", margin=MARGIN, most=most)
+    verdicts, under_way = sequential_verdicts(pairs, direction="higher", margin=MARGIN, most=most)
     blocks = [block for each in verdicts for block in each.blocks]
     assert blocks + [each.block for each in under_way] == list(range(n))
     for each in verdicts:
@@ -61,31 +59,31 @@ def test_every_block_is_in_one_verdict_and_none_is_lost(n: int, most: int, seed:
 
 def test_a_verdict_ends_at_the_first_look_that_decides() -> None:
     pairs = stream(40, sd=0.002, change=-0.10)
-    verdicts, _ = in_sequence(pairs, direction="higher", margin=MARGIN, most=10)
+    verdicts, _ = sequential_verdicts(pairs, direction="higher", margin=MARGIN, most=10)
     assert all(FEWEST_BLOCKS <= len(each.blocks) <= FIRST_LOOK for each in verdicts)
     assert {each.verdict for each in verdicts} == {"regression"}
     assert all(each.excludes_1 for each in verdicts)
     for each in verdicts:
         before = [pairs[block] for block in each.blocks[:-1]]
-        undecided, rest = in_sequence(before, direction="higher", margin=MARGIN, most=10)
+        undecided, rest = sequential_verdicts(before, direction="higher", margin=MARGIN, most=10)
         assert (undecided, rest) == ((), tuple(before))
 
 
 def test_less_is_better_where_the_metric_says_so() -> None:
     pairs = stream(10, sd=0.002, change=-0.10)
-    verdicts, _ = in_sequence(pairs, direction="lower", margin=MARGIN, most=10)
+    verdicts, _ = sequential_verdicts(pairs, direction="lower", margin=MARGIN, most=10)
     assert {each.verdict for each in verdicts} == {"improvement"}
 
 
 def test_a_budget_that_decides_nothing_is_refused() -> None:
     with pytest.raises(ValueError, match="3 blocks"):
-        in_sequence(stream(9), direction="higher", margin=MARGIN, most=2)
+        sequential_verdicts(stream(9), direction="higher", margin=MARGIN, most=2)
 
 
 def test_false_verdicts_are_as_rare_as_is_claimed() -> None:
     """Of 400 at 5 % each, 30 or more would be seen in 1 of 100 calibrations."""
     pairs = stream(400 * 16, sd=0.03)
-    verdicts, _ = in_sequence(pairs, direction="higher", margin=0.001, most=16)
+    verdicts, _ = sequential_verdicts(pairs, direction="higher", margin=0.001, most=16)
     assert len(verdicts) >= 400
     excluding = sum(each.excludes_1 for each in verdicts)
     assert sum(each.verdict in FALSE for each in verdicts) <= excluding < 30
@@ -114,7 +112,7 @@ def test_the_smallest_change_that_is_announced_is_seen_as_often_as_is_said(times
     sd, most = 0.02, 16
     change = times * detectable(sd, [most])[most]
     pairs = stream(100 * most, sd=sd, change=1 / (1 + change) - 1)
-    verdicts, _ = in_sequence(pairs, direction="higher", margin=0.001, most=most)
+    verdicts, _ = sequential_verdicts(pairs, direction="higher", margin=0.001, most=most)
     seen = sum(each.excludes_1 and each.estimate.ratio < 1 for each in verdicts)
     assert seen / len(verdicts) > (0.7 if times == 1 else 0.97)
 
@@ -168,7 +166,7 @@ def test_a_drift_that_blocks_cancel_makes_no_verdict_false() -> None:
         for each in stream(160, sd=0.01)
         for drift in (math.exp(-each.block / 230),)
     ]
-    verdicts, _ = in_sequence(drifting, direction="higher", margin=MARGIN, most=16)
+    verdicts, _ = sequential_verdicts(drifting, direction="higher", margin=MARGIN, most=16)
     assert sum(each.verdict in FALSE for each in verdicts) <= 1
     noise = noise_of(drifting)
     assert noise is not None
@@ -177,16 +175,18 @@ def test_a_drift_that_blocks_cancel_makes_no_verdict_false() -> None:
         Pair(n, a.base, b.other)
         for n, (a, b) in enumerate(zip(drifting[:80], drifting[80:], strict=True))
     ]
-    wrong, _ = in_sequence(apart, direction="higher", margin=MARGIN, most=16)
+    wrong, _ = sequential_verdicts(apart, direction="higher", margin=MARGIN, most=16)
     assert sum(each.verdict in FALSE for each in wrong) > len(wrong) / 2
 
 
 def test_what_is_refused_is_neither_false_nor_found_and_ends_when_it_is_for_good() -> None:
-    def judged(blocks: Sequence[int]) -> Refusal:
-        return Refusal("unequal work", "", "unequal" if len(blocks) == 7 else None)
+    def judged(blocks: Sequence[int]) -> Comparability:
+        return Comparability("unequal work", "", "unequal" if len(blocks) == 7 else None)
 
     pairs = stream(40, sd=0.002, change=-0.10)
-    verdicts, rest = in_sequence(pairs, direction="higher", margin=MARGIN, most=10, judged=judged)
+    verdicts, rest = sequential_verdicts(
+        pairs, direction="higher", margin=MARGIN, most=10, judged=judged
+    )
     assert [len(each.blocks) for each in verdicts] == [7] * 5
     assert {(each.verdict, each.refused) for each in verdicts} == {("inconclusive", "unequal work")}
     assert len(rest) == 5
@@ -237,14 +237,14 @@ def test_verdicts_are_refused_as_those_of_a_run() -> None:
     steady = calibrated({})
     assert (steady.refused, steady.false) == (0, 0)
     assert {each.verdict for each in steady.verdicts} == {"equivalent"}
-    (planted,) = steady.groups[0].planted
+    (planted,) = steady.groups[0].injected
     assert planted.found("higher") == len(planted.verdicts) > 0
 
     falling = calibrated({A: 0.2})
     assert falling.refused == len(falling.verdicts) == 3
     assert [len(each.blocks) for each in falling.verdicts] == [7, 7, 7]
     assert falling.verdicts[0].refused.startswith("not steady: 7 of 7 trials of mysql-5.6.24 (")
-    (planted,) = falling.groups[0].planted
+    (planted,) = falling.groups[0].injected
     assert planted.found("higher") == 0
     assert as_json(falling)["refused_verdicts"] == 3
     assert any(

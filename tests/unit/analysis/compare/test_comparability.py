@@ -17,16 +17,20 @@ from benchmarks.refusals import (
     watch_trials,
     watch_work,
 )
-from millrace.analysis.compare.comparability import Refusal, Side, refusal
+from millrace.analysis.compare.comparability import (
+    Comparability,
+    TreatmentTrials,
+    assess_comparability,
+)
 from millrace.analysis.compare.equal_work import TrialWork
 from millrace.analysis.steady.policy import lasts, unsteady_sides
-from millrace.stats import Course
+from millrace.stats import Trend
 
 NAMES = ("mysql-5.6.24", "mysql-8.0.12")
 MOST = 16  # blocks
 RUNS = 80
 GIVEN_UP = 0.05
-STEADY, FALLS = Course("steady"), Course("drift", -0.07)
+STEADY, FALLS = Trend("steady"), Trend("drift", -0.07)
 
 
 def given_up(found: Watched) -> int:
@@ -90,9 +94,9 @@ def test_what_is_refused_now_may_yet_be_compared() -> None:
     """Three unsteady trials of five are too many for a verdict, and no reason to give up."""
     base = [trial(block, FALLS if block < 3 else STEADY) for block in range(5)]
     candidate = [trial(block, STEADY) for block in range(5)]
-    found = said(Side(NAMES[0], (), base), Side(NAMES[1], (), candidate))
+    found = said(TreatmentTrials(NAMES[0], (), base), TreatmentTrials(NAMES[1], (), candidate))
     assert found.unsteady.startswith("not steady: 3 of 5 trials of mysql-5.6.24")
-    assert found.for_good is None
+    assert found.permanently is None
     assert found.reason == found.unsteady
 
 
@@ -101,18 +105,25 @@ def test_blocks_that_both_have_count() -> None:
     steady = [trial(block, STEADY) for block in range(9)]
     assert lasts(falling, steady)
     assert not lasts(falling[:6], steady[:6])
-    assert said(Side("a", (), falling), Side("b", (), steady[:6])).for_good is None
-    assert said(Side("a", (), falling), Side("b", (), [])) == Refusal("", "", None)
+    assert (
+        said(TreatmentTrials("a", (), falling), TreatmentTrials("b", (), steady[:6])).permanently
+        is None
+    )
+    assert said(TreatmentTrials("a", (), falling), TreatmentTrials("b", (), [])) == Comparability(
+        "", "", None
+    )
 
 
 def test_work_is_given_up_after_five_blocks() -> None:
-    for blocks, for_good in ((4, None), (5, "unequal")):
+    for blocks, permanently in ((4, None), (5, "unequal")):
         base = [TrialWork(block, 100_000) for block in range(blocks)]
         other = [TrialWork(block, 90_000, 10_000) for block in range(blocks)]
-        found = said(Side("a", base, ()), Side("b", other, ()))
+        found = said(TreatmentTrials("a", base, ()), TreatmentTrials("b", other, ()))
         assert found.unequal
-        assert found.for_good == for_good
+        assert found.permanently == permanently
 
 
-def said(base: Side, candidate: Side) -> Refusal:
-    return refusal(base, candidate, operations=0, same_statements=True, margin=MARGIN, looks="any")
+def said(base: TreatmentTrials, candidate: TreatmentTrials) -> Comparability:
+    return assess_comparability(
+        base, candidate, operations=0, same_statements=True, margin=MARGIN, looks="any"
+    )

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from millrace.analysis.compare.compare_run import judge
+from millrace.analysis.compare.compare_run import compare_run
 from millrace.analysis.compare.model import Comparison, RunAnalysis
 from millrace.errors import UserError
 from millrace.stats import paired_ratio
@@ -22,7 +22,7 @@ def one(analysis: RunAnalysis, candidate: str, **held: str) -> Comparison:
     found = [
         c
         for c in analysis.comparisons()
-        if c.candidate == candidate and all(c.held[name] == held[name] for name in held)
+        if c.candidate == candidate and all(c.fixed_factors[name] == held[name] for name in held)
     ]
     assert len(found) == 1
     return found[0]
@@ -41,7 +41,7 @@ def drifting() -> StoredRun:
 
 
 def test_verdicts_hold_under_drift() -> None:
-    analysis = judge(drifting())
+    analysis = compare_run(drifting())
     slower, faster = one(analysis, SLOWER), one(analysis, FASTER)
     assert (slower.verdict, faster.verdict) == ("regression", "improvement")
     assert slower.estimate is not None
@@ -51,7 +51,7 @@ def test_verdicts_hold_under_drift() -> None:
 
 
 def test_every_metric_is_compared_in_its_own_direction() -> None:
-    analysis = judge(drifting())
+    analysis = compare_run(drifting())
     assert [metric.name for metric in analysis.metrics] == ["throughput", "time", "count_time"]
     assert analysis.headline.name == "throughput"
     assert analysis.time is not None
@@ -65,36 +65,38 @@ def test_every_metric_is_compared_in_its_own_direction() -> None:
 
 
 def test_rate_is_rows_over_load_and_finish() -> None:
-    analysis = judge(RunBuilder({BASE: (4.0, 4.0, 4.0), SLOWER: (5.0, 5.0, 5.0)}).build())
+    analysis = compare_run(RunBuilder({BASE: (4.0, 4.0, 4.0), SLOWER: (5.0, 5.0, 5.0)}).build())
     summary = analysis.treatments[0].metrics["throughput"].summary
     assert summary.mean == pytest.approx(500_000 / 4.0)
 
 
 def test_the_margin_can_be_another_one() -> None:
     run = RunBuilder({BASE: noisy(4.0, 5), SLOWER: noisy(4.2, 5, seed=2)}).build()
-    assert one(judge(run), SLOWER).verdict == "regression"
-    assert one(judge(run, margin=0.10), SLOWER).verdict == "equivalent"
+    assert one(compare_run(run), SLOWER).verdict == "regression"
+    assert one(compare_run(run, margin=0.10), SLOWER).verdict == "equivalent"
     with pytest.raises(UserError, match="margin"):
-        judge(run, margin=0.0)
+        compare_run(run, margin=0.0)
 
 
 def test_the_base_can_be_another_one() -> None:
-    analysis = judge(drifting(), base=SLOWER)
+    analysis = compare_run(drifting(), base=SLOWER)
     assert one(analysis, BASE).verdict == "improvement"
     assert {c.candidate for c in analysis.comparisons()} == {BASE, FASTER}
     with pytest.raises(UserError, match="no level") as caught:
-        judge(drifting(), base="mysql-9.9")
+        compare_run(drifting(), base="mysql-9.9")
     assert BASE in (caught.value.hint or "")
 
 
 def test_the_headline_can_be_another_metric() -> None:
-    assert judge(drifting(), metric="count_time").headline.name == "count_time"
+    assert compare_run(drifting(), metric="count_time").headline.name == "count_time"
     with pytest.raises(UserError, match="no metric 'rows'"):
-        judge(drifting(), metric="rows")
+        compare_run(drifting(), metric="rows")
 
 
 def test_two_blocks_give_an_estimate_but_no_verdict() -> None:
-    comparison = one(judge(RunBuilder({BASE: (4.0, 4.1), SLOWER: (5.0, 5.2)}).build()), SLOWER)
+    comparison = one(
+        compare_run(RunBuilder({BASE: (4.0, 4.1), SLOWER: (5.0, 5.2)}).build()), SLOWER
+    )
     assert comparison.verdict is None
     assert comparison.reason == "2 blocks; at least 3 are wanted"
     assert comparison.estimate is not None
@@ -109,7 +111,7 @@ def test_a_failed_trial_drops_its_pair_and_no_other() -> None:
             FASTER: noisy(3.5, 5, seed=2),
         }
     ).build()
-    analysis = judge(run)
+    analysis = compare_run(run)
     assert (one(analysis, SLOWER).n_blocks, one(analysis, FASTER).n_blocks) == (4, 5)
     base = noisy(4.0, 5)
     expected = paired_ratio([4.4, 4.5, 4.45, 4.4], [base[0], base[2], base[3], base[4]])
@@ -121,7 +123,7 @@ def test_a_failed_trial_drops_its_pair_and_no_other() -> None:
 
 def test_trials_lost_to_failures_are_named_where_too_few_are_left() -> None:
     run = RunBuilder({BASE: noisy(4.0, 3), SLOWER: (4.4, Fails(), 4.5)}).build()
-    comparison = one(judge(run), SLOWER)
+    comparison = one(compare_run(run), SLOWER)
     assert comparison.verdict is None
     lost = f"1 of 3 trials of {SLOWER} failed"
     assert comparison.reason == f"2 blocks; at least 3 are wanted; {lost}"
@@ -134,7 +136,7 @@ def test_trials_lost_to_failures_are_named_where_too_few_are_left() -> None:
 def test_trials_lost_to_failures_are_named_with_every_verdict(seconds: float, verdict: str) -> None:
     base: list[float | Fails | None] = [Fails(), *noisy(4.0, 7, spread=0.002)]
     other: list[float | Fails | None] = [*noisy(seconds, 6, spread=0.002, seed=2), Fails(), Fails()]
-    comparison = one(judge(RunBuilder({BASE: base, SLOWER: other}).build()), SLOWER)
+    comparison = one(compare_run(RunBuilder({BASE: base, SLOWER: other}).build()), SLOWER)
     assert (comparison.verdict, comparison.n_blocks) == (verdict, 5)
     assert (comparison.base_failed, comparison.candidate_failed) == (1, 2)
     assert comparison.reason.endswith(
@@ -143,14 +145,14 @@ def test_trials_lost_to_failures_are_named_with_every_verdict(seconds: float, ve
 
 
 def test_without_failures_nothing_is_lost() -> None:
-    comparison = one(judge(drifting()), SLOWER)
+    comparison = one(compare_run(drifting()), SLOWER)
     assert (comparison.base_failed, comparison.candidate_failed, comparison.lost) == (0, 0, "")
     assert comparison.reason == "the interval excludes 1 and the estimate is beyond 2 %"
 
 
 def test_a_candidate_that_never_finished_has_failed() -> None:
     run = RunBuilder({BASE: noisy(4.0, 3), SLOWER: [Fails("initialise", "no such option")] * 3})
-    comparison = one(judge(run.build()), SLOWER)
+    comparison = one(compare_run(run.build()), SLOWER)
     assert comparison.verdict == "failed"
     assert comparison.reason == (
         f"{SLOWER} failed at step initialise: no such option; 3 of 3 trials of {SLOWER} failed"
@@ -160,7 +162,7 @@ def test_a_candidate_that_never_finished_has_failed() -> None:
 
 def test_a_base_that_never_finished_fails_every_comparison() -> None:
     run = RunBuilder({BASE: [Fails("start", "no such option")] * 3, SLOWER: noisy(4.0, 3)})
-    comparison = one(judge(run.build()), SLOWER)
+    comparison = one(compare_run(run.build()), SLOWER)
     assert comparison.verdict == "failed"
     assert comparison.reason == (
         f"the base {BASE} failed at step start: no such option; 3 of 3 trials of {BASE} failed"
@@ -176,17 +178,19 @@ def test_whose_failure_a_failed_comparison_is() -> None:
         broken: failing,
         waiting: [None] * 3,
     }
-    analysis = judge(RunBuilder(mixed).build())
+    analysis = compare_run(RunBuilder(mixed).build())
     found = {str(comparison.candidate): comparison for comparison in analysis.comparisons()}
     assert {comparison.verdict for comparison in found.values()} == {"failed"}
     assert [found[name].only_base_failed for name in (fine, broken, waiting)] == [True, False, True]
     assert found[broken].reason.startswith(f"{broken} failed at step start")
-    with_base = judge(RunBuilder({BASE: noisy(4.0, 3), broken: failing}).build())
+    with_base = compare_run(RunBuilder({BASE: noisy(4.0, 3), broken: failing}).build())
     assert not one(with_base, broken).only_base_failed
 
 
 def test_a_run_that_has_not_ended_has_no_verdict_yet() -> None:
-    analysis = judge(RunBuilder({BASE: (None, None, None), SLOWER: (None, None, None)}).build())
+    analysis = compare_run(
+        RunBuilder({BASE: (None, None, None), SLOWER: (None, None, None)}).build()
+    )
     comparison = one(analysis, SLOWER)
     assert comparison.verdict is None
     assert "no block" in comparison.reason
@@ -199,7 +203,7 @@ def test_a_retry_replaces_the_failed_attempt() -> None:
     good = next(a for a in run.attempts if a.outcome == "finished")
     retried = replace(good, id=99, trial_id=failed.trial_id, number=2)
     interrupted = replace(failed, id=98, number=3, outcome="interrupted", reason="Ctrl-C")
-    analysis = judge(replace(run, attempts=(*run.attempts, retried, interrupted)))
+    analysis = compare_run(replace(run, attempts=(*run.attempts, retried, interrupted)))
     assert not analysis.failures
     assert one(analysis, SLOWER).n_blocks == 3
 
@@ -214,7 +218,7 @@ def test_candidates_meet_the_base_of_their_own_group() -> None:
         },
         factors={"configuration": ["default", "wmf"]},
     ).build()
-    analysis = judge(run)
+    analysis = compare_run(run)
     assert [group.label for group in analysis.groups] == ["default", "wmf"]
     assert one(analysis, SLOWER, configuration="default").verdict == "regression"
     assert one(analysis, SLOWER, configuration="wmf").verdict == "improvement"
@@ -223,18 +227,18 @@ def test_candidates_meet_the_base_of_their_own_group() -> None:
 
 
 def test_like_with_like_is_marked() -> None:
-    analysis = judge(
+    analysis = compare_run(
         RunBuilder({BASE: noisy(4, 3), "again": noisy(4, 3)}, aliases={"again": BASE}).build()
     )
     assert one(analysis, "again").same
-    assert not one(judge(drifting()), SLOWER).same
+    assert not one(compare_run(drifting()), SLOWER).same
 
 
 def test_like_with_like_is_rarely_told_apart() -> None:
     """40 A/A runs of 5 blocks with noise of 1 %: at most 5 beyond the margin (binomial, 99 %)."""
     verdicts = [
         one(
-            judge(
+            compare_run(
                 RunBuilder(
                     {BASE: noisy(4, 5, seed=2 * n), "again": noisy(4, 5, seed=2 * n + 1)},
                     aliases={"again": BASE},
@@ -253,7 +257,7 @@ def test_options_variables_servers_and_sizes_come_along() -> None:
         {(BASE, "wmf"): noisy(4, 3), (FASTER, "wmf"): noisy(4, 3)},
         factors={"configuration": ["wmf"]},
     ).build()
-    analysis = judge(run)
+    analysis = compare_run(run)
     (instance,) = analysis.treatments[0].instances
     assert [m.name for m in instance.mismatches] == ["open_files_limit"]
     assert [o.name for o in instance.left_out] == ["temp_pool"]
@@ -270,7 +274,7 @@ def test_a_trial_without_its_measurement_is_no_pair() -> None:
     run = RunBuilder({BASE: noisy(4, 4), SLOWER: noisy(4.4, 4)}).build()
     first = run.attempts[0]
     without = tuple(m for m in first.measurements if m.name != "finish_duration_s")
-    analysis = judge(
+    analysis = compare_run(
         replace(run, attempts=(replace(first, measurements=without), *run.attempts[1:]))
     )
     assert one(analysis, SLOWER).n_blocks == 3

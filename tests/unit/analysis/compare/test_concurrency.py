@@ -9,8 +9,12 @@ from typing import Any
 
 import pytest
 
-from millrace.analysis.compare.calibration import Calibration, GroupCalibration, SequentialVerdict
-from millrace.analysis.compare.compare_run import judge
+from millrace.analysis.compare.calibration_model import (
+    Calibration,
+    GroupCalibration,
+    SequentialVerdict,
+)
+from millrace.analysis.compare.compare_run import compare_run
 from millrace.analysis.compare.concurrency import ENOUGH, objection
 from millrace.analysis.compare.metrics import read_metrics
 from millrace.levels import Level
@@ -40,8 +44,9 @@ def calibrated(
     """A calibration with these verdicts in its groups."""
     groups = tuple(
         GroupCalibration(
-            held={"server": "base", **held}, label="", treatments=("a", "b"), verdicts=tuple(of),
-            under_way=(), noise=None, detectable={}, block_s=None, planted=(), failed=0,
+            fixed_factors={"server": "base", **held}, label="", treatments=("a", "b"),
+            verdicts=tuple(of), under_way=(), noise=None, detectable={}, block_s=None, injected=(),
+            failed=0,
         )
         for held, of in zip(GROUPS, verdicts, strict=False)
     )  # fmt: skip
@@ -106,13 +111,13 @@ def test_a_trial_that_was_left_out_did_not_fail_itself() -> None:
     """Who fails is named, and not who was ended for its sake."""
     broken = Fails("start", "no such option")
     of_candidate = RunBuilder({BASE: (LEFT_OUT,) * 3, OTHER_SERVER: (broken,) * 3}).build()
-    (comparison, *_) = judge(of_candidate).comparisons()
+    (comparison, *_) = compare_run(of_candidate).comparisons()
     assert comparison.verdict == "failed"
     assert comparison.reason.startswith(f"{OTHER_SERVER} failed at step start: no such option")
     assert not comparison.only_base_failed
     assert comparison.lost == f"3 of 3 trials of {OTHER_SERVER} failed"
     of_base = RunBuilder({BASE: (broken,) * 3, OTHER_SERVER: (LEFT_OUT,) * 3}).build()
-    (comparison, *_) = judge(of_base).comparisons()
+    (comparison, *_) = compare_run(of_base).comparisons()
     assert comparison.verdict == "failed"
     assert comparison.reason.startswith(f"the base {BASE} failed at step start")
     assert comparison.only_base_failed

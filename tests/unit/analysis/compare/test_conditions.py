@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from millrace.analysis.compare import conditions
-from millrace.analysis.compare.compare_run import judge
+from millrace.analysis.compare.compare_run import compare_run
 from millrace.model.run_spec import Design
 from millrace.report.run.notes import conditions as conditions_of
 from millrace.report.run.notes import warnings
@@ -20,14 +20,14 @@ RUN = RunBuilder({BASE: (4.0, 4.0, 4.0), OTHER: (2.0, 2.0, 2.0)}).build()
 
 
 def test_the_wait_is_a_share_of_the_load_alone() -> None:
-    analysis = judge(measured(RUN, "load_generator_wait_s", {OTHER: 0.098}))
+    analysis = compare_run(measured(RUN, "load_row_wait_s", {OTHER: 0.098}))
     base, other = analysis.treatments
     assert base.generator_wait is None
     assert other.generator_wait == pytest.approx(0.05)  # the load is 98 % of 2 s
 
 
 def test_warnings_are_a_mean_of_trials_and_unknown_without_a_count() -> None:
-    base, other = judge(measured(RUN, "load_warnings", {BASE: 7})).treatments
+    base, other = compare_run(measured(RUN, "load_warnings", {BASE: 7})).treatments
     assert (base.load_warnings, other.load_warnings) == (7, None)
 
 
@@ -49,8 +49,8 @@ def test_a_result_made_again_when_all_had_ended_follows_a_look(
     load_s: float | None, started_utc: str, holds_for: str
 ) -> None:
     run = RunBuilder({BASE: noisy(4, 6), OTHER: (Fails(), *noisy(2, 5))}).build()
-    assert judge(run).holds_for == "once"
-    analysis = judge(tried_again(run, load_s, started_utc=started_utc))
+    assert compare_run(run).holds_for == "once"
+    analysis = compare_run(tried_again(run, load_s, started_utc=started_utc))
     assert analysis.holds_for == holds_for
     assert {c.estimate.looks for c in analysis.comparisons() if c.estimate} == {holds_for}
     notes = [each for each in warnings(analysis) if "made again" in each]
@@ -63,7 +63,7 @@ def test_a_result_made_again_when_all_had_ended_follows_a_look(
 
 def test_a_run_that_is_not_over_was_never_looked_at_as_a_whole() -> None:
     run = RunBuilder({BASE: (*noisy(4, 5), None), OTHER: (Fails(), *noisy(2, 5))}).build()
-    assert conditions.made_again(tried_again(run, 2.0, started_utc=AFTER)) == 0
+    assert conditions.retried(tried_again(run, 2.0, started_utc=AFTER)) == 0
 
 
 def test_conditions_of_driven_clients_are_of_all_their_trials() -> None:
@@ -77,7 +77,7 @@ def test_conditions_of_driven_clients_are_of_all_their_trials() -> None:
                 "load_generator_involuntary_switches": 100.0, **restored}  # fmt: skip
 
     stored = QueryRun((BASE,), ("point-query",), (8,), 3, also=also).build()
-    (treatment,) = judge(stored).treatments
+    (treatment,) = compare_run(stored).treatments
     driven = treatment.driven
     assert driven is not None
     assert (driven.trials, driven.unsettled, driven.longest_settle_s) == (3, 1, 30.0)
@@ -90,7 +90,7 @@ def test_conditions_of_driven_clients_are_of_all_their_trials() -> None:
 
 
 def test_without_driven_clients_there_are_no_such_conditions() -> None:
-    assert all(treatment.driven is None for treatment in judge(RUN).treatments)
+    assert all(treatment.driven is None for treatment in compare_run(RUN).treatments)
 
 
 def test_what_a_trial_lacks_is_not_told() -> None:
@@ -98,7 +98,7 @@ def test_what_a_trial_lacks_is_not_told() -> None:
     first = stored.attempts[0]
     kept = tuple(m for m in first.measurements if not m.name.startswith(("server_", "load_gen")))
     lacking = replace(stored, attempts=(replace(first, measurements=kept), *stored.attempts[1:]))
-    driven = judge(lacking).treatments[0].driven
+    driven = compare_run(lacking).treatments[0].driven
     assert driven is not None
     assert (driven.server_s, driven.client_s, driven.client_share) == (None, None, None)
     assert driven.templates_saved_s is None
@@ -109,7 +109,7 @@ def test_what_a_trial_lacks_is_not_told() -> None:
 def test_side_by_side_a_trial_has_half_of_the_cpus_and_half_of_the_time() -> None:
     stored = QueryRun((BASE, OTHER), ("point-query",), (8,), 2).build()
     beside = designed(stored, Design(kind="fixed", blocks=2, side_by_side=True))
-    in_turns, side_by_side = judge(stored), judge(beside)
+    in_turns, side_by_side = compare_run(stored), compare_run(beside)
     assert conditions.trial_cpus(stored.run) == 2
     assert conditions.trial_cpus(beside.run) == 1
     shares = [run.treatments[0].driven for run in (in_turns, side_by_side)]

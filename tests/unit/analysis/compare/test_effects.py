@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from millrace.analysis.compare.compare_run import judge
+from millrace.analysis.compare.compare_run import compare_run
 from millrace.analysis.compare.effects import dependences
 from millrace.analysis.compare.model import Dependence, Term
 from millrace.stats import Looks, RatioEstimate
@@ -112,12 +112,12 @@ def test_unequal_work_tells_nothing_of_speed() -> None:
 )
 def test_nothing_is_said_without_blocks_or_levels(also: Mapping[str, Any]) -> None:
     run = QueryRun(**{"servers": (BASE, CANDIDATE), **also})
-    assert dependences(judge(run.build())) == ()
+    assert dependences(compare_run(run.build())) == ()
 
 
 def test_candidates_share_alpha() -> None:
     servers = (BASE, CANDIDATE, "mysql-8.0.12", "mysql-9.7.4")
-    of_each = dependences(judge(QueryRun(servers, ("reads", "writes"), (1, 8), 6).build()))
+    of_each = dependences(compare_run(QueryRun(servers, ("reads", "writes"), (1, 8), 6).build()))
     assert [each.candidate for each in of_each] == list(servers[1:])
     assert [each.confidence for each in of_each] == pytest.approx([1 - 0.05 / 3] * 3)
 

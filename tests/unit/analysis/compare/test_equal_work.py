@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from millrace.analysis.compare.compare_run import judge
+from millrace.analysis.compare.compare_run import compare_run
 from millrace.analysis.compare.equal_work import (
     TrialWork,
     asks_the_same,
@@ -41,7 +41,7 @@ def two_servers(
     also: Callable[[Levels, int], Values] = nothing_else, **changes: object
 ) -> RunAnalysis:
     run = QueryRun(NAMES, ("point-query",), (8,), 5, also=also, **changes)  # type: ignore[arg-type]
-    return judge(run.build())
+    return compare_run(run.build())
 
 
 def of_candidate(name: str, value: float) -> Callable[[Levels, int], Values]:
@@ -106,7 +106,7 @@ def test_a_speed_of_errors_is_no_verdict_though_both_sides_fail_alike() -> None:
     for metric in analysis.metrics:
         (comparison,) = analysis.comparisons(metric)
         assert comparison.verdict == "inconclusive"
-        assert comparison.refused_for_good == "unequal", "more blocks do not help"
+        assert comparison.permanently_incomparable == "unequal", "more blocks do not help"
         assert comparison.reason.startswith(
             "too many errors: 99 % of the transactions ended in an error with mysql-8.0.12, 99 % "
             "with mysql-5.6.24, most with code 1062; "
@@ -159,7 +159,7 @@ def test_failed_stays_failed() -> None:
 
 def test_too_few_blocks_stay_without_a_verdict() -> None:
     run = QueryRun(NAMES, ("point-query",), (8,), 2, also=of_candidate("errors", 400_000)).build()
-    (comparison,) = judge(run).comparisons()
+    (comparison,) = compare_run(run).comparisons()
     assert comparison.verdict is None
     assert comparison.unequal != ""
 

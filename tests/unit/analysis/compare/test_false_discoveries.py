@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from millrace.analysis.compare.compare_run import judge
+from millrace.analysis.compare.compare_run import compare_run
 from millrace.analysis.compare.false_discoveries import adjusted_p_values
 from millrace.analysis.compare.model import Comparison, RunAnalysis
 from millrace.report.run.matrix import matrix
@@ -29,7 +29,9 @@ def times(log_ratio: float, spread: float) -> tuple[float, ...]:
 def run(alike: int) -> RunAnalysis:
     """One candidate that is slower by 3 % and seems so by itself, and so many that are alike."""
     others = {f"mysql-8.0.{number}": times(0.0, 0.008) for number in range(alike)}
-    return judge(RunBuilder({BASE: (4.0,) * BLOCKS, SLOWER: times(0.03, 0.0165), **others}).build())
+    return compare_run(
+        RunBuilder({BASE: (4.0,) * BLOCKS, SLOWER: times(0.03, 0.0165), **others}).build()
+    )
 
 
 def slower_one(analysis: RunAnalysis) -> Comparison:
@@ -73,7 +75,7 @@ def test_of_few_comparisons_it_is_told_beside_the_verdict() -> None:
 
 def test_what_makes_no_claim_is_not_of_the_family() -> None:
     failing = {f"mysql-9.0.{number}": [Fails()] * BLOCKS for number in range(30)}
-    analysis = judge(
+    analysis = compare_run(
         RunBuilder({BASE: (4.0,) * BLOCKS, SLOWER: times(0.03, 0.0165), **failing}).build()
     )
     assert slower_one(analysis).adjusted_p == slower_one(run(0)).adjusted_p

@@ -9,7 +9,7 @@ from typing import Literal
 
 import pytest
 
-from millrace.analysis.compare.compare_run import judge
+from millrace.analysis.compare.compare_run import compare_run
 from millrace.analysis.compare.latencies import by_name, merged
 from millrace.analysis.compare.metrics import read_metrics
 from millrace.errors import DamagedResult, UserError
@@ -73,7 +73,7 @@ def test_percentiles_are_compared_over_blocks_as_any_metric() -> None:
         )
         for a in stored.attempts
     )
-    analysis = judge(replace(stored, attempts=slower))
+    analysis = compare_run(replace(stored, attempts=slower))
     (comparison,) = (c for c in analysis.comparisons(analysis.metrics[1]))
     assert comparison.metric.name == "p99"
     assert comparison.verdict == "regression"

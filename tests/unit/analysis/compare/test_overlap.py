@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from millrace.analysis.compare.compare_run import judge
+from millrace.analysis.compare.compare_run import compare_run
 from millrace.model.run_spec import Design
 from millrace.report.run import notes
 from millrace.store.records import StoredRun
@@ -33,25 +33,25 @@ def began(stored: StoredRun, late_s: float) -> StoredRun:
         from_s = 100.0 * trial.block + (late_s if is_late else 0.0)
         fact = {"side": 0, "cpus": [0], "measured_from_s": from_s, "measured_to_s": from_s + 10}
         (instance,) = attempt.instances
-        noted = replace(instance, facts={**instance.facts, "side_by_side": fact})
+        noted = replace(instance, facts=instance.facts.replace(concurrent=fact))
         attempts.append(replace(attempt, instances=(noted,)))
     return replace(stored, attempts=tuple(attempts))
 
 
 @pytest.mark.parametrize(("late_s", "share"), [(0.0, 1.0), (0.1, 0.99), (-2.0, 0.8), (20.0, 0.0)])
 def test_the_pair_that_was_together_least_is_told(late_s: float, share: float) -> None:
-    analysis = judge(began(STORED, late_s))
-    assert analysis.together == pytest.approx(share)
+    analysis = compare_run(began(STORED, late_s))
+    assert analysis.overlap == pytest.approx(share)
     conditions = [line for line in notes.conditions(analysis) if "both of a pair" in line]
     warnings = [line for line in notes.warnings(analysis) if "had the host to itself" in line]
     assert (len(conditions), len(warnings)) == ((1, 0) if share >= 0.95 else (0, 1))
 
 
 def test_of_trials_in_turns_nothing_is_said() -> None:
-    assert judge(STORED).together is None
+    assert compare_run(STORED).overlap is None
 
 
 def test_a_pair_that_lost_one_is_none() -> None:
     stored = began(STORED, 20.0)
     lost = [replace(each, outcome="failed") for each in stored.attempts]
-    assert judge(replace(stored, attempts=tuple(lost))).together is None
+    assert compare_run(replace(stored, attempts=tuple(lost))).overlap is None

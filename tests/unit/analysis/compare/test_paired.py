@@ -7,11 +7,11 @@ import math
 import numpy as np
 import pytest
 
-from millrace.analysis.compare.paired import PairComparison, judge_pairs
+from millrace.analysis.compare.paired import PairedComparison, compare_paired
 
 
-def judged(values: dict[str, dict[str, float]], base: str = "a") -> tuple[PairComparison, ...]:
-    return judge_pairs(values, base=base, direction="higher", margin=0.02, alpha=0.05)
+def judged(values: dict[str, dict[str, float]], base: str = "a") -> tuple[PairedComparison, ...]:
+    return compare_paired(values, base=base, direction="higher", margin=0.02, alpha=0.05)
 
 
 def treatments(*ratios: float, blocks: int = 8) -> dict[str, dict[str, float]]:

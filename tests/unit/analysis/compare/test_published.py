@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from millrace.analysis.compare.compare_run import judge
-from millrace.analysis.compare.published import PublishedFigure, published_beside
+from millrace.analysis.compare.compare_run import compare_run
+from millrace.analysis.compare.published import PublishedFigure, published_comparison
 from millrace.report.run.tables import published_table
 from millrace.studies.lookup import study_names
 from tests.unit.analysis.builders import RunBuilder, noisy
@@ -29,15 +29,15 @@ def figures(**changes: object) -> dict[tuple[str, str, str], PublishedFigure]:
         {server: noisy(4, 3) for server in servers},
         **{"factors": {"configuration": ["default", "wmf", "insecure"]}, **changes},  # type: ignore[arg-type]
     )
-    analysis = judge(builder.build())
-    study = published_beside(analysis)
+    analysis = compare_run(builder.build())
+    study = published_comparison(analysis)
     if study is None:
         return {}
     treatments = {t.id: t for t in analysis.treatments}
     return {
         (
             str(treatments[f.treatment_id].level),
-            str(treatments[f.treatment_id].held["configuration"]),
+            str(treatments[f.treatment_id].fixed_factors["configuration"]),
             f.metric.name,
         ): f
         for f in study.figures
@@ -91,8 +91,8 @@ def of_cells(
         ("mysql-5.5.34", "mysql-5.6.24", "mysql-5.7.22"), base=base, blocks=3, published=study,
         parameters=parameters or {}, **changes,
     )  # fmt: skip
-    analysis = judge(run.build())
-    found = published_beside(analysis)
+    analysis = compare_run(run.build())
+    found = published_comparison(analysis)
     assert found is not None
     labels = {t.id: tuple(t.label.split(" · ")) for t in analysis.treatments}
     return {labels[figure.treatment_id]: figure for figure in found.figures}
@@ -162,12 +162,12 @@ def test_parameters_choose_the_cell_too(fits: str, ratio: float) -> None:
 
 
 def test_published_comparisons_stand_beside_the_measured_ones() -> None:
-    analysis = judge(
+    analysis = compare_run(
         QueryRun(
             ("mysql-5.6.24", "mysql-5.7.22"), UPDATES["tests"], (1, 4, 32), 3, published="S3",
         ).build()
     )  # fmt: skip
-    study = published_beside(analysis)
+    study = published_comparison(analysis)
     assert study is not None
     table = published_table(analysis, study, analysis.headline)
     assert table is not None

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from millrace.analysis.compare.comparability import Refused
-from millrace.analysis.compare.compare_run import judge
+from millrace.analysis.compare.comparability import Incomparability
+from millrace.analysis.compare.compare_run import compare_run
 from millrace.analysis.compare.model import RunAnalysis, RunStatus
 from millrace.analysis.compare.stopping import run_status
 from millrace.model.run_spec import Design
@@ -36,7 +36,7 @@ SLOW, LIKE, BROKEN = "mysql-5.7.22", "mysql-8.0.12", "mysql-9.7.4"
 
 
 def seen(stored: StoredRun, design: Design = SEQUENTIAL) -> RunStatus:
-    return run_status(judge(stored), design)
+    return run_status(compare_run(stored), design)
 
 
 def states(found: RunStatus) -> dict[str, str]:
@@ -96,15 +96,18 @@ def test_a_base_that_fails_ends_its_group() -> None:
     assert (states(found), dict(found.needed)) == ({SLOW: "failing"}, {})
 
 
-def refused(stored: StoredRun, for_good: Refused | None) -> RunAnalysis:
+def refused(stored: StoredRun, for_good: Incomparability | None) -> RunAnalysis:
     """The analysis as if the comparisons had been refused."""
-    analysis = judge(stored)
+    analysis = compare_run(stored)
     groups = tuple(
         replace(
             group,
             comparisons=tuple(
                 replace(
-                    each, verdict="inconclusive", unequal="unequal work", refused_for_good=for_good
+                    each,
+                    verdict="inconclusive",
+                    unequal="unequal work",
+                    permanently_incomparable=for_good,
                 )
                 for each in group.comparisons
             ),
@@ -118,7 +121,7 @@ def refused(stored: StoredRun, for_good: Refused | None) -> RunAnalysis:
     ("for_good", "state"), [("unequal", "unequal"), ("unsteady", "unsteady"), (None, "open")]
 )
 def test_what_is_refused_for_good_does_not_burn_the_limit(
-    for_good: Refused | None, state: str
+    for_good: Incomparability | None, state: str
 ) -> None:
     stored = run_of({BASE: noisy(4, 5), SLOW: noisy(8, 5, seed=2)})
     found = run_status(refused(stored, for_good), SEQUENTIAL)
@@ -142,13 +145,13 @@ def unsteady_run(blocks: int) -> StoredRun:
 def test_too_many_unsteady_trials_refuse_a_verdict_at_once_and_end_it_later() -> None:
     for blocks, state in ((5, "open"), (6, "open"), (7, "unsteady")):
         stored = unsteady_run(blocks)
-        assert {c.verdict for c in judge(stored).comparisons()} == {"inconclusive"}
+        assert {c.verdict for c in compare_run(stored).comparisons()} == {"inconclusive"}
         assert states(seen(stored)) == {SLOW: state}
 
 
 def test_the_limit_of_blocks_ends_a_run() -> None:
     stored = run_of({BASE: noisy(4, 6, spread=0.1), LIKE: noisy(4, 6, spread=0.1, seed=2)})
-    analysis, design = judge(stored), Design(kind="sequential", blocks=6)
+    analysis, design = compare_run(stored), Design(kind="sequential", blocks=6)
     assert run_status(analysis, design).ending == "blocks"
     assert run_status(analysis, Design(kind="sequential", blocks=7)).ending is None
     assert run_status(analysis, Design(kind="fixed", blocks=6)).ending is None
@@ -156,7 +159,7 @@ def test_the_limit_of_blocks_ends_a_run() -> None:
 
 def test_a_block_that_would_pass_the_limit_of_time_is_not_begun() -> None:
     stored = run_of({BASE: noisy(4, 6, spread=0.1), LIKE: noisy(4, 6, spread=0.1, seed=2)})
-    analysis = judge(with_controls(stored, {0: 1.01}))
+    analysis = compare_run(with_controls(stored, {0: 1.01}))
     assert len(analysis.trials) == 13
     one_block_s = analysis.spent_s / 6.5
     for limit_s, ended in ((7.1 * one_block_s, "time"), (7.9 * one_block_s, None)):
@@ -167,14 +170,16 @@ def test_a_block_that_would_pass_the_limit_of_time_is_not_begun() -> None:
 def test_which_looks_an_interval_holds_for() -> None:
     fixed = Design(kind="fixed", blocks=6)
     stored = run_of({BASE: noisy(4, 6), LIKE: noisy(4, 6, seed=2)}, fixed)
-    assert judge(stored).holds_for == "once"
-    assert judge(designed(stored, SEQUENTIAL)).holds_for == "any"
-    assert judge(first_blocks(stored, 5)).holds_for == "any"  # fewer than were fixed
+    assert compare_run(stored).holds_for == "once"
+    assert compare_run(designed(stored, SEQUENTIAL)).holds_for == "any"
+    assert compare_run(first_blocks(stored, 5)).holds_for == "any"  # fewer than were fixed
     unfinished = run_of({BASE: noisy(4, 6), LIKE: (*noisy(4, 5), None)}, fixed)
-    assert judge(unfinished).holds_for == "any"
-    assert {c.estimate.looks for c in judge(unfinished).comparisons() if c.estimate} == {"any"}
+    assert compare_run(unfinished).holds_for == "any"
+    assert {c.estimate.looks for c in compare_run(unfinished).comparisons() if c.estimate} == {
+        "any"
+    }
     older = replace(stored, run=replace(stored.run, spec=stored.run.spec.replace(design=None)))
-    assert judge(older).holds_for == "once"
+    assert compare_run(older).holds_for == "once"
 
 
 RATIOS = st.dictionaries(
@@ -199,7 +204,7 @@ def verdict_at_stop(stored: StoredRun, most: int, looks: Looks, margin: float) -
     """The verdict with which a run of two treatments stops, and after how many blocks."""
     design = Design(kind="sequential", blocks=most)
     for blocks in range(1, most + 1):
-        analysis = judge(first_blocks(stored, blocks), looks=looks, margin=margin)
+        analysis = compare_run(first_blocks(stored, blocks), looks=looks, margin=margin)
         if run_status(analysis, design).ending is not None:
             break
     (comparison,) = analysis.comparisons()

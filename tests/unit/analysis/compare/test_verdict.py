@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millrace.analysis.compare.verdict import decide, reach
+from millrace.analysis.compare.verdict import decide, power
 from millrace.stats import RatioEstimate, paired_ratio
 
 Direction = Literal["higher", "lower"]
@@ -87,7 +87,7 @@ def test_any_number_of_looks_want_more_than_one_look_for_the_same_verdict() -> N
     assert decide(once, "higher", MARGIN)[0] == "regression"
     often = paired_ratio(base, candidate, looks="any")
     assert decide(often, "higher", MARGIN)[0] == "inconclusive"
-    few, many = reach(once, MARGIN), reach(often, MARGIN)
+    few, many = power(once, MARGIN), power(often, MARGIN)
     assert few is not None
     assert many is not None
     assert few.more_blocks == 0
@@ -100,7 +100,7 @@ def test_any_number_of_looks_want_more_than_one_look_for_the_same_verdict() -> N
 def test_before_there_is_a_verdict_nobody_knows_how_far_it_is(blocks: int) -> None:
     found = paired_ratio([1.0, 1.1][:blocks], [1.2, 1.3][:blocks], looks="any")
     assert decide(found, "higher", MARGIN)[0] is None
-    assert reach(found, MARGIN) is None
+    assert power(found, MARGIN) is None
 
 
 @given(st.tuples(logs, logs, logs, logs), st.floats(min_value=0.001, max_value=0.3))
@@ -108,7 +108,7 @@ def test_no_more_blocks_are_wanted_exactly_where_it_is_decided(
     points: tuple[float, float, float, float], margin: float
 ) -> None:
     found = paired_ratio([1.0] * 4, [2.0**point for point in points])
-    seen = reach(found, margin)
+    seen = power(found, margin)
     assert seen is not None
     verdict, _ = decide(found, "higher", margin)
     assert (verdict == "inconclusive") == (seen.more_blocks != 0)

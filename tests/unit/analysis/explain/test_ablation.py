@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from millrace.analysis.compare.metrics import Metric
 from millrace.analysis.explain.ablation import (
     ALL,
-    Alignments,
-    GivenBack,
-    given_back,
+    Ablation,
+    Recovery,
+    ablation,
 )
 from millrace.model.run_spec import Ablates, Aligned, Direction
 from millrace.report.explanation.ablation import sentences
@@ -77,13 +77,13 @@ def measured(blocks: Blocks, *, better: Direction = "higher") -> StoredRun:
     return StoredRun(run, (), tuple(trials), tuple(attempts))
 
 
-def shares(blocks: Blocks, *, better: Direction = "higher") -> Alignments:
-    found = given_back(measured(blocks, better=better))
+def shares(blocks: Blocks, *, better: Direction = "higher") -> Ablation:
+    found = ablation(measured(blocks, better=better))
     assert found is not None
     return found
 
 
-def remaining(found: Alignments) -> float:
+def remaining(found: Ablation) -> float:
     assert found.remaining is not None
     return found.remaining.mean
 
@@ -91,11 +91,11 @@ def remaining(found: Alignments) -> float:
 def test_a_loss_and_what_is_given_back_of_it() -> None:
     found = shares([{"a": 100, "b": 86, "one": 95, "two": 86, "all": 95}] * 3)
     assert found.loss.mean == pytest.approx(0.14)
-    assert [each.name for each in found.given_back] == list(ALIGNED)
-    means = [each.share.mean for each in found.given_back]
+    assert [each.name for each in found.recovered] == list(ALIGNED)
+    means = [each.share.mean for each in found.recovered]
     assert means == pytest.approx([0.09, 0, 0.09])
     assert remaining(found) == pytest.approx(0.05)
-    assert found.given_back[1].remaining.mean == pytest.approx(0.14)
+    assert found.recovered[1].remaining.mean == pytest.approx(0.14)
     assert (found.run_id, found.left_out) == ("study-1", TEST.left_out)
     assert found.untried == ()
 
@@ -103,14 +103,14 @@ def test_a_loss_and_what_is_given_back_of_it() -> None:
 def test_where_less_is_better_a_longer_time_is_the_loss() -> None:
     found = shares([{"a": 10, "b": 12, "one": 11, "two": 12, "all": 11}] * 2, better="lower")
     assert found.loss.mean == pytest.approx(0.2)
-    assert found.given_back[0].share.mean == pytest.approx(0.1)
+    assert found.recovered[0].share.mean == pytest.approx(0.1)
     assert remaining(found) == pytest.approx(0.1)
 
 
 @given(blocks_of_rates, st.floats(0.01, 100))
 def test_shares_add_up_and_a_hosts_speed_does_not_matter(blocks: Blocks, speed: float) -> None:
     found = shares(blocks)
-    together = found.given_back[-1].share.mean
+    together = found.recovered[-1].share.mean
     assert together + remaining(found) == pytest.approx(found.loss.mean, abs=1e-6)
     faster = [{name: rate * speed for name, rate in block.items()} for block in blocks]
     assert shares(faster).loss.mean == pytest.approx(found.loss.mean, rel=1e-6, abs=1e-9)
@@ -120,7 +120,7 @@ def test_each_alignment_counts_in_the_blocks_that_have_it_and_both_sides() -> No
     failed = [{**WHOLE, name: 0.0} for name in ("two", "b", "all")]
     found = shares([WHOLE, *failed, WHOLE])
     assert found.loss.n == 4
-    assert {each.name: each.share.n for each in found.given_back} == {
+    assert {each.name: each.share.n for each in found.recovered} == {
         "binary log": 4,
         "checksums": 3,
         ALL: 3,
@@ -130,7 +130,7 @@ def test_each_alignment_counts_in_the_blocks_that_have_it_and_both_sides() -> No
 
 def test_what_could_not_be_tried_is_told_and_the_others_answer() -> None:
     found = shares([{**WHOLE, "two": 0.0, "all": 0.0}] * 2)
-    (only,) = found.given_back
+    (only,) = found.recovered
     assert (only.name, round(only.share.mean, 9)) == ("binary log", 0.1)
     assert found.untried == (f"checksums, {ALL}: failed at start: mysqld (starting): ended",)
     assert remaining(found) == pytest.approx(0.1)  # with all that could be tried
@@ -138,13 +138,13 @@ def test_what_could_not_be_tried_is_told_and_the_others_answer() -> None:
 
 def test_what_remains_is_not_known_where_settings_were_aligned_apart_only() -> None:
     found = shares([{**WHOLE, "all": 0.0}] * 2)
-    assert len(found.given_back) == 2
+    assert len(found.recovered) == 2
     assert found.remaining is None
 
 
 def test_an_alignment_in_other_blocks_than_both_sides_has_no_result() -> None:
     found = shares([WHOLE | {"two": 0.0}, {"a": 100, "two": 80}])
-    assert [each.name for each in found.given_back] == ["binary log", ALL]
+    assert [each.name for each in found.recovered] == ["binary log", ALL]
     assert found.untried == ("checksums: failed at start: mysqld (starting): ended",)
     found = shares([{name: WHOLE[name] for name in ("a", "b", "one")}, {"two": 80, "all": 92}])
     assert found.untried == (f"checksums, {ALL}: no block has a result of it, of A and of B",)
@@ -153,12 +153,12 @@ def test_an_alignment_in_other_blocks_than_both_sides_has_no_result() -> None:
 @pytest.mark.parametrize("without", [{"a"}, {"b"}, set(ALIGNED.values())])
 def test_without_a_side_or_any_alignment_there_is_no_answer(without: set[str]) -> None:
     failed = {name: 0.0 if name in without else value for name, value in WHOLE.items()}
-    assert given_back(measured([failed] * 2)) is None
+    assert ablation(measured([failed] * 2)) is None
 
 
 def test_a_run_that_ablates_nothing_gives_no_answer() -> None:
     assert begun().run.spec.tested is None
-    assert given_back(replace(measured([WHOLE]), run=begun().run)) is None
+    assert ablation(replace(measured([WHOLE]), run=begun().run)) is None
 
 
 def test_the_interval_of_a_loss_holds_its_rate() -> None:
@@ -168,7 +168,7 @@ def test_the_interval_of_a_loss_holds_its_rate() -> None:
         drawn = noise.normal(1, 0.03, (5, 5)) * np.array([100, 86, 95, 86, 95])
         names = ("a", "b", *ALIGNED.values())
         blocks = [dict(zip(names, map(float, block), strict=True)) for block in drawn]
-        share = shares(blocks).given_back[0].share
+        share = shares(blocks).recovered[0].share
         assert share.low is not None
         assert share.high is not None
         held += share.low <= 0.09 <= share.high
@@ -182,15 +182,15 @@ def test_a_setting_is_shown_where_its_share_is_certain_and_of_the_losss_sign() -
         return MeanEstimate(mean, mean - half, mean + half, 5, 0.95, 0.01)
 
     def shows(loss: float, given: MeanEstimate) -> bool:
-        parts = (GivenBack("binary log", given, share(0.0)),)
-        return Alignments(RATE, share(loss), parts).shows("binary log")
+        parts = (Recovery("binary log", given, share(0.0)),)
+        return Ablation(RATE, share(loss), parts).shows("binary log")
 
     assert shows(0.14, share(0.09))
     assert not shows(0.14, share(0.01))
     assert not shows(0.14, share(-0.09))
     assert not shows(0.14, share(0.09, None))
     assert shows(-0.14, share(-0.09))
-    assert not Alignments(RATE, share(0.1), ()).shows("binary log")
+    assert not Ablation(RATE, share(0.1), ()).shows("binary log")
 
 
 def driven(blocks: Blocks, *, falling: Collection[str]) -> StoredRun:
@@ -209,26 +209,26 @@ def driven(blocks: Blocks, *, falling: Collection[str]) -> StoredRun:
 
 def test_what_was_not_steady_does_not_count() -> None:
     blocks = [WHOLE] * 4
-    steady = given_back(driven(blocks, falling=()))
+    steady = ablation(driven(blocks, falling=()))
     assert steady is not None
-    assert (steady.unsteady, steady.untried, len(steady.given_back)) == ("", (), 3)
+    assert (steady.unsteady, steady.untried, len(steady.recovered)) == ("", (), 3)
 
-    one = given_back(driven(blocks, falling=("one",)))
+    one = ablation(driven(blocks, falling=("one",)))
     assert one is not None
-    assert (one.unsteady, [each.name for each in one.given_back]) == ("", ["checksums", ALL])
+    assert (one.unsteady, [each.name for each in one.recovered]) == ("", ["checksums", ALL])
     (untried,) = one.untried
     assert untried.startswith("binary log: not steady: 4 of 4 trials of B with binary log as in A")
 
     failing = [{**WHOLE, "two": 0.0, "all": 0.0}] * 4
-    only = given_back(driven(failing, falling=("one",)))
+    only = ablation(driven(failing, falling=("one",)))
     assert only is not None
     assert only.unsteady.startswith("not steady: 4 of 4 trials of B with binary log as in A")
     assert [each.partition(": ")[0] for each in only.untried] == [f"checksums, {ALL}"]
 
     for falling in (("b",), ("a", "b", *ALIGNED.values()), tuple(ALIGNED.values())):
-        none = given_back(driven(blocks, falling=falling))
+        none = ablation(driven(blocks, falling=falling))
         assert none is not None
-        assert len(none.given_back) == 3
+        assert len(none.recovered) == 3
         assert not none.shows("binary log")
         (answer, *_) = sentences(none, base="5.6", candidate="9.7")
         assert answer.startswith("no answer in rate: not steady: 4 of 4 trials of ")

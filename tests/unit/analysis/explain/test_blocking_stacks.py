@@ -9,7 +9,11 @@ import pytest
 
 from millrace.analysis.explain.blocking_stacks import compare_blocked, contradicts, functions
 from millrace.analysis.explain.observations import ObservedTrial
-from millrace.analysis.explain.time_breakdown import account, differences, trial_account
+from millrace.analysis.explain.time_breakdown import (
+    breakdown_difference,
+    time_breakdown,
+    trial_breakdown,
+)
 from tests.unit.analysis.observations import Scene, Truth, seen
 
 SYNC = "entry_SYSCALL_64_after_hwframe;do_syscall_64;do_fsync;jbd2_log_wait_commit"
@@ -20,7 +24,7 @@ WAITS = {"lock": 40.0, "log_flush": 80.0, "data_read": 20.0, "page_fault": 10.0}
 
 def test_places_sum_up_to_the_waits_of_the_account() -> None:
     trial = SCENE.trial(Truth(waits=WAITS))
-    found = trial_account(trial)
+    found = trial_breakdown(trial)
     assert found is not None
     sums: defaultdict[str, float] = defaultdict(float)
     for row in compare_blocked([trial], [trial]):
@@ -69,10 +73,10 @@ def test_trials_that_the_account_leaves_out_are_in_no_row() -> None:
     del unclocked["threads"]
     a = [SCENE.trial(truth, 0), SCENE.trial(truth, 1), SCENE.trial(longer, 2, unclocked)]
     b = [SCENE.trial(truth, 0), SCENE.trial(longer, 3)]
-    of_a, of_b = account(a), account(b)
+    of_a, of_b = time_breakdown(a), time_breakdown(b)
     assert of_a is not None
     assert of_b is not None
-    compared = differences(of_a, of_b)
+    compared = breakdown_difference(of_a, of_b)
     assert compared is not None
     (line,) = (line for line in compared.lines if line.key == "data_read")
     (row,) = compare_blocked(a, b)

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from millrace.analysis.compare.compare_run import judge
-from millrace.analysis.explain.explanation import Explanation, explain
+from millrace.analysis.compare.compare_run import compare_run
+from millrace.analysis.explain.explanation import explain
+from millrace.analysis.explain.model import Explanation
 from millrace.errors import UserError
 from millrace.store.records import StoredRun
 from tests.unit.analysis.observations import A, B, Scene, Truth, explained_run
@@ -63,8 +64,8 @@ def test_everything_that_was_seen_of_both() -> None:
     assert found.differences is not None
     assert [line.key for line in found.differences.lines[:2]] == ["log_flush", "cpu_user"]
     assert found.differences.latency.mean == pytest.approx(44 * 1.1, rel=1e-3)
-    assert found.a.account is not None
-    assert len(found.a.account.trials) == 3
+    assert found.a.breakdown is not None
+    assert len(found.a.breakdown.trials) == 3
     assert found.a.coverage is not None
     assert found.a.coverage.spinning_us == 0
     assert found.efficiency[0].key == "cpu_foreground"
@@ -82,7 +83,7 @@ def test_everything_that_was_seen_of_both() -> None:
     assert found.a.flat.lines[0].symbol == "MYSQLparse"
     assert found.a.instance is not None
     assert found.variables is not None
-    assert found.suspects[0].kind == "plan"
+    assert found.likely_causes[0].kind == "plan"
 
 
 def test_disturbances_and_what_is_missing_are_told_by_side() -> None:
@@ -122,7 +123,7 @@ def test_profiled_trials_enter_no_account_and_no_verdict() -> None:
     )
 
     def verdicts(of: StoredRun) -> list[tuple[Any, ...]]:
-        analysis = judge(of, metric="throughput")
+        analysis = compare_run(of, metric="throughput")
         planned = [treatment.planned for treatment in analysis.treatments]
         return [(c.verdict, c.estimate, c.n_blocks, *planned) for c in analysis.comparisons()]
 
@@ -133,10 +134,10 @@ def test_each_group_is_explained_by_itself() -> None:
     stored = run(clients=(1, 4))
     found = explain(stored, factor="server", base=A, candidate=B)
     assert [each.group for each in found] == ["clients 1", "clients 4"]
-    assert [each.held["clients"] for each in found] == [1, 4]
+    assert [each.fixed_factors["clients"] for each in found] == [1, 4]
     (chosen,) = explain(stored, factor="server", base=A, candidate=B, held={"clients": 4})
-    assert chosen.a.account is not None
-    assert chosen.a.account.clients == 4
+    assert chosen.a.breakdown is not None
+    assert chosen.a.breakdown.clients == 4
     with pytest.raises(UserError, match="no treatment in common with clients 8"):
         explain(stored, factor="server", base=A, candidate=B, held={"clients": 8})
     with pytest.raises(UserError, match="no other factor 'server'"):
@@ -182,7 +183,7 @@ def test_a_side_without_a_finished_trial_has_no_account() -> None:
         for a in stored.attempts
     ]
     found = one(replace(stored, attempts=tuple(failed)))
-    assert (found.a.account, found.differences, found.profile, found.variables) == (
+    assert (found.a.breakdown, found.differences, found.profile, found.variables) == (
         None, None, None, None,
     )  # fmt: skip
     lack = found.missing[0]
@@ -218,7 +219,7 @@ def test_servers_that_are_alike_have_no_significant_part() -> None:
 
 
 def test_where_nobody_is_suspected_it_says_why() -> None:
-    assert one(run()).why_no_suspects == ""
+    assert one(run()).why_no_likely_causes == ""
     same = one(explained_run(lambda _, block: (FAST.times(1 + block / 10), {}), blocks=3))
-    assert same.suspects == ()
-    assert same.why_no_suspects == "No suspects: latencies do not differ by more than chance."
+    assert same.likely_causes == ()
+    assert same.why_no_likely_causes == "No suspects: latencies do not differ by more than chance."

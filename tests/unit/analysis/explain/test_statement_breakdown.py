@@ -12,20 +12,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from millrace.analysis.explain.statement_breakdown import (
-    StatementAccount,
-    statement_accounts,
-    statement_differences,
+    StatementBreakdown,
+    statement_breakdown_differences,
+    statement_breakdowns,
 )
 from tests.unit.analysis.asked import CLIENTS, TRANSACTION, Asked, Look, Seen, trial
 from tests.unit.analysis.observations import seen
 
 
-def us(account: StatementAccount) -> dict[str, float]:
+def us(account: StatementBreakdown) -> dict[str, float]:
     return {part.key: part.us.mean for part in account.parts}
 
 
 def test_the_account_of_each_statement_is_what_happened() -> None:
-    found = {each.name: each for each in statement_accounts([Seen(TRANSACTION).trial()])}
+    found = {each.name: each for each in statement_breakdowns([Seen(TRANSACTION).trial()])}
     assert list(found) == ["BEGIN", "select", "update", "COMMIT"]
     expected: dict[str, dict[str, float]] = {
         "BEGIN": {"running": 4, "client_wire": 6},
@@ -45,7 +45,7 @@ def test_the_account_of_each_statement_is_what_happened() -> None:
 def test_the_scheduler_tells_a_thread_on_a_cpu_from_one_that_is_ready() -> None:
     scheduled = {"select": (300, 100), "update": (0, 12), "COMMIT": (5, 4)}
     trials = [Seen(TRANSACTION, scheduled=scheduled).trial(block) for block in range(2)]
-    found = {each.name: each for each in statement_accounts(trials)}
+    found = {each.name: each for each in statement_breakdowns(trials)}
     assert us(found["select"])["on_cpu"] == pytest.approx(22.5, abs=0.01)
     assert us(found["select"])["runnable"] == pytest.approx(7.5, abs=0.01)
     assert us(found["update"])["runnable"] == pytest.approx(25, abs=0.01)
@@ -66,16 +66,16 @@ def test_a_part_is_shared_out_where_it_is_in_all_trials() -> None:
     a = [Seen(TRANSACTION, scheduled=scheduled).trial(block) for block in range(2)]
     b = [Seen(TRANSACTION, scheduled=scheduled).trial(0), Seen(TRANSACTION).trial(1)]
     for found, expected in ((a, {"on_cpu", "runnable"}), (b, {"running"})):
-        for each in statement_differences(a, found):
-            keys = {line.key for line in each.account.lines}
+        for each in statement_breakdown_differences(a, found):
+            keys = {line.key for line in each.breakdown.lines}
             assert keys & {"running", "on_cpu", "runnable"} == expected
-            assert each.account.unknown == ()
-            assert each.account.unaccounted.difference.mean == pytest.approx(0, abs=0.01)
+            assert each.breakdown.unknown == ()
+            assert each.breakdown.unaccounted.difference.mean == pytest.approx(0, abs=0.01)
 
 
 def test_what_was_not_seen_of_a_statement_is_unaccounted() -> None:
     asked = {**TRANSACTION, "update": replace(TRANSACTION["update"], unseen=50.0)}
-    found = {each.name: each for each in statement_accounts([Seen(asked).trial()])}
+    found = {each.name: each for each in statement_breakdowns([Seen(asked).trial()])}
     # Nobody saw it: the time of the looks is that of the others.
     assert found["update"].unaccounted.us.mean == pytest.approx(50, abs=0.1)
     assert found["select"].unaccounted.us.mean == pytest.approx(0, abs=0.1)
@@ -86,9 +86,9 @@ def test_nobody_looked_or_there_is_nothing_to_tell_apart() -> None:
     alone = trial(looks, {"a": (1, 100.0)})
     several = {"a": (1, 50.0), "b": (1, 50.0)}
     for nothing in (alone, trial([], several), trial([], several, told={"states": []})):
-        assert statement_accounts([nothing]) == ()
-        assert statement_differences([nothing], [nothing]) == ()
-    (a, b) = statement_accounts([trial(looks, several)])
+        assert statement_breakdowns([nothing]) == ()
+        assert statement_breakdown_differences([nothing], [nothing]) == ()
+    (a, b) = statement_breakdowns([trial(looks, several)])
     assert (us(a)["running"] > 0, us(b)["running"]) == (True, 0.0)
 
 
@@ -112,18 +112,18 @@ def test_differences_are_of_the_statement_that_differs() -> None:
     slow = {**TRANSACTION, "update": Asked(1, {"running": 25.0, "lock": 160.0, "network": 9.0})}
     a = [Seen(TRANSACTION, 20_000, source).trial(block) for block in range(5)]
     b = [Seen(slow, 20_000, source).trial(block) for block in range(5)]
-    found = statement_differences(a, b)
+    found = statement_breakdown_differences(a, b)
     assert found[0].name == "update"
     assert found[0].of_operation.mean == pytest.approx(100, rel=0.01)
     assert found[0].a_times == pytest.approx(1, rel=1e-3)
     assert found[0].b_times == pytest.approx(1, rel=1e-3)
-    line = found[0].account.lines[0]
+    line = found[0].breakdown.lines[0]
     assert (line.key, line.significant) == ("lock", True)
     assert line.difference.mean == pytest.approx(100, rel=0.1)
-    others = [line for each in found[1:] for line in each.account.lines if line.significant]
+    others = [line for each in found[1:] for line in each.breakdown.lines if line.significant]
     assert others == []
     # One correction for all that stands in the table.
-    ps = [line.adjusted_p for each in found for line in each.account.lines]
+    ps = [line.adjusted_p for each in found for line in each.breakdown.lines]
     tested = [p for p in ps if p is not None]
     assert line.difference.p_value is not None
     assert min(tested) == pytest.approx(line.difference.p_value * len(tested))
@@ -133,8 +133,8 @@ def test_a_difference_adds_up() -> None:
     source = np.random.default_rng(11)
     a = [Seen(TRANSACTION, 5_000, source).trial(block) for block in range(3)]
     b = [Seen(TRANSACTION, 5_000, source).trial(block) for block in range(3)]
-    for each in statement_differences(a, b):
-        account = each.account
+    for each in statement_breakdown_differences(a, b):
+        account = each.breakdown
         lines = math.fsum(line.difference.mean for line in account.lines)
         left = account.unaccounted.difference.mean
         assert lines + left == pytest.approx(account.latency.mean, abs=1e-9)
@@ -144,9 +144,9 @@ def test_blocks_and_statements_that_only_one_side_has_are_left_out() -> None:
     with_more = {**TRANSACTION, "delete": Asked(1, {"running": 5.0})}
     a = [Seen(TRANSACTION).trial(block) for block in (0, 1)]
     b = [Seen(with_more).trial(block) for block in (1, 2)]
-    found = statement_differences(a, b)
+    found = statement_breakdown_differences(a, b)
     assert {each.name for each in found} == TRANSACTION.keys()
-    assert {each.account.blocks for each in found} == {(1,)}
+    assert {each.breakdown.blocks for each in found} == {(1,)}
 
 
 NAMES = ("BEGIN", "select", "update")
@@ -179,7 +179,7 @@ def test_statements_add_up_to_what_was_under_way(
     share = under_way / math.fsum(each.seconds for each in looks)
     told = math.fsum(
         account.times * part.us.mean
-        for account in statement_accounts([made])
+        for account in statement_breakdowns([made])
         for part in account.parts
     )
     assert told == pytest.approx(share * made.observed.cycle_us, rel=1e-6, abs=1e-6)

@@ -12,13 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from millrace.analysis.explain.breakdown_model import BreakdownDifference, TimeBreakdown
 from millrace.analysis.explain.observations import ObservedTrial
 from millrace.analysis.explain.time_breakdown import (
-    Account,
-    AccountDifferences,
-    account,
-    differences,
-    trial_account,
+    breakdown_difference,
+    time_breakdown,
+    trial_breakdown,
 )
 from tests.unit.analysis.observations import Scene, Truth, loading, seen
 
@@ -43,19 +42,19 @@ TRUTHS = st.builds(
 )
 
 
-def account_of(trials: Sequence[ObservedTrial]) -> Account:
-    found = account(trials)
+def account_of(trials: Sequence[ObservedTrial]) -> TimeBreakdown:
+    found = time_breakdown(trials)
     assert found is not None
     return found
 
 
-def compared(a: Sequence[ObservedTrial], b: Sequence[ObservedTrial]) -> AccountDifferences:
-    found = differences(account_of(a), account_of(b))
+def compared(a: Sequence[ObservedTrial], b: Sequence[ObservedTrial]) -> BreakdownDifference:
+    found = breakdown_difference(account_of(a), account_of(b))
     assert found is not None
     return found
 
 
-def us(found: Account) -> dict[str, float]:
+def us(found: TimeBreakdown) -> dict[str, float]:
     return {part.key: part.us.mean for part in found.parts}
 
 
@@ -153,8 +152,8 @@ def test_trials_of_which_less_was_observed_are_left_out() -> None:
 def test_no_account_without_a_latency() -> None:
     trial = EXACT.trial(TRUTH)
     made = replace(trial.attempt, histograms=())
-    assert account([]) is None
-    assert account([ObservedTrial("trial", 0, made, seen(made))]) is None
+    assert time_breakdown([]) is None
+    assert time_breakdown([ObservedTrial("trial", 0, made, seen(made))]) is None
 
 
 def test_errors_are_told() -> None:
@@ -180,7 +179,7 @@ def test_differences_are_paired_and_the_largest_comes_first() -> None:
 
 
 def test_only_blocks_that_both_have_are_compared() -> None:
-    assert differences(
+    assert breakdown_difference(
         account_of([EXACT.trial(TRUTH, 0)]), account_of([EXACT.trial(TRUTH, 1)])
     ) is (None)
     found = compared(
@@ -195,7 +194,7 @@ def test_only_blocks_that_both_have_are_compared() -> None:
 def test_a_part_that_one_side_lacks_is_compared_on_neither() -> None:
     document = {name: part for name, part in EXACT.document(TRUTH).items() if name != "states"}
     a, b = account_of([EXACT.trial(TRUTH)]), account_of([EXACT.trial(TRUTH, document=document)])
-    found = differences(a, b)
+    found = breakdown_difference(a, b)
     assert found is not None
     assert {line.key for line in found.lines} == {"cpu_user", "cpu_system", "runnable"}
     assert found.unaccounted.difference.mean == pytest.approx(0, abs=1e-6)
@@ -279,7 +278,7 @@ def test_turned_around_every_difference_changes_its_sign(one: Truth, other: Trut
     ],
 )
 def test_servers_that_are_alike_are_rarely_told_apart(blocks: int, truth: Truth) -> None:
-    """Any part of the account, in one comparison in 20 at most."""
+    """Any part of the time_breakdown, in one comparison in 20 at most."""
     source = np.random.default_rng(20_261_126)
     repeats, marked = 250, 0
     for _ in range(repeats):
@@ -329,7 +328,7 @@ def test_intervals_of_parts_hold_as_often_as_they_say(blocks: int) -> None:
 def test_what_is_unaccounted_has_the_counting_error_of_the_shares_it_lacks() -> None:
     """In an open loop waits for clients are in none of the parts, so that their share is in the
     error."""
-    closed, opened = (trial_account(Scene(open_loop=loop).trial(TRUTH)) for loop in (False, True))
+    closed, opened = (trial_breakdown(Scene(open_loop=loop).trial(TRUTH)) for loop in (False, True))
     assert closed is not None
     assert opened is not None
     errors = [told.left(list(told.parts)).error_us for told in (closed, opened)]

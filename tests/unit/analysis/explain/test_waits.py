@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from millrace.analysis.explain.observations import ObservedTrial
-from millrace.analysis.explain.time_breakdown import account
+from millrace.analysis.explain.time_breakdown import time_breakdown
 from millrace.analysis.explain.waits import (
     compare_digests,
     compare_stages,
@@ -130,7 +130,7 @@ def test_waits_of_sessions_are_told_from_others(name: str, expected: bool) -> No
 
 
 def covered(trials: Sequence[ObservedTrial], spinning_us: float | None) -> float | None:
-    found = account(trials)
+    found = time_breakdown(trials)
     assert found is not None
     told = coverage(trials, found, spinning_us=spinning_us)
     return None if told is None else told.share
@@ -150,7 +150,7 @@ def test_no_coverage_without_instruments_or_samples() -> None:
 
 def test_coverage_tells_of_the_queue_in_which_timers_run_too() -> None:
     trials = [trial(waits=waiting(event(MUTEX, 10)))]
-    found = account(trials)
+    found = time_breakdown(trials)
     assert found is not None
     told = coverage(trials, found, spinning_us=None)
     assert told is not None

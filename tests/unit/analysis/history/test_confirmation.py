@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from millrace.analysis.compare.compare_run import judge
+from millrace.analysis.compare.compare_run import compare_run
 from millrace.analysis.history.confirmation import Ends, Outcome, outcome
 from millrace.store.history_records import ChangeRecord, SeriesRecord
 from millrace.store.records import StoredRun
@@ -78,7 +78,7 @@ def test_the_interval_holds_for_any_number_of_looks() -> None:
     assert again is not None
     assert again.low is not None
     assert again.high is not None
-    fixed = judge(once).comparisons()[0].estimate
+    fixed = compare_run(once).comparisons()[0].estimate
     assert fixed is not None
     assert fixed.low is not None
     assert fixed.high is not None

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millrace.analysis.history.overview import SeenChange, groups, seen
+from millrace.analysis.history.overview import ChangeView, group_changes, series_view
 from millrace.store.history_records import ChangeRecord, Remeasured, SeriesRecord
 from tests.unit.analysis.history_points import (
     NOW,
@@ -25,17 +25,17 @@ LATENCY = replace(SERIES, id="1a7e", metric="p95", title="95th percentile", dire
 AGAIN = Remeasured("run-c", "v39", "v40", 0.88, 0.86, 0.90, 8, "regression", "because", NOW)
 
 
-def shown(*changes: ChangeRecord, series: SeriesRecord = SERIES) -> tuple[SeenChange, ...]:
-    return seen(history(stepping(), series=series), changes, STATES, "a name").changes
+def shown(*changes: ChangeRecord, series: SeriesRecord = SERIES) -> tuple[ChangeView, ...]:
+    return series_view(history(stepping(), series=series), changes, STATES, "a name").changes
 
 
 def test_a_series_has_its_changes_in_the_order_of_its_points() -> None:
     states = [STATE.id] * 50 + [OTHER_STATE.id] * 30
     made = replace(history(stepping(), states), examined=70)
-    found = seen(made, [change(60), change(200), change(20, 1.1)], STATES, "a name")
+    found = series_view(made, [change(60), change(200), change(20, 1.1)], STATES, "a name")
     assert [each.index for each in found.changes] == [20, 60, None]
     assert [each.verdict for each in found.changes] == ["improvement", "regression", "regression"]
-    assert [each.index for each in found.breaks] == [50]
+    assert [each.index for each in found.environment_changes] == [50]
     assert found.unexamined == 10
     assert (found.name, found.points) == ("a name", made.points)
 
@@ -62,7 +62,7 @@ def test_changes_of_many_series_at_one_label_are_a_group() -> None:
         *shown(change(41, 0.90, width=1, series=series[2]), series=series[2]),
         *shown(change(60, 1.20, series=series[2]), series=series[2]),
     ]
-    first, second = groups(changes, {"v40": 12, "v60": 12})
+    first, second = group_changes(changes, {"v40": 12, "v60": 12})
     assert (first.label, len(first.changes), first.n_series) == ("v40", 3, 12)
     assert [first.least, first.most] == pytest.approx([-0.04, -0.19])
     assert (second.label, len(second.changes)) == ("v60", 1)
@@ -70,7 +70,7 @@ def test_changes_of_many_series_at_one_label_are_a_group() -> None:
 
 def test_withdrawn_and_small_changes_are_in_no_group() -> None:
     small = change(20, 0.995, low=0.99, high=0.999)
-    assert groups(shown(change(40, state="withdrawn"), small), {}) == ()
+    assert group_changes(shown(change(40, state="withdrawn"), small), {}) == ()
 
 
 @given(
@@ -82,7 +82,7 @@ def test_withdrawn_and_small_changes_are_in_no_group() -> None:
 )
 def test_each_open_change_is_in_one_group(places: list[tuple[int, int, float]]) -> None:
     changes = shown(*(change(index, ratio, width=width) for index, width, ratio in places))
-    found = groups(changes, {})
+    found = group_changes(changes, {})
     grouped = [each.change.id for group in found for each in group.changes]
     assert sorted(grouped) == sorted(each.change.id for each in changes)
     for group in found:
@@ -99,4 +99,4 @@ def test_facts_come_first_and_what_is_known_last() -> None:
         *shown(change(60, series=series[1]), series=series[1]),
         *shown(change(20, state="confirmed", remeasured=other, note="known")),
     ]
-    assert [group.label for group in groups(changes, {})] == ["v40", "v60", "v20"]
+    assert [group.label for group in group_changes(changes, {})] == ["v40", "v60", "v20"]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from millrace.analysis.compare.compare_run import judge
+from millrace.analysis.compare.compare_run import compare_run
 from millrace.analysis.history.recording import Drawn, points_of
 from millrace.errors import UserError
 from millrace.store.history_records import PointRecord
@@ -53,7 +53,7 @@ def test_every_metric_is_a_series_and_its_ratio_a_point() -> None:
     stored = run_of("r1")
     found = drawn(stored)
     points = by_metric(found)
-    comparisons = {c.metric.name: c for g in judge(stored).groups for c in g.comparisons}
+    comparisons = {c.metric.name: c for g in compare_run(stored).groups for c in g.comparisons}
     assert points.keys() == comparisons.keys()
     assert len(found.part.series) == len(points) > 1
     assert found.left_out == ()

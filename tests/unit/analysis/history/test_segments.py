@@ -7,7 +7,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millrace.analysis.history.segments import breaks, series_names, strands
+from millrace.analysis.history.segments import environment_changes, segments, series_names
 from millrace.store.history_records import StateRecord
 from tests.unit.analysis.history_points import OTHER_STATE, SERIES, STATE, STATES, history, point
 
@@ -17,7 +17,7 @@ ONE, TWO = STATE.id, OTHER_STATE.id
 @given(st.lists(st.sampled_from("abc"), max_size=30))
 def test_each_point_is_in_the_strand_of_its_state(states: list[str]) -> None:
     points = [point(number, 1.0, state=state) for number, state in enumerate(states)]
-    found = strands(points)
+    found = segments(points)
     assert sorted(index for strand in found for index in strand) == list(range(len(points)))
     assert len(found) == len(set(states))
     for strand in found:
@@ -27,11 +27,11 @@ def test_each_point_is_in_the_strand_of_its_state(states: list[str]) -> None:
 
 def test_a_break_says_what_is_not_as_it_was() -> None:
     made = history([1.0] * 5, [ONE, ONE, TWO, TWO, ONE])
-    first, second = breaks(made.points, STATES)
+    first, second = environment_changes(made.points, STATES)
     assert (first.index, first.label) == (2, "v2")
     assert first.changes == ("kernel release was 6.1 and is 6.2",)
     assert (second.index, second.changes) == (4, ("kernel release was 6.2 and is 6.1",))
-    assert breaks(history([1.0] * 5).points, STATES) == ()
+    assert environment_changes(history([1.0] * 5).points, STATES) == ()
 
 
 def test_another_host_or_build_is_told_without_digests() -> None:
@@ -39,7 +39,7 @@ def test_another_host_or_build_is_told_without_digests() -> None:
     before = StateRecord("a", "host-1", facts)
     after = StateRecord("b", "host-2", {**facts, "reference server": "bb"})
     made = history([1.0, 1.0], ["a", "b"])
-    (found,) = breaks(made.points, {"a": before, "b": after})
+    (found,) = environment_changes(made.points, {"a": before, "b": after})
     assert found.changes == ("the host was host-1 and is host-2", "another reference server")
 
 

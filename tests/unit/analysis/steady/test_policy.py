@@ -8,25 +8,27 @@ from typing import Any
 import numpy as np
 import pytest
 
-from millrace.analysis.compare.compare_run import judge
+from millrace.analysis.compare.compare_run import compare_run
 from millrace.analysis.compare.model import RunAnalysis
-from millrace.analysis.steady.checks import Gate
+from millrace.analysis.steady.checks import SteadyCheck
 from millrace.analysis.steady.policy import reasons, unsteady_sides
 from millrace.analysis.steady.steadiness import State, TrialSteadiness
 from millrace.report.run.sentences import answer, sentence
-from millrace.stats import Course
+from millrace.stats import Trend
 from tests.unit.analysis.query_runs import Levels, QueryRun
 from tests.unit.analysis.seconds import events
 
 BASE, OTHER = NAMES = ("mysql-5.6.24", "mysql-8.0.12")
-STEADY = Course("steady")
-FALLS = Course("drift", -0.07)
-DIRTY = Gate("dirty pages", "failed", "dirty pages still grew", "0 % to 80 %", "warm up for longer")
+STEADY = Trend("steady")
+FALLS = Trend("drift", -0.07)
+DIRTY = SteadyCheck(
+    "dirty pages", "failed", "dirty pages still grew", "0 % to 80 %", "warm up for longer"
+)
 
 
-def trial(state: State, course: Course = STEADY, *gates: Gate, enough_s: float = 35.0) -> Any:
+def trial(state: State, course: Trend = STEADY, *gates: SteadyCheck, enough_s: float = 35.0) -> Any:
     return TrialSteadiness(
-        trial_id="t", block=0, state=state, figure="throughput", course=course, gates=gates,
+        trial_id="t", block=0, state=state, figure="throughput", trend=course, checks=gates,
         seconds=30, warmup_s=5.0, measured_s=30.0, found_s=5.0, enough_s=enough_s,
         transactions=123_456,
     )  # fmt: skip
@@ -81,26 +83,28 @@ def test_the_reason_has_numbers_and_a_remedy_with_the_experiments_key() -> None:
 
 
 def test_waves_want_a_longer_measured_part_and_plans_other_statistics() -> None:
-    waves = [trial("unsteady", Course("wave", 0.2))] * 3
+    waves = [trial("unsteady", Trend("wave", 0.2))] * 3
     assert "time_s = 120" in unsteady_sides(waves, waves, names=NAMES)
-    other_plan = Gate("plans", "failed", "another plan", "another plan of x", "name the index")
+    other_plan = SteadyCheck(
+        "plans", "failed", "another plan", "another plan of x", "name the index"
+    )
     plans = [trial("unsteady", STEADY, other_plan)] * 3
     assert unsteady_sides(plans, plans, names=NAMES).endswith("; name the index")
 
 
 def test_reasons_are_counted_and_their_amounts_are_medians() -> None:
     trials = [
-        trial("unsteady", Course("drift", -0.05)),
-        trial("unsteady", Course("drift", -0.30), DIRTY),
-        trial("unsteady", Course("drift", -0.07), DIRTY),
-        trial("unsteady", Course("drift", 0.50)),
+        trial("unsteady", Trend("drift", -0.05)),
+        trial("unsteady", Trend("drift", -0.30), DIRTY),
+        trial("unsteady", Trend("drift", -0.07), DIRTY),
+        trial("unsteady", Trend("drift", 0.50)),
     ]
     assert reasons(trials) == [
         "throughput fell by 7.0 % over the measured part",
         "dirty pages still grew",
         "throughput rose by 50 % over the measured part",
     ]
-    shift = trial("unsteady", Course("shift", None, 12))
+    shift = trial("unsteady", Trend("shift", None, 12))
     assert reasons([shift]) == ["throughput fell by much at once in the measured part"]
 
 
@@ -111,7 +115,7 @@ def compared(shape: Callable[[Levels, int], Any], **changes: Any) -> RunAnalysis
         return events(list(14_000 * (shape(levels, block) + noise)), warmup=[14_000.0] * 5)
 
     run = QueryRun(NAMES, ("point-query",), (8,), 5, series=series, **changes)
-    return judge(run.build())
+    return compare_run(run.build())
 
 
 def falling(levels: Levels, _block: int) -> Any:
@@ -170,5 +174,5 @@ def test_verdicts_are_rarely_refused_by_noise() -> None:
                 list(14_000 * shapes[str(levels["server"]), block]), warmup=[14_000.0] * 5
             ),
         )  # fmt: skip
-        refused += bool(judge(run.build()).comparisons()[0].unsteady)
+        refused += bool(compare_run(run.build()).comparisons()[0].unsteady)
     assert refused <= 1

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from millrace.analysis.compare.compare_run import judge
+from millrace.analysis.compare.compare_run import compare_run
 from millrace.analysis.steady.steadiness import TrialSteadiness
 from millrace.store.records import StoredRun
 from tests.unit.analysis.builders import study
@@ -44,12 +44,12 @@ def run(
 
 
 def first(stored: StoredRun, **judged: Any) -> TrialSteadiness:
-    return judge(stored, **judged).treatments[0].steadiness[0]
+    return compare_run(stored, **judged).treatments[0].steadiness[0]
 
 
 def test_a_trial_that_stays_where_it_is_is_steady() -> None:
     found = first(run(seconds(1.0)))
-    assert (found.state, found.course.kind, found.enough_s) == ("steady", "steady", None)
+    assert (found.state, found.trend.kind, found.enough_s) == ("steady", "steady", None)
     assert (found.seconds, found.warmup_s, found.measured_s) == (30, 5.0, 30.0)
     assert found.figure == "throughput"
 
@@ -64,14 +64,14 @@ def test_a_warm_up_within_its_own_part_is_told_and_no_harm() -> None:
 def test_a_warm_up_that_reaches_into_the_measured_part_tells_how_long_was_enough() -> None:
     cold = 1 - 0.4 * (np.arange(30) < 8)
     found = first(run(seconds(cold), warmup=(8_000.0,) * 5))
-    assert (found.state, found.course.kind) == ("unsteady", "warm-up")
+    assert (found.state, found.trend.kind) == ("unsteady", "warm-up")
     assert found.found_s == pytest.approx(13.0, abs=2.0)
     assert found.enough_s == found.found_s
 
 
 def test_a_trial_that_moves_on_the_whole_is_not_steady() -> None:
     found = first(run(seconds(1 - 0.2 * np.arange(30) / 30)))
-    assert (found.state, found.course.kind) == ("unsteady", "drift")
+    assert (found.state, found.trend.kind) == ("unsteady", "drift")
     assert found.enough_s == pytest.approx(35.0)
 
 
@@ -92,11 +92,11 @@ def test_trials_that_drift_alike_are_unsteady_though_each_might_by_chance() -> N
 
         return QueryRun((BASE,), ("point-query",), (8,), 6, series=series).build()
 
-    together = judge(falling(0.1)).treatments[0].steadiness
+    together = compare_run(falling(0.1)).treatments[0].steadiness
     assert sum(trial.state == "unsteady" for trial in together) > 3
     alone = [first(replace(run_, trials=run_.trials[:1])) for run_ in [falling(0.1)] * 6]
     assert sum(trial.state == "unsteady" for trial in alone) < 3
-    flat = judge(falling(0.0)).treatments[0].steadiness
+    flat = compare_run(falling(0.0)).treatments[0].steadiness
     assert {trial.state for trial in flat} == {"steady"}
 
 
@@ -112,13 +112,13 @@ def test_a_short_trial_is_too_short_to_tell_whatever_its_gates_say(n_seconds: in
 def test_a_gate_that_fails_makes_a_trial_unsteady() -> None:
     state = {**STATE, "end": {**END, "dirty_pages": 7_900}}
     found = first(run(seconds(1.0), facts={"state": state}))
-    assert (found.state, found.course.kind) == ("unsteady", "steady")
+    assert (found.state, found.trend.kind) == ("unsteady", "steady")
     assert found.enough_s == pytest.approx(35.0)
 
 
 def test_a_server_that_does_not_tell_is_judged_by_its_seconds() -> None:
     found = first(run(seconds(1.0)))
-    assert {gate.result for gate in found.gates} == {"unknown"}
+    assert {gate.result for gate in found.checks} == {"unknown"}
     assert found.state == "steady"
 
 
@@ -127,15 +127,15 @@ def test_in_an_open_loop_the_response_time_is_looked_at() -> None:
     rising = list(100 * (1 + 0.5 * np.arange(30) / 30))
     found = first(run([5_000.0] * 30, p50_us=rising, open_loop=True))
     assert found.figure == "the median response time"
-    assert (found.state, found.course.kind) == ("unsteady", "drift")
-    assert found.course.change == pytest.approx(0.5, abs=0.05)
+    assert (found.state, found.trend.kind) == ("unsteady", "drift")
+    assert found.trend.change == pytest.approx(0.5, abs=0.05)
 
 
 def test_equal_work_and_loads_have_no_steady_state() -> None:
     falling = seconds(1 - 0.5 * np.arange(30) / 30)
     by_work = first(run(falling, parameters={"operations": 100_000}))
     assert (by_work.state, by_work.is_judged) == ("does not apply", False)
-    load = judge(study()).treatments[0].steadiness[0]
+    load = compare_run(study()).treatments[0].steadiness[0]
     assert (load.state, load.figure) == ("does not apply", "none")
 
 
@@ -157,21 +157,21 @@ def with_plans(stored: StoredRun, keys: Sequence[str | None]) -> StoredRun:
 
 def test_a_plan_of_its_own_makes_a_trial_unsteady() -> None:
     stored = with_plans(run(seconds(1.0)), ("PRIMARY", "k_1", "PRIMARY"))
-    states = {t.block: t.state for t in judge(stored).treatments[0].steadiness}
+    states = {t.block: t.state for t in compare_run(stored).treatments[0].steadiness}
     assert sorted(states.values()) == ["steady", "steady", "unsteady"]
-    (odd,) = [t for t in judge(stored).treatments[0].steadiness if t.failed]
+    (odd,) = [t for t in compare_run(stored).treatments[0].steadiness if t.failed]
     assert "point-query" in odd.failed[0].figures
 
 
 def test_plans_that_nobody_saw_are_unknown() -> None:
     stored = with_plans(run(seconds(1.0)), (None, None, "PRIMARY"))
-    gates = [t.gates[-1].result for t in judge(stored).treatments[0].steadiness]
+    gates = [t.checks[-1].result for t in compare_run(stored).treatments[0].steadiness]
     assert sorted(gates) == ["passed", "unknown", "unknown"]
 
 
 def test_the_state_is_read_from_the_instances_facts() -> None:
     found = first(run(seconds(1.0), facts={"state": STATE}))
-    assert {gate.result for gate in found.gates[:-1]} == {"passed"}
+    assert {gate.result for gate in found.checks[:-1]} == {"passed"}
     filling = {**STATE, "begin": {**BEGIN, "pool_free_pages": 5_000, "pages_fetched": 0},
                "end": {**END, "pool_free_pages": 100, "pages_fetched": 4_900}}  # fmt: skip
     assert [g.name for g in first(run(seconds(1.0), facts={"state": filling})).failed] == [
@@ -215,7 +215,7 @@ def test_steal_of_a_short_part_tells_nothing() -> None:
 
 
 def test_trials_of_an_older_millrace_have_no_gates_of_the_host() -> None:
-    names = {gate.name for gate in first(run(seconds(1.0))).gates}
+    names = {gate.name for gate in first(run(seconds(1.0))).checks}
     assert not names & {"suspension", "steal time"}
 
 
@@ -224,7 +224,7 @@ def test_a_comparison_of_suspended_trials_is_refused_with_what_to_do() -> None:
         (BASE, "mysql-8.0.12"), ("point-query",), (8,), 5,
         facts=lambda levels: host_time(suspended_s=0.0 if levels["server"] == BASE else 2.0),
     ).build()  # fmt: skip
-    (comparison,) = judge(stored).comparisons()
+    (comparison,) = compare_run(stored).comparisons()
     assert comparison.verdict == "inconclusive"
     assert comparison.reason == (
         "not steady: 5 of 5 trials of mysql-8.0.12 (the machine was suspended, or its clock was "

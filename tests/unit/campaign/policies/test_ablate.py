@@ -8,7 +8,7 @@ from typing import Literal
 import pytest
 
 from millrace.analysis.explain.ablation import ALL
-from millrace.analysis.explain.causes.model import Kind, Suspect
+from millrace.analysis.explain.causes.model import Kind, LikelyCause
 from millrace.campaign.policies.ablate import Aligning, Alignment, aligned_plan, alignments
 from millrace.campaign.run_records import experiment_spec
 from millrace.errors import UserError
@@ -23,8 +23,8 @@ WANTED = Aligning((BINARY_LOG, CHECKSUMS), ("page cache: not there in A",))
 
 def suspect(
     about: str, kind: Kind = "option", **settings: tuple[str | None, str | None]
-) -> Suspect:
-    return Suspect(kind, about, f"{about} differs", (), 5.0, 0.5, dict(settings))
+) -> LikelyCause:
+    return LikelyCause(kind, about, f"{about} differs", (), 5.0, 0.5, dict(settings))
 
 
 def stored(directory: Path, text: str = SMALL) -> StoredRun:
@@ -142,7 +142,7 @@ def test_without_anything_to_align_the_error_says_what_there_is() -> None:
 
 @pytest.mark.parametrize("suspects", [(), (suspect("parsing", "cpu"),)])
 def test_without_a_suspected_setting_there_is_nothing_to_align(
-    suspects: tuple[Suspect, ...],
+    suspects: tuple[LikelyCause, ...],
 ) -> None:
     with pytest.raises(UserError, match="no suspect is a setting"):
         alignments(suspects, takes_all, ())

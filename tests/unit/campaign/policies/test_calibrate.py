@@ -7,7 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from millrace.analysis.compare.calibration import Calibration, GroupCalibration, Planted
+from millrace.analysis.compare.calibration_model import (
+    Calibration,
+    GroupCalibration,
+    InjectedSlowdown,
+)
 from millrace.campaign.policies.calibrate import (
     Wanted,
     block_plan,
@@ -82,7 +86,7 @@ def found(experiment: Experiment, *, verdicts: tuple[int, int], **of_second: obj
     one = object()  # a verdict: they are only counted
     groups = tuple(
         GroupCalibration(
-            held=held,
+            fixed_factors=held,
             label=str(held["engine"]),
             treatments=("a", "b"),
             verdicts=(one,) * n,  # type: ignore[arg-type]
@@ -90,7 +94,7 @@ def found(experiment: Experiment, *, verdicts: tuple[int, int], **of_second: obj
             noise=None,
             detectable={asked.blocks: 0.04},
             block_s=6.0,
-            planted=(),
+            injected=(),
             failed=0,
         )
         for held, n in zip(groups_of(calibrating(experiment)), verdicts, strict=True)
@@ -98,7 +102,7 @@ def found(experiment: Experiment, *, verdicts: tuple[int, int], **of_second: obj
     second = replace(groups[1], **of_second)  # type: ignore[arg-type]
     return Calibration(
         run=None,  # type: ignore[arg-type]
-        calibrates=asked,
+        target=asked,
         metric=None,  # type: ignore[arg-type]
         groups=(groups[0], second),
         ended_utc="2026-01-05T10:00:00Z",
@@ -128,8 +132,8 @@ def test_the_slowdown_is_sized_by_what_is_seen_and_kept_when_it_was_begun(
     planted = slowdown_named(wanted.level)
     assert isinstance(planted, Stopped)
     assert planted.share == pytest.approx(1 - 1 / 1.08, abs=1e-5)
-    begun = Planted("cpu=2%", (), (), None, 0.02)
-    so_far = replace(so_far, groups=(replace(so_far.groups[0], planted=(begun,)),))
+    begun = InjectedSlowdown("cpu=2%", (), (), None, 0.02)
+    so_far = replace(so_far, groups=(replace(so_far.groups[0], injected=(begun,)),))
     wanted = next_block(so_far, groups[:1], verdicts=1, planting="cpu")
     assert wanted == Wanted("cpu=2%", groups[:1])
 

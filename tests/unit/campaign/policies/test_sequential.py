@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from millrace.analysis.compare.compare_run import judge
+from millrace.analysis.compare.compare_run import compare_run
 from millrace.model.events import RunAssessed
 from millrace.model.run_spec import Design
 from millrace.store.records import StoredRun
@@ -30,7 +30,7 @@ def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Laboratory:
 
 
 def verdicts(stored: StoredRun) -> dict[str, str | None]:
-    return {str(c.candidate): c.verdict for c in judge(stored).comparisons()}
+    return {str(c.candidate): c.verdict for c in compare_run(stored).comparisons()}
 
 
 def test_a_large_difference_ends_a_run_early(lab: Laboratory) -> None:
@@ -114,14 +114,14 @@ def test_an_exact_number_extends_what_stopped_early(lab: Laboratory) -> None:
     assert blocks_of(more) == {
         BASE: list(range(8)), SLOW: [*range(dropped), 6, 7], LIKE: list(range(8))
     }  # fmt: skip
-    assert judge(more).holds_for == "any"
+    assert compare_run(more).holds_for == "any"
 
 
 def test_an_exact_number_has_all_treatments_in_all_blocks(lab: Laboratory) -> None:
     stored = lab.run(blocks=6)
     assert blocks_of(stored) == {BASE: list(range(6)), SLOW: list(range(6))}
     assert len(blocks_of(stored, "control")[BASE]) == 1
-    assert judge(stored).holds_for == "once"
+    assert compare_run(stored).holds_for == "once"
 
 
 def test_a_fixed_run_that_was_stopped_can_go_on_block_by_block(lab: Laboratory) -> None:
@@ -132,7 +132,7 @@ def test_a_fixed_run_that_was_stopped_can_go_on_block_by_block(lab: Laboratory) 
     assert found.run.id == stopped.run.id
     assert blocks_of(found) == {BASE: list(range(6)), LIKE: list(range(6))}
     assert found.run.blocks == 6
-    assert judge(found).holds_for == "any"
+    assert compare_run(found).holds_for == "any"
 
 
 def test_no_block_is_begun_that_would_pass_the_limit_of_time(lab: Laboratory) -> None:
@@ -156,7 +156,7 @@ def test_what_always_fails_is_given_up_and_can_be_tried_again(lab: Laboratory) -
     lab.fails = lambda _server, _block, _attempt: False
     again = lab.run(max_blocks=8, retry_failed=True)
     assert blocks_of(again)[BROKEN] == list(range(8))
-    assert not judge(again).failures
+    assert not compare_run(again).failures
 
 
 def test_a_trial_that_fails_once_is_not_repeated_in_the_same_run(lab: Laboratory) -> None:

@@ -2,11 +2,12 @@ from __future__ import annotations
 
 import json
 import shlex
+from dataclasses import replace
 
 import click
 import pytest
 
-from millrace.analysis.compare.compare_run import judge
+from millrace.analysis.compare.compare_run import compare_run
 from millrace.cli.main import cli
 from millrace.report.common.wording import repeating
 from millrace.report.run.formats import render
@@ -20,7 +21,8 @@ from tests.unit.analysis.builders import study
         ("millrace run --new a.toml", "millrace run --new a.toml"),
         ("millrace calibrate a.toml", "millrace calibrate --new a.toml"),
         ("millrace bisect --good a --bad b", "millrace bisect --new --good a --bad b"),
-        ("millrace explain latest --test-suspects", "millrace explain latest --test-suspects"),
+        ("millrace explain latest --ablate", "millrace explain latest --ablate"),
+        ("millrace history confirm 4f2a", ""),
         ("millrace runner", "millrace runner"),
         ("millrace run 'my --new one.toml'", "millrace run --new 'my --new one.toml'"),
         ("millrace run it's.toml", "millrace run --new it's.toml"),
@@ -33,9 +35,18 @@ def test_the_command_begins_a_new_run(command: str, again: str) -> None:
 
 @pytest.mark.parametrize("form", ["markdown", "html", "json"])
 def test_reports_repeat_a_run_and_do_not_continue_it(form: str) -> None:
-    text = render(judge(study()), form)
+    text = render(compare_run(study()), form)
     again = "millrace run --new experiments/load-data.toml --scale demo"
     assert (json.loads(text)["run"]["command"] if form == "json" else text).find(again) >= 0
+
+
+@pytest.mark.parametrize("form", ["markdown", "html"])
+def test_reports_of_a_confirmation_say_nothing_of_repeating(form: str) -> None:
+    made = study()
+    run = replace(made.run, millrace_command="millrace history confirm 4f2a")
+    text = render(compare_run(replace(made, run=run)), form)
+    assert "To repeat" not in text
+    assert "history confirm" not in text
 
 
 @pytest.mark.parametrize(

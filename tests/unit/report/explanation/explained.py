@@ -10,10 +10,14 @@ from typing import Any
 
 from rich.console import Console
 
-from millrace.analysis.explain.causes.model import Suspect
-from millrace.analysis.explain.explanation import Explanation, explain
+from millrace.analysis.explain.causes.model import LikelyCause
+from millrace.analysis.explain.explanation import explain
+from millrace.analysis.explain.model import Explanation
 from millrace.analysis.explain.observations import ObservedTrial
-from millrace.analysis.explain.statement_breakdown import statement_accounts, statement_differences
+from millrace.analysis.explain.statement_breakdown import (
+    statement_breakdown_differences,
+    statement_breakdowns,
+)
 from millrace.levels import Level
 from millrace.model.run_spec import CompareSpec, FactorSpec
 from millrace.report.explanation import terminal as explain_terminal
@@ -33,7 +37,7 @@ _TRUTH = {
 }  # fmt: skip
 
 SUSPECTS = (
-    Suspect(
+    LikelyCause(
         "option",
         "binary log",
         "the binary log is on in mysql-9.7.4 alone, synced at each commit",
@@ -42,16 +46,18 @@ SUSPECTS = (
         0.54,
         {"log_bin": ("OFF", "ON")},
     ),
-    Suspect("build", "compiler", "mysql-9.7.4 was built by another compiler", (), 0.0, 0.0),
-    Suspect("cpu", "parsing", "parsing takes longer", ("MYSQLparse: +1.8 µs",), 3.0, 0.18,
+    LikelyCause("build", "compiler", "mysql-9.7.4 was built by another compiler", (), 0.0, 0.0),
+    LikelyCause("cpu", "parsing", "parsing takes longer", ("MYSQLparse: +1.8 µs",), 3.0, 0.18,
             shown=True),
 )  # fmt: skip
 
 
-def explained_study(*, profiled: int = 3, suspects: tuple[Suspect, ...] = SUSPECTS) -> Explanation:
+def explained_study(
+    *, profiled: int = 3, suspects: tuple[LikelyCause, ...] = SUSPECTS
+) -> Explanation:
     """Two servers of which everything was observed."""
     (found,) = explain(study_run(profiled=profiled), factor="server", base=A, candidate=B)
-    return replace(found, suspects=suspects)
+    return replace(found, likely_causes=suspects)
 
 
 def with_statements(
@@ -60,9 +66,9 @@ def with_statements(
     """The explanation with the statements of other trials."""
     return replace(
         study,
-        a=replace(study.a, statement_accounts=statement_accounts(a)),
-        b=replace(study.b, statement_accounts=statement_accounts(b)),
-        statement_differences=statement_differences(a, b),
+        a=replace(study.a, statement_breakdowns=statement_breakdowns(a)),
+        b=replace(study.b, statement_breakdowns=statement_breakdowns(b)),
+        statement_breakdown_differences=statement_breakdown_differences(a, b),
     )
 
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from millrace.analysis.compare.metrics import Metric
-from millrace.analysis.explain.ablation import ALL, Alignments, GivenBack
-from millrace.report.explanation.ablation import experiment_sentences, sentences
+from millrace.analysis.explain.ablation import ALL, Ablation, Recovery
+from millrace.report.explanation.ablation import ablation_sentences, sentences
 from millrace.stats import MeanEstimate
 from tests.unit.report.explanation.explained import explained_study, explained_text
 
@@ -21,13 +21,13 @@ def share(mean: float, half: float = 0.01) -> MeanEstimate:
     return MeanEstimate(mean, mean - half, mean + half, 5, 0.95, 0.01)
 
 
-def binary_log(loss: float, given: float, half: float = 0.01) -> Alignments:
+def binary_log(loss: float, given: float, half: float = 0.01) -> Ablation:
     """One alignment that gives back so much of the loss."""
-    part = GivenBack("binary log", share(given, half), share(loss - given, half))
-    return Alignments(RATE, share(loss), (part,))
+    part = Recovery("binary log", share(given, half), share(loss - given, half))
+    return Ablation(RATE, share(loss), (part,))
 
 
-def answer(found: Alignments) -> str:
+def answer(found: Ablation) -> str:
     return sentences(found, base="A", candidate="B")[0]
 
 
@@ -71,16 +71,16 @@ def test_the_way_a_share_goes_is_told_and_whether_it_is_sure(
 
 def test_several_settings_need_not_add_up() -> None:
     parts = (
-        GivenBack("binary log", share(0.09), share(0.05)),
-        GivenBack("checksums", share(0.04), share(0.1)),
-        GivenBack(ALL, share(0.11), share(0.03)),
+        Recovery("binary log", share(0.09), share(0.05)),
+        Recovery("checksums", share(0.04), share(0.1)),
+        Recovery(ALL, share(0.11), share(0.03)),
     )
-    said = sentences(Alignments(RATE, share(0.14), parts), base="A", candidate="B")
+    said = sentences(Ablation(RATE, share(0.14), parts), base="A", candidate="B")
     assert said[0].endswith("9 are binary log, 4 are checksums; 3 remain")
     assert said[4].startswith("all of these, aligned together: +11.0 %")
     assert said[5].startswith("remaining with all aligned: +3.0 %")
     assert "need not add up" in said[-1]
-    apart = sentences(Alignments(RATE, share(0.14), parts[:2]), base="A", candidate="B")
+    apart = sentences(Ablation(RATE, share(0.14), parts[:2]), base="A", candidate="B")
     assert apart[0].endswith(
         "4 are checksums; what remains with all of them aligned could not be measured"
     )
@@ -92,7 +92,7 @@ def test_several_settings_need_not_add_up() -> None:
 
 def test_a_single_block_has_no_interval() -> None:
     lone = MeanEstimate(0.1, None, None, 1, 0.95, None)
-    found = Alignments(RATE, lone, (GivenBack("binary log", lone, lone),))
+    found = Ablation(RATE, lone, (Recovery("binary log", lone, lone),))
     said = sentences(found, base="A", candidate="B")
     assert "10 are binary log (one block); 10 remain (one block)" in said[0]
     assert "(one block: no interval)" in said[1]
@@ -105,17 +105,17 @@ def test_what_the_experiment_could_not_tell_is_said() -> None:
         left_out=("compiler: of the build",),
         untried=("checksums: failed at start: ended",),
     )
-    said = experiment_sentences(replace(explained_study(), experiment=found))
+    said = ablation_sentences(replace(explained_study(), ablation=found))
     assert said[-3:] == (
         "could not be tried: checksums: failed at start: ended",
         "not aligned: compiler: of the build",
         "measured by run study-2",
     )
-    assert experiment_sentences(explained_study()) == ()
+    assert ablation_sentences(explained_study()) == ()
 
 
 def test_among_many_comparisons_the_answer_is_told_alone() -> None:
-    tested = replace(explained_study(), experiment=binary_log(0.14, 0.09))
+    tested = replace(explained_study(), ablation=binary_log(0.14, 0.09))
     text = " ".join(explained_text([tested] * 5).split())
     assert text.count("9 are binary log; 5 remain") == 5
     assert "given back" not in text

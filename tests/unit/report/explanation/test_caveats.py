@@ -9,10 +9,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from millrace.analysis.explain.explanation import Explanation
-from millrace.analysis.explain.statement_breakdown import statement_accounts, statement_differences
-from millrace.analysis.explain.time_breakdown import TrialAccount
-from millrace.report.explanation.caveats import doubts
+from millrace.analysis.explain.breakdown_model import TrialBreakdown
+from millrace.analysis.explain.model import Explanation
+from millrace.analysis.explain.statement_breakdown import (
+    statement_breakdown_differences,
+    statement_breakdowns,
+)
+from millrace.report.explanation.caveats import caveat_sentences
 from millrace.report.explanation.html import as_html
 from tests.unit.analysis.asked import TRANSACTION, Seen
 from tests.unit.analysis.observations import A, B
@@ -26,12 +29,12 @@ def study() -> Explanation:
 
 def with_latency(study: Explanation, factor: float, *blocks: int) -> Explanation:
     """B's latency is another in these blocks, and its parts are as they were."""
-    account, found = study.b.account, study.differences
+    account, found = study.b.breakdown, study.differences
     assert account is not None
     assert found is not None
     left_us = []
 
-    def changed(trial: TrialAccount) -> TrialAccount:
+    def changed(trial: TrialBreakdown) -> TrialBreakdown:
         if trial.block not in blocks:
             return trial
         left_us.append((factor - 1) * trial.latency_us)
@@ -43,17 +46,17 @@ def with_latency(study: Explanation, factor: float, *blocks: int) -> Explanation
     )
     return replace(
         study,
-        b=replace(study.b, account=replace(account, trials=trials)),
+        b=replace(study.b, breakdown=replace(account, trials=trials)),
         differences=replace(found, unaccounted=left),
     )
 
 
 def test_what_adds_up_is_not_doubted(study: Explanation) -> None:
-    assert doubts(study) == []
+    assert caveat_sentences(study) == []
 
 
 def test_much_that_is_unaccounted_is_flagged_with_its_blocks(study: Explanation) -> None:
-    (said,) = doubts(with_latency(study, 1.4, 0, 1, 2, 3, 4))
+    (said,) = caveat_sentences(with_latency(study, 1.4, 0, 1, 2, 3, 4))
     assert said.startswith("2")
     assert f" of the latency of {B} is unaccounted: do not trust" in said
     assert "block 1: " in said
@@ -61,24 +64,27 @@ def test_much_that_is_unaccounted_is_flagged_with_its_blocks(study: Explanation)
 
 
 def test_what_is_counted_twice_is_flagged(study: Explanation) -> None:
-    (said,) = doubts(with_latency(study, 0.7, 0, 1, 2, 3, 4))
+    (said,) = caveat_sentences(with_latency(study, 0.7, 0, 1, 2, 3, 4))
     assert f"of the latency of {B} is counted twice" in said
     assert "block 1: −" in said
 
 
 def test_a_block_that_does_not_close_is_named(study: Explanation) -> None:
-    (said,) = doubts(with_latency(study, 1.3, 2))
+    (said,) = caveat_sentences(with_latency(study, 1.3, 2))
     assert said.startswith(f"In a block of {B} too much is unaccounted")
     assert "block 3: " in said
 
 
 def test_more_clients_may_leave_more(study: Explanation) -> None:
     changed = with_latency(study, 1.14, 0, 1, 2, 3, 4)
-    account = changed.b.account
+    account = changed.b.breakdown
     assert account is not None
-    assert doubts(changed)
+    assert caveat_sentences(changed)
     assert (
-        doubts(replace(changed, b=replace(changed.b, account=replace(account, clients=16)))) == []
+        caveat_sentences(
+            replace(changed, b=replace(changed.b, breakdown=replace(account, clients=16)))
+        )
+        == []
     )
 
 
@@ -94,14 +100,16 @@ def of_statements(study: Explanation, *, unseen: Mapping[str, float], looks: int
 
 
 def test_statements_whose_accounts_do_not_close_are_named(study: Explanation) -> None:
-    assert doubts(of_statements(study, unseen={}, looks=200_000)) == []
-    (said,) = doubts(of_statements(study, unseen={"COMMIT": 60.0}, looks=200_000))
+    assert caveat_sentences(of_statements(study, unseen={}, looks=200_000)) == []
+    (said,) = caveat_sentences(of_statements(study, unseen={"COMMIT": 60.0}, looks=200_000))
     assert re.fullmatch(
         rf"The account of COMMIT \(2\d % unaccounted\) in {re.escape(B)} does not close: do not "
         rf"trust its parts\.",
         said,
     )
-    (both,) = doubts(of_statements(study, unseen={"COMMIT": -60.0, "select": 30.0}, looks=200_000))
+    (both,) = caveat_sentences(
+        of_statements(study, unseen={"COMMIT": -60.0, "select": 30.0}, looks=200_000)
+    )
     assert re.search(r"COMMIT \(\d+ % counted twice\)", both)
     assert re.search(r"select \(\d+ % unaccounted\)", both)
     assert both.endswith(f" in {B} do not close: do not trust their parts.")
@@ -109,20 +117,20 @@ def test_statements_whose_accounts_do_not_close_are_named(study: Explanation) ->
 
 def test_small_statements_and_small_times_may_stay_open(study: Explanation) -> None:
     # BEGIN is 10 of some 900 µs, and stays below a twentieth.
-    assert doubts(of_statements(study, unseen={"BEGIN": 15.0}, looks=200_000)) == []
+    assert caveat_sentences(of_statements(study, unseen={"BEGIN": 15.0}, looks=200_000)) == []
     # 11 % is too much for one client, and is not for several.
     changed = of_statements(study, unseen={"COMMIT": 20.0}, looks=2_000_000)
-    assert changed.b.account is not None
-    (said,) = doubts(changed)
+    assert changed.b.breakdown is not None
+    (said,) = caveat_sentences(changed)
     assert "COMMIT (12 % unaccounted)" in said
-    several = replace(changed.b, account=replace(changed.b.account, clients=4))
-    assert doubts(replace(changed, b=several)) == []
+    several = replace(changed.b, breakdown=replace(changed.b.breakdown, clients=4))
+    assert caveat_sentences(replace(changed, b=several)) == []
 
 
 def test_what_chance_may_leave_of_a_statement_is_not_doubted(study: Explanation) -> None:
     """Of few looks a share is known to a fifth; of many to a hundredth."""
-    assert doubts(of_statements(study, unseen={"update": 15.0}, looks=200)) == []
-    assert doubts(of_statements(study, unseen={"update": 15.0}, looks=1_000_000)) != []
+    assert caveat_sentences(of_statements(study, unseen={"update": 15.0}, looks=200)) == []
+    assert caveat_sentences(of_statements(study, unseen={"update": 15.0}, looks=1_000_000)) != []
 
 
 def test_accounts_of_statements_that_close_are_seldom_doubted(study: Explanation) -> None:
@@ -134,17 +142,17 @@ def test_accounts_of_statements_that_close_are_seldom_doubted(study: Explanation
         sides = [[Seen(TRANSACTION, 300, source).trial(b) for b in range(3)] for _ in range(2)]
         explained = replace(
             study,
-            a=replace(study.a, statement_accounts=statement_accounts(sides[0])),
-            b=replace(study.b, statement_accounts=statement_accounts(sides[1])),
-            statement_differences=statement_differences(*sides),
+            a=replace(study.a, statement_breakdowns=statement_breakdowns(sides[0])),
+            b=replace(study.b, statement_breakdowns=statement_breakdowns(sides[1])),
+            statement_breakdown_differences=statement_breakdown_differences(*sides),
         )
-        found += sum(text.count("%") for text in doubts(explained))
+        found += sum(text.count("%") for text in caveat_sentences(explained))
     assert found <= 12  # a twentieth of 240
 
 
 def test_disturbed_blocks_are_told_beside_the_answer() -> None:
     disturbed = explained_study()
-    (said,) = doubts(disturbed)
+    (said,) = caveat_sentences(disturbed)
     assert said == f"1 of 5 blocks of {B} was disturbed by what else the host did."
     clause = "other processes used 24.1 % of the CPU time, python the most"
     (first,) = [each for each in disturbed.disturbances if not each.profiled]
@@ -154,7 +162,7 @@ def test_disturbed_blocks_are_told_beside_the_answer() -> None:
         replace(first, clause=clause, side="A"),
         replace(first, clause=clause, block=3, profiled=True),
     )
-    (said,) = doubts(replace(disturbed, disturbances=both))
+    (said,) = caveat_sentences(replace(disturbed, disturbances=both))
     assert said == (
         f"1 of 5 blocks of {A} and 2 of 5 blocks of {B} were disturbed by other processes."
     )
@@ -163,11 +171,11 @@ def test_disturbed_blocks_are_told_beside_the_answer() -> None:
 def test_doubts_are_on_the_page_and_in_the_terminal(study: Explanation) -> None:
     changed = with_latency(study, 1.4, 0, 1, 2, 3, 4)
     assert "do not trust the parts" in " ".join(explained_text([changed]).split())
-    assert 'class="doubt"' in as_html([changed], changed.run)
+    assert 'class="caveat"' in as_html([changed], changed.run)
 
 
 def test_a_run_that_stopped_by_what_it_saw(study: Explanation) -> None:
     design = {"kind": "sequential", "blocks": 10, "max_time_s": None}
     run = replace(study.run, spec=study.run.spec.replace(design=design))
-    (said,) = doubts(replace(study, run=run))
+    (said,) = caveat_sentences(replace(study, run=run))
     assert said.startswith("The number of blocks was decided by what they showed")

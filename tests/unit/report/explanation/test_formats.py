@@ -14,22 +14,23 @@ from typing import Literal
 import pytest
 from rich.console import Console
 
-from millrace.analysis.explain.explanation import Explained, Explanation, explain
+from millrace.analysis.explain.explanation import explain
+from millrace.analysis.explain.model import Explanation, SideExplanation
 from millrace.report.explanation import terminal as explain_terminal
-from millrace.report.explanation.caveats import NOT_SURE, ONE_BLOCK, doubts
+from millrace.report.explanation.caveats import NOT_SURE, ONE_BLOCK, caveat_sentences
 from millrace.report.explanation.html import FLAME_GRAPHS, as_html
 from millrace.report.explanation.json import as_json
 from millrace.report.explanation.schema import ExplanationDocument, schema
 from millrace.report.explanation.sentences import (
-    account_notes,
     answer,
+    breakdown_notes,
     command,
     coverage_text,
     headings,
     is_observed,
     missing_rows,
 )
-from millrace.report.explanation.tables import account_table
+from millrace.report.explanation.tables import breakdown_table
 from tests.unit.analysis.observations import A, B
 from tests.unit.report.explanation.explained import (
     explained_study,
@@ -43,7 +44,7 @@ from tests.unit.report.explanation.explained import (
 from tests.unit.report.run.test_formats import Page
 
 SECTIONS = [
-    "answer", "suspects", "account", "efficiency", "waits", "plans", "groups", "functions",
+    "answer", "causes", "breakdown", "efficiency", "waits", "plans", "groups", "functions",
     "flame", "flat", "settings", "disturbances", "missing",
 ]  # fmt: skip
 
@@ -151,7 +152,7 @@ def test_without_profiles_the_answer_says_so(little: Explanation) -> None:
 
 
 def test_parts_that_were_never_seen_are_told_once(study: Explanation) -> None:
-    (note,) = account_notes(study)
+    (note,) = breakdown_notes(study)
     assert note.startswith("never seen, in neither: writing the log, flushing other files")
     assert "flushing other files" not in text_of(page(study)).replace(note[1:], "")
 
@@ -185,17 +186,17 @@ def test_what_trials_lack_of_other_shares_of_their_samples_has_one_row(study: Ex
 
 
 def test_a_shared_cpu_is_told_beside_the_account(study: Explanation) -> None:
-    def sharing(side: Explained) -> Explained:
+    def sharing(side: SideExplanation) -> SideExplanation:
         trials = []
         for trial in side.trials:
             (server,) = trial.attempt.instances
-            facts = {**server.facts, "cpu_wakeup": {"shared_cpu": 1}}
+            facts = server.facts.replace(cpu_idle={"reason": "asked", "shared_cpu": 1})
             attempt = replace(trial.attempt, instances=(replace(server, facts=facts),))
             trials.append(replace(trial, attempt=attempt))
         return replace(side, trials=tuple(trials))
 
     def told(found: Explanation) -> list[str]:
-        return [note for note in account_notes(found) if "share_cpu" in note]
+        return [note for note in breakdown_notes(found) if "share_cpu" in note]
 
     assert told(study) == []
     (both,) = told(replace(study, a=sharing(study.a), b=sharing(study.b)))
@@ -222,7 +223,7 @@ def test_a_part_below_zero_is_explained_where_it_is_no_chance(study: Explanation
             for line in study.differences.lines
         )
         found = replace(study, differences=replace(study.differences, lines=lines))
-        return [note for note in account_notes(found) if "below zero" in note]
+        return [note for note in breakdown_notes(found) if "below zero" in note]
 
     (note,) = told(-0.5, -0.1)
     assert note.startswith(f"client and wire is below zero in {B}: ")
@@ -239,7 +240,7 @@ def test_values_of_an_option_are_named_and_short_in_tables() -> None:
     assert f"than with {name} = 0: " in cpu
     assert f" µs with {name} = 1, " in latency
     assert f"longer than with {name} = 0: " in latency
-    assert f"1 of 5 blocks of {name} = 1 was disturbed" in " ".join(doubts(found))
+    assert f"1 of 5 blocks of {name} = 1 was disturbed" in " ".join(caveat_sentences(found))
     assert headings(found) == ("A: 0", "B: 1")
     text = explained_text([found])
     assert f"A is {name} = 0, B is {name} = 1" in " ".join(text.split())
@@ -289,7 +290,7 @@ def test_a_page_without_graphs_has_no_script(little: Explanation) -> None:
     assert "script-src" not in text
     assert Page(text).sections == [
         f"explanation-1-{name}"
-        for name in ("answer", "suspects", "account", "efficiency", "settings")
+        for name in ("answer", "causes", "breakdown", "efficiency", "settings")
     ]
 
 
@@ -360,11 +361,13 @@ def test_of_many_the_terminal_shows_the_answers(study: Explanation) -> None:
 def test_json_is_what_its_schema_says(study: Explanation, little: Explanation) -> None:
     text = as_json([study, little], study.run)
     document = ExplanationDocument.model_validate_json(text, strict=True)
-    assert json.loads(text)["schema"] == "millrace.explanation/1"
+    assert json.loads(text)["schema"] == "millrace.explanation/2"
     first, second = document.explanations
-    assert first.account is not None
-    lines = [*first.account.lines, first.account.unaccounted]
-    assert sum(line.difference.mean for line in lines) == pytest.approx(first.account.latency.mean)
+    assert first.breakdown is not None
+    lines = [*first.breakdown.lines, first.breakdown.unaccounted]
+    assert sum(line.difference.mean for line in lines) == pytest.approx(
+        first.breakdown.latency.mean
+    )
     assert first.profile is not None
     assert sum(group.a_us for group in first.profile.groups) == pytest.approx(
         first.profile.a_cpu_us
@@ -374,16 +377,16 @@ def test_json_is_what_its_schema_says(study: Explanation, little: Explanation) -
 
 def test_where_nobody_is_suspected_it_says_why(study: Explanation) -> None:
     why = "No suspects: latencies do not differ by more than chance."
-    alike = replace(study, suspects=(), why_no_suspects=why)
+    alike = replace(study, likely_causes=(), why_no_likely_causes=why)
     for found, times in ((alike, 1), (study, 0)):
         assert " ".join(explained_text([found]).split()).count(why) == times
         assert text_of(page(found)).count(why) == times
         (told,) = json.loads(as_json([found], found.run))["explanations"]
-        assert told["why_no_suspects"] == (why if times else None)
+        assert told["why_no_likely_causes"] == (why if times else None)
 
 
 def test_the_schema_file_is_up_to_date() -> None:
-    file = resources.files("millrace.report") / "schema" / "explanation-1.schema.json"
+    file = resources.files("millrace.report") / "schema" / "explanation-2.schema.json"
     assert json.loads(file.read_text("utf-8")) == schema()
 
 
@@ -436,7 +439,7 @@ def test_not_sure_is_explained_once_in_the_terminal(study: Explanation) -> None:
 
 def test_the_sides_have_intervals_and_what_is_left_a_percentage(study: Explanation) -> None:
     assert study.differences is not None
-    table = account_table(study.differences, (A, B), "transaction")
+    table = breakdown_table(study.differences, (A, B), "transaction")
     assert [column.title for column in table.columns[1:5]] == [A, "±", B, "±"]
     *_, left, latency = table.sections[0].rows
     assert re.fullmatch(r"unaccounted \(−?\d+ % and −?\d+ %\)", left.cells[0])
@@ -448,7 +451,7 @@ def test_one_block_is_told_as_what_it_is() -> None:
     (found,) = explain(first_blocks(study_run(profiled=0), 1), factor="server", base=A, candidate=B)
     assert all("(one block: it may be chance)" in sentence for sentence in answer(found))
     assert found.differences is not None
-    rows = account_table(found.differences, (A, B), "transaction").sections[0].rows
+    rows = breakdown_table(found.differences, (A, B), "transaction").sections[0].rows
     assert {row.verdict for row in rows[:-2]} == {"?"}
     assert ONE_BLOCK in explained_text([found])
     assert Page(page(found)).open == []

@@ -8,13 +8,13 @@ import re
 import numpy as np
 import pytest
 
-from millrace.analysis.explain.explanation import Explanation
-from millrace.analysis.explain.statement_breakdown import statement_differences
+from millrace.analysis.explain.model import Explanation
+from millrace.analysis.explain.statement_breakdown import statement_breakdown_differences
 from millrace.report.explanation.html import as_html
 from millrace.report.explanation.json import as_json
 from millrace.report.explanation.sentences import answer
 from millrace.report.explanation.statement_tables import (
-    statement_accounts_table,
+    statement_breakdown_table,
     statement_sentence,
 )
 from tests.unit.analysis.asked import TRANSACTION, Asked, Seen
@@ -33,7 +33,9 @@ def explained() -> Explanation:
 
 
 def test_a_section_for_each_statement_that_differs_most_first(explained: Explanation) -> None:
-    table = statement_accounts_table(explained.statement_differences, LABELS, "transaction")
+    table = statement_breakdown_table(
+        explained.statement_breakdown_differences, LABELS, "transaction"
+    )
     assert table is not None
     headings = [section.heading for section in table.sections]
     assert headings[0] == "update"
@@ -56,7 +58,7 @@ def test_a_section_for_each_statement_that_differs_most_first(explained: Explana
 
 
 def test_the_sentence_names_the_statement_and_its_part(explained: Explanation) -> None:
-    sentence = statement_sentence(explained.statement_differences, "transaction")
+    sentence = statement_sentence(explained.statement_breakdown_differences, "transaction")
     assert sentence.startswith(
         "Of its statements, update, sent 1 and 2 times, differs most: +294.0 µs of a transaction;"
     )
@@ -74,11 +76,11 @@ def test_the_sentence_names_the_statement_and_its_part(explained: Explanation) -
         [Seen({**TRANSACTION, "update": Asked(1, each)}).trial(block) for block in range(3)]
         for each in (spent, given_back)
     )
-    sentence = statement_sentence(statement_differences(a, b), "transaction")
+    sentence = statement_sentence(statement_breakdown_differences(a, b), "transaction")
     assert "update differs most: +20.0 µs" in sentence
     assert "the largest part of that is reading data, +50.0 µs" in sentence
     alike = [Seen(TRANSACTION).trial(block) for block in range(3)]
-    assert statement_sentence(statement_differences(alike, alike), "transaction") == ""
+    assert statement_sentence(statement_breakdown_differences(alike, alike), "transaction") == ""
 
 
 def test_no_part_is_named_that_goes_another_way() -> None:
@@ -90,7 +92,7 @@ def test_no_part_is_named_that_goes_another_way() -> None:
         ]
         for ran, unseen in ((30.0, 0.0), (10.0, 200.0))
     )
-    sentence = statement_sentence(statement_differences(before, after), "transaction")
+    sentence = statement_sentence(statement_breakdown_differences(before, after), "transaction")
     assert sentence == ("Of its statements, update differs most: +180.0 µs of a transaction.")
     # Sent more often, an execution may be shorter in each part, and all of them longer.
     once, thrice = (
@@ -102,7 +104,7 @@ def test_no_part_is_named_that_goes_another_way() -> None:
         ]
         for times, ran in ((1, 90.0), (3, 80.0))
     )
-    sentence = statement_sentence(statement_differences(once, thrice), "transaction")
+    sentence = statement_sentence(statement_breakdown_differences(once, thrice), "transaction")
     assert sentence.startswith("Of its statements, update, sent 1 and 3 times, differs most: +160")
     assert sentence.endswith("on CPU, or ready without one, +150.0 µs (not sure).")
 
@@ -110,7 +112,7 @@ def test_no_part_is_named_that_goes_another_way() -> None:
 def test_what_was_not_tested_is_not_sure() -> None:
     """One block alone."""
     a, b = ([Seen(asked).trial()] for asked in (TRANSACTION, SLOW))
-    sentence = statement_sentence(statement_differences(a, b), "transaction")
+    sentence = statement_sentence(statement_breakdown_differences(a, b), "transaction")
     assert sentence.endswith(" µs (not sure).")
 
 
@@ -124,15 +126,15 @@ def test_page_terminal_and_document_have_them(explained: Explanation) -> None:
     assert title in page
     assert all(name in page for name in SLOW)
     (told,) = json.loads(as_json([explained], explained.run))["explanations"]
-    assert [each["name"] for each in told["a"]["statement_accounts"]] == list(TRANSACTION)
-    differences = told["statement_differences"]
+    assert [each["name"] for each in told["a"]["statement_breakdowns"]] == list(TRANSACTION)
+    differences = told["statement_breakdown_differences"]
     assert differences[0]["name"] == "update"
-    assert differences[0]["account"]["lines"][0]["key"] == "lock"
+    assert differences[0]["breakdown"]["lines"][0]["key"] == "lock"
 
 
 def test_a_transaction_of_one_statement_has_no_second_table() -> None:
     alone = explained_study()
-    assert alone.statement_differences == ()
+    assert alone.statement_breakdown_differences == ()
     title = "Where the time of each statement goes"
     assert title not in explained_text([alone])
     assert title not in as_html([alone], alone.run)

@@ -8,8 +8,9 @@ from dataclasses import replace
 
 import pytest
 
-from millrace.analysis.compare.compare_run import judge
-from millrace.analysis.explain.explanation import Explanation, explain
+from millrace.analysis.compare.compare_run import compare_run
+from millrace.analysis.explain.explanation import explain
+from millrace.analysis.explain.model import Explanation
 from millrace.report.explanation.html import as_html
 from millrace.report.explanation.json import as_json
 from millrace.report.explanation.sentences import answer
@@ -103,5 +104,5 @@ def test_every_format_says_so_and_has_no_table_of_one_side(stored: StoredRun) ->
     assert "<table" not in page
     document = json.loads(as_json([found], found.run))
     assert document["explanations"][0]["answer"] == [said]
-    report = html.as_html(judge(stored), [found])
+    report = html.as_html(compare_run(stored), [found])
     assert "Not compared: no block has a finished trial of both" in report.replace("\u00a0", " ")

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millrace.analysis.history.overview import ChangeGroup, SeenSeries, groups, seen
+from millrace.analysis.history.overview import ChangeGroup, SeriesView, group_changes, series_view
 from millrace.report.history.charts import history_chart
 from millrace.report.history.html import as_html
 from millrace.report.history.json import as_json
@@ -49,13 +49,15 @@ CHANGES = (
 )
 
 
-def shown(*changes: ChangeRecord) -> SeenSeries:
+def shown(*changes: ChangeRecord) -> SeriesView:
     states = [STATE.id] * 50 + [OTHER_STATE.id] * 30
-    return seen(history(stepping((40, 0.9)), states), changes, STATES, "nightly · throughput")
+    return series_view(
+        history(stepping((40, 0.9)), states), changes, STATES, "nightly · throughput"
+    )
 
 
-def grouped(series: Sequence[SeenSeries]) -> tuple[ChangeGroup, ...]:
-    return groups([change for one in series for change in one.changes], {"v40": 12})
+def grouped(series: Sequence[SeriesView]) -> tuple[ChangeGroup, ...]:
+    return group_changes([change for one in series for change in one.changes], {"v40": 12})
 
 
 def test_only_a_fact_is_told_as_one() -> None:
@@ -75,7 +77,7 @@ def test_a_group_says_how_many_series_and_how_much() -> None:
     made = [
         shown(change(40, 0.96)),
         *(
-            seen(history(stepping(), series=of), [change(40, ratio, series=of)], STATES, "x")
+            series_view(history(stepping(), series=of), [change(40, ratio, series=of)], STATES, "x")
             for of, ratio in zip(others, (0.81, 0.9), strict=True)
         ),
     ]
@@ -119,7 +121,7 @@ def test_what_became_of_a_change_is_told() -> None:
 
 def test_breaks_are_told_once() -> None:
     one = shown()
-    (line,) = break_lines([*one.breaks, *one.breaks])
+    (line,) = break_lines([*one.environment_changes, *one.environment_changes])
     assert line == "break at v50 (2 series): kernel release was 6.1 and is 6.2"
 
 
@@ -157,13 +159,13 @@ def test_the_chart_has_a_line_a_state_and_marks_that_say_what_they_are() -> None
     drawn = history_chart(shown(*CHANGES))
     assert [len(line.marks) for line in drawn.chart.lines] == [50, 30]
     assert len(drawn.chart.across) <= 8
-    assert [each.text for each in drawn.breaks] == ["break"]
+    assert [each.text for each in drawn.environment_changes] == ["break"]
     assert [each.text for each in drawn.changes] == [
         "? candidate", "▼ confirmed", "? candidate", "✕ withdrawn",
     ]  # fmt: skip
-    assert "kernel release was 6.1 and is 6.2" in drawn.breaks[0].title
+    assert "kernel release was 6.1 and is 6.2" in drawn.environment_changes[0].title
     first_of_new = drawn.chart.lines[1].marks[0].x
-    assert drawn.chart.lines[0].marks[-1].x < drawn.breaks[0].x < first_of_new
+    assert drawn.chart.lines[0].marks[-1].x < drawn.environment_changes[0].x < first_of_new
     assert all(0 <= mark.x <= 100 for line in drawn.chart.lines for mark in line.marks)
 
 
@@ -188,14 +190,14 @@ def test_the_page_has_everything_in_words_and_no_script() -> None:
     assert "No level moved." in as_html([shown()], ())
 
 
-def few(n_points: int, *, states: bool = False) -> SeenSeries:
+def few(n_points: int, *, states: bool = False) -> SeriesView:
     """So many points, each second one in another state."""
     ids = [(STATE.id, OTHER_STATE.id)[states and number % 2] for number in range(n_points)]
-    return seen(history(stepping(n=n_points), ids), (), STATES, "nightly · throughput")
+    return series_view(history(stepping(n=n_points), ids), (), STATES, "nightly · throughput")
 
 
 @pytest.mark.parametrize("series", [few(2), few(7), few(14, states=True)])
-def test_too_few_points_of_a_state_tell_nothing(series: SeenSeries) -> None:
+def test_too_few_points_of_a_state_tell_nothing(series: SeriesView) -> None:
     said = "There are too few points to tell whether a level moved: 8 of one state of host"
     assert said in as_html([series], ())
     assert series_row(series).cells[-1] == "too few points"
@@ -221,7 +223,7 @@ def test_json_is_what_its_schema_says() -> None:
     text = as_json(series, grouped(series), STATES)
     document = HistoryDocument.model_validate_json(text, strict=True)
     raw = json.loads(text)
-    assert raw["schema"] == "millrace.history/1"
+    assert raw["schema"] == "millrace.history/2"
     (one,) = document.series
     assert [each.state for each in one.changes] == [
         "candidate", "confirmed", "candidate", "withdrawn",
@@ -229,19 +231,19 @@ def test_json_is_what_its_schema_says() -> None:
     fact = one.changes[1]
     assert (fact.ratio, fact.found_ratio, fact.index) == (0.88, 0.9, 40)
     assert one.changes[0].within == ["v19", "v20", "v21"]
-    assert [(each.index, each.label) for each in one.breaks] == [(50, "v50")]
+    assert [(each.index, each.label) for each in one.environment_changes] == [(50, "v50")]
     assert [len(one.points), len(document.states)] == [80, 2]
     assert {state.id for state in document.states} == {point.state for point in one.points}
     assert next(group.changes for group in document.groups) == [FACT.id]
 
 
 def test_the_schema_file_is_up_to_date() -> None:
-    file = resources.files("millrace.report") / "schema" / "history-1.schema.json"
+    file = resources.files("millrace.report") / "schema" / "history-2.schema.json"
     assert json.loads(file.read_text("utf-8")) == schema()
 
 
 @pytest.mark.parametrize("points", [1, 2, 300])
 def test_short_and_long_series_have_a_chart(points: int) -> None:
-    made = seen(history(stepping(n=points)), [], STATES, "name")
+    made = series_view(history(stepping(n=points)), [], STATES, "name")
     page = as_html([made], ())
     assert page.count('class="sign"') == points

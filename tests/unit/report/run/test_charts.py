@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millrace.analysis.compare.compare_run import judge
+from millrace.analysis.compare.compare_run import compare_run
 from millrace.report.run.charts import bar_charts, ratio_charts
 from tests.unit.analysis.builders import RunBuilder, noisy, study
 
@@ -13,7 +13,7 @@ times = st.lists(st.floats(min_value=0.01, max_value=1e4), min_size=3, max_size=
 
 @given(times, times, st.sampled_from(["throughput", "time", "count_time"]))
 def test_every_mark_lies_in_the_chart(base: list[float], other: list[float], name: str) -> None:
-    analysis = judge(RunBuilder({"mysql-5.6.24": base, "mysql-5.7.22": other}).build())
+    analysis = compare_run(RunBuilder({"mysql-5.6.24": base, "mysql-5.7.22": other}).build())
     metric = next(metric for metric in analysis.metrics if metric.name == name)
     for chart in bar_charts(analysis, metric):
         marks = [tick.at for tick in chart.ticks]
@@ -35,7 +35,7 @@ def test_every_mark_lies_in_the_chart(base: list[float], other: list[float], nam
 
 
 def test_groups_share_an_axis() -> None:
-    analysis = judge(study())
+    analysis = compare_run(study())
     bars, ratios = (
         bar_charts(analysis, analysis.headline),
         ratio_charts(analysis, analysis.headline),
@@ -45,14 +45,14 @@ def test_groups_share_an_axis() -> None:
 
 
 def test_worse_is_left_for_rates_and_right_for_times() -> None:
-    analysis = judge(study())
+    analysis = compare_run(study())
     rate, time = analysis.metrics[:2]
     assert "worse" in ratio_charts(analysis, rate)[0].left
     assert "worse" in ratio_charts(analysis, time)[0].right
 
 
 def test_a_treatment_without_a_result_keeps_its_row() -> None:
-    analysis = judge(study())
+    analysis = compare_run(study())
     (failed,) = (b for c in bar_charts(analysis, analysis.headline) for b in c.bars if b.at is None)
     assert (failed.label, failed.value) == ("mariadb-10.2.11", "failed")
 
@@ -61,7 +61,7 @@ def test_a_wild_interval_is_cut_and_marked() -> None:
     base, other = noisy(4, 3), (4.0, 9.0, 2.0)
     calm = noisy(4.1, 3, seed=5)
     run = RunBuilder({"mysql-5.6.24": base, "mysql-5.7.22": other, "mysql-8.0.12": calm}).build()
-    analysis = judge(run)
+    analysis = compare_run(run)
     (chart,) = ratio_charts(analysis, analysis.headline)
     wild = chart.ratios[0]
     assert wild.low_cut
@@ -78,6 +78,6 @@ def test_a_wild_interval_is_cut_and_marked() -> None:
 def test_ticks_are_round(mean_s: float, labels: list[str]) -> None:
     times_s = noisy(mean_s, 5, spread=0.001, seed=2)
     run = RunBuilder({"mysql-5.6.24": noisy(4, 5, spread=0.001), "mysql-5.7.22": times_s}).build()
-    analysis = judge(run)
+    analysis = compare_run(run)
     (chart,) = ratio_charts(analysis, analysis.headline)
     assert [tick.label for tick in chart.ticks] == labels

@@ -139,7 +139,7 @@ def test_a_pipe_is_written_to(store: Path, tmp_path: Path) -> None:
         read = pool.submit(pipe.read_text, "utf-8")
         result = report(store, "--format", "json", "--output", str(pipe))
         assert result.exit_code == 0
-        assert json.loads(read.result())["schema"] == "millrace.report/2"
+        assert json.loads(read.result())["schema"] == "millrace.report/3"
     assert pipe.is_fifo()
 
 

@@ -12,7 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
-from millrace.analysis.compare.compare_run import judge
+from millrace.analysis.compare.compare_run import compare_run
 from millrace.analysis.compare.effects import dependences, main_terms
 from millrace.analysis.compare.model import RunAnalysis
 from millrace.report.run import terminal
@@ -126,7 +126,7 @@ def test_json_has_all_terms_with_their_figures() -> None:
 
 def test_a_large_run_keeps_a_terminal_short() -> None:
     console = Console(file=io.StringIO(), width=120, color_system=None, highlight=False)
-    terminal.show(judge(QueryRun(SERVERS, blocks=6).build()), console)
+    terminal.show(compare_run(QueryRun(SERVERS, blocks=6).build()), console)
     assert isinstance(console.file, io.StringIO)
     text = console.file.getvalue()
     assert TITLE in text

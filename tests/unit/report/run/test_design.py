@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from millrace.analysis.compare.compare_run import judge
+from millrace.analysis.compare.compare_run import compare_run
 from millrace.model.run_spec import Design
 from millrace.report.run import notes
 from millrace.report.run.design import controls_text, design_text, method
@@ -23,7 +23,7 @@ TOLD = ("terminal", "markdown", "html")
 
 
 def test_a_run_that_was_decided_says_after_how_many_blocks() -> None:
-    assert design_text(judge(DECIDED)) == "sequential, at most 20 blocks: decided after 6"
+    assert design_text(compare_run(DECIDED)) == "sequential, at most 20 blocks: decided after 6"
 
 
 @pytest.mark.parametrize(
@@ -47,36 +47,36 @@ def test_a_run_that_was_decided_says_after_how_many_blocks() -> None:
     ],
 )
 def test_a_run_that_was_not_says_why_and_what_it_would_take(design: Design, begins: str) -> None:
-    text = design_text(judge(designed(UNDECIDED, design)))
+    text = design_text(compare_run(designed(UNDECIDED, design)))
     assert text.startswith(f"{begins}: about ")
     assert text.endswith(" more blocks")
 
 
 def test_what_is_out_of_reach_has_no_number() -> None:
     noise = {BASE: noisy(4, 9, spread=0.5), LIKE: noisy(4, 9, spread=0.5, seed=3)}
-    text = design_text(judge(run_of(noise, Design(kind="sequential", blocks=9))))
+    text = design_text(compare_run(run_of(noise, Design(kind="sequential", blocks=9))))
     assert text.endswith("1 of 1 undecided: more than 100 more blocks")
 
 
 def test_too_few_blocks_foretell_nothing() -> None:
-    text = design_text(judge(run_of({BASE: noisy(4, 2), LIKE: noisy(4, 2, seed=3)})))
+    text = design_text(compare_run(run_of({BASE: noisy(4, 2), LIKE: noisy(4, 2, seed=3)})))
     assert text == "sequential, at most 20 blocks: 2 so far, 1 of 1 undecided"
 
 
 def test_what_cannot_be_decided_is_counted_apart() -> None:
     stored = run_of({BASE: noisy(4, 5), SLOW: noisy(8, 5, seed=2), BROKEN: [Fails()] * 5})
-    assert design_text(judge(stored)) == (
+    assert design_text(compare_run(stored)) == (
         "sequential, at most 20 blocks: 1 decided, 1 failing after 5"
     )
 
 
 def test_a_fixed_number_is_said_as_it_is() -> None:
-    assert design_text(judge(designed(DECIDED, Design(kind="fixed", blocks=6)))) == "6 blocks"
+    assert design_text(compare_run(designed(DECIDED, Design(kind="fixed", blocks=6)))) == "6 blocks"
 
 
 @pytest.mark.parametrize("output_format", [*TOLD, "json"])
 def test_each_report_says_that_pairs_were_side_by_side(output_format: str) -> None:
-    beside = judge(designed(DECIDED, Design(kind="sequential", blocks=20, side_by_side=True)))
+    beside = compare_run(designed(DECIDED, Design(kind="sequential", blocks=20, side_by_side=True)))
     beside = replace(beside, calibrations=())
     text = " ".join(render(beside, output_format).replace("\u00a0", " ").split())
     if output_format == "json":
@@ -84,7 +84,7 @@ def test_each_report_says_that_pairs_were_side_by_side(output_format: str) -> No
         return
     assert "side by side, sequential, at most 20 blocks: decided after 6" in text
     assert "this host was not calibrated side by side" in text
-    assert "--side-by-side" in text
+    assert "--concurrent" in text
     words = " ".join(method(beside))
     assert "at the same time, each on half of the CPUs" in words
     assert "take turns" not in words
@@ -93,15 +93,15 @@ def test_each_report_says_that_pairs_were_side_by_side(output_format: str) -> No
 
 @pytest.mark.parametrize("output_format", TOLD)
 def test_the_head_of_each_report_says_it(output_format: str) -> None:
-    text = " ".join(render(judge(DECIDED), output_format).replace("\u00a0", " ").split())
+    text = " ".join(render(compare_run(DECIDED), output_format).replace("\u00a0", " ").split())
     assert "at most 20 blocks: decided after 6" in text
 
 
 def test_the_base_against_itself_in_words() -> None:
-    three = judge(with_controls(DECIDED, {0: 1.0, 2: 1.0, 4: 1.01})).controls
-    two = judge(with_controls(DECIDED, {0: 1.0, 4: 1.01})).controls
-    one = judge(with_controls(DECIDED, {0: 1.0})).controls
-    none = judge(with_controls(DECIDED, {0: 0.0})).controls
+    three = compare_run(with_controls(DECIDED, {0: 1.0, 2: 1.0, 4: 1.01})).aa_trials
+    two = compare_run(with_controls(DECIDED, {0: 1.0, 4: 1.01})).aa_trials
+    one = compare_run(with_controls(DECIDED, {0: 1.0})).aa_trials
+    none = compare_run(with_controls(DECIDED, {0: 0.0})).aa_trials
     assert three is not None
     assert three.estimate is not None
     assert two is not None
@@ -116,8 +116,8 @@ def test_the_base_against_itself_in_words() -> None:
 
 
 def test_it_is_a_condition_unless_it_excludes_1() -> None:
-    alike = judge(with_controls(DECIDED, {0: 1.0, 4: 1.01}))
-    other = judge(with_controls(DECIDED, {0: 1.05, 2: 1.051, 4: 1.049}))
+    alike = compare_run(with_controls(DECIDED, {0: 1.0, 4: 1.01}))
+    other = compare_run(with_controls(DECIDED, {0: 1.05, 2: 1.051, 4: 1.049}))
     assert [line for line in notes.conditions(alike) if "against itself" in line]
     assert not [line for line in notes.warnings(alike) if "against itself" in line]
     assert not [line for line in notes.conditions(other) if "against itself" in line]
@@ -128,8 +128,8 @@ def test_it_is_a_condition_unless_it_excludes_1() -> None:
 
 
 def test_the_method_tells_which_interval_it_is() -> None:
-    assert "holds however often one has looked" in " ".join(method(judge(DECIDED)))
-    fixed = " ".join(method(judge(designed(DECIDED, Design(kind="fixed", blocks=6)))))
+    assert "holds however often one has looked" in " ".join(method(compare_run(DECIDED)))
+    fixed = " ".join(method(compare_run(designed(DECIDED, Design(kind="fixed", blocks=6)))))
     assert "Student’s t" in fixed
     assert "sequential" not in fixed.split("A trial is left out")[0]
     assert "whichever the treatment" in fixed
@@ -138,21 +138,21 @@ def test_the_method_tells_which_interval_it_is() -> None:
 @pytest.mark.parametrize("output_format", FORMATS)
 def test_every_format_takes_every_design(output_format: str) -> None:
     for stored in (DECIDED, UNDECIDED, with_controls(UNDECIDED, {0: 1.01, 5: 0.0})):
-        assert render(judge(stored), output_format)
+        assert render(compare_run(stored), output_format)
 
 
 def test_the_document_has_design_and_controls() -> None:
     stored = with_controls(
         designed(UNDECIDED, Design(kind="sequential", blocks=9)), {0: 1.0, 5: 1.01}
     )
-    document = ReportDocument.model_validate_json(render(judge(stored), "json"), strict=True)
+    document = ReportDocument.model_validate_json(render(compare_run(stored), "json"), strict=True)
     assert (document.design.kind, document.design.ended) == ("sequential", "blocks")
-    assert document.design.intervals_for == "any"
-    assert [(s.state, s.after) for s in document.design.standings] == [
+    assert document.design.intervals_hold_for == "any"
+    assert [(s.state, s.after) for s in document.design.statuses] == [
         ("decided", 9), ("open", None)
     ]  # fmt: skip
-    assert document.controls is not None
-    assert (document.controls.n_pairs, document.controls.excludes_1) == (2, False)
-    assert [group.n_blocks for group in document.controls.groups] == [2]
-    without = json.loads(render(judge(DECIDED), "json"))
-    assert without["controls"] is None
+    assert document.aa_trials is not None
+    assert (document.aa_trials.n_pairs, document.aa_trials.excludes_1) == (2, False)
+    assert [group.n_blocks for group in document.aa_trials.groups] == [2]
+    without = json.loads(render(compare_run(DECIDED), "json"))
+    assert without["aa_trials"] is None

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from millrace.analysis.compare.compare_run import judge
+from millrace.analysis.compare.compare_run import compare_run
 from millrace.analysis.compare.model import RunAnalysis
 from millrace.report.common.formatting import latency_text
 from millrace.report.common.tables import Table
@@ -30,7 +30,7 @@ WAKEUP = {
 
 
 def few(also: Any = nothing_else, **changes: Any) -> RunAnalysis:
-    return judge(QueryRun(TWO, ("point-query",), (8,), 3, also=also, **changes).build())
+    return compare_run(QueryRun(TWO, ("point-query",), (8,), 3, also=also, **changes).build())
 
 
 def rows(table: Table | None) -> list[tuple[str, ...]]:
@@ -59,7 +59,9 @@ def test_json_holds_latencies_work_and_conditions_in_si_units() -> None:
     assert treatment.conditions.client_s == pytest.approx(9e-6)
     assert {metric.name: metric.unit for metric in document.metrics}["p99"] == "s"
     assert (
-        ReportDocument.model_validate_json(render(judge(study()), "json")).treatments[0].latencies
+        ReportDocument.model_validate_json(render(compare_run(study()), "json"))
+        .treatments[0]
+        .latencies
         == []
     )
 
@@ -84,7 +86,7 @@ def test_costs_are_a_transaction_s() -> None:
 
 
 def test_a_bulk_load_has_neither() -> None:
-    analysis = judge(study())
+    analysis = compare_run(study())
     assert latency_table(analysis, "transaction") is None
     assert cost_table(analysis) is None
     assert drive_notes.conditions(analysis) == []
@@ -113,7 +115,7 @@ def test_latencies_are_scaled_for_readers_and_times_of_loads_are_not() -> None:
     assert after.trials[0].value == pytest.approx(1e6 * before.trials[0].value)
     assert after.summary.cv == before.summary.cv
     assert {c.metric.unit for c in scaled.comparisons(scaled.metrics[1])} == {"µs"}
-    assert readable(judge(study())) == judge(study())
+    assert readable(compare_run(study())) == compare_run(study())
 
 
 def note(analysis: RunAnalysis, words: str) -> str:
@@ -246,5 +248,5 @@ def test_constants_are_told_in_words() -> None:
 
 
 def test_variables_that_differ_alike_everywhere_are_told_once() -> None:
-    text = render(judge(QueryRun().build()), "html")
+    text = render(compare_run(QueryRun().build()), "html")
     assert text.count("<summary>mysql-9.7.4 against mysql-5.6.24") == 1

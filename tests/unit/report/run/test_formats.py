@@ -14,7 +14,7 @@ from importlib import resources
 import pytest
 from rich.console import Console
 
-from millrace.analysis.compare.compare_run import judge
+from millrace.analysis.compare.compare_run import compare_run
 from millrace.report.run import terminal
 from millrace.report.run.formats import FORMATS, render
 from millrace.report.run.schema import ReportDocument, schema
@@ -41,40 +41,40 @@ SECTIONS = [
     ids=["study", "one block", "nothing ended", "no base", "no spread", "one treatment"],
 )
 def test_every_format_takes_every_run(output_format: str, run: object) -> None:
-    text = render(judge(run), output_format)  # type: ignore[arg-type]
+    text = render(compare_run(run), output_format)  # type: ignore[arg-type]
     assert "nan" not in re.findall(r"\b\w+\b", text.lower())
 
 
 def test_json_is_what_its_schema_says() -> None:
-    analysis = judge(study())
+    analysis = compare_run(study())
     text = render(analysis, "json")
     document = ReportDocument.model_validate_json(text, strict=True)
-    assert json.loads(text)["schema"] == "millrace.report/2"
+    assert json.loads(text)["schema"] == "millrace.report/3"
     assert len(document.comparisons) == 2 * 2 * 3
     first = json.loads(text)["comparisons"][0]
     effect = ["ratio", "low", "high", "n_blocks", "verdict", "reason"]
-    wanted = ["base", "candidate", "metric", "direction", "held", *effect]
+    wanted = ["base", "candidate", "metric", "direction", "fixed_factors", *effect]
     assert all(name in first for name in wanted)
     assert first["low"] < first["ratio"] < first["high"]
     assert {c.verdict for c in document.comparisons} >= {"regression", "failed"}
 
 
 def test_the_schema_file_is_up_to_date() -> None:
-    file = resources.files("millrace.report") / "schema" / "report-2.schema.json"
+    file = resources.files("millrace.report") / "schema" / "report-3.schema.json"
     assert json.loads(file.read_text("utf-8")) == schema()
 
 
 def test_csv_has_a_row_a_comparison() -> None:
-    analysis = judge(study())
+    analysis = compare_run(study())
     rows = list(csv.DictReader(io.StringIO(render(analysis, "csv"))))
     assert len(rows) == 2 * 2 * 3
     failed = [row for row in rows if row["verdict"] == "failed"]
     assert {row["ratio"] for row in failed} == {""}
-    assert failed[0]["held"] == "configuration=wmf;engine=InnoDB;load_mode=local"
+    assert failed[0]["fixed_factors"] == "configuration=wmf;engine=InnoDB;load_mode=local"
 
 
 def test_markdown_tables_have_as_many_cells_as_heads() -> None:
-    text = render(judge(study()), "markdown")
+    text = render(compare_run(study()), "markdown")
     tables = re.findall(r"(?:^\|.*\|$\n?)+", text, flags=re.MULTILINE)
     assert len(tables) >= 4
     for table in tables:
@@ -87,7 +87,7 @@ def test_markdown_and_html_take_names_as_text() -> None:
     builder = RunBuilder(
         {"mysql-5.6.24": noisy(4, 3), nasty: noisy(4, 3)}, aliases={nasty: "mysql-5.6.24"}
     )
-    analysis = judge(builder.build())
+    analysis = compare_run(builder.build())
     assert "<script" not in render(analysis, "html")
     markdown = render(analysis, "markdown")
     assert "<script" not in markdown.replace("\\<", "")
@@ -97,7 +97,7 @@ def test_markdown_and_html_take_names_as_text() -> None:
 @pytest.mark.parametrize("width", [60, 80, 100, 160])
 def test_the_terminal_cuts_nothing(width: int) -> None:
     console = Console(file=io.StringIO(), width=width, color_system=None)
-    terminal.show(judge(study()), console)
+    terminal.show(compare_run(study()), console)
     assert isinstance(console.file, io.StringIO)
     text = console.file.getvalue()
     assert max(len(line) for line in text.splitlines()) <= width
@@ -109,7 +109,7 @@ def test_the_terminal_cuts_nothing(width: int) -> None:
 @pytest.mark.parametrize("width", [40, 60])
 def test_a_narrow_terminal_breaks_cells_and_cuts_none(width: int) -> None:
     console = Console(file=io.StringIO(), width=width, color_system=None)
-    analysis = judge(study())
+    analysis = compare_run(study())
     terminal.show(analysis, console)
     assert isinstance(console.file, io.StringIO)
     text = console.file.getvalue()
@@ -154,7 +154,7 @@ class Page(HTMLParser):
 
 
 def test_html_is_well_formed_in_order_and_loads_nothing() -> None:
-    text = render(judge(study()), "html")
+    text = render(compare_run(study()), "html")
     page = Page(text)
     assert page.open == []
     assert page.sections == SECTIONS
@@ -166,7 +166,9 @@ def test_html_is_well_formed_in_order_and_loads_nothing() -> None:
 def test_html_shows_commands_as_code() -> None:
     finding = {"check": "other load", "status": "warn", "observed": "<2>", "why": "w"}
     findings = [{**finding, "remedy": "stop it: `top -c <x>` shows it"}]
-    page = render(judge(RunBuilder({"mysql-5.6.24": (4.0,)}, findings=findings).build()), "html")
+    page = render(
+        compare_run(RunBuilder({"mysql-5.6.24": (4.0,)}, findings=findings).build()), "html"
+    )
     assert "stop it: <code>top -c &lt;x&gt;</code> shows it" in page
     assert "`" not in page
 
@@ -180,13 +182,13 @@ def test_html_says_whose_variables_are_missing() -> None:
         else a
         for a in run.attempts
     )
-    page = re.sub(r"<[^>]+>", "", render(judge(replace(run, attempts=attempts)), "html"))
+    page = re.sub(r"<[^>]+>", "", render(compare_run(replace(run, attempts=attempts)), "html"))
     assert "The base mysql-5.6.24 has no variables recorded" in page
     assert "No two servers" not in page
 
 
 def test_html_shows_what_was_found() -> None:
-    text = re.sub(r"<[^>]+>", "", render(judge(study()), "html"))
+    text = re.sub(r"<[^>]+>", "", render(compare_run(study()), "html"))
     for said in (
         "open_files_limit",
         "left out: unknown to this version",

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from millrace.analysis.compare.compare_run import judge
+from millrace.analysis.compare.compare_run import compare_run
 from millrace.report.run import notes
 from millrace.report.run.formats import render
 from tests.unit.analysis.builders import RunBuilder, noisy, study
@@ -19,7 +19,7 @@ def test_no_text_of_csv_is_a_formula(sign: str) -> None:
     level = f"{sign}cmd"
     load_s = {"mysql-5.6.24": noisy(3, 3), "mysql-5.7.22": noisy(4, 3, seed=2)}
     run = RunBuilder(load_s, factors={"engine": [level, "InnoDB"]}).build()
-    rows = list(csv.DictReader(io.StringIO(render(judge(run), "csv"), newline="")))
+    rows = list(csv.DictReader(io.StringIO(render(compare_run(run), "csv"), newline="")))
     assert {row["engine"] for row in rows} == {f"'{level}", "InnoDB"}
     assert all(float(row["ratio"]) > 0 for row in rows)
 
@@ -28,7 +28,7 @@ def test_a_command_of_several_lines_stays_code_in_markdown() -> None:
     stored = study()
     command = "millrace run --new `x` | y\n# not a heading\n<script>alert(1)</script>"
     text = render(
-        judge(replace(stored, run=replace(stored.run, millrace_command=command))), "markdown"
+        compare_run(replace(stored, run=replace(stored.run, millrace_command=command))), "markdown"
     )
     for line in command.splitlines():
         assert f"\n    {line}\n" in text
@@ -38,6 +38,6 @@ def test_an_option_counts_once_however_many_treatments_ask_for_it() -> None:
     servers = ("mysql-5.6.24", "mysql-5.7.22", "mysql-8.0.12")
     load_s = {server: noisy(3, 3, seed=n) for n, server in enumerate(servers)}
     run = RunBuilder(load_s, factors={"configuration": ["wmf"]}).build()
-    lines = notes.warnings(judge(run))
+    lines = notes.warnings(compare_run(run))
     assert any(line.startswith("1 option asked for took another value") for line in lines)
     assert any(line.startswith("1 option left out") for line in lines)

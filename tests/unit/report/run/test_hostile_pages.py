@@ -11,7 +11,7 @@ from html.parser import HTMLParser
 import pytest
 from rich.console import Console
 
-from millrace.analysis.compare.compare_run import judge
+from millrace.analysis.compare.compare_run import compare_run
 from millrace.report.common.tables import Column, Row, Section, Table
 from millrace.report.common.terminal_table import show_table
 from millrace.report.explanation.flame_graph import as_svg, flame_graph
@@ -64,8 +64,8 @@ def _run(name: str) -> RunBuilder:
 
 @_hostile
 def test_a_report_has_the_elements_that_it_has_with_harmless_names(name: str) -> None:
-    page = _Elements(shown(render(judge(_run(name).build()), "html")))
-    harmless = _Elements(shown(render(judge(_run(_HARMLESS).build()), "html")))
+    page = _Elements(shown(render(compare_run(_run(name).build()), "html")))
+    harmless = _Elements(shown(render(compare_run(_run(_HARMLESS).build()), "html")))
     assert set(page.elements) <= {*harmless.elements, ("wbr",)}
     assert not [element for element in page.elements if element[0] in ("script", "img")]
     assert shown(name) in page.text

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from millrace.analysis.compare.compare_run import judge
+from millrace.analysis.compare.compare_run import compare_run
 from millrace.analysis.compare.model import RunAnalysis
 from millrace.report.common.formatting import MISSING
 from millrace.report.run import notes
@@ -33,7 +33,7 @@ runs = st.lists(st.tuples(trial, trial, trial), min_size=2, max_size=6)
 
 def judged(blocks: list[tuple[float | Fails | None, ...]]) -> RunAnalysis:
     times = dict(zip((BASE, FIRST, SECOND), zip(*blocks, strict=True), strict=True))
-    return judge(RunBuilder(times).build())
+    return compare_run(RunBuilder(times).build())
 
 
 @given(runs)
@@ -143,7 +143,7 @@ def test_cpu_time_is_the_same_in_its_table_and_among_the_costs() -> None:
         return {"server_user_s": 2.0 if block % 2 else 40.0, "server_system_s": 0.0}
 
     run = QueryRun((BASE, FIRST), ("point-query",), (1,), blocks=4, also=uneven)
-    found = readable(judge(run.build()))
+    found = readable(compare_run(run.build()))
     cpu = next(metric for metric in found.metrics if metric.name == "server_cpu")
     own = results_table(found, cpu, None).sections[0].rows
     costs = cost_table(found)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from millrace.analysis.compare.compare_run import judge
+from millrace.analysis.compare.compare_run import compare_run
 from millrace.report.common.line_chart import MOST_LINES
 from millrace.report.run.latency_charts import latency_charts
 from millrace.report.run.relative_charts import have_one_axis, relative_charts
 from tests.unit.analysis.builders import Fails
 from tests.unit.analysis.query_runs import SERVERS, TESTS, Levels, QueryRun, usual_rate
 
-RUN = judge(QueryRun().build())
+RUN = compare_run(QueryRun().build())
 
 
 def test_a_chart_a_test_a_line_a_number_of_clients_a_mark_a_server() -> None:
@@ -51,7 +51,7 @@ def test_a_line_is_broken_where_a_server_failed() -> None:
     def fails(levels: Levels, _block: int) -> Fails | None:
         return Fails() if levels["server"] == "mysql-5.7.22" else None
 
-    analysis = judge(QueryRun(fails=fails).build())
+    analysis = compare_run(QueryRun(fails=fails).build())
     line = relative_charts(analysis, analysis.headline)[0].lines[0]
     assert len(line.marks) == len(SERVERS) - 1
     assert [len(piece.split(" ")) for piece in line.pieces] == [2, 2, 2]
@@ -64,7 +64,7 @@ def test_charts_share_an_axis_unless_one_test_would_flatten_the_others() -> None
         slow = levels["test"] == "insert" and levels["server"] == "mysql-9.7.4"
         return usual_rate(levels) / (8 if slow else 1)
 
-    analysis = judge(QueryRun(rate=rate).build())
+    analysis = compare_run(QueryRun(rate=rate).build())
     charts = relative_charts(analysis, analysis.headline)
     assert not have_one_axis(charts)
     spread = [line.marks[4].y - line.marks[0].y for line in (chart.lines[0] for chart in charts)]
@@ -73,12 +73,12 @@ def test_charts_share_an_axis_unless_one_test_would_flatten_the_others() -> None
 
 def test_more_lines_than_can_be_told_apart_are_no_chart() -> None:
     many = tuple(range(1, MOST_LINES + 2))
-    analysis = judge(QueryRun(SERVERS[:2], TESTS[:2], many, 3).build())
+    analysis = compare_run(QueryRun(SERVERS[:2], TESTS[:2], many, 3).build())
     assert relative_charts(analysis, analysis.headline) == ()
 
 
 def test_nothing_to_compare_is_no_chart() -> None:
-    analysis = judge(QueryRun(("mysql-5.6.24",), blocks=2).build())
+    analysis = compare_run(QueryRun(("mysql-5.6.24",), blocks=2).build())
     assert relative_charts(analysis, analysis.headline) == ()
 
 
@@ -100,12 +100,12 @@ def test_latency_curves_rise_and_say_what_they_are() -> None:
 
 def test_latency_curves_of_too_many_servers_are_left_out() -> None:
     names = tuple(f"mysql-8.0.{number}" for number in range(MOST_LINES + 1))
-    analysis = judge(QueryRun(names, TESTS[:1], (1,), 1, base=names[0]).build())
+    analysis = compare_run(QueryRun(names, TESTS[:1], (1,), 1, base=names[0]).build())
     assert latency_charts(analysis.groups, analysis.factor) == ()
 
 
 @pytest.mark.parametrize("blocks", [1, 2])
 def test_few_blocks_have_marks_with_or_without_intervals(blocks: int) -> None:
-    analysis = judge(QueryRun(blocks=blocks).build())
+    analysis = compare_run(QueryRun(blocks=blocks).build())
     mark = relative_charts(analysis, analysis.headline)[0].lines[0].marks[0]
     assert (mark.low_y is None) == (blocks == 1)

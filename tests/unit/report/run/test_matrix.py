@@ -9,7 +9,7 @@ import re
 
 import pytest
 
-from millrace.analysis.compare.compare_run import judge
+from millrace.analysis.compare.compare_run import compare_run
 from millrace.analysis.compare.model import RunAnalysis
 from millrace.report.run.formats import FORMATS, render
 from millrace.report.run.matrix import Matrix, is_large, matrix
@@ -23,7 +23,7 @@ CLIENTS = (1, 8, 32)
 
 @pytest.fixture(scope="module")
 def large() -> RunAnalysis:
-    return judge(QueryRun().build())
+    return compare_run(QueryRun().build())
 
 
 @pytest.fixture(scope="module")
@@ -63,12 +63,12 @@ def test_every_cell_is_its_comparison(large: RunAnalysis, overview: Matrix) -> N
 
 
 def test_a_small_run_keeps_its_tables_first() -> None:
-    assert not is_large(judge(study()))
-    assert "relative to" not in as_text(judge(study()))
+    assert not is_large(compare_run(study()))
+    assert "relative to" not in as_text(compare_run(study()))
 
 
 def test_nothing_to_compare_has_no_overview() -> None:
-    analysis = judge(QueryRun(("mysql-5.6.24",), blocks=1).build())
+    analysis = compare_run(QueryRun(("mysql-5.6.24",), blocks=1).build())
     assert not is_large(analysis)
     for output_format in FORMATS:
         text = render(analysis, output_format)
@@ -76,7 +76,7 @@ def test_nothing_to_compare_has_no_overview() -> None:
 
 
 def test_one_held_factor_needs_no_sections() -> None:
-    analysis = judge(QueryRun(SERVERS[:3], TESTS, (8,), 3).build())
+    analysis = compare_run(QueryRun(SERVERS[:3], TESTS, (8,), 3).build())
     overview = matrix(analysis, analysis.headline)
     assert [section.heading for section in overview.sections] == [""]
     assert [row.label for row in overview.sections[0].rows] == list(TESTS)
@@ -85,7 +85,7 @@ def test_one_held_factor_needs_no_sections() -> None:
 
 def test_another_factor_than_the_server_can_be_compared() -> None:
     run = QueryRun(("mysql-5.6.24", "mysql-8.0.12"), TESTS[:2], (1, 8, 32), 3, compare="clients")
-    analysis = judge(run.build(), base="8")
+    analysis = compare_run(run.build(), base="8")
     overview = matrix(analysis, analysis.headline)
     assert [column.label for column in overview.columns] == ["1", "8", "32"]
     assert [section.heading for section in overview.sections] == list(TESTS[:2])
@@ -98,7 +98,7 @@ def test_failed_treatments_and_failed_bases_are_told() -> None:
         candidate = levels["server"] == "mysql-9.7.4" and levels["test"] == "point-query"
         return Fails() if base or candidate else None
 
-    analysis = judge(QueryRun(fails=fails).build())
+    analysis = compare_run(QueryRun(fails=fails).build())
     overview = matrix(analysis, analysis.headline)
     places = {column.label: number for number, column in enumerate(overview.columns)}
     first, last = overview.sections[0].rows[0], overview.sections[-1].rows[0]
@@ -115,7 +115,7 @@ def test_unequal_work_is_told_at_the_top_and_in_the_cell() -> None:
             {"errors": 90_000.0 + block} if levels["server"] == "mysql-9.7.4" else {}
         )
     )
-    analysis = judge(run.build())
+    analysis = compare_run(run.build())
     overview = matrix(analysis, analysis.headline)
     cell = overview.sections[0].rows[0].cells[4]
     assert cell.verdict == "inconclusive"
@@ -167,7 +167,7 @@ def test_json_holds_the_table_of_every_metric(large: RunAnalysis) -> None:
     table = document["matrices"][0]
     assert len(table["rows"]) == 15
     row = table["rows"][1]
-    assert row["held"] == {"test": "point-query", "clients": 8}
+    assert row["fixed_factors"] == {"test": "point-query", "clients": 8}
     assert [cell["level"] for cell in row["cells"]] == list(SERVERS)
     base = row["cells"][1]
     assert (base["ratio"], base["verdict"]) == (None, None)

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from millrace.analysis.compare.compare_run import judge
+from millrace.analysis.compare.compare_run import compare_run
+from millrace.model.instance_facts import InstanceFacts
 from millrace.report.run.formats import render
 from millrace.report.run.notes import warnings
 from millrace.report.run.tables import trials_table
@@ -21,22 +22,22 @@ RUN = RunBuilder({BASE: (4.0,) * 3, OTHER: (2.0,) * 3, THIRD: (2.0,) * 3}).build
 
 
 def test_a_plain_run_has_no_notes() -> None:
-    assert warnings(judge(RUN)) == []
+    assert warnings(compare_run(RUN)) == []
 
 
 def test_a_load_that_waited_for_rows_is_named_with_its_share() -> None:
-    analysis = judge(measured(RUN, "load_generator_wait_s", {BASE: 0.039, OTHER: 0.098}))
+    analysis = compare_run(measured(RUN, "load_row_wait_s", {BASE: 0.039, OTHER: 0.098}))
     (note,) = warnings(analysis)
     assert note.endswith(f"so the server may be faster than measured: {OTHER} 5.0 %")
     assert BASE not in note  # 0.99 %
 
 
 def test_the_wait_is_a_column_of_the_trials_where_measured() -> None:
-    analysis = judge(measured(RUN, "load_generator_wait_s", {OTHER: 0.098}))
+    analysis = compare_run(measured(RUN, "load_row_wait_s", {OTHER: 0.098}))
     table = trials_table(analysis, analysis.headline)
     assert table.columns[-1].title == "waited for rows, % of load"
     assert [row.cells[-1] for row in table.sections[0].rows] == ["–", "5.00", "–"]
-    assert len(trials_table(judge(RUN), analysis.headline).columns) == len(table.columns) - 1
+    assert len(trials_table(compare_run(RUN), analysis.headline).columns) == len(table.columns) - 1
     assert "waited for rows" in render(analysis, "html")
 
 
@@ -53,17 +54,17 @@ def test_the_wait_is_a_column_of_the_trials_where_measured() -> None:
 def test_warnings_of_the_load_are_told_where_they_differ(
     counts: dict[str, float], told: str | None
 ) -> None:
-    analysis = judge(measured(RUN, "load_warnings", counts))
+    analysis = compare_run(measured(RUN, "load_warnings", counts))
     notes = warnings(analysis)
     assert [note.partition("unequal: ")[2] for note in notes] == ([told] if told else [])
     assert [c.verdict for c in analysis.comparisons()] == [
-        c.verdict for c in judge(RUN).comparisons()
+        c.verdict for c in compare_run(RUN).comparisons()
     ]
 
 
 def test_blocks_added_after_a_look_are_told() -> None:
     run = RunBuilder({BASE: noisy(4, 10), OTHER: noisy(4, 10)}).build()
-    (note,) = warnings(judge(extended(run, 10, at_block=5)))
+    (note,) = warnings(compare_run(extended(run, 10, at_block=5)))
     assert note == (
         "blocks were added after a first look (5, then 10), so the interval is the wider one that "
         "holds for any number of looks"
@@ -72,7 +73,7 @@ def test_blocks_added_after_a_look_are_told() -> None:
 
 def test_another_base_is_named_where_the_base_failed() -> None:
     failing = [Fails("start", "no")] * 3
-    analysis = judge(RunBuilder({BASE: failing, OTHER: failing, THIRD: [2.0] * 3}).build())
+    analysis = compare_run(RunBuilder({BASE: failing, OTHER: failing, THIRD: [2.0] * 3}).build())
     hint = (
         f"the base has no result ({BASE}): "
         f"`millrace report {analysis.run.id} --base {THIRD}` compares with another"
@@ -85,12 +86,12 @@ def test_another_base_is_named_where_the_base_failed() -> None:
 
 def test_no_base_is_proposed_that_has_no_result_either() -> None:
     times = {BASE: [Fails("start", "no")] * 3, OTHER: [Fails("start", "no")] * 3}
-    assert warnings(judge(RunBuilder(times).build())) == ["6 of 6 trials failed"]
+    assert warnings(compare_run(RunBuilder(times).build())) == ["6 of 6 trials failed"]
 
 
 def test_what_an_attached_server_does_not_allow_is_told_once_a_server() -> None:
     facts = {"attached": True, "limits": ["it cannot be stopped", "its log cannot be observed"]}
-    analysis = judge(with_facts(RUN, facts, of=OTHER))
+    analysis = compare_run(with_facts(RUN, facts, of=OTHER))
     (note,) = warnings(analysis)
     assert note.startswith(f"{OTHER} is attached, so not all there could be controlled or observed")
     assert note.endswith(": it cannot be stopped; its log cannot be observed")
@@ -105,7 +106,11 @@ def with_facts(stored: StoredRun, facts: Mapping[str, Any], of: str | None = Non
     """``stored`` with these facts of its instances, or of one server's."""
 
     def told(instance: InstanceRecord) -> InstanceRecord:
-        return replace(instance, facts=facts) if of in (None, instance.server.name) else instance
+        return (
+            replace(instance, facts=InstanceFacts.model_validate(facts))
+            if of in (None, instance.server.name)
+            else instance
+        )
 
     attempts = tuple(replace(a, instances=tuple(map(told, a.instances))) for a in stored.attempts)
     return replace(stored, attempts=attempts)

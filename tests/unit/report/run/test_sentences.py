@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from millrace.analysis.compare.compare_run import judge
+from millrace.analysis.compare.compare_run import compare_run
 from millrace.analysis.compare.model import RunAnalysis
 from millrace.report.run.html import as_html
 from millrace.report.run.json import as_document
@@ -23,7 +23,7 @@ BASE, OTHER = "mysql-5.6.24", "mysql-5.7.22"
 def analysis(
     *times: float | Fails | None, base: tuple[float, ...] = (4.0, 4.1, 3.9)
 ) -> RunAnalysis:
-    return judge(RunBuilder({BASE: base, OTHER: times}).build())
+    return compare_run(RunBuilder({BASE: base, OTHER: times}).build())
 
 
 def only_sentence(found: RunAnalysis, metric: str = "throughput") -> str:
@@ -71,12 +71,12 @@ def test_a_failure_names_step_and_reason_in_one_line() -> None:
 
 def test_like_with_like() -> None:
     builder = RunBuilder({BASE: noisy(4, 3), "again": noisy(4, 3)}, aliases={"again": BASE})
-    text = only_sentence(judge(builder.build()))
+    text = only_sentence(compare_run(builder.build()))
     assert text.startswith("again is the same as mysql-5.6.24, measured twice (A/A): ratio 1.000")
 
 
 def test_held_levels_are_named_where_they_vary() -> None:
-    found = judge(study())
+    found = compare_run(study())
     sentences = [sentence(comparison, found) for comparison in found.comparisons()]
     assert any("than mysql-5.6.24 (wmf): " in text for text in sentences)
     assert not any("InnoDB" in text for text in sentences)
@@ -98,13 +98,13 @@ def test_failed_trials_are_told_with_a_regression_too() -> None:
 def test_failed_trials_are_told_where_comparisons_are_counted() -> None:
     times = {f"mysql-5.7.{n}": noisy(4.0 + n / 4, 4, seed=n) for n in range(1, 6)}
     partly = {"mysql-5.7.6": (5.0, 5.1, Fails(), 5.0), "mysql-5.7.7": [Fails()] * 4}
-    found = judge(RunBuilder({BASE: noisy(4.0, 4), **times, **partly}).build())
+    found = compare_run(RunBuilder({BASE: noisy(4.0, 4), **times, **partly}).build())
     assert " and 1 failed. 1 of them rests on fewer trials: some failed." in answer(found)
 
 
 def test_the_answer_counts_many() -> None:
     times = {f"mysql-5.7.{n}": noisy(4.0 + n / 4, 3, seed=n) for n in range(1, 7)}
-    found = judge(RunBuilder({BASE: noisy(4.0, 3), **times}).build())
+    found = compare_run(RunBuilder({BASE: noisy(4.0, 3), **times}).build())
     assert answer(found).startswith(
         "Of 6 comparisons with mysql-5.6.24: 6 regressions (largest: mysql-5.7.6 gives "
     )
@@ -112,7 +112,7 @@ def test_the_answer_counts_many() -> None:
 
 def test_a_failed_base_is_told_once_and_no_candidate_is_called_failed() -> None:
     times = {name: noisy(4.0, 3) for name in (OTHER, "mysql-8.0.12")}
-    found = judge(
+    found = compare_run(
         RunBuilder({BASE: [Fails("start", "no such option\nand more")] * 3, **times}).build()
     )
     assert answer(found) == (
@@ -131,7 +131,7 @@ def test_a_failed_base_is_told_once_and_no_candidate_is_called_failed() -> None:
 def test_many_reasons_are_told_by_the_first() -> None:
     names = (BASE, OTHER, "mysql-8.0.12", "mysql-9.0")
     times = {name: [Fails("fits", f"no room for {name}")] * 3 for name in names}
-    found = judge(RunBuilder(times).build())
+    found = compare_run(RunBuilder(times).build())
     first = found.failures[0].treatment
     assert answer(found) == (
         f"No comparison could be made: 12 of 12 trials failed, the first, {first}, at step fits: "
@@ -146,10 +146,10 @@ def test_a_failed_base_of_one_group_is_told() -> None:
     factors = {"configuration": ["default", "wmf"]}
     all_: Times = {**times, **failing}
     few = {key: of_key for key, of_key in all_.items() if key[0] != "mysql-8.0.12"}
-    text = answer(judge(RunBuilder(few, factors=factors).build()))
+    text = answer(compare_run(RunBuilder(few, factors=factors).build()))
     assert text.endswith(f"{OTHER} (wmf) has nothing to be compared with (the base failed).")
     all_ |= {("mysql-9.0", "default"): noisy(4.0, 3), ("mysql-9.0", "wmf"): [Fails()] * 3}
-    text = answer(judge(RunBuilder(all_, factors=factors).build()))
+    text = answer(compare_run(RunBuilder(all_, factors=factors).build()))
     assert text.startswith("Of 6 comparisons with mysql-5.6.24: ")
     assert text.endswith(" 1 failed and 2 whose base failed.")
 
@@ -162,7 +162,7 @@ def test_no_comparison_is_said(times: tuple[float | Fails | None, ...]) -> None:
 def equal_rates(servers: Sequence[str], tests: Sequence[str] = ("point-query",)) -> RunAnalysis:
     """As many transactions/s of each server, and other CPU time for each transaction."""
     run = QueryRun(servers, tests, (1,), blocks=6, noise=0.0005, rate=lambda _levels: 5_000.0)
-    return judge(run.build())
+    return compare_run(run.build())
 
 
 def test_a_difference_that_the_headline_metric_does_not_show_is_told() -> None:
@@ -181,7 +181,7 @@ def test_many_differences_of_other_metrics_are_counted() -> None:
 
 
 def test_a_difference_that_the_headline_metric_shows_is_told_once() -> None:
-    found = judge(QueryRun((BASE, "mysql-9.7.4"), ("point-query",), (1,), blocks=6).build())
+    found = compare_run(QueryRun((BASE, "mysql-9.7.4"), ("point-query",), (1,), blocks=6).build())
     assert {each.verdict for each in found.comparisons()} == {"regression"}
     assert "In other metrics" not in answer(found)
 
@@ -198,7 +198,7 @@ def slow_tails(*candidates: str, rate: float = 5_000.0, blocks: int = 6) -> RunA
         rate=lambda levels: 5_000.0 if levels["server"] == BASE else rate,
         tail=lambda levels: 1.0 if levels["server"] == BASE else 3.0,
     )
-    return judge(run.build())
+    return compare_run(run.build())
 
 
 def test_a_tail_that_grew_by_more_than_the_headline_shows_is_told_in_every_format() -> None:
@@ -233,7 +233,7 @@ def test_each_metric_is_named_where_many_differences_are_counted() -> None:
         tail=lambda levels: 1.0 if levels["server"] == BASE else 3.0,
         also=cpu,
     )
-    other = answer(judge(run.build())).partition("In other metrics: ")[2]
+    other = answer(compare_run(run.build())).partition("In other metrics: ")[2]
     assert other.count("5 regressions (largest: ") == 2
     assert "99th percentile of response time" in other
     assert "server CPU time of a transaction" in other

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from millrace.analysis.compare.compare_run import judge
+from millrace.analysis.compare.compare_run import compare_run
 from millrace.analysis.compare.model import RunAnalysis
 from millrace.report.run import drive_notes
 from millrace.report.run.formats import FORMATS, render
@@ -34,7 +34,7 @@ def analysed(*, unsteady: int = 0, n_seconds: int = 30, **changes: Any) -> RunAn
         shape = 1 - 0.2 * falls * np.arange(n_seconds) / n_seconds
         return events(list(14_000 * (shape + noise)), warmup=[14_000.0] * 5)
 
-    return judge(QueryRun(NAMES, ("point-query",), (8,), 5, series=series, **changes).build())
+    return compare_run(QueryRun(NAMES, ("point-query",), (8,), 5, series=series, **changes).build())
 
 
 def test_trials_that_were_not_steady_are_counted_with_their_reasons() -> None:
@@ -51,7 +51,7 @@ def test_of_many_treatments_the_first_are_told() -> None:
         return events(list(14_000 - 200.0 * np.arange(30)), warmup=[14_000.0] * 5)
 
     tests = ("point-query", "update-index", "insert", "oltp_read_write")
-    lines = warnings(judge(QueryRun(NAMES, tests, (8,), 3, series=series).build()))
+    lines = warnings(compare_run(QueryRun(NAMES, tests, (8,), 3, series=series).build()))
     assert len(lines) == 1 + 6 + 1
     assert lines[0] == "4 comparisons are inconclusive: too many trials were not steady"
     assert lines[-1] == "2 more treatments had trials that were not steady"
@@ -66,7 +66,7 @@ def test_steady_and_short_trials_are_conditions_not_warnings() -> None:
     assert conditions(by_work) == [
         "a steady state is not asked for: all trials carried out as many transactions"
     ]
-    assert conditions(judge(study())) == []
+    assert conditions(compare_run(study())) == []
     assert set(warnings(analysed(unsteady=2))) <= set(drive_notes.warnings(analysed(unsteady=2)))
 
 
@@ -86,16 +86,16 @@ def test_no_format_minds_what_is_not_known(output_format: str) -> None:
 
 def test_json_has_every_trial_with_its_course_and_gates() -> None:
     document = ReportDocument.model_validate_json(render(analysed(unsteady=4), "json"), strict=True)
-    assert document.comparisons[0].not_steady is not None
+    assert document.comparisons[0].unsteady is not None
     base, other = document.treatments
     assert {trial.state for trial in base.steadiness} == {"steady"}
     assert [trial.block for trial in other.steadiness] == [0, 1, 2, 3, 4]
-    assert [trial.course for trial in other.steadiness[:4]] == ["drift"] * 4
+    assert [trial.trend for trial in other.steadiness[:4]] == ["drift"] * 4
     assert other.steadiness[0].enough_s == pytest.approx(35.0)
-    assert {gate.result for gate in base.steadiness[0].gates} == {"unknown"}
-    loads = json.loads(render(judge(study()), "json"))["treatments"][0]
+    assert {gate.result for gate in base.steadiness[0].checks} == {"unknown"}
+    loads = json.loads(render(compare_run(study()), "json"))["treatments"][0]
     assert {trial["state"] for trial in loads["steadiness"]} == {"does not apply"}
-    assert json.loads(render(analysed(), "json"))["comparisons"][0]["not_steady"] is None
+    assert json.loads(render(analysed(), "json"))["comparisons"][0]["unsteady"] is None
 
 
 def test_the_table_has_a_row_a_treatment() -> None:
@@ -105,4 +105,4 @@ def test_the_table_has_a_row_a_treatment() -> None:
     assert base.cells[:7] == (BASE, "5", "0", "0", "30", "5.0", base.cells[6])
     assert other.cells[1:4] == ("3", "2", "0")
     assert other.cells[-1].startswith("throughput fell by ")
-    assert steady_table(judge(study())) is None
+    assert steady_table(compare_run(study())) is None

@@ -1,1 +1,1 @@
-"""What a difference in time may come from: suspects with their evidence, the likeliest first."""
+"""Likely causes of a difference in time with their evidence, the likeliest first."""

@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from millrace.analysis.explain.causes.evidence import CPU, Case, Side, is_larger
+from millrace.analysis.explain.breakdown_model import PartKey
+from millrace.analysis.explain.causes.evidence import CPU, Evidence, SideEvidence, is_larger
 from millrace.analysis.explain.causes.model import Finding, count_text, listed
 from millrace.analysis.explain.observations import Observed
-from millrace.analysis.explain.time_breakdown import PartKey
 
 # What only one of the two had to bear tells nothing of the servers, so it is looked at first.
 _WEIGHT = 4.0
@@ -33,35 +33,36 @@ class _Disturbance:
     ask: Callable[[Observed], float | None]
     by: float
     parts: tuple[PartKey, ...]
-    clause: Callable[[Case, float, float], str]
+    clause: Callable[[Evidence, float, float], str]
 
     def only_worse(self, better: float, worse: float) -> float:
-        """Which part of the disturbance only the worse side had: what both had explains nothing."""
+        """Return the part of the disturbance that only the worse side had: what both had explains
+        nothing."""
         return min((worse - better) / worse, 1.0) if worse > 0 else 1.0
 
 
-def environment(case: Case) -> Iterator[Finding]:
-    """What the worse side had to bear and the other had not, or less."""
+def environment(evidence: Evidence) -> Iterator[Finding]:
+    """Yield the disturbances and limits that only the worse side had, or had more of."""
     for each in _DISTURBANCES:
-        better, worse = case.better.each(each.ask), case.worse.each(each.ask)
+        better, worse = evidence.better.each(each.ask), evidence.worse.each(each.ask)
         if is_larger(better, worse, by=each.by):
             means = [sum(side.values()) / len(side) for side in (better, worse)]
-            clause = each.clause(case, *means)
-            yield from _found(case, each.about, clause, each.parts, each.only_worse(*means))
-    yield from _limits(case)
+            clause = each.clause(evidence, *means)
+            yield from _found(evidence, each.about, clause, each.parts, each.only_worse(*means))
+    yield from _limits(evidence)
 
 
 def _found(
-    case: Case, about: str, clause: str, parts: tuple[PartKey, ...], only_worse: float = 1.0
+    evidence: Evidence, about: str, clause: str, parts: tuple[PartKey, ...], only_worse: float = 1.0
 ) -> Iterator[Finding]:
-    us = case.sum(parts)
+    us = evidence.sum(parts)
     if us > 0:
         weight = _WEIGHT * only_worse**2
-        yield Finding("environment", about, clause, listed(case.moves(parts)), us, weight)
+        yield Finding("environment", about, clause, listed(evidence.moves(parts)), us, weight)
 
 
 def _per_s(section: Callable[[Mapping[str, Any]], float | None]) -> Callable[[Observed], Any]:
-    """A figure of the host, of each second of the window."""
+    """Return a figure of the host, of each second of the window."""
 
     def ask(observed: Observed) -> float | None:
         try:
@@ -74,7 +75,7 @@ def _per_s(section: Callable[[Mapping[str, Any]], float | None]) -> Callable[[Ob
 
 
 def _slowness(observed: Observed) -> float | None:
-    """Minus the logarithm of the clock in MHz: a difference of 0.05 is 5 % less."""
+    """Return minus the logarithm of the clock in MHz: a difference of 0.05 is 5 % less."""
     mean = (observed.host.get("frequency_mhz") or {}).get("mean")
     return -math.log(mean) if mean else None
 
@@ -85,17 +86,17 @@ def _stolen(observed: Observed) -> float | None:
     return None if stolen is None or not cpus else stolen / cpus
 
 
-def _others_clause(case: Case, better: float, worse: float) -> str:
-    names = _names_of_others(case.worse)
+def _others_clause(evidence: Evidence, better: float, worse: float) -> str:
+    names = _names_of_others(evidence.worse)
     who = f" (most of it {names})" if names else ""
-    a, b = case.in_order(count_text(better), count_text(worse))
+    a, b = evidence.in_order(count_text(better), count_text(worse))
     return (
         f"processes that belong neither to the server nor to millrace used {a} CPUs while A was "
         f"measured and {b} while B was{who}"
     )
 
 
-def _names_of_others(side: Side) -> str:
+def _names_of_others(side: SideEvidence) -> str:
     used: defaultdict[str, float] = defaultdict(float)
     for trial in side.trials:
         for other in trial.observed.host.get("others") or ():
@@ -104,23 +105,23 @@ def _names_of_others(side: Side) -> str:
     return listed([name for name in most if used[name] > 0])
 
 
-def _stolen_clause(case: Case, better: float, worse: float) -> str:
-    a, b = case.in_order(f"{better * 100:.1f} %", f"{worse * 100:.1f} %")
+def _stolen_clause(evidence: Evidence, better: float, worse: float) -> str:
+    a, b = evidence.in_order(f"{better * 100:.1f} %", f"{worse * 100:.1f} %")
     return f"the hypervisor took {a} of the host's CPU time from A's trials and {b} from B's"
 
 
-def _clock_clause(case: Case, better: float, worse: float) -> str:
-    a, b = case.in_order(f"{math.exp(-better):,.0f}", f"{math.exp(-worse):,.0f}")
+def _clock_clause(evidence: Evidence, better: float, worse: float) -> str:
+    a, b = evidence.in_order(f"{math.exp(-better):,.0f}", f"{math.exp(-worse):,.0f}")
     return f"the CPUs ran at {a} MHz while A was measured and at {b} MHz while B was"
 
 
-def _memory_clause(case: Case, better: float, worse: float) -> str:
-    a, b = case.in_order(f"{better * 100:.1f} %", f"{worse * 100:.1f} %")
+def _memory_clause(evidence: Evidence, better: float, worse: float) -> str:
+    a, b = evidence.in_order(f"{better * 100:.1f} %", f"{worse * 100:.1f} %")
     return f"processes of the host stood still for want of memory {a} of the time in A and {b} in B"
 
 
-def _swap_clause(case: Case, better: float, worse: float) -> str:
-    a, b = case.in_order(count_text(better / 1e6), count_text(worse / 1e6))
+def _swap_clause(evidence: Evidence, better: float, worse: float) -> str:
+    a, b = evidence.in_order(count_text(better / 1e6), count_text(worse / 1e6))
     return f"the host had {a} MB swapped out in A's trials and {b} MB in B's"
 
 
@@ -151,19 +152,19 @@ _DISTURBANCES = (
 )
 
 
-def _limits(case: Case) -> Iterator[Finding]:
-    """Fewer CPUs for the server, by affinity or by quota."""
-    both = [side.mean(_allowed_cpus) for side in (case.better, case.worse)]
+def _limits(evidence: Evidence) -> Iterator[Finding]:
+    """Yield fewer CPUs for the server, by affinity or by quota."""
+    both = [side.mean(_allowed_cpus) for side in (evidence.better, evidence.worse)]
     better, worse = both
     if better is None or worse is None or worse >= better:
         return
-    a, b = case.in_order(count_text(better), count_text(worse))
+    a, b = evidence.in_order(count_text(better), count_text(worse))
     clause = f"the server may use {a} CPUs in A and {b} in B (affinity or quota)"
-    yield from _found(case, "CPU limit", clause, ("runnable", "lock", *CPU))
+    yield from _found(evidence, "CPU limit", clause, ("runnable", "lock", *CPU))
 
 
 def _allowed_cpus(observed: Observed) -> float | None:
-    """How many CPUs' worth of time the server may use; None where that was not seen."""
+    """Return the CPU time per second that the server may use; None where that was not recorded."""
     limits = observed.host.get("server_limits") or {}
     known = [float(limits[name]) for name in ("cpus", "quota_cpus") if limits.get(name)]
     return min(known) if known else None

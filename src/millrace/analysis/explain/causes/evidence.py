@@ -1,4 +1,5 @@
-"""What suspects are judged by: two treatments, how their times differ, and what was seen of both.
+"""Evidence for likely causes: two treatments, how their times differ, and what was observed of
+both.
 
 Everything is put as a loss: ``worse`` is the side whose operations take longer, ``better`` the
 other, whichever of the two is A. What moved the other way explains nothing of the loss.
@@ -11,17 +12,17 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from millrace.analysis.explain.breakdown_model import (
+    PARTS,
+    BreakdownDifference,
+    PartKey,
+    TrialBreakdown,
+)
 from millrace.analysis.explain.causes.model import share_text, us_text
 from millrace.analysis.explain.observations import Observed, ObservedTrial
 from millrace.analysis.explain.plans import PlanComparison
 from millrace.analysis.explain.profiles import GroupDifference
-from millrace.analysis.explain.time_breakdown import (
-    PARTS,
-    AccountDifferences,
-    PartKey,
-    TrialAccount,
-    trial_account,
-)
+from millrace.analysis.explain.time_breakdown import trial_breakdown
 from millrace.levels import Level
 from millrace.stats import MeanEstimate, mean_estimate, paired_ratio
 from millrace.store.records import InstanceRecord
@@ -42,7 +43,7 @@ _IN_SENTENCES: Mapping[PartKey, str] = {
 
 
 @dataclass(frozen=True)
-class Side:
+class SideEvidence:
     """One treatment: its levels as resolved, its server as the last trial recorded it, and the
     trials that were observed."""
 
@@ -53,8 +54,8 @@ class Side:
 
     @cached_property
     def settings(self) -> Mapping[str, str]:
-        """Its options and factors by name: what is effective, what was asked and has no variable to
-        show it, and the levels of its factors."""
+        """Return its options and factors by name: what is effective, what was asked and has no
+        variable to show it, and the levels of its factors."""
         found: dict[str, str] = {}
         for name, level in self.levels.items():
             if not name.startswith("options."):
@@ -68,18 +69,18 @@ class Side:
         return found
 
     def each(self, ask: Callable[[Observed], float | None]) -> dict[int, float]:
-        """A figure of each trial that has it, by block."""
+        """Return a figure of each trial that has it, by block."""
         values = {trial.block: ask(trial.observed) for trial in self.trials}
         return {block: value for block, value in values.items() if value is not None}
 
     def mean(self, ask: Callable[[Observed], float | None]) -> float | None:
-        """The mean of a figure over the trials that have it; None where none has."""
+        """Return the mean of a figure over the trials that have it; None where none has."""
         values = self.each(ask).values()
         return math.fsum(values) / len(values) if values else None
 
     def counted(self, *names: str) -> float | None:
-        """How much status variables or metrics grew in one operation, in sum; one that did not
-        grow counts 0. None where the server's counters were not read."""
+        """Sum the growth of status variables or metrics in one operation; one that did not grow
+        counts 0. None where the server's counters were not read."""
 
         def ask(observed: Observed) -> float | None:
             if observed.status is None:
@@ -91,7 +92,7 @@ class Side:
 
 
 @dataclass(frozen=True)
-class Case:
+class Evidence:
     """A and B, their accounts' ``differences``, and what else was compared.
 
     ``groups`` are of the CPU profiles, empty without one. ``unequal`` says in which way the two did
@@ -99,10 +100,10 @@ class Case:
     matters.
     """
 
-    a: Side
-    b: Side
+    a: SideEvidence
+    b: SideEvidence
     noun: str
-    differences: AccountDifferences
+    differences: BreakdownDifference
     groups: tuple[GroupDifference, ...]
     plans: tuple[PlanComparison, ...]
     unequal: str
@@ -110,13 +111,13 @@ class Case:
 
     @property
     def is_different(self) -> bool:
-        """Whether latencies differ by more than chance and by more than the margin, by the rule of
-        verdicts: of their ratio, since what disturbs a trial makes all of it longer."""
+        """Return whether latencies differ by more than chance and by more than the margin, by the
+        rule of verdicts: of their ratio, since what disturbs a trial makes all of it longer."""
         return not self.why_alike
 
     @cached_property
     def why_alike(self) -> str:
-        """In which way latencies do not differ, a clause; empty where they do."""
+        """Explain why latencies do not differ, in a clause; empty where they do."""
         pairs = [(one.latency_us, other.latency_us) for one, other in self._pairs]
         if not pairs or min(map(min, pairs)) <= 0:
             return "latencies are not known"
@@ -130,10 +131,10 @@ class Case:
         return ""
 
     @cached_property
-    def _pairs(self) -> Sequence[tuple[TrialAccount, TrialAccount]]:
-        """A's and B's account in each block that their differences are of."""
+    def _pairs(self) -> Sequence[tuple[TrialBreakdown, TrialBreakdown]]:
+        """Return a's and B's account in each block that their differences are of."""
         of_a, of_b = (
-            {trial.block: told for trial in side.trials if (told := trial_account(trial))}
+            {trial.block: told for trial in side.trials if (told := trial_breakdown(trial))}
             for side in (self.a, self.b)
         )
         return [(of_a[block], of_b[block]) for block in self.differences.blocks]
@@ -144,34 +145,34 @@ class Case:
 
     @property
     def size_us(self) -> float:
-        """The whole difference, without its sign."""
+        """Return the whole difference, without its sign."""
         return abs(self.differences.latency.mean)
 
     @cached_property
     def better_latency_us(self) -> float:
-        """What an operation takes on the better side."""
+        """Return the latency of the better side, in µs."""
         means = [math.fsum(told.latency_us for told in side) / len(side)
                  for side in zip(*self._pairs, strict=True)]  # fmt: skip
         return min(means)
 
     @property
-    def worse(self) -> Side:
+    def worse(self) -> SideEvidence:
         return self.b if self.sign > 0 else self.a
 
     @property
-    def better(self) -> Side:
+    def better(self) -> SideEvidence:
         return self.a if self.sign > 0 else self.b
 
     @property
     def more(self) -> str:
-        """What B needs of what moved."""
+        """Return "more" or "less": the direction in which B differs."""
         return "more" if self.sign > 0 else "less"
 
     @cached_property
     def moved(self) -> Mapping[PartKey, float]:
-        """The parts that are larger on the worse side, and by how much: significantly among all
-        parts, or alone by a large part of the difference. That there is one is known, it is asked
-        where."""
+        """Return the parts that are larger on the worse side, and by how much: significantly among
+        all parts, or alone by a large part of the difference. That there is one is known, it is
+        asked where."""
         return {
             line.key: abs(line.difference.mean)
             for line in self.differences.lines
@@ -180,8 +181,8 @@ class Case:
         }
 
     def _is_large(self, key: PartKey, us: float) -> bool:
-        """Whether a part makes much of the difference, by more than chance. It is compared with the
-        latencies of its block, of which all parts grow where something disturbs it."""
+        """Return whether a part makes much of the difference, by more than chance. It is compared
+        with the latencies of its block, of which all parts grow where something disturbs it."""
         if abs(us) < _LARGE * self.size_us:
             return False
         pairs = [(a, b) for a, b in self._pairs if key in a.parts and key in b.parts]
@@ -196,8 +197,8 @@ class Case:
 
     @cached_property
     def moved_groups(self) -> Mapping[str, float]:
-        """The groups of functions that need more CPU time on the worse side, and how much more in
-        threads that serve clients: the others' time is no part of a latency."""
+        """Return the groups of functions that need more CPU time on the worse side, and how much
+        more in threads that serve clients: the others' time is no part of a latency."""
         return {
             group.name: us
             for group in self.groups
@@ -207,16 +208,16 @@ class Case:
         }
 
     def title(self, group: str) -> str:
-        """What functions of a group are for."""
+        """Return the purpose of a group of functions."""
         return next((each.title for each in self.groups if each.name == group), group)
 
     def sum(self, parts: Iterable[PartKey]) -> float:
-        """By how much some parts are larger on the worse side, in sum."""
+        """Sum the growth of some parts on the worse side, in µs."""
         return math.fsum(self.moved.get(key, 0.0) for key in parts)
 
     def most(self, parts: Iterable[PartKey]) -> float:
-        """By how much some parts may be larger on the worse side, in sum: the upper ends of their
-        intervals. What is unaccounted may be any of them but those that clocks told."""
+        """Bound the growth of some parts on the worse side by the upper ends of their intervals, in
+        µs. The unaccounted time may be any of them but those that clocks measure."""
         wanted = frozenset(parts)
         lines = [line for line in self.differences.lines if line.key in wanted]
         if not wanted <= {line.key for line in lines if line.key in _CLOCKED}:
@@ -224,8 +225,8 @@ class Case:
         return math.fsum(max(self._upper(line.difference), 0.0) for line in lines)
 
     def most_of_groups(self, names: Iterable[str]) -> float:
-        """How much more CPU time groups of functions may need on the worse side, in sum, in threads
-        that serve clients."""
+        """Bound the growth in CPU time of groups of functions on the worse side, in threads that
+        serve clients, in µs."""
         wanted = frozenset(names)
         return math.fsum(
             max(
@@ -239,12 +240,13 @@ class Case:
         )
 
     def _upper(self, difference: MeanEstimate) -> float:
-        """The end of an interval that is worst for the worse side; one value alone has none."""
+        """Return the end of an interval that is worst for the worse side; one value alone has
+        none."""
         end = difference.high if self.sign > 0 else difference.low
         return math.inf if end is None else self.sign * end
 
     def better_us(self, parts: Iterable[PartKey]) -> float:
-        """What some parts take on the better side."""
+        """Sum some parts on the better side, in µs."""
         wanted = frozenset(parts)
         return math.fsum(
             line.a_us if self.sign > 0 else line.b_us
@@ -254,9 +256,9 @@ class Case:
 
     @cached_property
     def queueing_us(self) -> float:
-        """How much longer threads are ready without a CPU only because operations need more CPU
-        time: where CPUs are busy, a queue of clients grows in proportion. An estimate; 0 where CPU
-        time did not move."""
+        """Estimate how much longer threads wait for a CPU only because operations need more CPU
+        time: where CPUs are busy, a queue of clients grows in proportion. 0 where CPU time did not
+        move."""
         busy = self.both(lambda side: side.mean(_cpu_us))
         if busy is None or not busy[0] or not self.sum(CPU):
             return 0.0
@@ -264,22 +266,23 @@ class Case:
         return min(self.sum(["runnable"]), growth * self.better_us(["runnable"]))
 
     def queue_of(self, cpu_us: float) -> float:
-        """The share of the queue for CPUs that comes of so much CPU time."""
+        """Return the share of the queue for CPUs that comes of so much CPU time."""
         moved_us = self.sum(CPU)
         return self.queueing_us * min(cpu_us / moved_us, 1.0) if moved_us else 0.0
 
     def with_queue(self, cpu_us: float) -> float:
-        """CPU time, with its share of the queue for CPUs."""
+        """Return CPU time, with its share of the queue for CPUs."""
         return cpu_us + self.queue_of(cpu_us)
 
     def and_queue(self, cpu_us: float) -> str:
-        """``, plus an estimated 262 µs of the queue for CPUs``, where CPU time makes any of it."""
+        """Return text such as ``, plus an estimated 262 µs of the queue for CPUs``, where CPU time
+        makes any of it."""
         queue_us = self.queue_of(cpu_us)
         return f", plus an estimated {us_text(queue_us)} of the queue for CPUs" if queue_us else ""
 
     def moves(self, parts: Iterable[PartKey], *, at_most: int = 3) -> tuple[str, ...]:
-        """``812 µs more waiting for the log to be flushed``, the largest moved parts first;
-        ``less`` where B is the better one. Time on a CPU is one."""
+        """Return text such as ``812 µs more waiting for the log to be flushed``, the largest moved
+        parts first; ``less`` where B is the better one. Time on a CPU is one."""
         by_title: dict[str, float] = {}
         for key in parts:
             if us := self.moved.get(key, 0.0):
@@ -288,26 +291,27 @@ class Case:
         largest = sorted(by_title, key=lambda title: -by_title[title])[:at_most]
         return tuple(f"{us_text(by_title[title])} {self.more} {title}" for title in largest)
 
-    def both(self, ask: Callable[[Side], float | None]) -> tuple[float, float] | None:
-        """A figure of the better and of the worse side; None where either lacks it."""
+    def both(self, ask: Callable[[SideEvidence], float | None]) -> tuple[float, float] | None:
+        """Return a figure of the better and of the worse side; None where either lacks it."""
         better, worse = ask(self.better), ask(self.worse)
         return None if better is None or worse is None else (better, worse)
 
     def in_order(self, better: str, worse: str) -> tuple[str, str]:
-        """What belongs to the better and to the worse side, as A's and B's."""
+        """Return the texts of the better and the worse side in the order of A and B."""
         return (better, worse) if self.sign > 0 else (worse, better)
 
 
 def is_there(difference: MeanEstimate) -> bool:
-    """Whether a difference is more than chance makes: its interval excludes 0. A single block has
-    none, but for what was counted in samples."""
+    """Return whether a difference is more than chance makes: its interval excludes 0. A single
+    block has none, but for what was counted in samples."""
     low, high = difference.low, difference.high
     return low is not None and high is not None and not low <= 0 <= high
 
 
 def is_larger(better: Mapping[int, float], worse: Mapping[int, float], *, by: float) -> bool:
-    """Whether a figure is larger on the worse side, by at least ``by`` on average and by more than
-    chance: significantly over the blocks, or in every trial than in any of the other side."""
+    """Return whether a figure is larger on the worse side, by at least ``by`` on average and by
+    more than chance: significantly over the blocks, or in every trial than in any of the other
+    side."""
     blocks = sorted(better.keys() & worse.keys())
     if not blocks:
         return False
@@ -317,7 +321,7 @@ def is_larger(better: Mapping[int, float], worse: Mapping[int, float], *, by: fl
 
 
 def _cpu_us(observed: Observed) -> float | None:
-    """CPU time of server and clients in one operation."""
+    """Return CPU time of server and clients in one operation."""
     client_us = observed.work.client_cpu_us
     if observed.process is None or observed.process.cpu_s is None or client_us is None:
         return None

@@ -1,5 +1,5 @@
-"""What is known of settings and builds that matter: the data of ``known.toml``, typed, and which of
-two values of a setting costs more."""
+"""Settings and builds that are known to matter: the data of ``known.toml``, typed, and which of two
+values of a setting costs more."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from importlib.resources import files
 from typing import Any, Literal, cast
 
 from millrace import sizes
+from millrace.analysis.explain.breakdown_model import PARTS, PartKey
 from millrace.analysis.explain.causes.evidence import CPU
-from millrace.analysis.explain.time_breakdown import PARTS, PartKey
 
 Dearer = Literal["on", "off", "larger", "smaller", "any", "set", "rate"] | tuple[str, ...]
 
@@ -33,7 +33,8 @@ class Setting:
     needs: Mapping[str, str]
 
     def name_of(self, *sides: Mapping[str, str]) -> str:
-        """The name under which the sides have it: one that all have, else one that any has."""
+        """Return the name under which the sides have it: one that all have, else one that any
+        has."""
         for has in (all, any):
             for name in self.names:
                 if has(name in side for side in sides):
@@ -41,13 +42,13 @@ class Setting:
         return self.names[0]
 
     def value(self, settings: Mapping[str, str]) -> str | None:
-        """Its value on one side; None where the side does not have it."""
+        """Return its value on one side; None where the side does not have it."""
         own = [settings[name] or self.empty for name in self.names if name in settings]
         implied = [value for name, value in self.beside.items() if name in settings]
         return next(iter([*own, *implied]), self.without)
 
     def is_dearer(self, better: Mapping[str, str], worse: Mapping[str, str]) -> bool:
-        """Whether the worse side has the value that costs more, and that it counts there."""
+        """Return whether the worse side has the value that costs more, and that it counts there."""
         one, other = self.value(better), self.value(worse)
         if one == other or _same(one, other) or not self._counts(worse):
             return False
@@ -65,7 +66,7 @@ class Setting:
 
 @dataclass(frozen=True)
 class Only:
-    """What operations have to do for a topic to matter: any of ``counters`` counts, or any of
+    """Operations that a topic needs in order to matter: any of ``counters`` counts, or any of
     ``plans`` is among what EXPLAIN says of a step."""
 
     counters: tuple[str, ...]
@@ -107,7 +108,7 @@ class Known:
 
 @lru_cache(maxsize=1)
 def known() -> Known:
-    """All that is known."""
+    """Return all that is known."""
     source = files("millrace.analysis.explain.causes") / "known.toml"
     data = tomllib.loads(source.read_text(encoding="utf-8"))
     return Known(
@@ -120,8 +121,7 @@ def known() -> Known:
 
 
 def needed(values: Mapping[str, str]) -> dict[str, str]:
-    """What a server may have to be given too, to start with these values of settings, that is not
-    among them."""
+    """Return the further settings that a server needs to start with these values."""
     found: dict[str, str] = {}
     for setting in (each for topic in known().topics for each in topic.settings):
         if any(values.get(name, "").lower() not in _OFF for name in setting.names):
@@ -164,7 +164,8 @@ def _setting(data: Mapping[str, Any]) -> Setting:
 
 
 def _same(one: str | None, other: str | None) -> bool:
-    """``ON`` and ``1`` are the same, as are sizes in any unit, and lists in any order."""
+    """Return text such as ``ON`` and ``1`` are the same, as are sizes in any unit, and lists in any
+    order."""
     if one is None or other is None:
         return one is other
     a, b = one.strip().lower(), other.strip().lower()
@@ -177,12 +178,12 @@ def _same(one: str | None, other: str | None) -> bool:
 
 
 def _is_set(value: str | None) -> bool:
-    """Whether there is a value that is neither empty nor off."""
+    """Return whether there is a value that is neither empty nor off."""
     return value is not None and value.strip().lower() not in _OFF
 
 
 def _cost(dearer: Dearer, value: str) -> float:
-    """What a value costs, to be compared with another value of the same setting only."""
+    """Return the cost of a value, comparable with other values of the same setting only."""
     text = value.strip().lower()
     if isinstance(dearer, tuple):
         order = [known_value.lower() for known_value in dearer]

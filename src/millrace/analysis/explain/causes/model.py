@@ -1,4 +1,4 @@
-"""What a suspect is, and how its figures are written."""
+"""A likely cause, and how its figures are written."""
 
 from __future__ import annotations
 
@@ -19,9 +19,12 @@ Kind = Literal[
     "compression",
 ]
 
+COUNTED = 1.3
+"""The weight of evidence in counters beside what moved; what moved alone weighs 1."""
+
 
 @dataclass(frozen=True)
-class Suspect:
+class LikelyCause:
     """Something that may have made the difference in time.
 
     ``about`` names it within its kind, the same in every run (``binary log``, ``other processes``).
@@ -64,7 +67,8 @@ class Finding:
 
 
 def us_text(us: float) -> str:
-    """``864 µs``, ``14.2 µs``, ``0.84 µs``; ``12.4 ms`` and ``1.3 s`` where that is shorter."""
+    """Return text such as ``864 µs``, ``14.2 µs``, ``0.84 µs``; ``12.4 ms`` and ``1.3 s`` where
+    that is shorter."""
     size = abs(us)
     if size >= 1e6:
         return f"{size / 1e6:.3g} s"
@@ -74,18 +78,18 @@ def us_text(us: float) -> str:
 
 
 def share_text(share: float) -> str:
-    """``94 %``, ``0.6 %``."""
+    """Return text such as ``94 %``, ``0.6 %``."""
     percent = abs(share) * 100
     return f"{percent:.0f} %" if percent >= 1 else f"{percent:.1g} %"
 
 
 def count_text(count: float) -> str:
-    """``12,400``, ``1.02``, ``0.0031``: three digits that mean something."""
+    """Return text such as ``12,400``, ``1.02``, ``0.0031``: three digits that mean something."""
     return f"{count:,.0f}" if abs(count) >= 1000 else f"{count:.3g}"
 
 
 def listed(clauses: Sequence[str]) -> str:
-    """``a``, ``a and b``, ``a, b and c``."""
+    """Return text such as ``a``, ``a and b``, ``a, b and c``."""
     if len(clauses) < 2:
         return "".join(clauses)
     return f"{', '.join(clauses[:-1])} and {clauses[-1]}"

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 
 from millrace import sizes
-from millrace.analysis.explain.causes.evidence import CPU, Case
+from millrace.analysis.explain.causes.evidence import CPU, Evidence
 from millrace.analysis.explain.causes.known import BuildFact, Setting, Topic, known
 from millrace.analysis.explain.causes.model import Finding, count_text, listed, us_text
 
@@ -23,17 +23,17 @@ _MOST_SWITCHES = 3
 _LEAST_SIZE = 1 << 16  # from here on a number is likely to be one of bytes: 128M
 
 
-def options(case: Case) -> Iterator[Finding]:
-    """Settings that differ, cost more on the worse side, and are known to move what moved."""
-    better, worse = case.better.settings, case.worse.settings
+def options(evidence: Evidence) -> Iterator[Finding]:
+    """Yield settings that differ, cost more on the worse side, and are known to move what moved."""
+    better, worse = evidence.better.settings, evidence.worse.settings
     for topic in known().topics:
         dearer = [each for each in topic.settings if each.is_dearer(better, worse)]
-        if not dearer or not _counters_grew(case, topic) or not _may_matter(case, topic):
+        if not dearer or not _counters_grew(evidence, topic) or not _may_matter(evidence, topic):
             continue
-        us, consequence = _claim(case, topic)
+        us, consequence = _claim(evidence, topic)
         if us <= 0:
             continue
-        values = _values(case, topic, dearer)
+        values = _values(evidence, topic, dearer)
         yield Finding(
             kind="option",
             about=topic.name,
@@ -41,23 +41,23 @@ def options(case: Case) -> Iterator[Finding]:
             consequence=consequence,
             us=us,
             weight=_OPTION * topic.certainty,
-            most_us=_most(case, topic),
-            evidence=tuple(_counters(case, topic)),
+            most_us=_most(evidence, topic),
+            evidence=tuple(_counters(evidence, topic)),
             settings=values,
         )
 
 
-def builds(case: Case) -> Iterator[Finding]:
-    """What differs in how the programs were built, and may move what moved."""
+def builds(evidence: Evidence) -> Iterator[Finding]:
+    """Yield the differences of the builds that may move what moved."""
     for fact in known().builds:
-        a, b = _fact(case, fact, "a"), _fact(case, fact, "b")
+        a, b = _fact(evidence, fact, "a"), _fact(evidence, fact, "b")
         if a is None or b is None or a == b:
             continue
-        us, consequence = _claim(case, fact.topic)
+        us, consequence = _claim(evidence, fact.topic)
         if us <= 0:
             continue
         values: Values = {fact.topic.name: (a, b)}
-        found_functions = any(case.moved_groups.get(name) for name in fact.topic.groups)
+        found_functions = any(evidence.moved_groups.get(name) for name in fact.topic.groups)
         yield Finding(
             kind="build",
             about=fact.topic.name,
@@ -65,128 +65,132 @@ def builds(case: Case) -> Iterator[Finding]:
             consequence=consequence,
             us=us,
             weight=_BUILD if found_functions else _VAGUE_BUILD,
-            most_us=_most(case, fact.topic),
+            most_us=_most(evidence, fact.topic),
             settings=values,
         )
 
 
-def _claim(case: Case, topic: Topic) -> tuple[float, str]:
-    """How much of what moved a topic would move, and that in words."""
-    waits_us = case.sum(topic.parts)
-    clauses = list(case.moves(topic.parts))
+def _claim(evidence: Evidence, topic: Topic) -> tuple[float, str]:
+    """Estimate how much of what moved a topic would move, and say so in words."""
+    waits_us = evidence.sum(topic.parts)
+    clauses = list(evidence.moves(topic.parts))
     cpu_us = 0.0
     if topic.cpu:
-        told_us, told = _cpu(case, topic)
+        told_us, told = _cpu(evidence, topic)
         if told_us:
             # Where the queue is among a topic's parts, it is claimed already.
             queues = "runnable" in topic.parts
-            cpu_us = told_us if queues else case.with_queue(told_us)
-            clauses.append(told if queues else f"{told}{case.and_queue(told_us)}")
+            cpu_us = told_us if queues else evidence.with_queue(told_us)
+            clauses.append(told if queues else f"{told}{evidence.and_queue(told_us)}")
     return waits_us + cpu_us, listed(clauses)
 
 
-def _cpu(case: Case, topic: Topic) -> tuple[float, str]:
-    """CPU time that a topic may have cost: that of its functions, where a profile tells; else what
-    moved, as far as it is known to go."""
-    moved_us = case.sum(topic.cpu)
-    groups = {name: case.moved_groups[name] for name in topic.groups if name in case.moved_groups}
+def _cpu(evidence: Evidence, topic: Topic) -> tuple[float, str]:
+    """Return CPU time that a topic may have cost: that of its functions, where a profile tells;
+    else what moved, as far as it is known to go."""
+    moved_us = evidence.sum(topic.cpu)
+    groups = {
+        name: evidence.moved_groups[name] for name in topic.groups if name in evidence.moved_groups
+    }
     if groups:
         us = math.fsum(groups.values())
         names = listed(
-            [case.title(name) for name in sorted(groups, key=lambda name: -groups[name])]
+            [evidence.title(name) for name in sorted(groups, key=lambda name: -groups[name])]
         )
-        return us, f"{us_text(us)} {case.more} of CPU in functions for {names}"
-    if case.groups and topic.groups:
+        return us, f"{us_text(us)} {evidence.more} of CPU in functions for {names}"
+    if evidence.groups and topic.groups:
         return 0.0, ""
     if not moved_us:
         return 0.0, ""
-    us = min(moved_us, _known_cpu(case, topic))
+    us = min(moved_us, _known_cpu(evidence, topic))
     at_most = "" if us == moved_us else f", of which this is known to make {us_text(us)} at most"
     where = "" if topic.cpu == CPU else " in user code"
-    return us, f"{us_text(moved_us)} {case.more} on CPU{where}{at_most}"
+    return us, f"{us_text(moved_us)} {evidence.more} on CPU{where}{at_most}"
 
 
-def _known_cpu(case: Case, topic: Topic) -> float:
-    """The most CPU time that a topic is known to make."""
-    return math.inf if topic.cpu_share is None else topic.cpu_share * case.better_us(topic.cpu)
+def _known_cpu(evidence: Evidence, topic: Topic) -> float:
+    """Return the most CPU time that a topic is known to make."""
+    return math.inf if topic.cpu_share is None else topic.cpu_share * evidence.better_us(topic.cpu)
 
 
-def _most(case: Case, topic: Topic) -> float:
-    """A bound of what a topic made of the difference: all of its parts count, whether they moved
-    for certain or not, at the upper ends of their intervals; and of the queue for CPUs as large a
-    share as of the CPU time that moved."""
-    cpu_us = _most_cpu(case, topic)
-    most_us = case.most(topic.parts) + cpu_us
-    all_cpu_us = case.sum(CPU) or case.most(CPU)
+def _most(evidence: Evidence, topic: Topic) -> float:
+    """Return a bound of what a topic made of the difference: all of its parts count, whether they
+    moved for certain or not, at the upper ends of their intervals; and of the queue for CPUs as
+    large a share as of the CPU time that moved."""
+    cpu_us = _most_cpu(evidence, topic)
+    most_us = evidence.most(topic.parts) + cpu_us
+    all_cpu_us = evidence.sum(CPU) or evidence.most(CPU)
     if all_cpu_us and "runnable" not in topic.parts:
-        most_us += case.most(["runnable"]) * min(cpu_us / all_cpu_us, 1.0)
-    return min(most_us, case.size_us)
+        most_us += evidence.most(["runnable"]) * min(cpu_us / all_cpu_us, 1.0)
+    return min(most_us, evidence.size_us)
 
 
-def _most_cpu(case: Case, topic: Topic) -> float:
-    """A bound of the CPU time that a topic made: that of its functions, where a profile tells. Who
-    waits more needs more of it everywhere, to be switched and to find its data out of caches."""
-    if case.sum(topic.parts):
-        return case.most(CPU)
-    if case.groups and topic.groups:
-        return case.most_of_groups(topic.groups)
-    return min(case.most(topic.cpu), _known_cpu(case, topic))
+def _most_cpu(evidence: Evidence, topic: Topic) -> float:
+    """Return a bound of the CPU time that a topic made: that of its functions, where a profile
+    tells. Who waits more needs more of it everywhere, to be switched and to find its data out of
+    caches."""
+    if evidence.sum(topic.parts):
+        return evidence.most(CPU)
+    if evidence.groups and topic.groups:
+        return evidence.most_of_groups(topic.groups)
+    return min(evidence.most(topic.cpu), _known_cpu(evidence, topic))
 
 
-def _counters_grew(case: Case, topic: Topic) -> bool:
-    both = case.both(lambda side: side.counted(*topic.counters)) if topic.counters else None
+def _counters_grew(evidence: Evidence, topic: Topic) -> bool:
+    both = evidence.both(lambda side: side.counted(*topic.counters)) if topic.counters else None
     return both is None or both[1] > both[0]
 
 
-def _may_matter(case: Case, topic: Topic) -> bool:
-    """Whether operations do what a topic is about, as far as it says; and where it acts by plans,
-    that they are not known to be the same, unless its functions moved."""
-    if topic.by_plan and not any(name in case.moved_groups for name in topic.groups):
-        known_plans = {plan.same for plan in case.plans} - {None}
+def _may_matter(evidence: Evidence, topic: Topic) -> bool:
+    """Return whether operations do what a topic is about, as far as it says; and where it acts by
+    plans, that they are not known to be the same, unless its functions moved."""
+    if topic.by_plan and not any(name in evidence.moved_groups for name in topic.groups):
+        known_plans = {plan.same for plan in evidence.plans} - {None}
         if known_plans == {True}:
             return False
     if topic.only is None:
         return True
-    counts = [side.counted(*topic.only.counters) for side in (case.a, case.b)]
+    counts = [side.counted(*topic.only.counters) for side in (evidence.a, evidence.b)]
     return any(count is not None and count >= _OFTEN for count in counts) or any(
-        words in said for said in _said_by_plans(case) for words in topic.only.plans
+        words in said for said in _said_by_plans(evidence) for words in topic.only.plans
     )
 
 
-def _said_by_plans(case: Case) -> Iterator[str]:
-    """What EXPLAIN says of the steps beside how tables are read."""
-    for plan in case.plans:
+def _said_by_plans(evidence: Evidence) -> Iterator[str]:
+    """Yield what EXPLAIN says of the steps beside how tables are read."""
+    for plan in evidence.plans:
         for side in (plan.a, plan.b):
             for row in () if side is None else side.rows:
                 yield from (str(said) for name, said in row.items() if name.lower() == "extra")
 
 
-def _counters(case: Case, topic: Topic) -> Iterator[str]:
+def _counters(evidence: Evidence, topic: Topic) -> Iterator[str]:
     for name in topic.counters:
-        a, b = case.a.counted(name), case.b.counted(name)
+        a, b = evidence.a.counted(name), evidence.b.counted(name)
         if a is not None and b is not None:
-            yield f"{name} per {case.noun}: {count_text(a)} in A, {count_text(b)} in B"
+            yield f"{name} per {evidence.noun}: {count_text(a)} in A, {count_text(b)} in B"
 
 
-def _values(case: Case, topic: Topic, dearer: list[Setting]) -> Values:
-    """All of a topic's settings that differ towards the worse side, with A's and B's values."""
+def _values(evidence: Evidence, topic: Topic, dearer: list[Setting]) -> Values:
+    """Return all of a topic's settings that differ towards the worse side, with A's and B's
+    values."""
     found = {}
     for setting in topic.settings:
         if setting in dearer:
-            name = setting.name_of(case.a.settings, case.b.settings)
-            found[name] = (setting.value(case.a.settings), setting.value(case.b.settings))
+            name = setting.name_of(evidence.a.settings, evidence.b.settings)
+            found[name] = (setting.value(evidence.a.settings), setting.value(evidence.b.settings))
     return found
 
 
 def _told(values: Values) -> str:
-    """``log_bin is OFF in A and ON in B``."""
+    """Return text such as ``log_bin is OFF in A and ON in B``."""
     told = {name: _shown(a, b) for name, (a, b) in values.items()}
     return listed([f"{name} is {a} in A and {b} in B" for name, (a, b) in told.items()])
 
 
 def _shown(a: str | None, b: str | None) -> tuple[str, str]:
-    """Two values that are not the same, by what is not; of switches only those that differ, first
-    those that both have."""
+    """Return two values that are not the same, by what is not; of switches only those that differ,
+    first those that both have."""
     switches = [_switches(value) for value in (a, b)]
     if all(switches):
         one, other = switches
@@ -202,13 +206,14 @@ def _shown(a: str | None, b: str | None) -> tuple[str, str]:
 
 
 def _switches(value: str | None) -> dict[str, str]:
-    """``mrr=on,mrr_cost_based=off`` by name; empty for what is no list of switches."""
+    """Return text such as ``mrr=on,mrr_cost_based=off`` by name; empty for what is no list of
+    switches."""
     each = [text.strip().partition("=") for text in (value or "").split(",")]
     return {name: state for name, _, state in each} if all(sign for _, sign, _ in each) else {}
 
 
 def _some_switches(switches: Mapping[str, str], names: Sequence[str]) -> str:
-    """``mrr=on, hash_join=off and 2 more``."""
+    """Return text such as ``mrr=on, hash_join=off and 2 more``."""
     told = [
         f"{name}={switches[name]}" if name in switches else f"without {name}"
         for name in names[:_MOST_SWITCHES]
@@ -227,8 +232,8 @@ def _short(value: str | None) -> str:
     return value if len(value) <= _LONGEST_VALUE else f"{value[: _LONGEST_VALUE - 1]}…"
 
 
-def _fact(case: Case, fact: BuildFact, which: str) -> str | None:
-    side = case.a if which == "a" else case.b
+def _fact(evidence: Evidence, fact: BuildFact, which: str) -> str | None:
+    side = evidence.a if which == "a" else evidence.b
     if side.instance is None:
         return None
     if fact.variable is not None:

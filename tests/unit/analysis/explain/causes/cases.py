@@ -8,14 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from millrace.analysis.explain.causes.evidence import Case, Side
-from millrace.analysis.explain.causes.model import Suspect
-from millrace.analysis.explain.causes.ranking import name_suspects
+from millrace.analysis.explain.causes.evidence import Evidence, SideEvidence
+from millrace.analysis.explain.causes.model import LikelyCause
+from millrace.analysis.explain.causes.ranking import rank_causes
 from millrace.analysis.explain.observations import ObservedTrial
 from millrace.analysis.explain.plans import compare_plans
 from millrace.analysis.explain.profiles import GroupDifference
-from millrace.analysis.explain.time_breakdown import account, differences
+from millrace.analysis.explain.time_breakdown import breakdown_difference, time_breakdown
 from millrace.levels import Level
+from millrace.model.instance_facts import InstanceFacts
 from millrace.stats import mean_estimate
 from millrace.store.records import InstanceRecord, OptionRecord, ServerRecord
 from tests.unit.analysis.observations import Scene, Truth, seen
@@ -83,12 +84,14 @@ def trials(
     return tuple(found)
 
 
-def side(name: str, told: Seen, found: tuple[ObservedTrial, ...]) -> Side:
+def side(name: str, told: Seen, found: tuple[ObservedTrial, ...]) -> SideEvidence:
     options = tuple(OptionRecord(key, value, "mine", optional=False)
                     for key, value in told.asked.items())  # fmt: skip
     server = ServerRecord(name, "mysql", "8.0.33", "8.0.33", told.build)
-    instance = InstanceRecord("server", server, "mine", options, told.effective, told.facts)
-    return Side(name, told.levels, instance, found)
+    instance = InstanceRecord(
+        "server", server, "mine", options, told.effective, InstanceFacts.model_validate(told.facts)
+    )
+    return SideEvidence(name, told.levels, instance, found)
 
 
 def case(
@@ -100,17 +103,17 @@ def case(
     unequal: str = "",
     seed: int = 1,
     noisy: Callable[[Truth], Truth] = lambda truth: truth,
-) -> Case:
+) -> Evidence:
     """``groups`` are CPU times of groups of functions in A and B; ``noisy`` is what a trial makes
     of a truth."""
     noise = np.random.default_rng(seed)
     of_a, of_b = (trials(each, scene, noise, noisy) for each in (a, b))
-    account_a, account_b = account(of_a), account(of_b)
+    account_a, account_b = time_breakdown(of_a), time_breakdown(of_b)
     assert account_a is not None
     assert account_b is not None
-    different = differences(account_a, account_b)
+    different = breakdown_difference(account_a, account_b)
     assert different is not None
-    return Case(
+    return Evidence(
         a=side("A", a, of_a),
         b=side("B", b, of_b),
         noun="transaction",
@@ -136,11 +139,11 @@ def case(
     )
 
 
-def suspects(a: Seen, b: Seen, **more: Any) -> tuple[Suspect, ...]:
-    return name_suspects(case(a, b, **more))
+def suspects(a: Seen, b: Seen, **more: Any) -> tuple[LikelyCause, ...]:
+    return rank_causes(case(a, b, **more))
 
 
-def named(found: Sequence[Suspect]) -> list[tuple[str, str]]:
+def named(found: Sequence[LikelyCause]) -> list[tuple[str, str]]:
     return [(each.kind, each.about) for each in found]
 
 

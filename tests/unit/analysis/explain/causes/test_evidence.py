@@ -1,4 +1,4 @@
-"""What a case counts as more than chance, and why it has no suspects."""
+"""What a evidence counts as more than chance, and why it has no suspects."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from millrace.analysis.explain.causes.evidence import Case, is_larger
-from millrace.analysis.explain.causes.ranking import name_suspects, why_none
-from millrace.analysis.explain.time_breakdown import account, differences
+from millrace.analysis.explain.causes.evidence import Evidence, is_larger
+from millrace.analysis.explain.causes.ranking import rank_causes, why_no_causes
+from millrace.analysis.explain.time_breakdown import breakdown_difference, time_breakdown
 from tests.unit.analysis.explain.causes.cases import EXACT, Seen, case, truth
 from tests.unit.analysis.observations import seen
 
@@ -26,17 +26,17 @@ def test_two_blocks_are_enough_for_what_is_significant() -> None:
     assert not is_larger({}, {}, by=0.1)
 
 
-def _with_a_trial_that_nobody_watched(found: Case) -> Case:
+def _with_a_trial_that_nobody_watched(found: Evidence) -> Evidence:
     """The same, but that the last block of B has a latency many times as long and no account."""
     *others, last = found.b.trials
     slow = EXACT.trial(truth(wire=90_000.0), last.block)
     document = {k: v for k, v in slow.attempt.observations.items() if k != "states"}
     made = replace(slow.attempt, observations=document)
     trials = (*others, replace(slow, attempt=made, observed=seen(made)))
-    of_a, of_b = account(found.a.trials), account(trials)
+    of_a, of_b = time_breakdown(found.a.trials), time_breakdown(trials)
     assert of_a is not None
     assert of_b is not None
-    different = differences(of_a, of_b)
+    different = breakdown_difference(of_a, of_b)
     assert different is not None
     return replace(found, b=replace(found.b, trials=trials), differences=different)
 
@@ -51,15 +51,17 @@ def test_latencies_are_those_of_the_blocks_with_an_account() -> None:
 
 def test_why_nobody_is_suspected() -> None:
     same = case(Seen(truth()), Seen(truth()))
-    assert why_none(same) == "No suspects: latencies do not differ by more than chance."
+    assert why_no_causes(same) == "No suspects: latencies do not differ by more than chance."
     little = replace(case(Seen(truth()), Seen(truth(wire=80.0))), margin=9.0)
-    assert why_none(little).startswith("No suspects: latencies do not differ by more than 900 %.")
+    assert why_no_causes(little).startswith(
+        "No suspects: latencies do not differ by more than 900 %."
+    )
 
 
 def test_parts_that_differ_for_certain_where_latencies_do_not() -> None:
     found = case(Seen(truth(cpu_user=20.0, wire=35.0)), Seen(truth(cpu_user=30.0, wire=25.0)))
-    assert name_suspects(found) == ()
-    told = why_none(found)
+    assert rank_causes(found) == ()
+    told = why_no_causes(found)
     assert "do not differ by more than chance. Parts of them do: " in told
     assert "on CPU, user (10 µs more in B)" in told
     assert "client and wire (9.99 µs less in B)" in told
@@ -68,11 +70,11 @@ def test_parts_that_differ_for_certain_where_latencies_do_not() -> None:
 def test_one_block_is_no_difference(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tests.unit.analysis.explain.causes.cases.BLOCKS", 1)
     found = case(Seen(truth()), Seen(truth(wire=80.0)))
-    assert why_none(found) == "No suspects: latencies of one block may differ by chance."
+    assert why_no_causes(found) == "No suspects: latencies of one block may differ by chance."
 
 
 def test_a_difference_that_nothing_explains() -> None:
     found = case(Seen(truth()), Seen(truth(wire=80.0)))
     found = replace(found, differences=replace(found.differences, lines=()))
-    assert name_suspects(found) == ()
-    assert "nothing that was seen makes 2 % of the difference or more" in why_none(found)
+    assert rank_causes(found) == ()
+    assert "nothing that was seen makes 2 % of the difference or more" in why_no_causes(found)

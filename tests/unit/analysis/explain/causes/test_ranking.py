@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from millrace.analysis.explain.causes.model import Suspect
-from millrace.analysis.explain.causes.ranking import name_suspects
+from millrace.analysis.explain.causes.model import LikelyCause
+from millrace.analysis.explain.causes.ranking import rank_causes
 from tests.unit.analysis.explain.causes.cases import (
     BUILD,
     EXACT,
@@ -343,11 +343,11 @@ def test_one_block_names_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_difference_within_the_margin_names_nothing() -> None:
     (a, b), _, _ = CAUSES["TLS"]
-    assert name_suspects(replace(case(a, b), margin=0.9)) == ()
+    assert rank_causes(replace(case(a, b), margin=0.9)) == ()
 
 
 def test_the_words_of_a_setting() -> None:
-    found: tuple[Suspect, ...] = suspects(*BINARY_LOG)
+    found: tuple[LikelyCause, ...] = suspects(*BINARY_LOG)
     assert found[0].settings == {"log_bin": ("OFF", "ON")}
     assert found[0].sentence.startswith(
         "log_bin is OFF in A and ON in B: each transaction is written to the binary log too, and "

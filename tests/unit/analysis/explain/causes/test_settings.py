@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from millrace.analysis.explain.causes.model import Suspect
-from millrace.analysis.explain.causes.ranking import name_suspects
+from millrace.analysis.explain.causes.model import LikelyCause
+from millrace.analysis.explain.causes.ranking import rank_causes
 from millrace.analysis.explain.causes.settings import options
 from tests.unit.analysis.explain.causes.cases import BUILD, Seen, case, named, suspects, truth
 from tests.unit.analysis.observations import Truth
@@ -27,7 +27,7 @@ def planned(**columns: Any) -> dict[str, Any]:
     return {"plans": {"range": {"sql": "SELECT 1", "rows": [{**PLAN, **columns}], "error": None}}}
 
 
-def option(found: tuple[Suspect, ...], about: str) -> Suspect:
+def option(found: tuple[LikelyCause, ...], about: str) -> LikelyCause:
     (suspect,) = [each for each in found if (each.kind, each.about) == ("option", about)]
     return suspect
 
@@ -85,7 +85,7 @@ def test_a_bound_says_why_it_is_more_than_what_moved() -> None:
     unsure = [each for each in found if each.is_different and "runnable" not in each.moved]
     assert unsure
     for each in unsure:
-        told = option(name_suspects(each), "flush of the redo log at commit").sentence
+        told = option(rank_causes(each), "flush of the redo log at commit").sentence
         assert re.search(r"\(with all that may come of it, (up to|at most) ", told)
 
 

@@ -1,0 +1,164 @@
+"""The analysis of a calibration: plain values, read by reports and policies."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from millrace.analysis.compare.metrics import Metric
+from millrace.analysis.compare.model import Verdict
+from millrace.levels import Level
+from millrace.model.run_spec import Calibrates, Direction
+from millrace.stats import (
+    RatioEstimate,
+    proportion_limits,
+    sign_test,
+)
+from millrace.store.records import (
+    RunRecord,
+)
+
+TABLE = (5, 10, 20, 40)
+"""Numbers of blocks of which the smallest change is told."""
+FALSE: tuple[Verdict, ...] = ("regression", "improvement")
+
+
+@dataclass(frozen=True)
+class Pair:
+    """The values of a block in which both trials finished."""
+
+    block: int
+    base: float
+    other: float
+
+
+@dataclass(frozen=True)
+class SequentialVerdict:
+    """A verdict on consecutive blocks, the last look's; ``blocks`` are their numbers, from 0.
+    ``refused`` says why it is none on speed, empty where it is one."""
+
+    verdict: Verdict
+    estimate: RatioEstimate
+    blocks: tuple[int, ...]
+    refused: str = ""
+
+    @property
+    def excludes_1(self) -> bool:
+        """Return whether the interval of the last look excludes no difference."""
+        return self.estimate.excludes_1
+
+
+@dataclass(frozen=True)
+class Noise:
+    """The standard deviation of a block's log-ratio over ``n_blocks`` A/A blocks, with its 95 %
+    interval, and the coefficient of variation of single trials, a fraction."""
+
+    n_blocks: int
+    log_sd: float
+    low: float
+    high: float
+    trials_cv: float
+
+
+@dataclass(frozen=True)
+class InjectedSlowdown:
+    """The verdicts on an injected slowdown, one after another, and the ratio over all of its
+    blocks. ``stopped`` is the share of the time for which the server was stopped, as it was
+    measured; None where it was slowed in another way."""
+
+    level: str
+    verdicts: tuple[SequentialVerdict, ...]
+    under_way: tuple[Pair, ...]
+    estimate: RatioEstimate | None
+    stopped: float | None
+    failed: int = 0
+
+    def found(self, direction: Direction) -> int:
+        """Count the verdicts that call the server slower: the interval excludes 1 on that side, and
+        nothing refuses it."""
+        return sum(
+            each.excludes_1
+            and not each.refused
+            and (each.estimate.ratio < 1) == (direction == "higher")
+            for each in self.verdicts
+        )
+
+
+@dataclass(frozen=True)
+class GroupCalibration:
+    """One group: the levels of the held factors, its A/A verdicts, the blocks of the one that is
+    under way, and its planted slowdowns.
+
+    ``detectable`` maps numbers of blocks to the smallest relative change (a fraction) seen in them
+    with power 0.8; empty where there are too few blocks to tell. ``block_s`` is the time of a block
+    of two trials. ``treatments`` are the ids of A and of A under its other name; ``failed`` counts
+    trials of theirs.
+    """
+
+    fixed_factors: Mapping[str, Level]
+    label: str
+    treatments: tuple[str, str]
+    verdicts: tuple[SequentialVerdict, ...]
+    under_way: tuple[Pair, ...]
+    noise: Noise | None
+    detectable: Mapping[int, float]
+    block_s: float | None
+    injected: tuple[InjectedSlowdown, ...]
+    failed: int
+
+    @property
+    def false(self) -> int:
+        """Return A/A verdicts that call a difference."""
+        return sum(each.verdict in FALSE for each in self.verdicts)
+
+    @property
+    def refused(self) -> int:
+        """Return A/A verdicts that were refused."""
+        return sum(bool(each.refused) for each in self.verdicts)
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """A calibration as its trials have it so far; ``ended_utc`` is the end of its last trial."""
+
+    run: RunRecord
+    target: Calibrates
+    metric: Metric
+    groups: tuple[GroupCalibration, ...]
+    ended_utc: str
+
+    @property
+    def verdicts(self) -> tuple[SequentialVerdict, ...]:
+        """Return the A/A verdicts of all groups."""
+        return tuple(each for group in self.groups for each in group.verdicts)
+
+    @property
+    def false(self) -> int:
+        return sum(group.false for group in self.groups)
+
+    @property
+    def refused(self) -> int:
+        return sum(group.refused for group in self.groups)
+
+    @property
+    def excluding(self) -> int:
+        """Return A/A verdicts whose interval excludes 1, whether or not they call a difference."""
+        return sum(each.excludes_1 for each in self.verdicts)
+
+    def limits(self, events: int) -> tuple[float, float] | None:
+        """Return the 95 % interval of the rate of so many of the verdicts; None without one."""
+        return proportion_limits(events, len(self.verdicts)) if self.verdicts else None
+
+    @property
+    def signs(self) -> tuple[int, int, float]:
+        """Count the A/A estimates above and below 1, and return the probability of a balance as
+        uneven."""
+        above = sum(each.estimate.ratio > 1 for each in self.verdicts)
+        below = sum(each.estimate.ratio < 1 for each in self.verdicts)
+        return above, below, sign_test(above, above + below)
+
+    def smallest(self, n_blocks: int) -> tuple[float, float] | None:
+        """Return the smallest change seen in so many blocks: that of the quietest group and that of
+        the noisiest; None where no group can tell."""
+        seen = [group.detectable[n_blocks] for group in self.groups if group.detectable]
+        return (min(seen), max(seen)) if seen else None

@@ -1,0 +1,159 @@
+"""Likely causes in storage, and in the clients and the way to them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from millrace.analysis.explain.breakdown_model import PARTS, PartKey
+from millrace.analysis.explain.causes.evidence import Evidence, SideEvidence
+from millrace.analysis.explain.causes.model import COUNTED, Finding, count_text, listed, us_text
+from millrace.analysis.explain.observations import US_PER_S, Observed
+
+_LOG_FLUSHES = ("Innodb_os_log_fsyncs",)
+
+
+def storage(evidence: Evidence) -> Iterator[Finding]:
+    """Yield reads of data, flushes of the log, and other writing."""
+    yield from _reads(evidence)
+    yield from _flushes(evidence)
+    others: tuple[tuple[PartKey, str], ...] = (
+        ("log_write", "writes of the log"),
+        ("fsync", "flushes of files"),
+        ("data_write", "writes of data"),
+    )
+    for key, about in others:
+        us = evidence.sum([key])
+        if us:
+            yield Finding(
+                kind="storage",
+                about=about,
+                clause=f"threads of clients were {PARTS[key]} {us_text(us)} {evidence.more} "
+                f"a {evidence.noun}",
+                consequence="",
+                us=us,
+                weight=1.0,
+            )
+
+
+def _reads(evidence: Evidence) -> Iterator[Finding]:
+    us = evidence.sum(["data_read"])
+    if not us:
+        return
+    misses = evidence.both(lambda side: side.counted("Innodb_buffer_pool_reads"))
+    grew = misses is not None and misses[1] > misses[0]
+    clause = f"threads read data {us_text(us)} {evidence.more} a {evidence.noun}"
+    details = []
+    if misses is not None and grew:
+        a, b = evidence.in_order(*(count_text(each) for each in misses))
+        details.append(f"Innodb_buffer_pool_reads per {evidence.noun}: {a} in A, {b} in B")
+        each_us = us / (misses[1] - misses[0])
+        clause = (
+            f"a {evidence.noun} missed the buffer pool {a} times in A and {b} in B, "
+            f"at {us_text(each_us)} for each miss more"
+        )
+    read_us = evidence.worse.mean(_device_read_us)
+    if read_us is not None:
+        details.append(f"a read of the device took {us_text(read_us)} on average")
+    yield Finding(
+        kind="storage",
+        about="reads of data",
+        clause=clause,
+        consequence=listed(evidence.moves(["data_read"])) if grew else "",
+        us=us,
+        weight=COUNTED if grew else 1.0,
+        evidence=tuple(details),
+    )
+
+
+def _flushes(evidence: Evidence) -> Iterator[Finding]:
+    us = evidence.sum(["log_flush"])
+    if not us:
+        return
+    flushes = evidence.both(lambda side: side.counted(*_LOG_FLUSHES))
+    of_device = evidence.both(lambda side: side.mean(_device_flushes))
+    details = []
+    clause = (
+        f"threads waited {us_text(us)} {evidence.more} a {evidence.noun} for a log to be flushed"
+    )
+    grew = any(both is not None and both[1] > both[0] for both in (flushes, of_device))
+    if flushes is not None:
+        a, b = evidence.in_order(*(count_text(each) for each in flushes))
+        details.append(f"flushes of the redo log per {evidence.noun}: {a} in A, {b} in B")
+    told = _predicted(evidence.worse)
+    if told is not None:
+        clause = f"{clause}; {told}"
+    yield Finding(
+        kind="storage",
+        about="flushes of the log",
+        clause=clause,
+        consequence="",
+        us=us,
+        weight=COUNTED if grew else 1.0,
+        evidence=tuple(details),
+    )
+
+
+def _predicted(side: SideEvidence) -> str | None:
+    """Compare the time that the device's flushes alone predict for a trial with the time it
+    took."""
+    flushed = [
+        (observed.disk.flushes, observed.disk.flush_s, observed.window_s)
+        for trial in side.trials
+        if (observed := trial.observed).disk is not None
+        and observed.disk.flushes
+        and observed.disk.flush_s
+        and observed.window_s
+    ]
+    if not flushed:
+        return None
+    flushes = math.fsum(each[0] or 0 for each in flushed) / len(flushed)
+    flush_s = math.fsum(each[1] or 0 for each in flushed) / len(flushed)
+    window_s = math.fsum(each[2] or 0 for each in flushed) / len(flushed)
+    each_us = us_text(US_PER_S * flush_s / flushes)
+    told = f"{count_text(flushes)} flushes of the device at {each_us} each"
+    if flush_s > window_s:
+        return (
+            f"{told} took {count_text(flush_s)} s, in sum over overlapping flushes, of a trial of "
+            f"{count_text(window_s)} s"
+        )
+    return (
+        f"{told} ({count_text(flushes / flush_s)}/s) predict {count_text(flush_s)} s of the "
+        f"{count_text(window_s)} s it took"
+    )
+
+
+def client(evidence: Evidence) -> Iterator[Finding]:
+    """Yield the clients themselves and the way to them."""
+    us = evidence.sum(["client_wire", "network_send"])
+    if not us:
+        return
+    details = []
+    cpu_us = evidence.both(lambda side: side.mean(lambda observed: observed.work.client_cpu_us))
+    if cpu_us is not None:
+        a, b = evidence.in_order(*(us_text(each) for each in cpu_us))
+        details.append(f"CPU time of the load generator per {evidence.noun}: {a} in A, {b} in B")
+    sent = evidence.both(lambda side: side.counted("Bytes_sent"))
+    if sent is not None:
+        a, b = evidence.in_order(*(count_text(each) for each in sent))
+        details.append(f"bytes sent to clients per {evidence.noun}: {a} in A, {b} in B")
+    yield Finding(
+        kind="client",
+        about="client and wire",
+        clause=f"clients waited {us_text(us)} {evidence.more} a {evidence.noun} while the server "
+        f"had nothing to do for them: in the client itself, or on the way to it",
+        consequence="",
+        us=us,
+        weight=1.0,
+        evidence=tuple(details),
+    )
+
+
+def _device_flushes(observed: Observed) -> float | None:
+    flushes = None if observed.disk is None else observed.disk.flushes
+    return None if flushes is None else observed.per_operation(flushes)
+
+
+def _device_read_us(observed: Observed) -> float | None:
+    disk = observed.disk
+    return US_PER_S * disk.read_s / disk.reads if disk is not None and disk.reads else None

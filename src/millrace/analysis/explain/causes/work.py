@@ -1,0 +1,119 @@
+"""Likely causes in the work that was done: plans, rows read, unequal work."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from millrace.analysis.explain.breakdown_model import PartKey
+from millrace.analysis.explain.causes.evidence import CPU, Evidence
+from millrace.analysis.explain.causes.model import Finding, count_text, listed
+from millrace.analysis.explain.observations import Observed
+
+_PLAN, _OTHER_PLAN, _WORK = 2.6, 1.8, 1.6  # weights
+_MORE_ROWS = 1.1  # times as many, for other work to be suspected
+_LEAST_ROWS = 0.5  # more in an operation: fewer are those of observers' statements
+_ROWS_READ = ("Innodb_rows_read",)
+_HANDLER_READS = (
+    "Handler_read_first", "Handler_read_key", "Handler_read_last", "Handler_read_next",
+    "Handler_read_prev", "Handler_read_rnd", "Handler_read_rnd_next",
+)  # fmt: skip
+_SERVER: tuple[PartKey, ...] = (
+    "runnable", "lock", "log_flush", "log_write", "fsync", "data_read", "data_write",
+    "network_send", "sleep", "other", *CPU,
+)  # fmt: skip
+
+
+def plans(evidence: Evidence) -> Iterator[Finding]:
+    """Yield statements that the two servers carry out in different ways."""
+    different = [plan for plan in evidence.plans if plan.same is False]
+    us = evidence.sum(_SERVER)
+    if not different or us <= 0:
+        return
+    rows = _rows(evidence)
+    more = rows is not None and _many_more(*rows)
+    fewer = rows is not None and _many_more(*reversed(rows))
+    details = [f"{plan.statement}: {each}" for plan in different for each in plan.different]
+    read = ""
+    if rows is not None:
+        a, b = evidence.in_order(count_text(rows[0]), count_text(rows[1]))
+        details.append(f"rows read per {evidence.noun}: {a} in A, {b} in B")
+        read = f", and reads {a} rows for a {evidence.noun} in A and {b} in B" if more else ""
+    names = listed([plan.statement for plan in different[:3]])
+    told = different[0].different[0] if different[0].different else "see EXPLAIN"
+    yield Finding(
+        kind="plan",
+        about="plan",
+        clause=f"the plan of {names} is another one ({told}){read}",
+        consequence=listed(evidence.moves(_SERVER)),
+        us=us,
+        weight=_PLAN if more else _OTHER_PLAN / 2 if fewer else _OTHER_PLAN,
+        evidence=tuple(details),
+    )
+
+
+def work(evidence: Evidence) -> Iterator[Finding]:
+    """Yield work that was not the same, and accounts for as much of the time as there was more of
+    it."""
+    if evidence.unequal:
+        yield Finding(
+            kind="work",
+            about="unequal work",
+            clause=evidence.unequal.removeprefix("unequal work: "),
+            consequence="",
+            us=min(_extra(evidence), 1.0) * evidence.size_us,
+            weight=_WORK,
+        )
+    rows = _rows(evidence)
+    if rows is None or not _many_more(*rows) or any(plan.same is False for plan in evidence.plans):
+        return
+    # A row costs no more than an operation of the better side.
+    growth = (rows[1] - rows[0]) / max(rows[0], 1.0)
+    us = min(evidence.sum(_SERVER), growth * evidence.better_us(_SERVER))
+    if us > 0:
+        a, b = evidence.in_order(count_text(rows[0]), count_text(rows[1]))
+        yield Finding(
+            kind="work",
+            about="rows read",
+            clause=f"the engine read {a} rows for a {evidence.noun} in A and {b} in B",
+            consequence=listed(evidence.moves(_SERVER)),
+            us=us,
+            weight=_WORK,
+        )
+
+
+def _rows(evidence: Evidence) -> tuple[float, float] | None:
+    """Return rows that the engine read for an operation, on the better and on the worse side; by
+    the handlers' count where InnoDB read none on either."""
+    rows = evidence.both(lambda side: side.counted(*_ROWS_READ))
+    if rows is None or not all(rows):
+        rows = evidence.both(lambda side: side.counted(*_HANDLER_READS))
+    return rows
+
+
+def _many_more(few: float, many: float) -> bool:
+    """Return whether so many rows of an operation are more by what may matter."""
+    return many > _MORE_ROWS * few and many - few >= _LEAST_ROWS
+
+
+def _extra(evidence: Evidence) -> float:
+    """Return the extra work or failures of the worse side, as a fraction of the other's, over the
+    extra time, as a fraction of the other's."""
+    fractions = []
+    for ask in (_failed, _rows_of_clients):
+        better, worse = evidence.better.mean(ask), evidence.worse.mean(ask)
+        if better is not None and worse is not None:
+            fractions.append(max(worse - better, 0.0) / max(better, 1.0))
+    return max(fractions, default=0.0) * evidence.better_latency_us / evidence.size_us
+
+
+def _failed(observed: Observed) -> float | None:
+    return observed.work.failed
+
+
+def _rows_of_clients(observed: Observed) -> float | None:
+    if observed.status is None:
+        return None
+    return observed.per_operation(
+        math.fsum(observed.status.get(name, 0.0) for name in _HANDLER_READS)
+    )

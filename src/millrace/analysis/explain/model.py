@@ -1,0 +1,132 @@
+"""An explanation of a difference: plain values, read by the reports."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from millrace.analysis.explain.ablation import Ablation
+from millrace.analysis.explain.blocking_stacks import BlockedComparison
+from millrace.analysis.explain.breakdown_model import BreakdownDifference, TimeBreakdown
+from millrace.analysis.explain.causes.model import LikelyCause
+from millrace.analysis.explain.efficiency import EfficiencyRow
+from millrace.analysis.explain.observations import Noun, ObservedTrial
+from millrace.analysis.explain.plans import PlanComparison
+from millrace.analysis.explain.profiles import (
+    FlatProfile,
+    ProfileComparison,
+)
+from millrace.analysis.explain.statement_breakdown import (
+    StatementBreakdown,
+    StatementBreakdownDifference,
+)
+from millrace.analysis.explain.statements import StatementComparison
+from millrace.analysis.explain.variables import VariablesDiff
+from millrace.analysis.explain.waits import (
+    Coverage,
+    DigestComparison,
+    WaitComparison,
+)
+from millrace.levels import Level
+from millrace.store.records import (
+    InstanceRecord,
+    RunRecord,
+)
+
+Side = Literal["A", "B"]
+CONFIDENCE = 0.95
+
+
+@dataclass(frozen=True)
+class Disturbance:
+    """A disturbance of the host in one trial, in a clause; ``block`` counts from 0."""
+
+    side: Side
+    block: int
+    profiled: bool
+    clause: str
+
+
+@dataclass(frozen=True)
+class MissingObservation:
+    """An observation that ``trials`` of a side's trials lack, and what to do about it."""
+
+    side: Side
+    observer: str
+    what: str
+    remedy: str
+    trials: int
+
+
+@dataclass(frozen=True)
+class SideExplanation:
+    """One of the two treatments: its trials that were measured and those that were profiled.
+
+    ``time_breakdown`` and ``coverage`` are None where too little was observed, and
+    ``statement_breakdowns`` empty, as where an operation has one statement alone. ``instance`` is
+    the server as its last trial recorded it; ``flat`` its profile, if it has one. ``waiting`` of
+    its trials have no result yet; ``failed`` ended in an error, the first of them as
+    ``first_failure`` says.
+    """
+
+    label: str
+    level: Level
+    levels: Mapping[str, Level]
+    trials: tuple[ObservedTrial, ...]
+    profiled: tuple[ObservedTrial, ...]
+    breakdown: TimeBreakdown | None
+    statement_breakdowns: tuple[StatementBreakdown, ...]
+    coverage: Coverage | None
+    flat: FlatProfile | None
+    instance: InstanceRecord | None
+    waiting: int
+    failed: int
+    first_failure: str
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """The base (A) and a candidate (B) of one group; all differences are B - A.
+
+    ``factor`` is what they differ in, ``group`` the levels that they share, of factors that have
+    several, and ``fixed_factors`` all of those. ``unequal`` says in which way the two did not do
+    the same work, and is empty where they did. ``breakdown_difference`` and ``profile`` are None
+    where no block has both, ``statement_breakdown_differences`` empty where an operation has one
+    statement or nobody looked. ``likely_causes`` are the likeliest first; ``why_no_likely_causes``
+    is a sentence where there are none although both have an account. ``experiment`` is what was
+    measured of them.
+    """
+
+    run: RunRecord
+    factor: str
+    group: str
+    fixed_factors: Mapping[str, Level]
+    noun: Noun
+    a: SideExplanation
+    b: SideExplanation
+    differences: BreakdownDifference | None
+    statement_breakdown_differences: tuple[StatementBreakdownDifference, ...]
+    blocked: tuple[BlockedComparison, ...]
+    statements: tuple[StatementComparison, ...]
+    efficiency: tuple[EfficiencyRow, ...]
+    waits: tuple[WaitComparison, ...]
+    stages: tuple[WaitComparison, ...]
+    digests: tuple[DigestComparison, ...]
+    plans: tuple[PlanComparison, ...]
+    profile: ProfileComparison | None
+    variables: VariablesDiff | None
+    unequal: str
+    disturbances: tuple[Disturbance, ...]
+    missing: tuple[MissingObservation, ...]
+    likely_causes: tuple[LikelyCause, ...] = ()
+    why_no_likely_causes: str = ""
+    ablation: Ablation | None = None
+
+    @property
+    def base(self) -> str:
+        return self.a.label
+
+    @property
+    def candidate(self) -> str:
+        return self.b.label

@@ -1,0 +1,103 @@
+"""The words of each report, held in one golden file a subject and format.
+
+Other tests assert fields; sentences are read here, as a whole. After a change of words:
+
+    MILLRACE_RENEW_GOLDEN=1 python -m pytest tests/unit/report/test_golden.py
+
+writes the files anew; `git diff tests/unit/report/golden` then shows what readers will see.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from millrace import __version__
+from millrace.analysis.compare.compare_run import compare_run
+from millrace.report.explanation.html import as_html as explanation_html
+from millrace.report.explanation.json import as_json as explanation_json
+from millrace.report.history.html import as_html as history_html
+from millrace.report.history.json import as_json as history_json
+from millrace.report.run.formats import FORMATS, render
+from tests.unit.analysis.builders import study
+from tests.unit.analysis.history_points import STATES
+from tests.unit.report.explanation.explained import explained_study, explained_text
+from tests.unit.report.history.test_formats import CHANGES, grouped, shown
+
+GOLDEN = Path(__file__).parent / "golden"
+RENEW = "MILLRACE_RENEW_GOLDEN"
+_SUFFIXES = {
+    "terminal": "txt",
+    "html": "html.txt",
+    "json": "json.txt",
+    "markdown": "md",
+    "csv": "csv",
+}
+_DIGITS = 6  # of a float: what is beyond may differ between platforms
+
+
+def run_report(output_format: str) -> Callable[[], str]:
+    return lambda: render(compare_run(study()), output_format)
+
+
+def history_page() -> str:
+    series = [shown(*CHANGES)]
+    return history_html(series, grouped(series))
+
+
+def history_document() -> str:
+    series = [shown(*CHANGES)]
+    return history_json(series, grouped(series), STATES)
+
+
+REPORTS: Mapping[str, Callable[[], str]] = {
+    **{f"run.{_SUFFIXES[each]}": run_report(each) for each in FORMATS},
+    "explanation.txt": lambda: explained_text([explained_study()]),
+    "explanation.html.txt": lambda: explanation_html([explained_study()], explained_study().run),
+    "explanation.json.txt": lambda: explanation_json([explained_study()], explained_study().run),
+    "history.html.txt": history_page,
+    "history.json.txt": history_document,
+}
+
+
+@pytest.mark.parametrize("name", REPORTS)
+def test_reports_say_what_their_golden_files_say(name: str) -> None:
+    text = REPORTS[name]().replace(__version__, "VERSION")
+    if name.endswith(".html.txt"):
+        text = read_by_people(text)
+    elif name.endswith(".json.txt"):
+        text = "\n".join(sentences_of(json.loads(text)))
+    else:
+        text = re.sub(r"\d+\.\d{7,}", lambda found: f"{float(found[0]):.{_DIGITS}g}", text)
+    text = "".join(f"{line.rstrip()}\n" for line in text.splitlines())
+    path = GOLDEN / name
+    if os.environ.get(RENEW):
+        path.write_text(text, encoding="utf-8")
+    assert text == path.read_text("utf-8"), f"if the new words are right: set {RENEW}=1 and rerun"
+
+
+def read_by_people(page: str) -> str:
+    """Return the text of a page, a line for each element, without styles, scripts and marks."""
+    page = re.sub(r"<(style|script|svg)\b.*?</\1>", "", page, flags=re.DOTALL)
+    page = re.sub(r"</?(span|b|code|i|a|wbr|em|strong|small|sup)\b[^>]*>", "", page)
+    lines = (" ".join(line.split()) for line in re.sub(r"<[^>]+>", "\n", page).splitlines())
+    return "\n".join(filter(None, lines))
+
+
+def sentences_of(value: Any, path: str = "") -> Iterator[str]:
+    """Yield the sentences of a document, each after the path of its key; other tests read the
+    figures."""
+    if isinstance(value, dict):
+        for key, each in value.items():
+            yield from sentences_of(each, f"{path}/{key}")
+    elif isinstance(value, list):
+        for number, each in enumerate(value):
+            yield from sentences_of(each, f"{path}/{number}")
+    elif isinstance(value, str) and " " in value:
+        yield f"{path}: {value}"
