@@ -19,7 +19,7 @@ import tempfile
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -30,24 +30,21 @@ from benchmarks.causes import CAUSES, CHANGED, NOTHING, Cause, Size
 from benchmarks.certificates import certificates
 from benchmarks.injections import Injections
 from benchmarks.servers import installed
-from millrace import __version__, paths
+from millrace import __version__
 from millrace.analysis.explain.causes.model import LikelyCause, us_text
 from millrace.analysis.explain.explanation import explain
 from millrace.analysis.explain.model import Explanation
-from millrace.campaign import prepare, resume
-from millrace.campaign import scheduler as runner
-from millrace.cli.exclusive_host import quiet_host
-from millrace.cli.experiment_options import ExperimentChoice
+from millrace.app.exclusive_host import exclusive_host
+from millrace.app.execution import Caller, execute_run, select_run
+from millrace.app.experiments import read_experiment
 from millrace.collect.registry import COLLECTORS, PROFILE
 from millrace.errors import MillraceError
 from millrace.experiment.model import Experiment, Plan
 from millrace.experiment.read import Overrides
-from millrace.host import facts as host
 from millrace.loadgen import client as load
-from millrace.servers.progress import Silent
-from millrace.store.records import HostRecord, RunRecord
+from millrace.model.events import ignore
+from millrace.store.records import RunRecord
 from millrace.store.store import Store
-from millrace.trial import cpu_idle
 
 SERVERS = ("mysql-8.0.33", "mariadb-10.11.19")
 FIRST_WANTED, AMONG_WANTED, AMONG = 9, 11, 3
@@ -81,7 +78,7 @@ def _attribute(arguments: argparse.Namespace) -> None:
     size = Size(5, 2.0, 0.5, 1.5) if arguments.quick else Size(5, 8.0, 2.0, 30.0)
     found: list[Named] = []
     with ExitStack() as opened:
-        opened.enter_context(quiet_host("attribution of known causes"))
+        opened.enter_context(exclusive_host("attribution of known causes", ignore))
         place = Path(opened.enter_context(tempfile.TemporaryDirectory(prefix="millrace-")))
         place.chmod(0o755)  # servers run as another user
         places = certificates(place)
@@ -161,38 +158,19 @@ def _levels(experiment: Experiment) -> tuple[str, Any, Any]:
 def _measured(cause: Cause, file: Path, store: Store) -> tuple[RunRecord, Plan]:
     """Carry the experiment out as `millrace run` does, with the cause in B's trials."""
     observers = tuple(name for name in COLLECTORS if name not in (PROFILE, injections.NAME))
-    choice = ExperimentChoice(file, overrides=Overrides(observers=(injections.NAME, *observers)))
-    experiment = choice.read()
-    facts = host.facts(paths.work_dir())
-    chosen = resume.choose(
-        store,
-        experiment,
-        host=HostRecord(host.host_id(facts), facts),
-        versions={"millrace": __version__, **load.versions()},
-        command=f"benchmarks/attribution --cause {cause.name}",
-        fresh=True,
-    )
-    plan = chosen.plan
+    overrides = Overrides(observers=(injections.NAME, *observers))
+    experiment = read_experiment(file, overrides=overrides)
+    caller = Caller(f"benchmarks/attribution --cause {cause.name}")
+    selection = select_run(store, experiment, caller, fresh=True)
+    plan = selection.plan
     changed = next(t for t in plan.treatments if CHANGED in t.levels.values()) if (
         cause.inject is not None
     ) else plan.treatments[-1]  # fmt: skip
     injected = Injections(cause.inject, changed.id)
     with ExitStack() as opened, pytest.MonkeyPatch.context() as patched:
         patched.setitem(COLLECTORS, injections.NAME, injected.collector)
-        treatments = prepare.treatments(plan, prepare.installed_servers(plan, Silent()))
-        works = [treatment.work for treatment in treatments.values()]
-        given = runner.RunInput(
-            plan,
-            treatments,
-            prepare.expected_data(experiment),
-            opened.enter_context(
-                prepare.data_file(experiment, treatments, prepare.work_directory(paths.work_dir()))
-            ),
-            cpu_idle.rule_of(works, experiment.compare.factor, None, placeable=True),
-        )
-        runner.begin(store, chosen.run, plan)
-        runner.carry_out(store, chosen.run, given, injected.watch)
-    return chosen.run, plan
+        execute_run(opened, store, selection, replace(caller, on_event=injected.watch))
+    return selection.run, plan
 
 
 def _rank(cause: Cause, suspects: Sequence[LikelyCause]) -> int | None:

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from millrace.collect.model import Collector, Target
-from millrace.model.events import Event, TrialBegan
+from millrace.model.events import Emitted, TrialBegan
 from millrace.trial import quiesce
 
 NAME = "injection"
@@ -42,7 +42,7 @@ class Injections:
         self._treatment = treatment
         self._now = ""
 
-    def watch(self, event: Event) -> None:
+    def watch(self, event: Emitted) -> None:
         """Take an event of the runner."""
         if isinstance(event, TrialBegan):
             self._now = event.treatment_id

@@ -38,25 +38,22 @@ from benchmarks.servers import installed
 from millrace import __version__
 from millrace.analysis.compare.calibration import calibration
 from millrace.analysis.compare.calibration_model import Calibration
-from millrace.app import run as carrying_out
-from millrace.app.block_by_block import BlockByBlock
-from millrace.campaign import resume
-from millrace.campaign.blocks import n_blocks, open_block
+from millrace.app.calibrate import calibrate_by
+from millrace.app.execution import Caller
+from millrace.app.experiments import read_experiment
 from millrace.campaign.policies.calibrate import (
+    CalibrationReviewed,
     Held,
     Wanted,
-    block_plan,
     calibrating,
     groups_of,
     next_block,
     stopped_for,
-    wanted_again,
 )
-from millrace.cli.exclusive_host import quiet_host
-from millrace.cli.experiment_options import ExperimentChoice
 from millrace.errors import MillraceError
 from millrace.experiment.model import Experiment
 from millrace.loadgen import client as load
+from millrace.model.events import Emitted
 from millrace.report.calibration.json import as_json
 from millrace.stats import proportion_limits, sign_test
 from millrace.store.store import Store
@@ -217,10 +214,7 @@ def _found(stack: ExitStack, arguments: argparse.Namespace, size: Size) -> Calib
         warmup_s=size.warmup_s,
     )
     file.write_text(text, encoding="utf-8")
-    experiment = calibrating(ExperimentChoice(file).read())
-    stack.enter_context(quiet_host("whole_product"))
-    store = stack.enter_context(Store.open(path))
-    return _measured(stack, store, experiment, wanted)
+    return _measured(path, calibrating(read_experiment(file)), wanted)
 
 
 def _kept(path: Path) -> Iterator[Calibration]:
@@ -232,33 +226,19 @@ def _kept(path: Path) -> Iterator[Calibration]:
                 yield calibration(stored)
 
 
-def _measured(stack: ExitStack, store: Store, experiment: Experiment, size: Size) -> Calibration:
+def _measured(path: Path, experiment: Experiment, size: Size) -> Calibration:
     """Block after block, until all verdicts are there."""
-    chosen = resume.choose(
-        store,
-        experiment,
-        host=carrying_out.host_record(),
-        versions=carrying_out.versions(),
-        command="benchmarks/whole_product",
-        fresh=False,
-    )
-    blocks = BlockByBlock(stack, store, chosen, limit_s=None)
+
+    def next_wanted(found: Calibration | None) -> Wanted | None:
+        return _wanted(found, groups, size)
+
+    def show(event: Emitted) -> None:
+        if isinstance(event, CalibrationReviewed):
+            print(_line(event.found, event.level), flush=True)
+
     groups = groups_of(experiment)
-    found = None if blocks.stored is None else calibration(blocks.stored)
-    while True:
-        stored = blocks.stored
-        number = open_block(stored)
-        if stored is not None and number is not None:
-            wanted: Wanted | None = wanted_again(stored, number)
-        else:
-            number, wanted = n_blocks(stored), _wanted(found, groups, size)
-        if wanted is None:
-            assert found is not None
-            return found
-        position = 0 if stored is None else len(stored.trials)
-        plan = block_plan(experiment, wanted, seed=chosen.run.seed, block=number, position=position)
-        found = calibration(blocks.carry_out(plan))
-        print(_line(found, wanted.level, number), flush=True)
+    caller = Caller("benchmarks/whole_product", show)
+    return calibrate_by(path, experiment, caller, next_wanted, verdicts=size.verdicts)
 
 
 def _wanted(found: Calibration | None, groups: tuple[Held, ...], size: Size) -> Wanted | None:
@@ -309,7 +289,7 @@ def slowed(found: Calibration) -> Iterator[Slowed]:
                     )
 
 
-def _line(found: Calibration, level: str, block: int) -> str:
+def _line(found: Calibration, level: str) -> str:
     planted = list(slowed(found))
     of_planted = "".join(
         f", {size}x found {sum(each.found for each in planted if each.size == size)} of "
@@ -317,7 +297,7 @@ def _line(found: Calibration, level: str, block: int) -> str:
         for size in SIZES
         if any(each.size == size for each in planted)
     )
-    return f"block {block + 1} ({level}): {found.false} false of {len(found.verdicts)}{of_planted}"
+    return f"{level}: {found.false} false of {len(found.verdicts)}{of_planted}"
 
 
 def _print(found: Calibration) -> None:

@@ -11,15 +11,17 @@ from typing import Any
 import pytest
 
 from millrace import databases
-from millrace.campaign import prepare
-from millrace.campaign import scheduler as runner
-from millrace.campaign.resume import choose
+from millrace.campaign import prepare, scheduler
+from millrace.campaign.inputs import RunInput
+from millrace.campaign.policies.fixed import Fixed
+from millrace.campaign.resume import select_run
 from millrace.collect.registry import COLLECTORS
 from millrace.databases import fake, fake_program
 from millrace.databases.fake import Script
 from millrace.experiment.read import read
 from millrace.experiment.validation import Surroundings
 from millrace.loadgen import program
+from millrace.model.events import ignore
 from millrace.servers.instances import users
 from millrace.store.records import HostRecord, StoredRun
 from millrace.store.store import Store
@@ -73,7 +75,7 @@ class Fakes:
         )
         experiment = read(path, scale=None, surroundings=self._surroundings())
         with Store.open(self.directory / "results.sqlite") as store:
-            chosen = choose(
+            chosen = select_run(
                 store, experiment, host=HOST, versions={}, command="millrace run", fresh=False
             )
             installed = {
@@ -83,9 +85,10 @@ class Fakes:
             treatments = prepare.treatments(chosen.plan, installed)
             works = [each.work for each in treatments.values()]
             rule = cpu_idle.rule_of(works, "", None, placeable=False)
-            given = runner.RunInput(chosen.plan, treatments, None, None, rule)
-            runner.begin(store, chosen.run, chosen.plan, chosen.extension)
-            runner.carry_out(store, chosen.run, given, lambda _event: None)
+            inputs = RunInput(treatments, None, None, rule)
+            scheduler.execute(
+                store, chosen.run, Fixed(chosen), lambda *_: inputs, ignore, is_new=chosen.is_new
+            )
             return store.load_run(chosen.run.id, observations_too=True)
 
     def _surroundings(self) -> Surroundings:

@@ -14,8 +14,8 @@ import click
 import pytest
 
 from millrace.analysis.compare import applicable_calibration, calibration_model, concurrency
+from millrace.app.experiments import validation_context
 from millrace.cli import calibrate
-from millrace.cli.experiment_options import surroundings
 from millrace.cli.main import COMMANDS, cli
 from millrace.experiment.model import Experiment
 from millrace.experiment.read import Overrides, parse
@@ -135,7 +135,7 @@ def test_figures_on_calibrating_are_those_of_the_program() -> None:
     page = " ".join(page_text("calibrate.md").split())
     options = {option.name: option for option in calibrate.command.params}
     assert f"as many in each group ({options['verdicts'].default}) |" in page
-    assert f"| `{options['planting'].default}` (if nothing is said) |" in page
+    assert f"| `{options['injected'].default}` (if nothing is said) |" in page
     *shorter, longest = calibration_model.TABLE
     assert f"in {', '.join(map(str, shorter))} and {longest} blocks" in page
     assert f"has at least {concurrency.ENOUGH} verdicts" in page
@@ -283,7 +283,7 @@ def without_files(text: str) -> str:
 
 def around(*servers: str, attached: list[str] | None = None) -> Surroundings:
     """What an experiment may refer to where these servers were added."""
-    here = surroundings()
+    here = validation_context()
     return Surroundings(
         **{
             **vars(here),

@@ -12,7 +12,7 @@ from millrace.analysis.compare.compare_run import compare_run
 from millrace.analysis.compare.model import AaTrials, ApplicableCalibration, GroupAaTrials
 from millrace.analysis.history.overview import ChangeGroup
 from millrace.analysis.steady.policy import unsteady_sides
-from millrace.cli.progress import Look, look_text
+from millrace.cli.progress import Forecast, review_text
 from millrace.model.run_spec import Bisects
 from millrace.model.servers import AttachedServer
 from millrace.report.bisection.sentences import answer as bisection_answer
@@ -78,8 +78,8 @@ def a_calibration() -> str:
 
 
 def a_look() -> str:
-    told = look_text(look(3, closed("mysql-5.7.22", "regression"), n_open=2))
-    return f"{told}; {Look(0.0, 720.0, 1860.0).left(0.0)} left"
+    told = review_text(look(3, closed("mysql-5.7.22", "regression"), n_open=2))
+    return f"{told}; {Forecast(0.0, 720.0, 1860.0).left(0.0)} left"
 
 
 def the_base_against_itself() -> str:

@@ -1,94 +1,115 @@
-"""``millrace explain --test-suspects``: run the experiment that shows what settings cost."""
+"""Measure what likely causes cost, by taking them away."""
 
 from __future__ import annotations
 
 import secrets
+from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
 from millrace import databases
-from millrace.analysis.explain.ablation import Ablation, ablation
+from millrace.analysis.explain.ablation import ablation
+from millrace.analysis.explain.explanation import with_ablation
 from millrace.analysis.explain.model import Explanation, SideExplanation
-from millrace.app.run import carry_out, new_run
-from millrace.campaign.policies.ablate import AlignedPlan, Refuses, aligned_plan, alignments
-from millrace.campaign.resume import Chosen
-from millrace.cli.console import err
-from millrace.cli.exclusive_host import quiet_host
-from millrace.errors import Interrupted, TrialFailed
+from millrace.app.exclusive_host import exclusive_host
+from millrace.app.execution import Caller, execute_run, new_run
+from millrace.app.explain import ExplainedRun, titles
+from millrace.app.plan import SEEDS
+from millrace.campaign.policies.ablate import (
+    AlignedPlan,
+    Alignment,
+    Refuses,
+    aligned_plan,
+    alignments,
+)
+from millrace.campaign.resume import RunSelection
+from millrace.errors import Interrupted, TrialFailed, UserError
 from millrace.experiment.levels import OPTION
+from millrace.model.events import Announcement
 from millrace.model.servers import InstalledServer
 from millrace.servers import install, options
 from millrace.store.records import StoredRun, TreatmentRecord
 from millrace.store.store import Store
 
-_SEEDS = 1 << 31
+
+@dataclass(frozen=True)
+class AblationPlanned(Announcement):
+    """What an ablation measures: B again, with settings as in A; ``left_out`` says what it cannot
+    set, a clause each."""
+
+    candidate: str
+    alignments: tuple[Alignment, ...]
+    left_out: tuple[str, ...]
 
 
-def measure_aligned(
-    path: Path, stored: StoredRun, explanation: Explanation, *, blocks: int | None
-) -> Ablation:
-    """Measure B again with the suspected settings as in A, and return what that gives back.
+def ablate(
+    path: Path, explained: ExplainedRun, caller: Caller, *, blocks: int | None = None
+) -> ExplainedRun:
+    """Measure B again with the suspected settings as in A, in a run of its own.
 
-    Raises UserError where no setting is suspected, and TrialFailed where no block has a result of
-    A, of B and of an alignment.
+    Return the explanation with what that showed. ``blocks`` is their number, None for as many as
+    the run. Raise UserError where several comparisons are explained or no setting is suspected,
+    TrialFailed where no block has a result of A, of B and of an alignment.
     """
+    stored, explanation = explained.stored, only_comparison(explained.compared)
     candidate = _treatment(stored, explanation.b)
-    wanted = alignments(
-        explanation.likely_causes,
-        _refuses(candidate),
-        _given(explanation.b),
-    )
+    planned = alignments(explanation.likely_causes, _refuses(candidate), _given(explanation.b))
     aligned = aligned_plan(
         stored,
         base=_treatment(stored, explanation.a),
         candidate=candidate,
-        wanted=wanted,
+        wanted=planned,
         blocks=blocks or stored.run.blocks,
-        seed=secrets.randbelow(_SEEDS),
+        seed=secrets.randbelow(SEEDS),
     )
-    for alignment in wanted.alignments:
-        values = {**alignment.settings, **alignment.needed}
-        settings = ", ".join(f"{name} = {value}" for name, value in values.items())
-        err.print(f"{explanation.candidate} with {alignment.name}: {settings}", markup=False)
-    for line in wanted.left_out:
-        err.print(f"not aligned: {line}", markup=False)
-    measured = _measure(path, aligned)
+    caller.on_event(AblationPlanned(explanation.candidate, planned.alignments, planned.left_out))
+    measured = _measure(path, aligned, caller)
     found = ablation(measured)
     if found is None:
         raise TrialFailed(
             f"no block of run {measured.run.id} has a result of A, of B and of an alignment",
             hint=f"`millrace results show {measured.run.id}` has each reason",
         )
-    return found
+    return ExplainedRun(stored, (with_ablation(explanation, found),))
 
 
-def _measure(path: Path, aligned: AlignedPlan) -> StoredRun:
-    """Carry the plan out as a run that is recorded with what it tests."""
-    chosen = _chosen(aligned)
+def only_comparison(found: Sequence[Explanation]) -> Explanation:
+    """Return the one explanation there is. Raise UserError where there are several."""
+    if len(found) > 1:
+        raise UserError(
+            f"an ablation tests one comparison, and there are {len(found)}",
+            hint=f"choose one with --candidate, --test and --where: {titles(found)}",
+        )
+    return found[0]
+
+
+def _measure(path: Path, aligned: AlignedPlan, caller: Caller) -> StoredRun:
+    """Execute the plan as a run that is recorded with what it tests."""
     with ExitStack() as stack:
-        stack.enter_context(quiet_host(f"run {aligned.plan.experiment.name}"))
+        purpose = f"run {aligned.plan.experiment.name}"
+        stack.enter_context(exclusive_host(purpose, caller.on_event))
         store = stack.enter_context(Store.open(path))
+        selection = _with_test(new_run(aligned.plan, caller), aligned)
         try:
-            carry_out(stack, store, chosen, retry_failed=False)
+            execute_run(stack, store, selection, caller)
         except Interrupted as stopped:
             hint = (
-                f"`millrace explain {aligned.test.run}` tells what the blocks so far show; "
-                "with --test-suspects it begins anew"
+                f"`millrace explain {aligned.test.run}` shows what the blocks so far say; "
+                "with --ablate it starts again"
             )
             raise Interrupted(stopped.message, hint=hint) from None
-        return store.load_run(chosen.run.id)
+        return store.load_run(selection.run.id)
 
 
-def _chosen(aligned: AlignedPlan) -> Chosen:
-    chosen = new_run(aligned.plan)
-    spec = chosen.run.spec.replace(tested=aligned.test)
-    return replace(chosen, run=replace(chosen.run, spec=spec))
+def _with_test(selection: RunSelection, aligned: AlignedPlan) -> RunSelection:
+    spec = selection.run.spec.replace(tested=aligned.test)
+    return replace(selection, run=replace(selection.run, spec=spec))
 
 
 def _refuses(treatment: TreatmentRecord) -> Refuses:
-    """What the server of a treatment, which is to be measured again, does not take."""
+    """Return which options the server of a treatment does not take."""
     server = install.find(str(treatment.resolved["server"]))
     if not isinstance(server, InstalledServer):
         return lambda _option, _value: None
@@ -105,7 +126,7 @@ def _refuses(treatment: TreatmentRecord) -> Refuses:
 
 
 def _given(explained: SideExplanation) -> frozenset[str]:
-    """The options that a side's server was given."""
+    """Return the options that the server of a side started with."""
     if explained.instance is None:
         return frozenset()
     given = (each for each in explained.instance.options if each.left_out is None)

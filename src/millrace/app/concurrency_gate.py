@@ -1,4 +1,4 @@
-"""The door to runs whose pairs are measured side by side."""
+"""Refuse concurrent pairs where no calibration shows that they do not disturb each other."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from millrace.store.store import Store
 
 
 def refuse_uncalibrated(store: Store, run: RunRecord, plan: Plan) -> None:
-    """Raise UserError unless the base of the experiment, measured beside itself in this way on this
-    host, was no more often different than is claimed. Runs in turns need no such proof."""
+    """Raise UserError unless a calibration with concurrent pairs on this host found no more false
+    differences than verdicts claim. Interleaved runs need no such proof."""
     experiment = plan.experiment
     if not experiment.side_by_side:
         return
@@ -29,14 +29,14 @@ def refuse_uncalibrated(store: Store, run: RunRecord, plan: Plan) -> None:
     why = objection(run, groups, found, datetime.now(UTC))
     if why is not None:
         raise UserError(
-            f"{experiment.source}: not side by side: {why}",
-            hint=f"measure that with `{_calibrate(experiment)}`, or in turns (--in-turns)",
+            f"{experiment.source}: not concurrent: {why}",
+            hint=f"measure that with `{_calibrate(experiment)}`, or run with --interleaved",
         )
 
 
 def _calibrate(experiment: Experiment) -> str:
-    """The command that measures the base beside itself."""
-    words = ["millrace", "calibrate", experiment.source, "--side-by-side"]
+    """Return the command that measures the base against itself."""
+    words = ["millrace", "calibrate", experiment.source, "--concurrent"]
     if experiment.scale != AS_WRITTEN:
         words[3:3] = ["--scale", experiment.scale]
     return shlex.join(words)

@@ -1,53 +1,104 @@
-"""What is explained: a run, by its name, and its treatments, by levels as they are written on a
-command line; with what tests of its suspects showed."""
+"""Explain the difference between two treatments of a run, and measure what settings cost."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import product
-
-import click
+from pathlib import Path
 
 from millrace.analysis.explain.explanation import explain, with_ablations
 from millrace.analysis.explain.model import Explanation
 from millrace.errors import UserError, nearest
 from millrace.levels import Level, level_named, level_value, levels_text
-from millrace.report.explanation.sentences import is_observed
+from millrace.report.explanation.sentences import is_observed, title
 from millrace.store.records import RunRecord, StoredRun
 from millrace.store.store import Store
 
+_SHOWN = 8
 
-def run_to_explain(store: Store, wanted: str) -> RunRecord:
-    """The run of that name; of one that tests suspects, the one whose suspects it tests."""
-    found = store.find_run(wanted)
-    test = found.spec.tested
-    if test is None:
-        return found
-    try:
-        return store.find_run(test.run)
-    except UserError:
+
+@dataclass(frozen=True)
+class Selection:
+    """The treatments to explain, by levels as a user writes them.
+
+    ``base`` is A, ``candidates`` are B, ``factor`` is the factor of both; without them the
+    experiment's base and all its other levels. ``test`` and ``where`` (FACTOR=LEVEL) hold other
+    factors at some levels.
+    """
+
+    base: str | None = None
+    candidates: tuple[str, ...] = ()
+    factor: str | None = None
+    test: str | None = None
+    where: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class ExplainedRun:
+    """A run, loaded with its observations, its selected comparisons, and its ablations."""
+
+    stored: StoredRun
+    compared: tuple[Explanation, ...]
+    ablations: tuple[StoredRun, ...] = ()
+
+    @property
+    def explanations(self) -> tuple[Explanation, ...]:
+        """The comparisons, with what ablations showed."""
+        return tuple(with_ablations(each, self.ablations) for each in self.compared)
+
+
+def explain_run(path: Path, run: str, selection: Selection) -> ExplainedRun:
+    """Explain a run of the store at ``path``, with what ablations of it showed.
+
+    ``run`` is an id, its beginning, or ``latest``; an ablation stands for the run that it tested.
+    Nothing is measured. Raise UserError for levels that do not exist, or without observations.
+    """
+    with Store.open(path, read_only=True) as store:
+        stored = store.load_run(_run_to_explain(store, run).id, observations_too=True)
+        ablations = ablations_of(store, stored.run.id)
+    held = held_levels(stored, selection.test, selection.where)
+    found = explain_levels(stored, selection.base, selection.candidates, selection.factor, held)
+    if not any(map(is_observed, found)):
         raise UserError(
-            f"run {found.id} tested suspects of run {test.run}, which is no longer in the store",
-            hint="name a run that was observed; `millrace results list` has all",
-        ) from None
-
-
-def tests_of(store: Store, run_id: str) -> tuple[StoredRun, ...]:
-    """The runs that tested suspects of a run, the newest first."""
-    return tuple(store.load_run(run.id) for run in store.tests_of(run_id))
+            f"run {stored.run.id} holds no observations: only its speed was measured",
+            hint="measure it again with collectors, and a few blocks with the profiler: "
+            "`millrace run FILE --new --collectors all --profile-blocks 3`",
+        )
+    return ExplainedRun(stored, found, ablations)
 
 
 def explanations_of_report(
-    stored: StoredRun, base: Level, tests: Sequence[StoredRun]
+    stored: StoredRun, base: Level, ablations: Sequence[StoredRun]
 ) -> tuple[Explanation, ...]:
-    """What a report of the run explains: each level of the compared factor against ``base``, with
-    what ``tests`` of its suspects showed; nothing where nobody observed anything."""
+    """Return the explanations of a run's report: each level of the compared factor against
+    ``base``, with what ablations showed; none for a run without observations."""
     factor = stored.run.spec.compare.factor
-    seen = any(attempt.observations for attempt in stored.attempts)
-    if not seen or len(stored.run.spec.levels[factor]) < 2:
+    has_observations = any(attempt.observations for attempt in stored.attempts)
+    if not has_observations or len(stored.run.spec.levels[factor]) < 2:
         return ()
     found = explain_levels(stored, str(base), (), factor, {})
-    return tuple(with_ablations(each, tests) for each in found if is_observed(each))
+    return tuple(with_ablations(each, ablations) for each in found if is_observed(each))
+
+
+def _run_to_explain(store: Store, wanted: str) -> RunRecord:
+    """Return the run of that name; for an ablation the run that it tested."""
+    found = store.find_run(wanted)
+    ablates = found.spec.tested
+    if ablates is None:
+        return found
+    try:
+        return store.find_run(ablates.run)
+    except UserError:
+        raise UserError(
+            f"run {found.id} is an ablation of run {ablates.run}, which is no longer in the store",
+            hint="name a run with observations; `millrace results list` has all",
+        ) from None
+
+
+def ablations_of(store: Store, run_id: str) -> tuple[StoredRun, ...]:
+    """Return the runs that tested likely causes of a run, the newest first."""
+    return tuple(store.load_run(run.id) for run in store.tests_of(run_id))
 
 
 def explain_levels(
@@ -57,8 +108,8 @@ def explain_levels(
     factor: str | None,
     held: Mapping[str, Sequence[Level]],
 ) -> tuple[Explanation, ...]:
-    """Each candidate against the base, group by group, of those with one of the ``held`` levels of
-    each factor; UserError for levels that are not there."""
+    """Explain each candidate against the base, in each group that has one of the ``held`` levels of
+    each factor. Raise UserError for levels that do not exist."""
     name, against, others = _compared(stored, base, candidates, factor)
     if name in held:
         raise UserError(
@@ -80,13 +131,13 @@ def explain_levels(
 
 
 def _option(factor: str) -> str:
-    return "--workload (or --where)" if factor == "test" else "--where"
+    return "--test (or --where)" if factor == "test" else "--where"
 
 
 def _compared(
     stored: StoredRun, base: str | None, candidates: Sequence[str], factor: str | None
 ) -> tuple[str, Level, Sequence[Level]]:
-    """The factor, its level A and its levels B."""
+    """Return the factor, its level A and its levels B."""
     levels = stored.run.spec.levels
     compare = stored.run.spec.compare
     if factor is not None and factor not in levels:
@@ -111,8 +162,8 @@ def _compared(
 
 
 def _having(levels: Mapping[str, Sequence[Level]], compared: str, asked: Sequence[str]) -> str:
-    """The factor that has all levels that were asked for: the compared one, or the only other; one
-    that has them as they are written before one that they are understood for."""
+    """Return the factor that has all ``asked`` levels: the compared one, or the only other. A
+    factor whose levels are written exactly so comes first."""
 
     def exactly(text: str, known: Sequence[Level]) -> bool:
         return text in map(str, known)
@@ -130,18 +181,16 @@ def _having(levels: Mapping[str, Sequence[Level]], compared: str, asked: Sequenc
 
 
 def held_levels(
-    stored: StoredRun, workload: str | None, where: Sequence[str]
+    stored: StoredRun, test: str | None, where: Sequence[str]
 ) -> dict[str, list[Level]]:
-    """The levels of other factors that were asked for, any of them where there are several; a test
-    is a level too, where tests vary."""
+    """Return the levels at which other factors are held, by factor. A test is a level too, where
+    tests vary."""
     levels = stored.run.spec.levels
     asked = [_assignment(text) for text in where]
-    if workload is not None and "test" in levels:
-        asked.append(("test", workload))
-    elif workload is not None and workload != stored.run.spec.workload.name:
-        raise _unknown(
-            workload, [stored.run.spec.workload.name], f"run {stored.run.id} has no workload"
-        )
+    if test is not None and "test" in levels:
+        asked.append(("test", test))
+    elif test is not None and test != stored.run.spec.workload.name:
+        raise _unknown(test, [stored.run.spec.workload.name], f"run {stored.run.id} has no test")
     held: dict[str, list[Level]] = {}
     for name, level in asked:
         if name not in levels:
@@ -155,12 +204,14 @@ def held_levels(
 def _assignment(text: str) -> tuple[str, str]:
     name, equals, level = text.partition("=")
     if not equals:
-        raise click.BadParameter(f"{text!r} is not of the form FACTOR=LEVEL", param_hint="--where")
+        raise UserError(
+            f"--where {text}: expected FACTOR=LEVEL", hint="as in --where engine=InnoDB"
+        )
     return name.strip(), level.strip()
 
 
 def _level(factor: str, text: str, known: Sequence[Level]) -> Level:
-    """The level of the factor that is written so; UserError where it has none."""
+    """Return the level of the factor that is written so. Raise UserError where it has none."""
     named = level_named(text, known)
     if named is None:
         what = f"the factor {factor} has no level"
@@ -169,7 +220,13 @@ def _level(factor: str, text: str, known: Sequence[Level]) -> Level:
 
 
 def _unknown(name: str, known: Collection[str], what: str, listed: str = "") -> UserError:
-    """``listed`` is what there is, in words, where it is not ``known`` itself."""
+    """Return the error of an unknown name; ``listed`` replaces the list of ``known`` names."""
     likely = nearest(name, known)
     meant = f"did you mean {likely!r}? " if likely else ""
     return UserError(f"{what} {name!r}", hint=f"{meant}there is: {listed or ', '.join(known)}")
+
+
+def titles(found: Sequence[Explanation]) -> str:
+    """Name the first few comparisons, and count the others."""
+    more = f"; and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
+    return "; ".join(title(each) for each in found[:_SHOWN]) + more

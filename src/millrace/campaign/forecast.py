@@ -1,4 +1,4 @@
-"""The estimate of a plan on this host: what its servers and configurations need, on which disk."""
+"""Estimate what a plan takes on this host: time, disk and downloads."""
 
 from __future__ import annotations
 
@@ -8,21 +8,46 @@ from statistics import fmean
 
 import psutil
 
-from millrace import databases
+from millrace import databases, paths
 from millrace.campaign.requested_options import configuration_of
-from millrace.experiment.estimate import Estimate, Needs, estimate
+from millrace.experiment.estimate import Estimate, Needs, estimate, require_space
 from millrace.experiment.model import Plan, Treatment
+from millrace.host import facts
 from millrace.servers import install
 from millrace.store.records import StoredRun
+from millrace.store.store import Store
 
 # System tables, undo and temporary tablespaces of a fresh data directory (measured: 30 to 200 MB).
 _FRESH_DATA_DIR_BYTES = 200_000_000
 
 
+def forecast_here(plan: Plan, store: Store | None) -> Estimate:
+    """Return the estimate of a plan in this host's work directory, by earlier trials in the
+    store."""
+    measured = None if store is None else _measured_here(plan, store)
+    return forecast(plan, work_dir=paths.work_dir(), measured_trial_s=measured)
+
+
+def refuse_without_space(estimate: Estimate) -> None:
+    """Raise HostError when the disk of this host's instances cannot hold a plan."""
+    require_space(estimate, str(paths.work_dir()))
+
+
+def _measured_here(plan: Plan, store: Store) -> dict[str, float] | None:
+    """Return how long trials of the plan's treatments took on this host before."""
+    wanted = {treatment.id for treatment in plan.treatments}
+    host_id = facts.host_id(facts.facts(paths.work_dir()))
+    for run in store.runs_of(plan.digest, host_id, seed=None):
+        stored = store.load_run(run.id)
+        if wanted <= {treatment.id for treatment in stored.treatments}:
+            return measured_trial_s(stored)
+    return None
+
+
 def forecast(
     plan: Plan, *, work_dir: Path, measured_trial_s: Mapping[str, float] | None = None
 ) -> Estimate:
-    """What ``plan`` takes when its instances live in ``work_dir``; servers may be missing yet."""
+    """Return what ``plan`` takes with instances in ``work_dir``; servers may still be missing."""
     listings = {listing.name: listing for listing in install.list_servers()}
     used = dict.fromkeys(str(treatment.resolved["server"]) for treatment in plan.treatments)
     return estimate(
@@ -42,7 +67,7 @@ def forecast(
 
 
 def measured_trial_s(stored: StoredRun) -> dict[str, float]:
-    """Mean duration of a treatment's finished trials, in seconds by treatment id."""
+    """Return the mean duration of finished trials, in seconds by treatment id."""
     treatment_of = {trial.id: trial.treatment_id for trial in stored.trials}
     durations: dict[str, list[float]] = {}
     for attempt in stored.attempts:
@@ -54,7 +79,7 @@ def measured_trial_s(stored: StoredRun) -> dict[str, float]:
 
 
 def _needs(plan: Plan, treatment: Treatment, server: install.ServerListing) -> Needs:
-    """An attached server's data is on its own host's disk: nothing is known, nothing is asked."""
+    """Return the needs of a treatment; none for an attached server, whose disk is its own."""
     if server.version is None:
         return Needs(fixed_bytes=0, binary_log=False)
     configuration = configuration_of(
@@ -68,6 +93,6 @@ def _needs(plan: Plan, treatment: Treatment, server: install.ServerListing) -> N
 
 
 def _free_bytes(directory: Path) -> int:
-    """Free space of the disk that holds ``directory``, which need not exist yet."""
+    """Return the free space of the disk that holds ``directory``, which may still be missing."""
     existing = next(path for path in (directory, *directory.parents) if path.exists())
     return psutil.disk_usage(str(existing)).free

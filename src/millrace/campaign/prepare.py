@@ -13,8 +13,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from millrace import paths
+from millrace.campaign.inputs import PreparedTreatment
 from millrace.campaign.requested_options import configuration_of, varied_options
-from millrace.campaign.scheduler import PreparedTreatment
 from millrace.errors import Diagnostic, HostError, UserError, ValidationError, nearest_names
 from millrace.experiment.levels import OPTION
 from millrace.experiment.model import Experiment, Plan, Treatment
@@ -122,7 +122,7 @@ def refuse_attached(plan: Plan) -> None:
         if (name := str(each.resolved["server"])) in others:
             raise UserError(
                 f"{name} is attached: millrace cannot give it half of the CPUs",
-                hint="measure in turns (--in-turns), or servers that millrace starts",
+                hint="measure in turns (--interleaved), or servers that millrace starts",
             )
     on_others = tuple(each for each in plan.treatments if each.resolved["server"] in others)
     treatments(replace(plan, treatments=on_others), others)

@@ -1,9 +1,9 @@
-"""Which run a command continues: one that measures the same thing, on this host as it was then.
+"""Select the run that a command resumes: one that measures the same thing on an unchanged host.
 
-The same command continues its run. Another file, level, parameter or configuration is another run;
-so is a host or a build that is not what it was, because trials of one block must not live in two
-worlds. A report's own matters (base, margin, published figures) do not make another run, nor does
-how many blocks there are to be, and who decides that.
+The same command resumes its run. Another file, level, parameter or configuration is another run; so
+is a changed host or build, because all trials of a block share one environment. What only a report
+uses (base, margin, published figures) does not make another run, nor does the number of blocks or
+the rule that decides it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,12 @@ import secrets
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from millrace.campaign.scheduler import design_of, experiment_spec, new_run_record, stored_trial_id
+from millrace.campaign.run_records import (
+    design_of,
+    experiment_spec,
+    new_run_record,
+    stored_trial_id,
+)
 from millrace.errors import MillraceError
 from millrace.experiment.aa_trials import with_controls
 from millrace.experiment.model import Experiment, Plan, PlannedTrial
@@ -32,21 +37,21 @@ _OF_NO_TRIAL = ("source", "compare", "published", "design", "extensions", "confi
 
 
 @dataclass(frozen=True)
-class Chosen:
-    """A run to carry out, with its plan; ``is_new`` when the store does not know it yet.
+class RunSelection:
+    """A run to execute, with its plan; ``is_new`` when the store does not have it yet.
 
-    The plan of a sequential experiment has all that there may be. ``extension`` is what is recorded
-    when blocks are added to the run; ``told`` says why an earlier run is not continued.
+    The plan of a sequential experiment has all possible blocks. ``extension`` is recorded when
+    blocks are added to the run; ``note`` says why an earlier run is not resumed.
     """
 
     run: RunRecord
     plan: Plan
     is_new: bool = False
     extension: Extension | None = None
-    told: str | None = None
+    note: str | None = None
 
 
-def choose(
+def select_run(
     store: Store,
     experiment: Experiment,
     *,
@@ -54,11 +59,11 @@ def choose(
     versions: Mapping[str, str],
     command: str,
     fresh: bool,
-) -> Chosen:
-    """The newest run that can be continued, or a new one; always a new one when ``fresh``."""
+) -> RunSelection:
+    """Return the newest run that can be resumed, or a new one; always a new one when ``fresh``."""
     seed = secrets.randbelow(_SEEDS) if experiment.seed is None else experiment.seed
     plan = expand(experiment, seed=seed)
-    told = None
+    note = None
     if not fresh:
         for run in store.runs_of(plan.digest, host.id, experiment.seed):
             if not measures_the_same(run, experiment):
@@ -66,12 +71,12 @@ def choose(
             changed = [*changes(run, host, versions), *_rebuilt(store, run)]
             if not changed:
                 return _continued(store, run, experiment, command)
-            told = f"run {run.id} is not continued, a new one begins: {'; '.join(changed)}"
+            note = f"run {run.id} is not resumed, a new one starts: {'; '.join(changed)}"
             break
         else:
-            told = _not_continued(store, plan, experiment, host)
+            note = _not_continued(store, plan, experiment, host)
     run = new_run_record(plan, host, versions, command)
-    return Chosen(run, with_controls(plan), is_new=True, told=told)
+    return RunSelection(run, with_controls(plan), is_new=True, note=note)
 
 
 def _not_continued(
@@ -81,11 +86,11 @@ def _not_continued(
     imported = store.runs_of(plan.digest, host.id, experiment.seed, imported=True)
     for run in imported:
         if measures_the_same(run, experiment):
-            return f"run {run.id} was imported and is not continued, a new one begins"
+            return f"run {run.id} was imported and is not resumed, a new one starts"
     return None
 
 
-def _continued(store: Store, run: RunRecord, experiment: Experiment, command: str) -> Chosen:
+def _continued(store: Store, run: RunRecord, experiment: Experiment, command: str) -> RunSelection:
     stored = store.load_run(run.id)
     stored = only_begun(stored) if experiment.sequential else stored
     blocks = len({trial.block for trial in stored.trials if trial.purpose != "profile"})
@@ -97,16 +102,16 @@ def _continued(store: Store, run: RunRecord, experiment: Experiment, command: st
         most = replace(experiment, blocks=max(experiment.blocks, blocks))
         plan = _controlled(expand(most, seed=run.seed), stored, blocks)
         is_other = run.design != design_of(experiment)
-        return Chosen(run, plan, extension=extension if is_other else None)
+        return RunSelection(run, plan, extension=extension if is_other else None)
     plan = _controlled(expand(experiment, seed=run.seed), stored, blocks)
     plan = _as_begun(plan, stored)
     if experiment.blocks <= run.blocks:
-        return Chosen(run, plan)
-    return Chosen(replace(run, blocks=experiment.blocks), plan, extension=extension)
+        return RunSelection(run, plan)
+    return RunSelection(replace(run, blocks=experiment.blocks), plan, extension=extension)
 
 
 def only_begun(stored: StoredRun) -> StoredRun:
-    """The run without the blocks in which no trial was begun: what they hold is decided anew."""
+    """Return the run without the blocks in which no trial was started: they are decided anew."""
     attempted = {attempt.trial_id for attempt in stored.attempts}
     begun = {_block(trial) for trial in stored.trials if trial.id in attempted}
     trials = tuple(trial for trial in stored.trials if _block(trial) in begun)
@@ -114,19 +119,19 @@ def only_begun(stored: StoredRun) -> StoredRun:
 
 
 def _block(trial: TrialRecord | PlannedTrial) -> tuple[bool, int]:
-    """The block of a trial; those of profiled trials are others."""
+    """Return the block of a trial; profiled trials have blocks of their own."""
     return trial.purpose == "profile", trial.block
 
 
 def _controlled(plan: Plan, stored: StoredRun, blocks: int) -> Plan:
-    """The plan with controls that go on from those in a run's first ``blocks``."""
+    """Return the plan with A/A trials that continue those in a run's first ``blocks``."""
     having = (trial.block for trial in stored.trials if trial.purpose == "control")
     return with_controls(plan, begun=blocks, first=min(having, default=None))
 
 
 def _as_begun(plan: Plan, stored: StoredRun) -> Plan:
-    """The plan with blocks that were begun as they were: what dropped out of one cannot be made up
-    for, because trials of a block are to be of one time."""
+    """Return the plan with started blocks unchanged. Omitted trials are never added later: a block
+    must be contemporaneous."""
     known = {trial.id for trial in stored.trials}
     begun = {_block(trial) for trial in stored.trials}
     kept = (
@@ -138,7 +143,7 @@ def _as_begun(plan: Plan, stored: StoredRun) -> Plan:
 
 
 def measures_the_same(run: RunRecord, experiment: Experiment) -> bool:
-    """Whether a run of the same digest also varies the same factors and levels."""
+    """Say that a run of the same digest also varies the same factors and levels."""
     return _essence(run.spec) == _essence(experiment_spec(experiment))
 
 
@@ -148,7 +153,7 @@ def _essence(spec: RunSpec) -> dict[str, object]:
 
 
 def _rebuilt(store: Store, run: RunRecord) -> Iterator[str]:
-    """Yield why servers are not the ones that the run's trials ran."""
+    """Yield the differences between the servers of now and those that the run measured."""
     ran = {
         instance.server.name: instance.server.build
         for attempt in store.load_run(run.id).attempts

@@ -1,303 +1,274 @@
-"""Carries a plan out, one trial after another, and keeps what each one gave; or one pair after
-another, where they are measured side by side.
+"""Execute a run: the only loop over blocks and trials.
 
-Every trial is a row in the store before it runs and is claimed by this process; what an interrupted
-run left open is ended and taken up again, what is finished is never repeated. While a trial
-measures, nothing is written but lines in the run's event file beside the store. The results of a
-pair are written together: there is no pair of which only one counts.
+A policy says which trials come next. The scheduler prepares them, writes them as rows into the
+store, claims each trial for this process, executes it (or the two of a concurrent pair), stores the
+result and emits events. It resumes an interrupted run: it ends open attempts and takes their trials
+up again, and never repeats a finished trial. While a trial measures, it writes nothing but lines of
+the event file. It stores the results of a pair together, so that never one of them counts alone.
 """
 
 from __future__ import annotations
 
 import contextlib
 import itertools
-import json
-import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from pathlib import Path
+from typing import Any, Protocol
 
 from millrace.campaign import ownership
-from millrace.collect.registry import PROFILE
-from millrace.errors import HostError, MillraceError
+from millrace.campaign.blocks import joined, would_be_late
+from millrace.campaign.inputs import RunInput, trial_input
+from millrace.campaign.run_records import begin_run, stored_trial_id, waiting_trials
+from millrace.errors import (
+    HostError,
+    Interrupted,
+    MillraceError,
+    PermanentHostError,
+    ValidationError,
+)
 from millrace.experiment.concurrent_pairs import held
-from millrace.experiment.model import Experiment, Plan, PlannedTrial, Treatment
-from millrace.experiment.slowdown import Slowdown
-from millrace.host.cpuset import CpuPartition
-from millrace.loadgen import client as load
-from millrace.model.events import Event, ResultWaits, TrialBegan, TrialEnded, TrialEvent
-from millrace.model.run_spec import Design, Extension, RunSpec
-from millrace.model.servers import FittedOptions, Server
+from millrace.experiment.model import Plan, PlannedTrial
+from millrace.model.events import (
+    Announcement,
+    Emitted,
+    Event,
+    OnEvent,
+    ResultWaits,
+    ScheduledTrial,
+    TrialBegan,
+    TrialEnded,
+    TrialEvent,
+    TrialsScheduled,
+)
+from millrace.model.run_spec import Extension
 from millrace.servers.instances.signals import signals_held
 from millrace.store import database, observations
 from millrace.store.checked import to_plain
 from millrace.store.events import EventLog
-from millrace.store.records import (
-    BESIDE,
-    AttemptResult,
-    HostRecord,
-    RunRecord,
-    StoredRun,
-    TreatmentRecord,
-    TrialRecord,
-)
+from millrace.store.records import BESIDE, AttemptResult, RunRecord, StoredRun
 from millrace.store.store import Store
 from millrace.trial.concurrent_pair import PairTrial, execute_pair
-from millrace.trial.cpu_idle import Control, Rule
 from millrace.trial.execute import execute_trial
 from millrace.trial.measure import TrialSpec
-from millrace.trial.resolved_workload import DataFile, ResolvedWorkload
-from millrace.trial.transient import TransientFailure
+from millrace.trial.transient import TransientFailure, is_transient
 from millrace.utc import utc_now
 
-_KEEP_TRIES = 10
-_KEEP_PAUSE_S = 3.0
+TIME_LIMIT = "time"
+"""The reason of an end: another block would exceed the time limit."""
 
-Watcher = Callable[[Event], None]
-
-
-@dataclass(frozen=True)
-class PreparedTreatment:
-    """What a treatment runs: its server, its configuration fitted to that server, its work, and
-    what slows it down."""
-
-    server: Server
-    options: FittedOptions
-    work: ResolvedWorkload
-    slowdown: Slowdown | None = None
+_STORE_TRIES = 10
+_STORE_PAUSE_S = 3.0
 
 
 @dataclass(frozen=True)
-class RunInput:
-    """All that a run needs; ``treatments`` are by treatment id. ``rule`` decides what is
-    done about sleeping CPUs, None where no work has ``connections``. ``halves`` are the CPUs of
-    each side, None where trials take turns. With ``stop_at_host_problems`` a trial that fails for
-    the sake of the host, by what may pass, has no result, and the run stops there with a
-    HostError."""
+class Block:
+    """The trials that come next; often one block of a run, or all blocks of a fixed one.
+
+    ``plan`` holds these trials and the treatments to prepare; ``blocks`` is the number of blocks
+    that the run has with them. ``is_new`` is False for a block that was started before.
+    ``unprepared_step`` is the step at which the trials fail if their server cannot be prepared;
+    None: that ends the command.
+    """
 
     plan: Plan
-    treatments: Mapping[str, PreparedTreatment]
-    expected: load.DataChecksum | None
-    data_file: DataFile | None
-    rule: Rule | None = None
-    halves: tuple[CpuPartition, CpuPartition] | None = None
-    stop_at_host_problems: bool = False
+    blocks: int
+    is_new: bool = True
+    retry_failed: bool = False
+    unprepared_step: str | None = None
+    events: tuple[Emitted, ...] = ()
 
 
-def new_run_record(
-    plan: Plan, host: HostRecord, versions: Mapping[str, str], command: str
-) -> RunRecord:
-    """The record of a run that starts now; its id holds the experiment's name and the time."""
-    experiment = plan.experiment
-    created = utc_now()
-    stamp = created.replace("-", "").replace(":", "")[:15].replace("T", "-")
-    return RunRecord(
-        id=f"{experiment.name}-{stamp}-{os.urandom(2).hex()}",
-        digest=plan.digest,
-        name=experiment.name,
-        title=experiment.title,
-        scale=experiment.scale,
-        created_utc=created,
-        seed=plan.seed,
-        blocks=experiment.blocks,
-        margin=experiment.margin,
-        host=host,
-        versions=versions,
-        spec=experiment_spec(experiment),
-        experiment_text=experiment.text,
-        millrace_command=command,
-    )
+@dataclass(frozen=True)
+class End:
+    """Nothing comes next, for ``reason``. The scheduler raises ``error`` after the events."""
+
+    reason: str
+    events: tuple[Emitted, ...] = ()
+    error: MillraceError | None = None
 
 
-def experiment_spec(experiment: Experiment) -> RunSpec:
-    """Return what a run of the experiment stores of it, as it is read back from the store."""
-    spec = {
-        "workload": experiment.workload,
-        "configurations": experiment.configurations,
-        "factors": [
-            {"name": factor.name, "levels": factor.levels, "aliases": factor.aliases}
-            for factor in experiment.factors
-        ],
-        "compare": {"factor": experiment.compare.factor, "base": experiment.compare.base},
-        "parameters": experiment.parameters,
-        "published": experiment.published,
-        "source": experiment.source,
-        "observers": experiment.observers,
-        "design": design_of(experiment).to_json(),
-        **experiment.campaign.to_json(),
-    }
-    return RunSpec.model_validate(json.loads(json.dumps(spec, default=dict)))
+class Policy(Protocol):
+    """Decide what a run measures next. The stored run alone decides, so that it can resume."""
+
+    def next_block(self, stored: StoredRun | None) -> Block | End:
+        """Return the next trials; ``stored`` is the run so far, None before its first trial."""
 
 
-def design_of(experiment: Experiment) -> Design:
-    """Return how many blocks a run of the experiment has."""
-    return Design(
-        kind="sequential" if experiment.sequential else "fixed",
-        blocks=experiment.blocks,
-        max_time_s=experiment.max_time_s,
-        concurrent=experiment.side_by_side,
-    )
+Prepare = Callable[[Plan, StoredRun | None], RunInput]
+"""Return what the trials of a plan need, given the run so far. Raise MillraceError where the plan
+is refused."""
 
 
-def begin(store: Store, run: RunRecord, plan: Plan, extension: Extension | None = None) -> None:
-    """Write the run, its treatments and the trials of the plan; those that are there stay."""
-    store.begin_run(
-        run,
-        [_treatment_record(position, each) for position, each in enumerate(plan.treatments)],
-        [_trial_record(run, trial) for trial in plan.trials],
-        extension=extension,
-    )
+@dataclass(frozen=True)
+class Rules:
+    """How a run is executed.
+
+    The scheduler starts no block with which all trials of the run would take longer than
+    ``limit_s``. With ``stop_at_host_errors`` a trial that fails for a transient reason of the host
+    has no result, and a HostError ends the command. ``withdraw_unbegun`` deletes blocks without any
+    attempt first, because the policy decides them anew. ``with_observations`` loads what collectors
+    observed too. ``extension`` is recorded with the first new block.
+    """
+
+    limit_s: float | None = None
+    stop_at_host_errors: bool = False
+    withdraw_unbegun: bool = False
+    with_observations: bool = False
+    extension: Extension | None = None
 
 
-def record_failure(store: Store, run: RunRecord, plan: Plan, step: str, reason: str) -> None:
-    """Write the trials of a plan, and that they failed before they could be begun."""
-    begin(store, run, plan)
+DEFAULT_RULES = Rules()
+
+
+@dataclass(frozen=True)
+class Executed:
+    """A run as far as it was executed, and why that ended."""
+
+    stored: StoredRun | None
+    reason: str
+
+
+def execute(
+    store: Store,
+    run: RunRecord,
+    policy: Policy,
+    prepare: Prepare,
+    on_event: OnEvent,
+    *,
+    is_new: bool,
+    rules: Rules = DEFAULT_RULES,
+) -> Executed:
+    """Execute blocks until the policy ends the run or the time is over.
+
+    Events go to ``on_event``; those of the run also into its event file. Raise Interrupted, or the
+    HostError of ``stop_at_host_errors``, after open attempts were recorded as interrupted.
+    """
+    stored = None
+    if not is_new:
+        stored = store.load_run(run.id, observations_too=rules.with_observations)
+    extension = rules.extension
+    withdraw = rules.withdraw_unbegun and not is_new
+    emit = _Emitter(on_event)
+    with contextlib.ExitStack() as stack:
+        while True:
+            decision = policy.next_block(stored)
+            for event in decision.events:
+                emit(event)
+            if isinstance(decision, End):
+                if decision.error is not None:
+                    raise decision.error
+                return Executed(stored, decision.reason)
+            if decision.is_new and would_be_late(stored, rules.limit_s):
+                return Executed(stored, TIME_LIMIT)
+            inputs = _prepared(prepare, decision, stored)
+            if withdraw:
+                store.withdraw_unbegun(run.id)
+                withdraw = False
+            plan, grown = decision.plan, replace(run, blocks=decision.blocks)
+            begin_run(store, grown, plan, extension if decision.is_new else None)
+            extension = None if decision.is_new else extension
+            emit.open_log(stack, store.events_path(run.id))
+            if isinstance(inputs, MillraceError):
+                _record_failure(store, run, decision, str(inputs))
+            else:
+                emit(_scheduled(stored, decision, inputs))
+                _execute_block(store, run, decision, inputs, emit, stops=rules.stop_at_host_errors)
+            first = min(trial.block for trial in plan.trials)
+            later = store.load_run(
+                run.id, observations_too=rules.with_observations, from_block=first
+            )
+            stored = joined(stored, later, from_block=first)
+
+
+class _Emitter:
+    """Emit events to ``on_event``, and those of the run into its event file once the run exists."""
+
+    def __init__(self, on_event: OnEvent) -> None:
+        self._on_event = on_event
+        self._log: EventLog | None = None
+        self._early: list[Event] = []
+
+    def __call__(self, event: Emitted) -> None:
+        if not isinstance(event, Announcement):
+            self._record(event)
+        self._on_event(event)
+
+    def open_log(self, stack: contextlib.ExitStack, path: Path) -> None:
+        """Record events in the file ``path`` from now on, those from before first."""
+        if self._log is None:
+            self._log = stack.enter_context(EventLog(path))
+            for event in self._early:
+                self._record(event)
+
+    def _record(self, event: Event) -> None:
+        if self._log is None:
+            self._early.append(event)
+            return
+        # A line about progress that cannot be written must not fail what it is about.
+        with contextlib.suppress(HostError):
+            self._log.append(event)
+
+
+def _prepared(prepare: Prepare, block: Block, stored: StoredRun | None) -> RunInput | MillraceError:
+    """Return what a block needs, or the error that makes its trials fail. Try a second time where
+    a download may have been damaged. Raise errors that end the command."""
+    for is_last in (False, True):
+        try:
+            return prepare(block.plan, stored)
+        except (Interrupted, ValidationError):
+            raise
+        except MillraceError as problem:
+            if block.unprepared_step is None or is_transient(problem):
+                raise
+            if is_last or not isinstance(problem, PermanentHostError):
+                return problem
+    raise AssertionError("the last try returns or raises")
+
+
+def _record_failure(store: Store, run: RunRecord, block: Block, reason: str) -> None:
+    """Record that the trials of a block failed before they started."""
     owner = ownership.this_process(run.host.id)
-    failed = AttemptResult("failed", failed_step=step, reason=reason)
-    for trial in plan.trials:
-        name = stored_trial_id(run, trial)
+    failed = AttemptResult("failed", failed_step=block.unprepared_step, reason=reason)
+    for trial in block.plan.trials:
         attempt = store.claim(
-            name, owner, utc_now(), is_alive=ownership.is_alive, retry_failed=True
+            stored_trial_id(run, trial),
+            owner,
+            utc_now(),
+            is_alive=ownership.is_alive,
+            retry_failed=True,
         )
         if attempt is not None:
             store.finish(attempt, failed, utc_now())
 
 
-def _treatment_record(position: int, treatment: Treatment) -> TreatmentRecord:
-    return TreatmentRecord(treatment.id, position, dict(treatment.levels), dict(treatment.resolved))
-
-
-def _trial_record(run: RunRecord, trial: PlannedTrial) -> TrialRecord:
-    return TrialRecord(
-        stored_trial_id(run, trial), trial.treatment.id, trial.block, trial.position, trial.purpose
+def _scheduled(stored: StoredRun | None, block: Block, inputs: RunInput) -> TrialsScheduled:
+    trials = block.plan.trials
+    waiting = {trial.id for trial in trials}
+    if stored is not None:
+        waiting = waiting_trials(stored, block.plan, retry_failed=block.retry_failed)
+    return TrialsScheduled(
+        trials=tuple(
+            ScheduledTrial(id=t.id, treatment_id=t.treatment.id, time_weight=t.hosts)
+            for t in trials
+        ),
+        waiting=tuple(trial.id for trial in trials if trial.id in waiting),
+        estimate_s=inputs.estimate_s,
+        rows=block.plan.experiment.parameters.get("rows"),
     )
-
-
-def stored_trial_id(run: RunRecord, trial: PlannedTrial) -> str:
-    """The trial's id in the store: a plan's ids are the same in every run of it."""
-    return f"{run.id}/{trial.id}"
-
-
-def waiting_trials(stored: StoredRun, plan: Plan, *, retry_failed: bool) -> set[str]:
-    """The ids of the plan's trials that have no result yet, or only a failed one to be retried."""
-    done = {
-        trial
-        for trial, attempt in stored.last_attempts().items()
-        if attempt.outcome == "finished" or not retry_failed
-    }
-    return {trial.id for trial in plan.trials if stored_trial_id(stored.run, trial) not in done}
-
-
-def carry_out(
-    store: Store, run: RunRecord, given: RunInput, watch: Watcher, *, retry_failed: bool = False
-) -> None:
-    """Carry out every trial of the plan that has no end yet; events and errors are those of
-    ``carry_out_trials``, and the events go to ``watch`` and into the run's event file."""
-    with announcing(store, run, watch) as announce:
-        trials = given.plan.trials
-        carry_out_trials(store, run, given, trials, announce, retry_failed=retry_failed)
-
-
-@contextlib.contextmanager
-def announcing(store: Store, run: RunRecord, watch: Watcher) -> Iterator[Watcher]:
-    """Events go to ``watch`` and into the run's event file."""
-    with EventLog(store.events_path(run.id)) as log:
-
-        def announce(event: Event) -> None:
-            # A line about progress that cannot be written must not fail what it is about.
-            with contextlib.suppress(HostError):
-                log.append(event)
-            watch(event)
-
-        yield announce
-
-
-def carry_out_trials(
-    store: Store,
-    run: RunRecord,
-    given: RunInput,
-    trials: Sequence[PlannedTrial],
-    announce: Watcher,
-    *,
-    retry_failed: bool = False,
-) -> None:
-    """Carry out those of ``trials`` that have no end yet; they are rows in the store.
-
-    ``announce`` gets the events of model.events. Raises Interrupted, or the HostError at which
-    ``given`` wants to stop, after the open attempts were recorded as interrupted.
-    """
-    owner = ownership.this_process(run.host.id)
-    for at_once in _at_once(trials, given.plan.experiment.compare.factor):
-        claimed = []
-        for trial in at_once:
-            name = stored_trial_id(run, trial)
-            attempt = store.claim(
-                name, owner, utc_now(), is_alive=ownership.is_alive, retry_failed=retry_failed
-            )
-            if attempt is not None:
-                claimed.append(Claimed(attempt, trial, _trial_input(name, trial, given)))
-        if claimed:
-            _attempt(store, claimed, announce, stops=given.stop_at_host_problems)
-
-
-def _at_once(trials: Sequence[PlannedTrial], factor: str) -> Iterator[tuple[PlannedTrial, ...]]:
-    """The trials that are measured at the same time: single ones, and pairs."""
-
-    def key(trial: PlannedTrial) -> object:
-        return trial.id if trial.side is None else (trial.block, held(trial.treatment, factor))
-
-    for _, together in itertools.groupby(trials, key):
-        yield tuple(together)
-
-
-def _trial_input(name: str, trial: PlannedTrial, given: RunInput) -> TrialSpec:
-    treatment = given.treatments[trial.treatment.id]
-    work = treatment.work
-    half = None
-    if trial.side is not None:
-        assert given.halves is not None  # those who prepare such a run see to it
-        half = given.halves[trial.side]
-    return TrialSpec(
-        name=name,
-        server=treatment.server,
-        options=treatment.options,
-        work=work,
-        expected=given.expected,
-        data_file=given.data_file if work.reads_a_file else None,
-        control=_control(given.rule, work, half),
-        observers=_observers(given.plan, trial),
-        slowdown=treatment.slowdown,
-        half=half,
-        # Sizes on disk hardly differ between blocks, and nobody reads the data again.
-        stops_cleanly=trial.block == 0,
-    )
-
-
-def _observers(plan: Plan, trial: PlannedTrial) -> tuple[str, ...]:
-    observers = plan.experiment.observers
-    return (*observers, PROFILE) if trial.purpose == "profile" else observers
-
-
-def _control(
-    rule: Rule | None, work: ResolvedWorkload, half: CpuPartition | None
-) -> Control | None:
-    if rule is None or work.connections is None:
-        return None
-    of_half = rule if half is None else replace(rule, cpus=half.cpus)
-    return of_half.control(work.connections)
 
 
 @dataclass(frozen=True)
 class Claimed:
-    """A trial that this process carries out now, and the id of its attempt."""
+    """A trial that this process executes now, and the id of its attempt."""
 
     attempt: int
     trial: PlannedTrial
-    given: TrialSpec
+    spec: TrialSpec
 
-    def about(self) -> dict[str, Any]:
-        """What its events say of it."""
+    def fields(self) -> dict[str, Any]:
+        """Return the fields of the trial's events."""
         trial = self.trial
         return {
             "trial": trial.id,
@@ -309,11 +280,49 @@ class Claimed:
         }
 
 
-def _attempt(store: Store, claimed: Sequence[Claimed], announce: Watcher, *, stops: bool) -> None:
+def _execute_block(
+    store: Store,
+    run: RunRecord,
+    block: Block,
+    inputs: RunInput,
+    emit: OnEvent,
+    *,
+    stops: bool,
+) -> None:
+    """Execute the trials of a block that have no end yet; they are rows in the store."""
+    owner, plan = ownership.this_process(run.host.id), block.plan
+    for at_once in _at_once(plan.trials, plan.experiment.compare.factor):
+        claimed = []
+        for trial in at_once:
+            name = stored_trial_id(run, trial)
+            attempt = store.claim(
+                name,
+                owner,
+                utc_now(),
+                is_alive=ownership.is_alive,
+                retry_failed=block.retry_failed,
+            )
+            if attempt is not None:
+                claimed.append(Claimed(attempt, trial, trial_input(name, trial, plan, inputs)))
+        if claimed:
+            _attempt(store, claimed, emit, stops=stops)
+
+
+def _at_once(trials: Sequence[PlannedTrial], factor: str) -> Iterator[tuple[PlannedTrial, ...]]:
+    """Yield the trials that are measured at the same time: single ones, and pairs."""
+
+    def key(trial: PlannedTrial) -> object:
+        return trial.id if trial.side is None else (trial.block, held(trial.treatment, factor))
+
+    for _, together in itertools.groupby(trials, key):
+        yield tuple(together)
+
+
+def _attempt(store: Store, claimed: Sequence[Claimed], emit: OnEvent, *, stops: bool) -> None:
     for each in claimed:
-        announce(TrialBegan(**each.about()))
+        emit(TrialBegan(**each.fields()))
     try:
-        results = _results(claimed, announce)
+        results = execute_claimed(claimed, emit)
         for each, result in zip(claimed, results, strict=True):
             if stops and isinstance(result, TransientFailure):
                 raise HostError(
@@ -326,11 +335,11 @@ def _attempt(store: Store, claimed: Sequence[Claimed], announce: Watcher, *, sto
         with signals_held(), contextlib.suppress(MillraceError):
             store.finish_together([(each.attempt, interrupted) for each in claimed], utc_now())
         raise
-    _keep(store, [(each.attempt, of) for each, of in zip(claimed, results, strict=True)], announce)
+    _store(store, [(each.attempt, of) for each, of in zip(claimed, results, strict=True)], emit)
     for each, result in zip(claimed, results, strict=True):
-        announce(
+        emit(
             TrialEnded(
-                **each.about(),
+                **each.fields(),
                 outcome=result.outcome,
                 failed_step=result.failed_step,
                 reason=result.reason,
@@ -338,34 +347,36 @@ def _attempt(store: Store, claimed: Sequence[Claimed], announce: Watcher, *, sto
         )
 
 
-def _results(claimed: Sequence[Claimed], announce: Watcher) -> Sequence[AttemptResult]:
+def execute_claimed(claimed: Sequence[Claimed], emit: OnEvent) -> Sequence[AttemptResult]:
+    """Measure a trial, or the two of a pair at the same time, and return their results."""
     if claimed[0].trial.side is None:
         (only,) = claimed
-        return (execute_trial(only.given, announce),)
+        return (execute_trial(only.spec, _trial_listener(only, emit)),)
     if len(claimed) == 1:
         reason = "the other trial of its pair has a result already"
         return (AttemptResult("failed", failed_step=BESIDE, reason=reason),)
-
-    def of_trial(trial: PlannedTrial) -> Callable[[TrialEvent], None]:
-        return lambda event: announce(replace(event, trial=trial.id))
-
     return execute_pair(
-        [PairTrial(c.given, c.trial.treatment.label, of_trial(c.trial)) for c in claimed]
+        [PairTrial(c.spec, c.trial.treatment.label, _trial_listener(c, emit)) for c in claimed]
     )
 
 
-def _keep(store: Store, ended: Sequence[tuple[int, AttemptResult]], announce: Watcher) -> None:
-    """Write the results of trials; a full disk gets some seconds, since the trials' own files,
-    often on the same disk, have just been removed, and then does without logs, histograms, what was
-    observed and the course second by second. A signal meanwhile loses nothing that was measured."""
+def _trial_listener(claimed: Claimed, emit: OnEvent) -> Callable[[TrialEvent], None]:
+    """Return the listener of a trial, which does not know its own id in the plan."""
+    return lambda event: emit(replace(event, trial=claimed.trial.id))
+
+
+def _store(store: Store, ended: Sequence[tuple[int, AttemptResult]], emit: OnEvent) -> None:
+    """Write the results of trials. A full disk gets some seconds, since the trials' own files,
+    often on the same disk, have just been removed; then the results go without logs, histograms,
+    observations and the series of seconds. A signal meanwhile loses nothing that was measured."""
     ended = [(attempt, _readable(result)) for attempt, result in ended]
     with signals_held():
-        for _ in range(_KEEP_TRIES):
+        for _ in range(_STORE_TRIES):
             try:
                 return store.finish_together(ended, utc_now())
             except HostError as problem:
-                announce(ResultWaits(reason=str(problem)))
-                time.sleep(_KEEP_PAUSE_S)
+                emit(ResultWaits(reason=str(problem)))
+                time.sleep(_STORE_PAUSE_S)
         bare = [
             (attempt, replace(result, artefacts=(), histograms=(), observations={}))
             for attempt, result in ended
@@ -374,9 +385,9 @@ def _keep(store: Store, ended: Sequence[tuple[int, AttemptResult]], announce: Wa
 
 
 def _readable(result: AttemptResult) -> AttemptResult:
-    """Return the result, or a failed one in its place where a server answered what the store could
-    not read back: one odd server must not make a run unreadable. Observations that could not be
-    read back are left out."""
+    """Return the result, or a failed one where the store could not read back what a server
+    answered: one odd server must not make a run unreadable. Observations that could not be read
+    back are left out."""
     for instance in result.instances:
         reason = database.refusal(to_plain(instance))
         if reason is not None:

@@ -7,13 +7,15 @@ import click
 from millrace.cli.lazy_group import LazyGroup
 
 COMMANDS = {
-    "paired": "Compare treatments that took turns in blocks.",
+    "paired": "Compare treatments that were interleaved in blocks.",
     "series": "Find where the level of a series moved.",
-    "import": "Make a file for `analyze paired` of what another benchmark wrote.",
+    "import": "Convert the output of another benchmark for `analyze paired`.",
 }
 
 
 @click.group("analyze", cls=LazyGroup, described=COMMANDS, prefix="analyze_")
 def command() -> None:
-    """Analyze numbers that any benchmark measured: the same verdicts, without trials of
-    millrace."""
+    """Analyze numbers of any benchmark.
+
+    The verdicts are those of `millrace run`, without trials of millrace.
+    """

@@ -19,7 +19,7 @@ _FILE = click.Path(path_type=Path)
 
 @click.group("import")
 def command() -> None:
-    """Make a file for `analyze paired` of what another benchmark wrote."""
+    """Convert the output of another benchmark for `analyze paired`."""
 
 
 def _importing(
@@ -32,7 +32,7 @@ def _importing(
         @click.option(
             "--base",
             metavar="TREATMENT",
-            help="The treatment that others are compared with; the first one if not set.",
+            help="The base of the comparisons (default: the first treatment).",
         )
         @click.option("-o", "--output", type=_FILE, help="Write to FILE instead of stdout.")
         @functools.wraps(read)
@@ -57,7 +57,7 @@ def _importing(
 @command.command("hyperfine")
 @_importing(hyperfine.MEASURE)
 def hyperfine_command(files: Sequence[Path]) -> Sequence[Value]:
-    """Mean times in s from JSON of hyperfine.
+    """Convert mean times in s from the JSON of hyperfine.
 
     Each FILE is a block: call hyperfine once for each, with all commands, in another order each
     time. The file says that lower is better.
@@ -68,7 +68,7 @@ def hyperfine_command(files: Sequence[Path]) -> Sequence[Value]:
 @command.command("pgbench")
 @_importing(text_output.MEASURE)
 def pgbench_command(files: Sequence[Path]) -> Sequence[Value]:
-    """Transactions per second from what pgbench printed.
+    """Convert transactions per second from the output of pgbench.
 
     Each FILE is a trial and is called TREATMENT-BLOCK, such as old-1.log and new-1.log.
     """
@@ -78,7 +78,7 @@ def pgbench_command(files: Sequence[Path]) -> Sequence[Value]:
 @command.command("sysbench")
 @_importing(text_output.MEASURE)
 def sysbench_command(files: Sequence[Path]) -> Sequence[Value]:
-    """Transactions per second from what sysbench printed.
+    """Convert transactions per second from the output of sysbench.
 
     Each FILE is a trial and is called TREATMENT-BLOCK, such as old-1.log and new-1.log.
     """

@@ -34,12 +34,12 @@ def judging_options(command: Callable[..., Any]) -> Callable[..., Any]:
         default=0.05,
         show_default=True,
         metavar="P",
-        help="How often an interval may exclude no difference by chance.",
+        help="The share of intervals that may exclude no difference by chance.",
     )
     @click.option(
         "--direction",
         type=click.Choice(["higher", "lower"]),
-        help="Which values are better; else the file's columns direction or unit say so.",
+        help="Which values are better (default: the file's columns direction or unit).",
     )
     @fail_on_option
     @functools.wraps(command)

@@ -1,4 +1,4 @@
-"""``millrace analyze paired``: treatments that took turns in blocks."""
+"""``millrace analyze paired``: compare treatments that were interleaved in blocks."""
 
 from __future__ import annotations
 
@@ -10,20 +10,23 @@ from rich.text import Text
 
 from millrace.analysis.compare import ci_gate
 from millrace.analysis.compare.ci_gate import Gated
-from millrace.analysis.compare.paired import PairedComparison, compare_paired
+from millrace.analysis.compare.paired import PairedComparison
+from millrace.app.compare import Criteria, compare_paired
 from millrace.cli.analyze_options import judged_text, judging_options
 from millrace.cli.console import out, print_json
 from millrace.cli.fail_on import check
-from millrace.importers import paired
-from millrace.importers.csv_reader import called
 from millrace.model.run_spec import Direction
 from millrace.report.common.terminal_table import STYLES, show_table
 from millrace.report.external import paired as judged_pairs
 
 
-@click.command("pairs")
+@click.command("paired")
 @judging_options
-@click.option("--base", metavar="TREATMENT", help="What to compare with; the first one if not set.")
+@click.option(
+    "--base",
+    metavar="TREATMENT",
+    help="The base of the comparisons (default: the first treatment).",
+)
 def command(
     *,
     file: Path,
@@ -34,19 +37,16 @@ def command(
     base: str | None,
     fail_on: tuple[Gated, ...],
 ) -> None:
-    """Compare treatments that took turns in blocks.
+    """Compare treatments that were interleaved in blocks.
 
     FILE (`-` is standard input) is CSV with the columns block, treatment and value, a row a trial:
     one value of each treatment in each block; columns unit and direction may follow. Ratios are
     candidate / base. The intervals hold however often you look, so you may add blocks until there
     is a verdict.
     """
-    values, measure = paired.read(file)
-    chosen = paired.base_of(called(file), values, base)
-    better = measure.better(direction)
-    found = compare_paired(
-        values, base=chosen, direction=better.direction, margin=margin, alpha=alpha
-    )
+    criteria = Criteria(margin, alpha, direction)
+    compared = compare_paired(file, criteria, base=base)
+    found, better = compared.comparisons, compared.better
     if as_json:
         document = judged_pairs.as_json(
             found,
@@ -58,7 +58,7 @@ def command(
         )
         print_json(document)
     else:
-        _show(found, chosen, str(better), margin=margin, alpha=alpha)
+        _show(found, compared.base, str(better), margin=margin, alpha=alpha)
     check(ci_gate.of_pairs(found, alpha), fail_on)
 
 

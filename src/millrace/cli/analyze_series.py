@@ -9,13 +9,11 @@ import click
 
 from millrace.analysis.compare import ci_gate
 from millrace.analysis.compare.ci_gate import Gated
-from millrace.analysis.history.series_verdicts import AnalyzedSeries, analyze_series
+from millrace.analysis.history.series_verdicts import AnalyzedSeries
+from millrace.app.compare import ComparedSeries, Criteria, compare_series
 from millrace.cli.analyze_options import judged_text, judging_options
 from millrace.cli.console import out, print_json
 from millrace.cli.fail_on import check
-from millrace.importers import series as histories
-from millrace.importers.series import Series
-from millrace.importers.units import Better
 from millrace.model.run_spec import Direction
 from millrace.report.common.formatting import counted
 from millrace.report.common.terminal_table import show_table
@@ -24,7 +22,7 @@ from millrace.report.external.series import named
 from millrace.stats.change_points import Sensitivity
 
 
-@click.command("history")
+@click.command("series")
 @judging_options
 @click.option(
     "--sensitivity",
@@ -47,28 +45,17 @@ def command(
 
     FILE (`-` is standard input) is CSV with the columns label (or time) and value, and series where
     it holds several; unit and direction may follow. Rows are in the order of time. Ratios are new
-    level / old level. What is found is a candidate until before and after are measured again, in
-    turns.
+    level / old level. A change is a candidate until before and after are measured again,
+    interleaved.
     """
-    series = histories.read(file)
-    betters = [each.measure.better(direction) for each in series]
-    judged = [
-        analyze_series(
-            each.name,
-            each.labels,
-            each.values,
-            sensitivity=sensitivity,
-            direction=better.direction,
-            margin=margin,
-            alpha=alpha,
-        )
-        for each, better in zip(series, betters, strict=True)
-    ]
+    criteria = Criteria(margin, alpha, direction)
+    found = compare_series(file, criteria, sensitivity=sensitivity)
+    judged = [each.judged for each in found]
     if as_json:
-        origins = [(better.basis, better.unit) for better in betters]
+        origins = [(each.better.basis, each.better.unit) for each in found]
         print_json(judged_points.as_json(judged, origins, margin=margin, alpha=alpha))
     else:
-        _show(judged, _better_text(series, betters), margin=margin, alpha=alpha)
+        _show(judged, _better_text(found), margin=margin, alpha=alpha)
     check(ci_gate.of_series(judged), fail_on)
 
 
@@ -85,11 +72,11 @@ def _show(judged: Sequence[AnalyzedSeries], better: str, *, margin: float, alpha
         out.print(line, markup=False)
 
 
-def _better_text(series: Sequence[Series], betters: Sequence[Better]) -> str:
+def _better_text(found: Sequence[ComparedSeries]) -> str:
     """Return which values are better; where series differ, by the names of the series."""
     names: dict[str, list[str]] = {}
-    for each, better in zip(series, betters, strict=True):
-        names.setdefault(str(better), []).append(each.name)
+    for each in found:
+        names.setdefault(str(each.better), []).append(each.series.name)
     if len(names) == 1:
         return next(iter(names))
     return ", ".join(f"{text} in {named(of)}" for text, of in names.items())

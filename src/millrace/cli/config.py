@@ -11,8 +11,9 @@ from rich.markup import escape
 from millrace import sizes
 from millrace.analysis.explain import variables
 from millrace.analysis.explain.variables import Mismatch, VariablesDiff
+from millrace.app.exclusive_host import exclusive_host
 from millrace.cli.console import err, out, plain_table, print_json, print_table
-from millrace.cli.exclusive_host import quiet_host
+from millrace.cli.progress import Listener
 from millrace.model.servers import Server
 from millrace.servers import configurations, install
 from millrace.servers.inspect_config import Survey, survey
@@ -49,7 +50,7 @@ def survey_options(command: Any) -> Any:
 
 @click.group()
 def command() -> None:
-    """Show and compare server configurations, as servers really take them."""
+    """Show and compare server configurations, as servers apply them."""
 
 
 @command.command("list")
@@ -77,7 +78,7 @@ def list_(as_json: bool) -> None:
 def show(server: str, config: str, data_bytes: int, as_json: bool) -> None:
     """Show what CONFIG asks of SERVER, and what the server has when it runs with it."""
     wanted, own = _found(f"{server}:{config}"), _found(server)
-    with quiet_host("config show"):
+    with Listener() as listener, exclusive_host("config show", listener):
         asked = _ask(wanted, data_bytes)
         of_own = asked if wanted == own else _ask(own, data_bytes)
     mismatches = variables.asked_against_effective(_records(asked), asked.effective)
@@ -106,7 +107,7 @@ def diff(a: str, b: str, data_bytes: int, as_json: bool) -> None:
     Both are started and asked. Paths, ports and host names, which always differ, are left out.
     """
     sides = [_found(side) for side in (a, b)]
-    with quiet_host("config diff"):
+    with Listener() as listener, exclusive_host("config diff", listener):
         of_a, of_b = (_ask(side, data_bytes) for side in sides)
     differences = variables.diff(
         of_a.effective, of_b.effective, ignored={*of_a.host_variables, *of_b.host_variables}

@@ -1,4 +1,4 @@
-"""The experiment file and what a request changes of it: the options that commands share."""
+"""Define the options of an experiment that commands share: the file, and what overrides it."""
 
 from __future__ import annotations
 
@@ -10,20 +10,16 @@ from typing import Any
 
 import click
 
+from millrace.app.experiments import CHOOSABLE, read_experiment
 from millrace.cli.number_options import Duration, Percent
-from millrace.collect.registry import COLLECTORS, PROFILE
 from millrace.errors import UserError
 from millrace.experiment.model import Experiment
-from millrace.experiment.read import NO_OVERRIDES, Overrides, read
-from millrace.experiment.validation import MAX_BLOCKS, MAX_MARGIN_PERCENT, MAX_SEED, Surroundings
-from millrace.servers import catalogue, configurations, install
-from millrace.studies.lookup import study_names
-
-_OF_ALL_TRIALS = tuple(name for name in COLLECTORS if name != PROFILE)
+from millrace.experiment.read import NO_OVERRIDES, Overrides
+from millrace.experiment.validation import MAX_BLOCKS, MAX_MARGIN_PERCENT, MAX_SEED
 
 
-class Observers(click.ParamType[tuple[str, ...]]):
-    """Names of observers, in the order in which they look."""
+class Collectors(click.ParamType[tuple[str, ...]]):
+    """Names of collectors, in the order in which they start."""
 
     name = "names"
 
@@ -31,13 +27,13 @@ class Observers(click.ParamType[tuple[str, ...]]):
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> tuple[str, ...]:
         if value in ("all", "none"):
-            return _OF_ALL_TRIALS if value == "all" else ()
+            return CHOOSABLE if value == "all" else ()
         names = [name.strip() for name in str(value).split(",")]
         for name in names:
-            if name not in _OF_ALL_TRIALS:
-                known = ", ".join(_OF_ALL_TRIALS)
-                self.fail(f"there is no observer {name!r}; there are: {known}.", param, ctx)
-        return tuple(name for name in _OF_ALL_TRIALS if name in names)
+            if name not in CHOOSABLE:
+                known = ", ".join(CHOOSABLE)
+                self.fail(f"there is no collector {name!r}; there are: {known}.", param, ctx)
+        return tuple(name for name in CHOOSABLE if name in names)
 
 
 @dataclass(frozen=True)
@@ -49,53 +45,35 @@ class ExperimentChoice:
     overrides: Overrides = NO_OVERRIDES
 
     def read(self) -> Experiment:
-        """The experiment, checked against the servers and configurations of this host."""
-        return read(
-            self.path, scale=self.scale, surroundings=surroundings(), overrides=self.overrides
-        )
-
-
-def surroundings() -> Surroundings:
-    """What an experiment may refer to on this host."""
-    listings = install.list_servers()
-    return Surroundings(
-        servers=[listing.name for listing in listings],
-        configurations=configurations.load_builtin(),
-        check_configurations=configurations.check,
-        check_option=configurations.check_varied_option,
-        studies=study_names(),
-        observers=_OF_ALL_TRIALS,
-        suites=tuple(catalogue.suites()),
-        attached=[listing.name for listing in listings if listing.state == "attached"],
-    )
+        """Read the experiment and check it against the servers and configurations of this host."""
+        return read_experiment(self.path, scale=self.scale, overrides=self.overrides)
 
 
 _BLOCKS = click.option(
     "--blocks",
     type=click.IntRange(1, MAX_BLOCKS),
-    help="Exactly so many blocks, whatever they show.",
+    help="Measure exactly this many blocks.",
 )
 _BLOCKS_OF_A_VERDICT = click.option(
     "--blocks",
     type=click.IntRange(1, MAX_BLOCKS),
-    help="At most so many blocks a verdict, fewer where it is decided; the experiment's own "
-    "number unless given.",
+    help="Most blocks of a verdict, fewer where it is decided (default: the experiment's).",
 )
 _MAX_BLOCKS = click.option(
     "--max-blocks",
     type=click.IntRange(1, MAX_BLOCKS),
-    help="At most so many blocks, fewer where each comparison is decided.",
+    help="Measure at most this many blocks, fewer where each comparison is decided.",
 )
 _PROFILE_BLOCKS = click.option(
     "--profile-blocks",
     type=click.IntRange(0, MAX_BLOCKS),
-    help="Blocks that are profiled, after the others.",
+    help="Number of profiled blocks, measured after the others.",
 )
 
 
 def experiment_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add FILE, ``--scale``, ``--candidate``, ``--side-by-side``, ``--blocks``, ``--max-blocks``,
-    ``--max-time``, ``--profile-blocks``, ``--observers``, ``--seed`` and ``--margin``; the command
+    """Add FILE, ``--scale``, ``--candidate``, ``--concurrent``, ``--blocks``, ``--max-blocks``,
+    ``--max-time``, ``--profile-blocks``, ``--collectors``, ``--seed`` and ``--margin``; the command
     gets a choice."""
 
     @_common_options(_BLOCKS, _MAX_BLOCKS, _PROFILE_BLOCKS)
@@ -107,7 +85,7 @@ def experiment_options(command: Callable[..., Any]) -> Callable[..., Any]:
             limit = "--max-blocks" if max_blocks is not None else "--max-time"
             raise UserError(
                 f"--blocks is an exact number of blocks, which {limit} would change",
-                hint="leave out one of the two",
+                hint="leave out one of them",
             )
         return _with_choice(
             command, blocks=blocks, max_blocks=max_blocks, max_time=max_time, **others
@@ -140,29 +118,29 @@ def _common_options(
         click.option(
             "--candidate",
             metavar="LEVEL",
-            help="Compare this level alone with the base, of several.",
+            help="Compare only this level with the base.",
         ),
         click.option(
-            "--side-by-side/--in-turns",
+            "--concurrent/--interleaved",
             default=None,
-            help="Base and candidate at the same time, each on half of the CPUs; or one after "
-            "another.",
+            help="Measure base and candidate at the same time, each on half of the CPUs; or one "
+            "after the other.",
         ),
         *of_blocks,
         click.option(
             "--max-time",
             type=Duration(),
             metavar="DURATION",
-            help="The time that all trials of the run may take, such as 45min or 1h30min.",
+            help="Start no block that would exceed this total time, such as 45min or 1h30min.",
         ),
         click.option(
-            "--observers",
-            type=Observers(),
+            "--collectors",
+            type=Collectors(),
             metavar="NAMES",
-            help="Those that look on, separated by commas; `all` or `none`.",
+            help="The collectors that sample trials, separated by commas; `all` or `none`.",
         ),
         click.option(
-            "--seed", type=click.IntRange(0, MAX_SEED), help="Decides the order of the trials."
+            "--seed", type=click.IntRange(0, MAX_SEED), help="Seed of the order of the trials."
         ),
         click.option(
             "--margin",
@@ -184,12 +162,12 @@ def _with_choice(
     file: Path,
     scale: str | None,
     candidate: str | None,
-    side_by_side: bool | None,
+    concurrent: bool | None,
     blocks: int | None,
     max_blocks: int | None,
     max_time: float | None,
     profile_blocks: int | None,
-    observers: tuple[str, ...] | None,
+    collectors: tuple[str, ...] | None,
     seed: int | None,
     margin: float | None,
     **others: Any,
@@ -199,10 +177,10 @@ def _with_choice(
         max_blocks=max_blocks,
         max_time_s=max_time,
         profile_blocks=profile_blocks,
-        observers=observers,
+        observers=collectors,
         margin_percent=margin,
         seed=seed,
         candidate=candidate,
-        side_by_side=side_by_side,
+        side_by_side=concurrent,
     )
     return command(choice=ExperimentChoice(file, scale, overrides), **others)

@@ -8,10 +8,10 @@ from pathlib import Path
 import click
 
 from millrace.analysis.explain.call_tree import CallNode
-from millrace.analysis.explain.explanation import with_ablation, with_ablations
 from millrace.analysis.explain.model import Explanation
-from millrace.app.ablate import measure_aligned
-from millrace.app.explain import explain_levels, held_levels, run_to_explain, tests_of
+from millrace.app.ablate import ablate
+from millrace.app.explain import Selection, explain_run, titles
+from millrace.cli.caller import calling
 from millrace.cli.console import echo, err, out
 from millrace.cli.store_option import store_option
 from millrace.errors import UserError
@@ -30,11 +30,9 @@ from millrace.report.explanation import terminal as explain_terminal
 from millrace.report.explanation.flame_graph import as_svg
 from millrace.report.explanation.folded_stacks import as_differential, as_folded
 from millrace.report.explanation.json import as_json
-from millrace.report.explanation.sentences import is_observed, title
+from millrace.report.explanation.sentences import title
 from millrace.report.explanation.speedscope import as_speedscope
-from millrace.store.store import Store
 
-_SHOWN = 8
 _FILE = click.Path(path_type=Path, dir_okay=False)
 _KINDS: Mapping[str, Kind] = {
     "--html": PAGE,
@@ -47,22 +45,23 @@ _KINDS: Mapping[str, Kind] = {
 @click.command()
 @click.argument("run", default="latest")
 @store_option
-@click.option("--base", metavar="LEVEL", help="A: the experiment's base unless given.")
+@click.option("--base", metavar="LEVEL", help="Treatment A (default: the experiment's base).")
 @click.option(
     "--candidate",
     "candidates",
     metavar="LEVEL",
     multiple=True,
-    help="B: all other levels unless given; may be repeated.",
+    help="Treatment B (default: all other levels); may be repeated.",
 )
-@click.option("--factor", metavar="NAME", help="The factor of both, where two have such levels.")
-@click.option("--workload", metavar="TEST", help="Of this test only.")
+@click.option(
+    "--factor", metavar="NAME", help="The factor of A and B, where two factors have such levels."
+)
+@click.option("--test", metavar="TEST", help="Only this test.")
 @click.option(
     "--where",
     metavar="FACTOR=LEVEL",
     multiple=True,
-    help="Only where another factor has this level, or, of one factor, one of those named; may be "
-    "repeated.",
+    help="Only where another factor has this level; may be repeated.",
 )
 @click.option("--json", "json_wanted", is_flag=True, help="Print JSON.")
 @click.option("--html", type=_FILE, help="Write a page to FILE.")
@@ -72,18 +71,18 @@ _KINDS: Mapping[str, Kind] = {
 @click.option(
     "--side",
     type=click.Choice(["A", "B"]),
-    help="With --folded: this side alone, in one column.",
+    help="With --folded: only this treatment, in one column.",
 )
 @click.option(
-    "--test-suspects",
-    "test_wanted",
+    "--ablate",
+    "ablated",
     is_flag=True,
-    help="Measure B again with the settings that are suspected as in A.",
+    help="Measure B again with the suspected settings as in A.",
 )
 @click.option(
     "--blocks",
     type=click.IntRange(1, MAX_BLOCKS),
-    help="With --test-suspects: how often; as often as the run unless given.",
+    help="With --ablate: number of blocks (default: as many as the run).",
 )
 def command(
     *,
@@ -92,7 +91,7 @@ def command(
     base: str | None,
     candidates: tuple[str, ...],
     factor: str | None,
-    workload: str | None,
+    test: str | None,
     where: tuple[str, ...],
     json_wanted: bool,
     html: Path | None,
@@ -100,18 +99,18 @@ def command(
     speedscope: Path | None,
     folded: Path | None,
     side: str | None,
-    test_wanted: bool,
+    ablated: bool,
     blocks: int | None,
 ) -> None:
-    """Say where the time of an operation goes in two treatments of RUN, and what differs.
+    """Explain where the time of an operation goes in two treatments of RUN, and why they differ.
 
-    RUN is an id, its beginning, or `latest`. Nothing is measured: it is explained from what
-    observers and the profiler saw while the run was carried out. Only --test-suspects starts
-    servers: it shows in a run of its own how much of a difference settings make. What that showed
-    last is told again later; such a run in place of RUN stands for the one that it tested.
+    RUN is an id, its beginning, or `latest`. Measures nothing: the explanation uses what collectors
+    and the profiler recorded during the run. Only --ablate starts servers: it measures, in a run of
+    its own, how much of a difference settings make. Later explanations of RUN include that result;
+    the ablation's id stands for the run that it tested.
     """
     _refuse_alone("--side", side, "--folded", folded)
-    _refuse_alone("--blocks", blocks, "--test-suspects", test_wanted or None)
+    _refuse_alone("--blocks", blocks, "--ablate", ablated or None)
     files = {
         option: path
         for option, path in (
@@ -123,24 +122,14 @@ def command(
         if path is not None
     }
     _refuse_places(files)
-    with Store.open(store, read_only=True) as opened:
-        stored = opened.load_run(run_to_explain(opened, run).id, observations_too=True)
-        tests = tests_of(opened, stored.run.id)
-    found = explain_levels(stored, base, candidates, factor, held_levels(stored, workload, where))
-    if not any(map(is_observed, found)):
-        raise UserError(
-            f"run {stored.run.id} holds no observations: nothing but its speed was measured",
-            hint="measure it anew with observers, and a few blocks with a profiler: "
-            "`millrace run FILE --new --observers all --profile-blocks 3`",
-        )
+    selection = Selection(base, candidates, factor, test, where)
+    explained = explain_run(store, run, selection)
     if files.keys() - {"--html"}:
-        _profiled(found)
-    if test_wanted:
-        explanation = _only(found)
-        tested = measure_aligned(store, stored, explanation, blocks=blocks)
-        found = (with_ablation(explanation, tested),)
-    else:
-        found = tuple(with_ablations(each, tests) for each in found)
+        _profiled(explained.explanations)
+    if ablated:
+        with calling() as caller:
+            explained = ablate(store, explained, caller, blocks=blocks)
+    found, stored = explained.explanations, explained.stored
     texts: dict[str, Callable[[], str]] = {
         "--html": lambda: explain_html.as_html(found, stored.run),
         "--flame-graph": lambda: _flame_graph(found),
@@ -158,7 +147,7 @@ def command(
 
 def _refuse_alone(option: str, value: object, needed: str, given: object) -> None:
     if value is not None and given is None:
-        raise UserError(f"{option} is of use with {needed} only", hint=f"add {needed}")
+        raise UserError(f"{option} needs {needed}", hint=f"add {needed}")
 
 
 def _refuse_places(files: Mapping[str, Path]) -> None:
@@ -193,22 +182,6 @@ def _folded(found: Sequence[Explanation], side: str | None) -> str:
     return as_folded(tree, "A" if side == "A" else "B")
 
 
-def _only(found: Sequence[Explanation]) -> Explanation:
-    """The one explanation there is; UserError where there are several."""
-    if len(found) > 1:
-        raise UserError(
-            f"suspects are tested for one comparison at a time, and there are {len(found)}",
-            hint=f"choose one with --candidate, --workload and --where: {_titles(found)}",
-        )
-    return found[0]
-
-
-def _titles(found: Sequence[Explanation]) -> str:
-    """The first few, and how many more there are."""
-    more = f"; and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
-    return "; ".join(title(each) for each in found[:_SHOWN]) + more
-
-
 def _profiled(found: Sequence[Explanation]) -> tuple[Explanation, CallNode]:
     """The one explanation that has profiles of both; UserError where there is none, or several."""
     profiled = [(e, e.profile.tree) for e in found if e.profile is not None]
@@ -221,7 +194,7 @@ def _profiled(found: Sequence[Explanation]) -> tuple[Explanation, CallNode]:
     if len(profiled) > 1:
         raise UserError(
             f"{len(profiled)} comparisons have profiles, and such a file holds one",
-            hint=f"choose one with --candidate, --workload and --where: "
-            f"{_titles([explanation for explanation, _ in profiled])}",
+            hint=f"choose one with --candidate, --test and --where: "
+            f"{titles([explanation for explanation, _ in profiled])}",
         )
     return profiled[0]

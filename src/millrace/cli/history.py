@@ -9,10 +9,10 @@ from millrace.cli.lazy_group import LazyGroup
 COMMANDS = {
     "record": "Add a run's ratios to a reference build.",
     "detect": "Look for versions at which a series changed its level.",
-    "show": "Show series, their changes and what became of these.",
+    "show": "Show series, their changes, and what became of them.",
     "confirm": "Measure the builds before and after a change again.",
     "acknowledge": "Note that somebody knows of a change.",
-    "forget": "Take a run's points out again.",
+    "forget": "Remove a run's points.",
 }
 
 

@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import click
 
-from millrace.analysis.history.overview import (
-    ChangeGroup,
-    ChangeView,
-    SeriesView,
-    group_changes,
-    series_view,
-)
+from millrace.analysis.history.overview import ChangeView
 from millrace.analysis.history.segments import EnvironmentChange
+from millrace.app import history as use_case
+from millrace.app.history import Histories
 from millrace.cli.console import echo, err, out
-from millrace.cli.series_option import named_series, series_option
-from millrace.cli.store_option import store_option
+from millrace.cli.store_option import series_option, store_option
 from millrace.report.common.formatting import counted
 from millrace.report.common.output_files import PAGE, write_text
 from millrace.report.common.tables import Row
@@ -32,8 +26,6 @@ from millrace.report.history.tables import (
     series_row,
     series_table,
 )
-from millrace.store.history_records import ChangeRecord
-from millrace.store.store import Store
 
 
 @click.command("show")
@@ -53,43 +45,27 @@ def command(*, series: tuple[str, ...], html_file: Path | None, as_json: bool, s
     Ratios are to the reference of the series; a change is new level / old level. Only a confirmed
     change is a fact.
     """
-    with Store.open(store, read_only=True) as opened:
-        names = named_series(opened, store, series)
-        if as_json or html_file is not None:
-            shown = list(_seen(opened, names))
-            found = _groups(opened, [each for one in shown for each in one.changes])
-            if html_file is not None:
-                page = history_html.as_html(shown, found)
-                written = write_text(html_file, page, PAGE, option="--html")
-                err.print(f"page: {written}", markup=False)
-            if as_json:
-                echo(history_json.as_json(shown, found, opened.histories.states()))
+    with use_case.histories(store, series) as found:
+        if not as_json and html_file is None:
+            _show(found)
             return
-        _show(opened, names)
+        shown = list(found.series())
+        changed = found.groups([each for one in shown for each in one.changes])
+        if html_file is not None:
+            page = history_html.as_html(shown, changed)
+            written = write_text(html_file, page, PAGE, option="--html")
+            err.print(f"page: {written}", markup=False)
+        if as_json:
+            echo(history_json.as_json(shown, changed, found.states()))
 
 
-def _seen(store: Store, names: Mapping[str, str]) -> Iterator[SeriesView]:
-    changes: dict[str, list[ChangeRecord]] = {}
-    for change in store.histories.changes():
-        changes.setdefault(change.series, []).append(change)
-    states = store.histories.states()
-    for history in store.histories.read(names.keys()):
-        series = history.series.id
-        yield series_view(history, changes.get(series, []), states, names[series])
-
-
-def _groups(store: Store, changes: Sequence[ChangeView]) -> tuple[ChangeGroup, ...]:
-    labels = {label for each in changes for label in each.within}
-    return group_changes(changes, store.histories.series_with(labels))
-
-
-def _show(store: Store, names: Mapping[str, str]) -> None:
-    """Series by series, so that no more than one's points are held."""
+def _show(histories: Histories) -> None:
+    """Print series by series, so that only one's points are in memory."""
     rows: list[Row] = []
     changes: list[ChangeView] = []
     broken: list[EnvironmentChange] = []
     unexamined = 0
-    for each in _seen(store, names):
+    for each in histories.series():
         rows.append(series_row(each))
         changes += each.changes
         unexamined += each.unexamined > 0
@@ -97,7 +73,7 @@ def _show(store: Store, names: Mapping[str, str]) -> None:
     show_table(series_table(rows), out)
     for line in break_lines(broken):
         out.print(line, markup=False)
-    table = changes_table(_groups(store, changes), [c for c in changes if not c.is_open])
+    table = changes_table(histories.groups(changes), [c for c in changes if not c.is_open])
     if table is not None:
         out.print()
         show_table(table, out)
@@ -113,7 +89,7 @@ def _show(store: Store, names: Mapping[str, str]) -> None:
 
 
 def _show_story(seen: ChangeView) -> None:
-    """What became of a change, where more is known than its row says."""
+    """Print what became of a change, where more is known than its row says."""
     change = seen.change
     if change.remeasured or change.note or change.reason:
         out.print(f"\n{change.id} of {seen.name}", markup=False)

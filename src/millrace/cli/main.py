@@ -16,17 +16,17 @@ from millrace.errors import HostError, Interrupted, MillraceError
 # In the order of a user's work. Each is a module of this package that exports `command`; they are
 # imported when asked for, so that `millrace servers list` does not load the statistics.
 COMMANDS = {
-    "doctor": "What about this host makes results less trustworthy.",
+    "doctor": "Show what makes results on this host less trustworthy.",
     "servers": "List, install, check and add servers.",
     "templates": "List and remove the data directories kept for trials.",
     "config": "Show and compare server configurations.",
-    "plan": "Print the trials of an experiment, and what they will take.",
-    "run": "Carry an experiment out, or continue it.",
-    "report": "Show what a run found.",
-    "explain": "Show where the time of an operation goes, and why treatments differ.",
+    "plan": "Print the trials of an experiment, and estimate time and disk.",
+    "run": "Measure an experiment, or resume it.",
+    "report": "Show the verdicts of a run.",
+    "explain": "Explain where the time of an operation goes, and why treatments differ.",
     "calibrate": "Measure how far verdicts can be trusted on this host.",
-    "bisect": "Find between which two servers of a list a level changed.",
-    "analyze": "Analyze numbers that any benchmark measured.",
+    "bisect": "Find between which two servers of a list the level changed.",
+    "analyze": "Analyze numbers of any benchmark.",
     "history": "Watch performance from version to version.",
     "results": "List, show, move and remove stored runs.",
 }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -11,21 +10,16 @@ from typing import Any
 import click
 from rich.markup import escape
 
-from millrace import paths
-from millrace.campaign import prepare
-from millrace.campaign.forecast import forecast, measured_trial_s
-from millrace.campaign.scheduler import design_of
+from millrace.app import plan as use_case
+from millrace.campaign.forecast import refuse_without_space
+from millrace.campaign.run_records import design_of
 from millrace.cli.console import LineTable, err, out, print_json, print_table
 from millrace.cli.experiment_options import ExperimentChoice, experiment_options
 from millrace.cli.store_option import store_option
 from millrace.durations import in_words
-from millrace.experiment.aa_trials import with_controls
-from millrace.experiment.estimate import Estimate, require_space
+from millrace.experiment.estimate import Estimate
 from millrace.experiment.model import FEWEST_BLOCKS, Experiment, Plan, nothing_compared
-from millrace.experiment.plan import expand
-from millrace.host import facts
 from millrace.sizes import readable
-from millrace.store.store import Store
 
 _HALVES = ("first half", "second half")
 
@@ -35,54 +29,28 @@ _HALVES = ("first half", "second half")
 @store_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(choice: ExperimentChoice, store: Path, as_json: bool) -> None:
-    """Print the trials of FILE in their order, and an estimate of time and disk.
+    """Print the trials of FILE in their order, and estimate time and disk.
 
-    Nothing is started. Times are those of earlier trials in the store, where there are any. Exit
-    status 4 when the disk cannot hold the experiment.
+    Starts nothing. Times come from earlier trials in the store, where there are any. Exit status 4
+    when the disk cannot hold the experiment.
     """
     experiment = choice.read()
-    seed = secrets.randbelow(1 << 31) if experiment.seed is None else experiment.seed
-    plan = with_controls(expand(experiment, seed=seed))
-    prepare.refuse_missing_cpus(experiment)
-    prepare.refuse_attached(plan)
-    measured = None
-    if store.exists():
-        with Store.open(store, read_only=True) as opened:
-            measured = _measured(opened, plan)
-    estimate = forecast(plan, work_dir=paths.work_dir(), measured_trial_s=measured)
+    planned = use_case.plan(store, experiment)
+    plan, estimate = planned.plan, planned.estimate
     if as_json:
         print_json(_as_data(plan, estimate))
     else:
         _print_plan(plan, seed_is_ours=experiment.seed is None)
         _print_estimate(estimate, experiment)
     say_nothing_compared(experiment)
-    require_space(estimate, str(paths.work_dir()))
+    refuse_without_space(estimate)
 
 
 def say_nothing_compared(experiment: Experiment) -> None:
-    """Tell the user where the experiment has nothing to compare, which may be meant."""
+    """Print a note where the experiment has nothing to compare, which may be intended."""
     note = nothing_compared(experiment)
     if note is not None:
         err.print(f"note: {note}", markup=False)
-
-
-def estimate_or_refuse(plan: Plan, store: Store) -> Estimate:
-    """The estimate of a plan; HostError when the disk of this host's instances cannot hold it."""
-    measured = _measured(store, plan)
-    estimate = forecast(plan, work_dir=paths.work_dir(), measured_trial_s=measured)
-    require_space(estimate, str(paths.work_dir()))
-    return estimate
-
-
-def _measured(store: Store, plan: Plan) -> dict[str, float] | None:
-    """How long trials of the plan's treatments took on this host before."""
-    wanted = {treatment.id for treatment in plan.treatments}
-    host_id = facts.host_id(facts.facts(paths.work_dir()))
-    for run in store.runs_of(plan.digest, host_id, seed=None):
-        stored = store.load_run(run.id)
-        if wanted <= {treatment.id for treatment in stored.treatments}:
-            return measured_trial_s(stored)
-    return None
 
 
 def _print_plan(plan: Plan, *, seed_is_ours: bool) -> None:

@@ -1,93 +1,188 @@
-"""A run's progress on stderr: a bar on a terminal, else a line a trial; with the time left."""
+"""Show the progress of a use case on stderr: bars on a terminal, else a line a trial."""
 
 from __future__ import annotations
 
 import time
 from collections import Counter, defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass
 from statistics import fmean
 
-from rich.progress import BarColumn, Progress, TextColumn
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    Progress,
+    TaskID,
+    TextColumn,
+    TimeRemainingColumn,
+    TransferSpeedColumn,
+)
 
 from millrace.cli.console import err
 from millrace.durations import in_words
-from millrace.experiment.model import Plan
 from millrace.model.events import (
     ClosedComparison,
-    Event,
+    DownloadMoved,
+    Emitted,
     IntervalEnded,
+    Notice,
     ResultWaits,
     RunAssessed,
     StepBegan,
     TrialBegan,
     TrialEnded,
-    TrialEvent,
+    TrialsScheduled,
 )
 from millrace.model.phases import DRIVE
 
 _NAMED = 4  # comparisons in a line; more are counted
 
 
-class RunProgress:
-    """Feed it the runner's events; it is a context manager.
+def plain_line(event: Emitted) -> str | None:
+    """Return the line that says an event of any command; None for an event without one."""
+    match event:
+        case Notice():
+            return event.text
+        case ResultWaits():
+            return f"the result cannot be written yet: {event.reason}"
+    return None
 
-    The time left is the mean duration of the finished trials of each treatment times the trials
-    that are still to come, and the plan's estimate for treatments not yet seen. Of a sequential run
-    it is what the last look foretold, and so is the number of trials.
+
+class Listener:
+    """Show events on stderr; a context manager. One bar is drawn at a time.
+
+    ``line_of`` says in words what ``plain_line`` does not.
     """
 
-    def __init__(self, plan: Plan, open_trials: set[str], estimate_s: float) -> None:
-        self._rows = plan.experiment.parameters.get("rows")
-        self._total = len(plan.trials)
-        self._waiting = {t.id: t.treatment.id for t in plan.trials if t.id in open_trials}
-        self._hosts = {t.id: t.hosts for t in plan.trials}
-        # What is measured now, by its trial: one, or the two of a pair.
+    def __init__(self, line_of: Callable[[Emitted], str | None] = lambda _event: None) -> None:
+        self._line_of = line_of
+        self._downloads = DownloadBar()
+        self._trials = TrialBar()
+        self._drawn: Progress | None = None
+
+    def __enter__(self) -> Listener:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._draw(None)
+
+    def __call__(self, event: Emitted) -> None:
+        """Take an event; see ``model.events.OnEvent``."""
+        if isinstance(event, DownloadMoved):
+            self._draw(self._downloads.bar)
+            self._downloads.show(event)
+        elif isinstance(event, RunAssessed | TrialsScheduled | TrialBegan):
+            self._draw(self._trials.bar)
+        self._trials.take(event)
+        line = plain_line(event) or self._line_of(event)
+        if line is not None:
+            err.print(line, markup=False)
+
+    def _draw(self, bar: Progress | None) -> None:
+        if self._drawn is not bar:
+            if self._drawn is not None:
+                self._drawn.stop()
+            if bar is not None:
+                bar.start()
+            self._drawn = bar
+
+
+class DownloadBar:
+    """A bar for each download."""
+
+    def __init__(self) -> None:
+        self.bar = Progress(
+            TextColumn("{task.description}", markup=False),
+            BarColumn(24),
+            DownloadColumn(),
+            TransferSpeedColumn(),
+            TimeRemainingColumn(),
+            console=err,
+            transient=True,
+            disable=not err.is_terminal,
+        )
+        self._tasks: dict[str, TaskID] = {}
+
+    def show(self, moved: DownloadMoved) -> None:
+        """Show the bytes that are there."""
+        if moved.what not in self._tasks:
+            self._tasks[moved.what] = self.bar.add_task(moved.what, total=moved.total_bytes)
+        task = self._tasks[moved.what]
+        self.bar.update(task, completed=moved.done_bytes, total=moved.total_bytes)
+
+
+class TrialBar:
+    """One bar for the trials of a run, with the time left.
+
+    The time left is the mean duration of the ended trials of each treatment times the trials still
+    to come, and the estimate for treatments without an ended trial. For a sequential run it is the
+    forecast of the last review, and so is the number of trials.
+    """
+
+    def __init__(self) -> None:
+        self._rows: int | None = None
+        self._total = self._ended = 0
+        self._waiting: dict[str, str] = {}  # treatments by trial
+        self._weights: dict[str, float] = {}
+        # Label and activity of what is measured now, by its trial: one, or the two of a pair.
         self._now: dict[str, tuple[str, str]] = {}
-        self._done = self._total - len(self._waiting)
-        self._look: Look | None = None
-        self._guess_s = estimate_s / max(sum(self._hosts.values()), 1)
+        self._forecast: Forecast | None = None
+        self._guess_s = 0.0
         self._durations: dict[str, list[float]] = defaultdict(list)
         self._started = time.monotonic()
-        self._bar = Progress(
+        self.bar = Progress(
             BarColumn(24),
             TextColumn("{task.completed}/{task.total} trials", markup=False),
             TextColumn("· {task.fields[left]} left ·", markup=False),
             TextColumn("{task.fields[now]}", markup=False),
             console=err,
             transient=True,
-            refresh_per_second=1,  # drawing takes CPU beside the server
+            refresh_per_second=1,  # drawing takes CPU from the server
             disable=not err.is_terminal,
         )
-        self._task = self._bar.add_task(
-            "run", total=self._total, completed=self._done, left=self._left(0.0), now="starting"
-        )
+        self._task = self.bar.add_task("run", total=0, left="", now="starting")
 
-    def __enter__(self) -> RunProgress:
-        self._bar.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._bar.stop()
-
-    def __call__(self, event: Event) -> None:
+    def take(self, event: Emitted) -> None:
+        """Take an event of the run."""
         match event:
+            case TrialsScheduled():
+                self._schedule(event)
+            case RunAssessed():
+                self._review(event)
             case TrialBegan():
                 self._started = time.monotonic()
-                self._now[event.trial] = f"{_block(event)} · {event.treatment}", "settle"
+                self._now[event.trial] = f"{block_text(event)} · {event.treatment}", "settle"
                 self._show()
             case StepBegan():
-                self._show(event, event.name)
+                self._show(event.trial, event.name)
             case IntervalEnded():
-                self._show(event, f"{event.phase}{self._progress(event)}")
-            case RunAssessed():
-                self._see(event)
-            case ResultWaits():
-                err.print(f"the result cannot be written yet: {event.reason}", markup=False)
+                self._show(event.trial, f"{event.phase}{self._progress(event)}")
             case TrialEnded():
                 self._end(event)
 
+    def _schedule(self, event: TrialsScheduled) -> None:
+        self._rows = event.rows
+        waiting = set(event.waiting)
+        self._waiting = {t.id: t.treatment_id for t in event.trials if t.id in waiting}
+        self._weights = {trial.id: trial.time_weight for trial in event.trials}
+        self._guess_s = event.estimate_s / max(sum(self._weights.values()), 1)
+        if self._forecast is None:
+            self._total = len(event.trials)
+            self._ended = self._total - len(self._waiting)
+        self._update()
+
+    def _review(self, event: RunAssessed) -> None:
+        """Take over the forecast of a review, and print what it found."""
+        self._forecast = Forecast(time.monotonic(), event.about_s, event.at_most_s)
+        self._ended = event.ended_trials
+        self._total = self._ended + event.at_most_trials
+        self._update()
+        if event.blocks:
+            left = f"; {self._left(0.0)} left" if event.at_most_trials else ""
+            err.print(f"{review_text(event)}{left}", markup=False)
+
     def _progress(self, event: IntervalEnded) -> str:
-        """How far a phase has come: of the rows of a named data set, else in rows or time."""
+        """Return the progress of a phase: of the rows of a named data set, else in rows or time."""
         if event.kind == DRIVE:
             return f" {event.t_s:.0f} s"
         if not event.rows:
@@ -102,43 +197,37 @@ class RunProgress:
             self._durations[event.treatment_id].append(took_s)
         self._waiting.pop(event.trial, None)
         self._now.pop(event.trial, None)
-        self._done += 1
-        self._bar.update(self._task, completed=self._done, left=self._left(0.0))
-        outcome = ("" if event.outcome == "finished" else f": failed at {event.failed_step}: ") + (
-            event.reason or ""
+        self._ended += 1
+        self._update()
+        if event.outcome == "finished" and err.is_terminal:
+            return
+        failure = ""
+        if event.outcome != "finished":
+            failure = f": failed at {event.failed_step}: {event.reason or ''}"
+        err.print(
+            f"{self._ended}/{self._total} {event.treatment} · {block_text(event)}"
+            f" · {took_s:.1f} s{failure} · {self._left(0.0)} left",
+            markup=False,
         )
-        if event.outcome != "finished" or not err.is_terminal:
-            err.print(
-                f"{self._done}/{self._total} {event.treatment} · {_block(event)}"
-                f" · {took_s:.1f} s{outcome} · {self._left(0.0)} left",
-                markup=False,
-            )
 
-    def _show(self, event: TrialEvent | None = None, what: str = "") -> None:
-        """Show what is going on; ``event`` is news of a trial, which is ``what`` it does now."""
-        if event is not None:
-            trial = event.trial or next(iter(self._now))
-            self._now[trial] = self._now[trial][0], what
+    def _show(self, trial: str | None = None, activity: str = "") -> None:
+        """Show what is measured now; ``activity`` is what ``trial`` does."""
+        if trial is not None:
+            self._now[trial] = self._now[trial][0], activity
         running_s = time.monotonic() - self._started
         now = " | ".join(f"{label} · {doing}" for label, doing in self._now.values())
-        self._bar.update(self._task, now=now, left=self._left(running_s))
+        self.bar.update(self._task, now=now, left=self._left(running_s))
 
-    def _see(self, event: RunAssessed) -> None:
-        """Tell what a look at a sequential run saw, and take over what it foretold."""
-        self._look = Look(time.monotonic(), event.about_s, event.at_most_s)
-        self._total = self._done + event.at_most_trials
-        self._bar.update(self._task, total=self._total, left=self._left(0.0))
-        if event.blocks:
-            left = f"; {self._left(0.0)} left" if event.at_most_trials else ""
-            err.print(f"{look_text(event)}{left}", markup=False)
+    def _update(self) -> None:
+        self.bar.update(self._task, completed=self._ended, total=self._total, left=self._left(0.0))
 
     def _left(self, running_s: float) -> str:
-        if self._look is not None:
-            return self._look.left(time.monotonic())
-        seen = [each for durations in self._durations.values() for each in durations]
-        usual_s = fmean(seen) if seen else self._guess_s
+        if self._forecast is not None:
+            return self._forecast.left(time.monotonic())
+        ended = [each for durations in self._durations.values() for each in durations]
+        usual_s = fmean(ended) if ended else self._guess_s
         left_s = sum(
-            self._hosts[trial]
+            self._weights[trial]
             * (fmean(self._durations[treatment]) if self._durations.get(treatment) else usual_s)
             for trial, treatment in self._waiting.items()
         )
@@ -146,15 +235,15 @@ class RunProgress:
 
 
 @dataclass(frozen=True)
-class Look:
-    """What a look at a sequential run foretold at an instant of the monotonic clock, in seconds."""
+class Forecast:
+    """The time left of a sequential run in seconds, at an instant of the monotonic clock."""
 
     at_s: float
     about_s: float
     at_most_s: float
 
     def left(self, now_s: float) -> str:
-        """``about 12 min, at most 31 min``."""
+        """Return the time left: ``about 12 min, at most 31 min``."""
         about, at_most = (
             in_words(max(each - (now_s - self.at_s), 0.0))
             for each in (self.about_s, self.at_most_s)
@@ -162,35 +251,35 @@ class Look:
         return f"about {about}" if about == at_most else f"about {about}, at most {at_most}"
 
 
-def look_text(event: RunAssessed) -> str:
-    """``after block 5: mysql-5.7.22: regression; 2 comparisons undecided``."""
-    closed = [f"{each.label}: {_closed_text(each)}" for each in event.closed]
-    if len(closed) > _NAMED:
-        counts = Counter(_closed_text(each) for each in event.closed)
-        closed = [", ".join(f"{count} {text}" for text, count in counts.items())]
-    n_open = event.open
-    left = f"{n_open or 'no'} comparison{'' if n_open == 1 else 's'} undecided"
-    return f"after block {event.blocks}: {'; '.join([*closed, left])}"
-
-
-def _closed_text(closed: ClosedComparison) -> str:
-    """The verdict, or why there will be none."""
-    reasons = {
-        "failing": "fails again and again",
-        "unequal": "not the same work",
-        "unsteady": "not steady",
-    }
-    return str(reasons.get(closed.state) or closed.verdict)
-
-
 def duration_text(seconds: float) -> str:
-    """``1:23`` or ``1:02:03``."""
+    """Return ``1:23`` or ``1:02:03``."""
     whole = round(seconds)
     hours, rest = divmod(whole, 3600)
     minutes, second = divmod(rest, 60)
     return f"{hours}:{minutes:02}:{second:02}" if hours else f"{minutes}:{second:02}"
 
 
-def _block(event: TrialBegan | TrialEnded) -> str:
+def review_text(event: RunAssessed) -> str:
+    """Return ``after block 5: mysql-5.7.22: regression; 2 comparisons undecided``."""
+    closed = [f"{each.label}: {_closed_text(each)}" for each in event.closed]
+    if len(closed) > _NAMED:
+        counts = Counter(_closed_text(each) for each in event.closed)
+        closed = [", ".join(f"{count} {text}" for text, count in counts.items())]
+    left = f"{event.open or 'no'} comparison{'' if event.open == 1 else 's'} undecided"
+    return f"after block {event.blocks}: {'; '.join([*closed, left])}"
+
+
+def _closed_text(closed: ClosedComparison) -> str:
+    """Return the verdict, or why there will be none."""
+    reasons = {
+        "failing": "fails again and again",
+        "unequal": "not the same work",
+        "unsteady": "not steady",
+    }
+    return reasons.get(closed.state) or str(closed.verdict)
+
+
+def block_text(event: TrialBegan | TrialEnded) -> str:
+    """Return ``block 3``, or ``profile 1``; a trial beside it says what it is for."""
     block = f"{'profile' if event.purpose == 'profile' else 'block'} {event.block + 1}"
     return f"{block}, control" if event.purpose == "control" else block

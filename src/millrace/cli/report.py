@@ -7,12 +7,10 @@ from pathlib import Path
 import click
 
 from millrace.analysis.compare import ci_gate
-from millrace.analysis.compare.bisection import bisection
 from millrace.analysis.compare.ci_gate import Gated
-from millrace.analysis.compare.compare_run import compare_run
 from millrace.analysis.compare.model import RunAnalysis
-from millrace.app.calibration_quote import with_calibration
-from millrace.app.explain import explanations_of_report, tests_of
+from millrace.app import report as use_case
+from millrace.app.report import BisectionReport
 from millrace.cli import bisect_output
 from millrace.cli.console import echo, err, out
 from millrace.cli.fail_on import check, fail_on_option
@@ -22,7 +20,6 @@ from millrace.errors import UserError
 from millrace.report.common.output_files import write_text
 from millrace.report.run import html, terminal
 from millrace.report.run.formats import FORMATS, REPORTS, render
-from millrace.store.store import Store
 
 
 @click.command()
@@ -45,9 +42,11 @@ from millrace.store.store import Store
     "--margin",
     type=Percent(0, 100, min_open=True, max_open=True),
     metavar="PERCENT",
-    help="The smallest difference that matters; the experiment's own unless given.",
+    help="The smallest difference that matters (default: the experiment's).",
 )
-@click.option("--base", metavar="LEVEL", help="Compare with this level instead.")
+@click.option(
+    "--base", metavar="LEVEL", help="The base of the comparisons (default: the experiment's)."
+)
 @fail_on_option
 def command(
     *,
@@ -59,36 +58,29 @@ def command(
     base: str | None,
     fail_on: tuple[Gated, ...],
 ) -> None:
-    """Show what RUN (an id, its beginning, or `latest`) found.
+    """Show the verdicts of RUN (an id, its beginning, or `latest`).
 
-    Nothing is measured again: verdicts come from the stored trials, so that a report can be had
-    with another margin or another base at any time.
+    Measures nothing: verdicts come from the stored trials, so that you can ask for another margin
+    or another base at any time.
     """
-    with Store.open(store, read_only=True) as opened:
-        is_page = output_format == "html"
-        # Verdicts look at observed plans, and are the same in every format.
-        stored = opened.load_run(opened.find_run(run).id, observations_too=True)
-        if stored.run.spec.bisects is not None:
-            if fail_on:
-                raise UserError(
-                    f"run {stored.run.id} is a bisection, which has no verdicts",
-                    hint="leave out --fail-on",
-                )
-            page = opened.report_path(stored.run.id)
-            bisect_output.report(bisection(stored), output_format, output, page)
-            return
-        tests = tests_of(opened, stored.run.id) if is_page else ()
-        analysis = with_calibration(
-            opened, compare_run(stored, margin=None if margin is None else margin / 100, base=base)
-        )
-    explanations = explanations_of_report(stored, analysis.base, tests) if is_page else ()
+    is_page = output_format == "html"
+    fraction = None if margin is None else margin / 100
+    found = use_case.report(store, run, margin=fraction, base=base, explained=is_page)
+    if isinstance(found, BisectionReport):
+        if fail_on:
+            raise UserError(
+                f"run {found.found.run.id} is a bisection, which has no verdicts",
+                hint="leave out --fail-on",
+            )
+        bisect_output.report(found.found, output_format, output, found.page)
+        return
+    analysis, explanations = found.analysis, found.explanations
     if output is not None:
         text = html.as_html(analysis, explanations) if is_page else render(analysis, output_format)
         written = write_text(output, text, REPORTS[output_format])
         err.print(f"report: {written}", markup=False)
     elif is_page:
-        path = store.parent / "reports" / f"{analysis.run.id}.html"
-        out.print(str(html.write(analysis, path, explanations)), markup=False)
+        out.print(str(html.write(analysis, found.page, explanations)), markup=False)
     else:
         _show(analysis, output_format)
     check(ci_gate.of_run(analysis), fail_on)

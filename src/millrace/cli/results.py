@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -12,7 +11,7 @@ import click
 from rich.markup import escape
 from rich.text import Text
 
-from millrace.campaign import ownership
+from millrace.app import results as use_case
 from millrace.cli.console import LineTable, err, out, print_json, print_table
 from millrace.cli.store_option import store_option
 from millrace.errors import Interrupted, UserError
@@ -39,8 +38,7 @@ def command() -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def list_(store: Path, as_json: bool) -> None:
     """List the runs of the store, the newest first."""
-    with Store.open(store, read_only=True) as opened:
-        runs = opened.list_runs()
+    runs = use_case.list_runs(store)
     if as_json:
         print_json([asdict(run) for run in runs])
         return
@@ -65,8 +63,7 @@ def list_(store: Path, as_json: bool) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print everything that is stored, as JSON.")
 def show(run: str, store: Path, as_json: bool) -> None:
     """Show a run's trials with steps and measurements."""
-    with Store.open(store, read_only=True) as opened:
-        stored = opened.load_run(opened.find_run(run).id)
+    with use_case.opened_run(store, run) as (opened, stored):
         if as_json:
             print_json(to_plain(stored))
             return
@@ -84,9 +81,7 @@ def show(run: str, store: Path, as_json: bool) -> None:
 @store_option
 def export(runs: tuple[str, ...], output: Path, force: bool, store: Path) -> None:
     """Write runs into one file for another machine."""
-    with Store.open(store, read_only=True) as opened:
-        ids = _ids(opened, runs)
-        opened.export_runs(ids, output, replace=force)
+    ids = use_case.export_runs(store, runs, output, replace=force)
     err.print(f"wrote {len(ids)} {_runs(ids)} to {output}", markup=False)
 
 
@@ -100,16 +95,14 @@ def import_(files: tuple[Path, ...], store: Path) -> None:
 
     All runs of a file are added, or none; those that are in the store already stay as they are.
     """
-    with Store.open(store) as opened:
-        for file in files:
-            imported = opened.import_file(file)
-            for run_id in imported.present:
-                err.print(f"{file}: run {run_id} is in the store already: skipped", markup=False)
-            for run_id in imported.unrecorded:
-                record = f"`millrace history record {run_id} --label LABEL` records yours"
-                err.print(f"{file}: no points of run {run_id} were added; {record}", markup=False)
-            for run_id in imported.added:
-                err.print(f"{file}: added run {run_id}", markup=False)
+    for file, imported in use_case.import_files(store, files):
+        for run_id in imported.present:
+            err.print(f"{file}: run {run_id} is in the store already: skipped", markup=False)
+        for run_id in imported.unrecorded:
+            record = f"`millrace history record {run_id} --label LABEL` records yours"
+            err.print(f"{file}: no points of run {run_id} were added; {record}", markup=False)
+        for run_id in imported.added:
+            err.print(f"{file}: added run {run_id}", markup=False)
 
 
 @command.command()
@@ -117,30 +110,24 @@ def import_(files: tuple[Path, ...], store: Path) -> None:
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @store_option
 def remove(runs: tuple[str, ...], yes: bool, store: Path) -> None:
-    """Remove runs with everything they yielded and their reports beside the store, for good.
+    """Remove runs with all their results and their reports beside the store.
 
     Their points of histories stay.
     """
-    with Store.open(store, create=False) as opened:
-        ids = _ids(opened, runs)
+
+    def confirm(ids: Sequence[str]) -> None:
         for run_id in ids:
             err.print(run_id, markup=False)
         if not yes:
-            _confirm(f"Remove {len(ids)} {_runs(ids)} for good?")
-        reports = [path for path in map(opened.report_path, ids) if os.path.lexists(path)]
-        recorded = [run_id for run_id in ids if run_id in opened.histories.runs()]
-        opened.remove_runs(ids, is_alive=ownership.is_alive)
-    err.print(f"removed {len(ids)} {_runs(ids)}", markup=False)
-    for path in reports:
+            _confirm(f"Permanently remove {len(ids)} {_runs(ids)}?")
+
+    removed = use_case.remove_runs(store, runs, confirm=confirm)
+    err.print(f"removed {len(removed.runs)} {_runs(removed.runs)}", markup=False)
+    for path in removed.reports:
         err.print(f"removed the report {path}", markup=False)
-    for run_id in recorded:
+    for run_id in removed.recorded:
         forget = f"`millrace history forget {run_id}` takes them out"
         err.print(f"its points of histories stay; {forget}", markup=False)
-
-
-def _ids(store: Store, wanted: Sequence[str]) -> list[str]:
-    """The ids of the runs that were named, each once."""
-    return list(dict.fromkeys(store.find_run(name).id for name in wanted))
 
 
 def _confirm(question: str) -> None:
@@ -151,8 +138,8 @@ def _confirm(question: str) -> None:
         if sys.stdin.isatty():
             raise
         raise UserError(
-            "nobody is there to be asked: standard input ended; nothing was removed",
-            hint="give the same command with --yes",
+            "standard input ended before an answer; nothing was removed",
+            hint="repeat the command with --yes",
         ) from None
     if not wanted:
         raise Interrupted("nothing was removed")

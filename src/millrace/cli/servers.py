@@ -9,28 +9,19 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich.progress import (
-    BarColumn,
-    DownloadColumn,
-    Progress,
-    TaskID,
-    TextColumn,
-    TimeRemainingColumn,
-    TransferSpeedColumn,
-)
 from rich.text import Text
 
 from millrace import databases
+from millrace.app import servers as use_case
+from millrace.app.servers import VerificationStarted
 from millrace.cli.console import LineTable, err, plain_table, print_json, print_table
-from millrace.cli.exclusive_host import quiet_host
+from millrace.cli.progress import Listener
 from millrace.errors import TrialFailed, UserError
+from millrace.model.events import Emitted
 from millrace.model.servers import AttachedServer, InstalledServer, Server, as_data
-from millrace.servers import added, attached, catalogue, install, served, suites
+from millrace.servers import added, attached, catalogue, install, served
 from millrace.servers.attached import AttachedInstance
-from millrace.servers.catalogue import Suite
-from millrace.servers.instances.signals import signals_as_errors
 from millrace.servers.served import ServedAnswer
-from millrace.servers.verify import verify
 
 
 @click.group("servers")
@@ -39,13 +30,17 @@ def command() -> None:
 
 
 @command.command("list")
-@click.option("--ask", is_flag=True, help="Ask every source of the catalogue whether it has it.")
+@click.option(
+    "--ask",
+    is_flag=True,
+    help="Ask every source of the catalogue whether it still serves the server.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def list_command(ask: bool, as_json: bool) -> None:
-    """Every server millrace knows, and whether it is on this host.
+    """List every server that millrace knows, and say which are on this host.
 
-    A server that is gone has no source any more, as far as this millrace knows; a suite's name
-    installs its newest build, under the exact name of that build.
+    A server that is gone has no source any more. A suite's name installs its newest build, under
+    the exact name of that build.
     """
     rows = [*install.list_servers(), *install.list_suites()]
     if ask:
@@ -75,35 +70,27 @@ def _today(answer: ServedAnswer | None) -> str:
 @command.command("install")
 @click.argument("names", nargs=-1, required=True, metavar="NAME...")
 def install_command(names: tuple[str, ...]) -> None:
-    """Download servers of the catalogue and make them ready; no root is needed."""
-    wanted = dict.fromkeys(names)
-    install.require_known(name for name in wanted if name not in catalogue.suites())
-    for name in wanted:
-        if name in catalogue.suites():
-            _install_newest(catalogue.suites()[name])
-            continue
-        if name not in catalogue.entries():
-            err.print(f"{name} was added: it needs no installing")
-            continue
-        already = install.installed(name) is not None
-        with signals_as_errors(), DownloadBar() as bar:
-            server = install.install(name, progress=bar)
-        err.print(
-            f"{name} is installed already" if already else f"installed {name} in {server.base_dir}"
-        )
-
-
-def _install_newest(suite: Suite) -> None:
-    with signals_as_errors(), DownloadBar() as bar:
-        server = suites.install_newest(suite, bar)
-    err.print(f"{suite.name} is {server.name} today, installed in {server.base_dir}")
+    """Download servers of the catalogue and install them, without root."""
+    with Listener() as listener:
+        for each in use_case.install_servers(names, listener):
+            if each.is_added:
+                err.print(f"{each.name} was added: it needs no installation")
+                continue
+            assert each.server is not None
+            if each.suite is not None:
+                place = f"installed in {each.server.base_dir}"
+                err.print(f"{each.suite} is {each.name} today, {place}")
+            elif each.is_new:
+                err.print(f"installed {each.name} in {each.server.base_dir}")
+            else:
+                err.print(f"{each.name} is installed already")
 
 
 @command.command("show")
 @click.argument("name")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def show_command(name: str, as_json: bool) -> None:
-    """Where a server comes from and how it was built."""
+    """Show where a server comes from and how it was built."""
     entry = catalogue.entries().get(name)
     if entry is not None and install.installed(name) is None:
         data = _available(entry)
@@ -123,36 +110,30 @@ def show_command(name: str, as_json: bool) -> None:
 
 @command.command("verify")
 @click.argument("names", nargs=-1, metavar="NAME...")
-@click.option("--all", "every", is_flag=True, help="All that are installed, added or attached.")
+@click.option("--all", "every", is_flag=True, help="All installed, added and attached servers.")
 def verify_command(names: tuple[str, ...], every: bool) -> None:
-    """Boot, query, load, stop: does a server work here, and is it what was installed?"""
-    if bool(names) == every:
-        raise UserError("give the names of servers, or --all")
-    if every:
-        names = tuple(
-            row.name for row in install.list_servers() if row.state not in install.MISSING
-        )
-    servers = [install.find(name) for name in dict.fromkeys(names)]
+    """Boot, query, load and stop servers, and check that they are what was installed."""
+    with Listener(_line_of) as listener:
+        verified = use_case.verify_servers(names, listener, every=every)
     table = plain_table("server", "version", "result", "steps")
-    failed = []
-    with quiet_host("servers verify"):
-        for server in servers:
-            err.print(Text(server.name, style="bold"))
-            result = verify(server, lambda text: err.print(f"  {text}"))
-            steps = ", ".join(f"{step} {duration_s:.1f} s" for step, duration_s, _ in result.steps)
-            outcome = "works" if result.ok else f"fails: {result.reason}"
-            changed = server.changed if isinstance(server, InstalledServer) else ()
-            if changed:
-                outcome += f"; changed since it was installed: {', '.join(changed)}"
-            table.add_row(server.name, result.version_reported or "?", outcome, steps)
-            if not result.ok or changed:
-                failed.append(server.name)
+    for each in verified:
+        result = each.result
+        steps = ", ".join(f"{step} {duration_s:.1f} s" for step, duration_s, _ in result.steps)
+        outcome = "works" if result.ok else f"fails: {result.reason}"
+        if each.changed:
+            outcome += f"; changed since it was installed: {', '.join(each.changed)}"
+        table.add_row(each.server.name, result.version_reported or "?", outcome, steps)
     print_table(table)
+    failed = [each.server.name for each in verified if not each.is_ok]
     if failed:
         raise TrialFailed(
-            f"{len(failed)} of {len(servers)} do not work, or are not what was installed: "
+            f"{len(failed)} of {len(verified)} do not work, or are not what was installed: "
             f"{', '.join(failed)}"
         )
+
+
+def _line_of(event: Emitted) -> str | None:
+    return event.server if isinstance(event, VerificationStarted) else None
 
 
 @command.command("remove")
@@ -168,7 +149,7 @@ def remove_command(names: tuple[str, ...]) -> None:
 @click.argument("name")
 @click.option("--family", required=True, type=click.Choice(databases.names()))
 @click.option("--tarball", metavar="PATH|URL", help="A vendor's archive (tar, zip).")
-@click.option("--sha256", metavar="HEX", help="What the archive must have.")
+@click.option("--sha256", metavar="HEX", help="The SHA-256 of the archive.")
 @click.option("--dir", "directory", metavar="PATH", help="An installation or a build tree.")
 @click.option(
     "--attach",
@@ -185,10 +166,10 @@ def add_command(
     directory: str | None,
     dsn: str | None,
 ) -> None:
-    """Add any other server: a tarball, a directory, or one that runs elsewhere.
+    """Add another server: a tarball, a directory, or one that runs elsewhere.
 
-    The password for a running server is taken from MILLRACE_PASSWORD, or asked for. It can also be
-    a part of the DSN (mysql://user:password@host:port/), where other users of this host can see it.
+    millrace takes the password for a running server from MILLRACE_PASSWORD, or asks for it. The DSN
+    can hold it too (mysql://user:password@host:port/), where other users of this host can see it.
     """
     if [tarball, directory, dsn].count(None) != 2:
         raise UserError("say where the server is: one of --tarball, --dir, --attach")
@@ -197,12 +178,11 @@ def add_command(
     if dsn is not None:
         _attach(AttachedServer(name, family, dsn))
         return
-    with signals_as_errors(), DownloadBar() as bar:
-        if tarball is not None:
-            server = added.add_tarball(name, family, tarball, sha256=sha256, progress=bar)
-        else:
-            assert directory is not None
-            server = added.add_directory(name, family, Path(directory), progress=bar)
+    place = None if directory is None else Path(directory)
+    with Listener() as listener:
+        server = use_case.add_server(
+            name, family, listener, tarball=tarball, sha256=sha256, directory=place
+        )
     err.print(f"added {name}: {server.family} {server.version}")
 
 
@@ -289,37 +269,3 @@ def _artefact_lines(artefacts: list[dict[str, Any]]) -> list[str]:
         count = len(artefacts) - 1
         lines.append(f"and {count} packages of libraries, {size_bytes} bytes (--json names them)")
     return lines or ["none: used in place"]
-
-
-class DownloadBar:
-    """Shows what a download tells: a bar on a terminal, sentences everywhere."""
-
-    def __init__(self) -> None:
-        self._bar = Progress(
-            TextColumn("{task.description}", markup=False),
-            BarColumn(24),
-            DownloadColumn(),
-            TransferSpeedColumn(),
-            TimeRemainingColumn(),
-            console=err,
-            transient=True,
-            disable=not err.is_terminal,
-        )
-        self._tasks: dict[str, TaskID] = {}
-
-    def __enter__(self) -> DownloadBar:
-        self._bar.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._bar.stop()
-
-    def moved(self, what: str, done_bytes: int, total_bytes: int | None) -> None:
-        """See ``servers.progress.Progress``."""
-        if what not in self._tasks:
-            self._tasks[what] = self._bar.add_task(what, total=total_bytes)
-        self._bar.update(self._tasks[what], completed=done_bytes, total=total_bytes)
-
-    def say(self, text: str) -> None:
-        """See ``servers.progress.Progress``."""
-        err.print(text, markup=False)

@@ -1,4 +1,4 @@
-"""The option that names the results store, the same for every command that uses one."""
+"""Define the options that name the results store and its series."""
 
 from __future__ import annotations
 
@@ -21,4 +21,14 @@ def store_option(command: F) -> F:
         default=paths.default_store,
         show_default="results.sqlite in millrace's state directory",
         help="The results store (also MILLRACE_STORE).",
+    )(command)
+
+
+def series_option(command: F) -> F:
+    """Add ``--series TEXT``, which may be repeated; the command gets a tuple."""
+    return click.option(
+        "--series",
+        multiple=True,
+        metavar="TEXT",
+        help="Only series whose id starts with TEXT or whose name contains it; may be repeated.",
     )(command)

@@ -24,7 +24,7 @@ from millrace.experiment.ordering import drawn
 from millrace.levels import Level
 from millrace.workloads import checked
 
-_REMEDY = "docs/design.md says what side by side needs; --in-turns measures without"
+_REMEDY = "docs/design.md says what side by side needs; --interleaved measures without"
 _TIMES = ("warmup_s", "time_s")
 
 Held = frozenset[tuple[str, Level]]

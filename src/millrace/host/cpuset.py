@@ -38,7 +38,7 @@ def halves(cpus: Collection[int], core_of: CoreOf) -> tuple[CpuPartition, CpuPar
     if len(cpus) < 2:
         raise UserError(
             "there is only one CPU here that millrace may use, and each side needs one of its own",
-            hint="measure in turns (--in-turns), or on a host with more CPUs",
+            hint="measure in turns (--interleaved), or on a host with more CPUs",
         )
     cores: dict[tuple[int, int], list[int]] = {}
     for cpu in sorted(cpus):

@@ -1,17 +1,77 @@
-"""Events of a run: what its trials do, as they do it.
+"""Define what happens while millrace works: events of a run, and announcements.
 
-The scheduler and the trials emit them; progress and watching read them, from memory or from the
-run's event file. ``event`` names the kind, also in the file.
+The scheduler and the trials emit the events of a run; progress and watching read them, from memory
+or from the run's event file. ``event`` names the kind, also in the file. Announcements are for
+whoever listens, and are not recorded.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, TypeAdapter, ValidationError
 
 from millrace.model.trials import Outcome, Purpose
+
+
+class Announcement:
+    """Something that a listener should know, and that no file records."""
+
+
+@dataclass(frozen=True)
+class Notice(Announcement):
+    """One sentence that the user should read."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class DownloadMoved(Announcement):
+    """A download has ``done_bytes`` of ``total_bytes``, None where nobody knows the total."""
+
+    what: str
+    done_bytes: int
+    total_bytes: int | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunOpened:
+    """A run of ``trials`` trials starts or resumes; ``waiting`` of them have no result.
+
+    ``confirms`` is the id of the change that the run confirms.
+    """
+
+    run: str
+    seed: int
+    trials: int
+    waiting: int
+    confirms: str | None = None
+    event: Literal["run"] = "run"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScheduledTrial:
+    """One trial; ``time_weight`` is its share of the host's time, a half in a concurrent pair."""
+
+    id: str
+    treatment_id: str
+    time_weight: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrialsScheduled:
+    """Trials come next: the ``waiting`` ones of ``trials``, by id, in about ``estimate_s``.
+
+    ``rows`` is the number of rows that each loads, where the workload says so.
+    """
+
+    trials: tuple[ScheduledTrial, ...]
+    waiting: tuple[str, ...]
+    estimate_s: float
+    rows: int | None
+    event: Literal["schedule"] = "schedule"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,11 +149,11 @@ class ClosedComparison:
 
 @dataclass(frozen=True, kw_only=True)
 class RunAssessed:
-    """A sequential run was looked at after ``blocks`` blocks.
+    """A sequential run was analyzed after ``blocks`` blocks, with ``ended_trials``.
 
-    ``closed`` are the comparisons closed since the last look, ``open`` is the number of those that
-    need more blocks. The rest is what is still to come: likely seconds, and at most how many
-    seconds and trials.
+    ``closed`` are the comparisons closed since the last time, ``open`` is the number of those that
+    need more blocks. The rest takes about ``about_s``, and at most ``at_most_s`` and
+    ``at_most_trials``.
     """
 
     blocks: int
@@ -102,13 +162,26 @@ class RunAssessed:
     about_s: float
     at_most_s: float
     at_most_trials: int
+    ended_trials: int = 0
     event: Literal["look"] = "look"
 
 
 TrialEvent = StepBegan | IntervalEnded
 """What a trial emits itself."""
 
-Event = TrialBegan | TrialEnded | TrialEvent | ResultWaits | RunAssessed
+Event = (
+    RunOpened | TrialsScheduled | TrialBegan | TrialEnded | TrialEvent | ResultWaits | RunAssessed
+)
+
+Emitted = Event | Announcement
+
+OnEvent = Callable[[Emitted], None]
+"""Take an event or an announcement; it must not raise."""
+
+
+def ignore(_event: Emitted) -> None:
+    """Ignore an event."""
+
 
 _EVENT: TypeAdapter[Event] = TypeAdapter(
     Annotated[Event, Field(discriminator="event")], config={"defer_build": True}

@@ -13,11 +13,11 @@ from typing import Any
 import psutil
 import pytest
 
-from millrace.app import run as carrying_out
+from millrace.app import execution
+from millrace.app.experiments import read_experiment
 from millrace.campaign import ownership
-from millrace.campaign import scheduler as runner
 from millrace.campaign.policies.calibrate import Wanted, block_plan, calibrating, groups_of
-from millrace.cli.experiment_options import ExperimentChoice
+from millrace.campaign.run_records import begin_run, new_run_record, stored_trial_id
 from millrace.experiment.slowdown import AGAIN
 from millrace.host.cpuset import cpu_partitions
 from millrace.model.events import IntervalEnded, TrialEvent
@@ -217,7 +217,7 @@ def test_a_run_that_is_stopped_leaves_nothing_and_goes_on(
     place: Place, number: signal.Signals
 ) -> None:
     file = place.directory / "beside.toml"
-    command = ("calibrate", file, "--side-by-side", "--slowdown", "none")
+    command = ("calibrate", file, "--concurrent", "--slowdown", "none")
     asked = ("--verdicts", "1", "--blocks", "3")
     with place.running(*command, *asked) as process:
         place.wait_for_step("measure", process)
@@ -244,20 +244,19 @@ def test_a_run_that_is_stopped_leaves_nothing_and_goes_on(
 
 def calibrated(place: Place, file: Path) -> None:
     """Have the store say that this host was calibrated side by side, as hours of it would."""
-    choice = ExperimentChoice(file)
-    experiment = calibrating(choice.read())
+    experiment = calibrating(read_experiment(file))
     groups = groups_of(experiment)
-    host, versions = carrying_out.host_record(), carrying_out.versions()
+    host, versions = execution.host_record(), execution.versions()
     with Store.open(place.store) as store:
         run = None
         for block in range(100):
             wanted = Wanted(AGAIN, groups)
             plan = block_plan(experiment, wanted, seed=1, block=block, position=2 * block)
-            run = run or runner.new_run_record(plan, host, versions, "millrace calibrate")
-            runner.begin(store, run, plan)
+            run = run or new_run_record(plan, host, versions, "millrace calibrate")
+            begin_run(store, run, plan)
             for trial in plan.trials:
                 attempt = store.claim(
-                    runner.stored_trial_id(run, trial),
+                    stored_trial_id(run, trial),
                     ownership.this_process(host.id),
                     utc_now(),
                     is_alive=ownership.is_alive,

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from millrace.campaign import prepare
-from millrace.campaign.scheduler import PreparedTreatment
+from millrace.campaign.inputs import PreparedTreatment
 from millrace.errors import UserError
 from millrace.experiment.plan import expand
 from tests.conftest import InstanceOf, ServerOf

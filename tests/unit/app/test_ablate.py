@@ -1,23 +1,27 @@
-"""`millrace explain --test-suspects`: what is asked for, recorded and told, without servers."""
+"""`millrace explain --ablate`: what is asked for, recorded and told, without servers."""
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from millrace.analysis.explain.ablation import Ablation
 from millrace.analysis.explain.model import Explanation
-from millrace.app import ablate
-from millrace.campaign import scheduler as runner
-from millrace.campaign.resume import Chosen
+from millrace.app import ablate as use_case
+from millrace.app.execution import Caller
+from millrace.app.explain import ExplainedRun
+from millrace.campaign.resume import RunSelection
+from millrace.campaign.run_records import begin_run, new_run_record
 from millrace.errors import Interrupted, TrialFailed
 from millrace.experiment.model import Plan
+from millrace.model.events import Emitted
 from millrace.store.records import AttemptResult, InstanceRecord, OptionRecord, StoredRun
 from millrace.store.store import Store
 from tests.unit.analysis.builders import OWNER
 from tests.unit.analysis.observations import A, B
+from tests.unit.campaign.measured import alone
 from tests.unit.report.explanation.explained import SUSPECTS, explained_study, study_run
 
 BLOCKS = 3
@@ -34,16 +38,29 @@ def explanation(*options: OptionRecord) -> Explanation:
     return replace(found, b=b, likely_causes=(suspect, SUSPECTS[1]))
 
 
+EVENTS: list[Emitted] = []
+
+
+def measure(path: Path, stored: StoredRun, *found: Explanation) -> Ablation:
+    """Ablate the likely causes of a comparison, and return what that showed."""
+    EVENTS.clear()
+    explained = ExplainedRun(stored, found)
+    caller = Caller("millrace explain", EVENTS.append)
+    (tested,) = use_case.ablate(path, explained, caller, blocks=BLOCKS).explanations
+    assert tested.ablation is not None
+    return tested.ablation
+
+
 @pytest.fixture
 def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A store; new runs are recorded as of the study's host, and nothing is installed."""
     host = study_run().run.host
 
-    def new_run(plan: Plan) -> Chosen:
-        return Chosen(runner.new_run_record(plan, host, {}, "millrace explain"), plan, is_new=True)
+    def new_run(plan: Plan, caller: Caller) -> RunSelection:
+        return RunSelection(new_run_record(plan, host, {}, caller.command), plan, is_new=True)
 
-    monkeypatch.setattr(ablate, "new_run", new_run)
-    monkeypatch.setattr(ablate, "quiet_host", lambda _purpose: nullcontext())
+    monkeypatch.setattr(use_case, "new_run", new_run)
+    alone(monkeypatch)
     monkeypatch.setattr("millrace.servers.install.find", lambda _name: None)
     return tmp_path / "results.sqlite"
 
@@ -54,9 +71,8 @@ def carrying_out(
     """Trials end at once in so many blocks, those of a configuration in a failure; then the run is
     stopped, unless that were all."""
 
-    def carry_out(_stack: object, store: Store, chosen: Chosen, *, retry_failed: bool) -> None:
-        assert not retry_failed
-        runner.begin(store, chosen.run, chosen.plan)
+    def execute_run(_stack: object, store: Store, chosen: RunSelection, _caller: object) -> None:
+        begin_run(store, chosen.run, chosen.plan)
         for trial in store.load_run(chosen.run.id).trials:
             if trial.block < blocks:
                 claimed = store.claim(
@@ -76,7 +92,7 @@ def carrying_out(
         if blocks < BLOCKS:
             raise Interrupted("interrupted", hint="the same command continues")
 
-    monkeypatch.setattr(ablate, "carry_out", carry_out)
+    monkeypatch.setattr(use_case, "execute_run", execute_run)
 
 
 def newest(path: Path) -> StoredRun:
@@ -85,11 +101,11 @@ def newest(path: Path) -> StoredRun:
 
 
 def test_the_run_is_recorded_with_what_it_tests(
-    path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     carrying_out(monkeypatch)
     parent = study_run()
-    found = ablate.measure_aligned(path, parent, explanation(), blocks=BLOCKS)
+    found = measure(path, parent, explanation())
     measured = newest(path)
     test = measured.run.spec.tested
     assert test is not None
@@ -102,7 +118,10 @@ def test_the_run_is_recorded_with_what_it_tests(
     assert found.left_out == test.left_out
     assert "compiler: of the build" in test.left_out[0]
     assert [each.share.n for each in found.recovered] == [BLOCKS]
-    assert f"{B} with binary log: log_bin = ON, server_id = 1" in capsys.readouterr().err
+    (planned,) = (event for event in EVENTS if isinstance(event, use_case.AblationPlanned))
+    assert planned.candidate == B
+    (alignment,) = planned.alignments
+    assert {**alignment.settings, **alignment.needed} == {"log_bin": "ON", "server_id": "1"}
 
 
 @pytest.mark.parametrize(
@@ -113,7 +132,7 @@ def test_what_an_option_needs_is_left_as_it_was_given(
 ) -> None:
     carrying_out(monkeypatch)
     given = OptionRecord("server_id", "7", "mine", False, left_out)
-    ablate.measure_aligned(path, study_run(), explanation(given), blocks=BLOCKS)
+    measure(path, study_run(), explanation(given))
     (aligned,) = (
         definition["optional"]
         for name, definition in newest(path).run.spec.configuration_documents().items()
@@ -127,7 +146,7 @@ def test_without_any_answer_it_is_told_where_the_reasons_are(
 ) -> None:
     carrying_out(monkeypatch, fails=WITH_BINARY_LOG)
     with pytest.raises(TrialFailed, match="has a result of A, of B and of an alignment"):
-        ablate.measure_aligned(path, study_run(), explanation(), blocks=BLOCKS)
+        measure(path, study_run(), explanation())
 
 
 def test_a_test_that_is_stopped_begins_anew_and_keeps_what_it_has(
@@ -136,7 +155,7 @@ def test_a_test_that_is_stopped_begins_anew_and_keeps_what_it_has(
     carrying_out(monkeypatch, blocks=1)
     parent = study_run()
     with pytest.raises(Interrupted) as stopped:
-        ablate.measure_aligned(path, parent, explanation(), blocks=BLOCKS)
+        measure(path, parent, explanation())
     assert f"millrace explain {parent.run.id}" in (stopped.value.hint or "")
     with Store.open(path) as store:
         assert [run.id for run in store.tests_of(parent.run.id)] == [newest(path).run.id]

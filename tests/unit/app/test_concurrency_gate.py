@@ -1,4 +1,4 @@
-"""`--side-by-side` from the calibration to the report, with trials that are numbers."""
+"""`--concurrent` from the calibration to the report, with trials that are numbers."""
 
 from __future__ import annotations
 
@@ -10,12 +10,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from millrace.analysis.compare import applicable_calibration
-from millrace.app import run
-from millrace.cli import calibrate
-from millrace.cli import run as run_command
 from millrace.cli.main import cli
 from millrace.errors import UserError
-from millrace.experiment.estimate import Estimate
 from millrace.levels import Level
 from millrace.store.records import AttemptResult, MeasurementRecord, StepRecord, StoredRun
 from millrace.store.store import Store
@@ -38,12 +34,8 @@ def result_of(speed: float | None, _stopped: float | None = None) -> AttemptResu
 
 @pytest.fixture(autouse=True)
 def _without_servers(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (calibrate, run_command):
-        alone(monkeypatch, module)
+    alone(monkeypatch)
     monkeypatch.setattr(measured, "result_of", result_of)
-    monkeypatch.setattr(run, "run_input", measured._given)
-    estimate = Estimate(1, 1.0, 1.0, 0.0, 0, "", 1, 0)
-    monkeypatch.setattr(run, "estimate_or_refuse", lambda _plan, _store: estimate)
     # The trials of the stand-in are all of one day.
     monkeypatch.setattr(applicable_calibration, "MOST_DAYS", 100_000)
 
@@ -88,9 +80,9 @@ def test_a_run_wants_a_calibration_of_its_own_kind(
     carried(monkeypatch, noisy(speed, 0.005))
     never = refused(file)
     assert "never measured beside itself" in never.message
-    assert f"millrace calibrate {file} --side-by-side" in str(never.hint)
+    assert f"millrace calibrate {file} --concurrent" in str(never.hint)
     # What was measured in turns does not count.
-    assert command("calibrate", file, "--in-turns", *CALIBRATED).exit_code == 0
+    assert command("calibrate", file, "--interleaved", *CALIBRATED).exit_code == 0
     assert "never measured beside itself" in refused(file).message
     assert command("calibrate", file, *CALIBRATED, "--verdicts", "4").exit_code == 0
     assert "has 4 of the 20 verdicts" in refused(file).message
@@ -103,7 +95,7 @@ def test_a_run_wants_a_calibration_of_its_own_kind(
     assert told["design"]["side_by_side"] is True
     assert told["calibration"]["sentence"].startswith("calibrated side by side ")
     # In turns is another run, and quotes the other calibration.
-    in_turns = command("run", file, "--blocks", "3", "--in-turns")
+    in_turns = command("run", file, "--blocks", "3", "--interleaved")
     assert in_turns.exit_code == 0
     assert "side by side" not in in_turns.output
     runs = [each for each in stored_runs(file) if each.run.spec.calibrates is None]

@@ -11,13 +11,18 @@ from typing import Any, cast
 
 import pytest
 
-from millrace.campaign import scheduler as runner
+from millrace.campaign import scheduler
+from millrace.campaign.inputs import PreparedTreatment, RunInput
 from millrace.campaign.policies import sequential
-from millrace.campaign.resume import Chosen, choose
+from millrace.campaign.policies.fixed import Fixed
+from millrace.campaign.policies.sequential import Sequential
+from millrace.campaign.resume import RunSelection, select_run
+from millrace.campaign.scheduler import Claimed, Rules
 from millrace.errors import Interrupted
+from millrace.experiment.model import Plan
 from millrace.experiment.read import Overrides
 from millrace.host.cpuset import CpuPartition
-from millrace.model.events import Event
+from millrace.model.events import Emitted, OnEvent
 from millrace.store.records import (
     BESIDE,
     AttemptResult,
@@ -27,8 +32,6 @@ from millrace.store.records import (
     StoredRun,
 )
 from millrace.store.store import Store
-from millrace.trial.concurrent_pair import PairTrial
-from millrace.trial.measure import TrialSpec
 from tests.unit.experiment.files import read_text
 
 BASE, SLOW, LIKE, BROKEN = "mysql-5.6.24", "mysql-5.7.22", "mysql-8.0.12", "mariadb-10.2.11"
@@ -66,8 +69,8 @@ class Laboratory:
     profile_blocks: int = 0
     side_by_side: bool = False
     fails: Fate = lambda _server, _block, _attempt: False
-    events: list[Event] = field(default_factory=list)
-    carried_out: list[str] = field(default_factory=list)
+    events: list[Emitted] = field(default_factory=list)
+    measured: list[str] = field(default_factory=list)
 
     def run(
         self,
@@ -77,27 +80,31 @@ class Laboratory:
         fresh: bool = False,
         **asked: Any,
     ) -> StoredRun:
-        """Carry the experiment out, or on; it is interrupted in the trial after ``stop_after``."""
-        self.carried_out.clear()
+        """Execute the experiment, or resume it; it is interrupted in the trial after
+        ``stop_after``."""
+        self.measured.clear()
         with Store.open(self.directory / "results.sqlite") as store:
-            chosen = self._choose(store, Overrides(**asked), fresh=fresh)
-            self._instead_of_servers(chosen, stop_after)
+            selection = self._select(store, Overrides(**asked), fresh=fresh)
+            self._replace_servers(selection, stop_after)
             try:
-                self._carry_out(store, chosen, retry_failed=retry_failed)
+                self._execute(store, selection, retry_failed=retry_failed)
             except Interrupted:
                 assert stop_after is not None
-            return store.load_run(chosen.run.id)
+            return store.load_run(selection.run.id)
 
     def progress(self, **asked: Any) -> sequential.Progress:
-        return self.chosen(**asked)[1]
+        return self.selected(**asked)[1]
 
-    def chosen(self, **asked: Any) -> tuple[Chosen, sequential.Progress]:
-        """What a command chooses, and how far that has come."""
+    def selected(self, **asked: Any) -> tuple[RunSelection, sequential.Progress]:
+        """Return what a command selects, and its progress."""
         with Store.open(self.directory / "results.sqlite") as store:
-            chosen = self._choose(store, Overrides(**asked))
-            return chosen, sequential.progress(store, chosen)
+            selection = self._select(store, Overrides(**asked))
+            stored = None
+            if not selection.is_new:
+                stored = store.load_run(selection.run.id, observations_too=True)
+            return selection, sequential.progress(selection, stored)
 
-    def _choose(self, store: Store, overrides: Overrides, *, fresh: bool = False) -> Chosen:
+    def _select(self, store: Store, overrides: Overrides, *, fresh: bool = False) -> RunSelection:
         text = FILE.format(
             servers=list(self.ratios),
             seed=self.seed,
@@ -107,36 +114,40 @@ class Laboratory:
             size="table_size" if self.side_by_side else "rows",
         )
         experiment = read_text(self.directory, text, overrides=overrides)
-        return choose(
+        return select_run(
             store, experiment, host=HOST, versions={}, command="millrace run lab", fresh=fresh
         )
 
-    def _carry_out(self, store: Store, chosen: Chosen, *, retry_failed: bool) -> None:
-        work = SimpleNamespace(reads_a_file=False, connections=None)
-        treatments = {
-            each.id: runner.PreparedTreatment(cast(Any, None), cast(Any, None), cast(Any, work))
-            for each in chosen.plan.treatments
-        }
-        given = runner.RunInput(chosen.plan, treatments, None, None, halves=HALVES)
-        watch = self.events.append
-        if chosen.plan.experiment.sequential:
-            sequential.carry_out(store, chosen, given, watch, retry_failed=retry_failed)
-            return
-        runner.begin(store, chosen.run, chosen.plan, chosen.extension)
-        runner.carry_out(store, chosen.run, given, watch, retry_failed=retry_failed)
+    def _execute(self, store: Store, selection: RunSelection, *, retry_failed: bool) -> None:
+        plan = selection.plan
+        is_sequential = plan.experiment.sequential
+        rules = Rules(
+            withdraw_unbegun=is_sequential,
+            with_observations=is_sequential,
+            extension=selection.extension,
+        )
+        policy = (Sequential if is_sequential else Fixed)(selection, retry_failed=retry_failed)
+        scheduler.execute(
+            store,
+            selection.run,
+            policy,
+            lambda plan, _stored: inputs_of(plan),
+            self.events.append,
+            is_new=selection.is_new,
+            rules=rules,
+        )
 
-    def _instead_of_servers(self, chosen: Chosen, stop_after: int | None) -> None:
-        planned = {runner.stored_trial_id(chosen.run, trial): trial for trial in chosen.plan.trials}
+    def _replace_servers(self, selection: RunSelection, stop_after: int | None) -> None:
         attempts: dict[str, int] = {}
 
-        def execute_trial(given: TrialSpec, _announce: object) -> AttemptResult:
-            if stop_after is not None and len(self.carried_out) >= stop_after:
+        def measure(claimed: Claimed) -> AttemptResult:
+            trial, name = claimed.trial, claimed.spec.name
+            if stop_after is not None and len(self.measured) >= stop_after:
                 raise Interrupted("interrupted")
-            trial = planned[given.name]
             server = str(trial.treatment.levels["server"])
-            self.carried_out.append(given.name)
-            attempts[given.name] = attempts.get(given.name, 0) + 1
-            if self.fails(server, trial.block, attempts[given.name]):
+            self.measured.append(name)
+            attempts[name] = attempts.get(name, 0) + 1
+            if self.fails(server, trial.block, attempts[name]):
                 return AttemptResult("failed", failed_step="start", reason="no such option")
             source = random.Random(f"{self.seed}:{trial.id}")
             load_s = 4.0 * self.ratios[server] * source.lognormvariate(0, self.spread)
@@ -152,16 +163,31 @@ class Laboratory:
                 ),
             )
 
-        def execute_pair(pair: Sequence[PairTrial]) -> tuple[AttemptResult, ...]:
-            assert [each.given.half for each in pair] == list(HALVES)
-            results = tuple(execute_trial(each.given, each.announce) for each in pair)
+        real = scheduler.execute_claimed
+
+        def execute_claimed(claimed: Sequence[Claimed], emit: OnEvent) -> Sequence[AttemptResult]:
+            if claimed[0].trial.side is None:
+                return [measure(each) for each in claimed]
+            if len(claimed) == 1:
+                return real(claimed, emit)
+            assert [each.spec.half for each in claimed] == list(HALVES)
+            results = [measure(each) for each in claimed]
             if {each.outcome for each in results} == {"finished"}:
                 return results
             left_out = AttemptResult("failed", failed_step=BESIDE, reason="the other one failed")
-            return tuple(each if each.outcome == "failed" else left_out for each in results)
+            return [each if each.outcome == "failed" else left_out for each in results]
 
-        self.patch.setattr(runner, "execute_trial", execute_trial)
-        self.patch.setattr(runner, "execute_pair", execute_pair)
+        self.patch.setattr(scheduler, "execute_claimed", execute_claimed)
+
+
+def inputs_of(plan: Plan) -> RunInput:
+    """Return inputs of trials that no server runs."""
+    work = SimpleNamespace(reads_a_file=False, connections=None)
+    treatments = {
+        each.id: PreparedTreatment(cast(Any, None), cast(Any, None), cast(Any, work))
+        for each in plan.treatments
+    }
+    return RunInput(treatments, None, None, halves=HALVES)
 
 
 def blocks_of(stored: StoredRun, purpose: str = "measure") -> dict[str, list[int]]:

@@ -3,29 +3,34 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from millrace.app import block_by_block
-from millrace.app import run as carrying_out
-from millrace.campaign import scheduler as runner
+from millrace.app import exclusive_host, execution
+from millrace.campaign import preparation, scheduler
+from millrace.campaign.inputs import RunInput
+from millrace.campaign.scheduler import Claimed
 from millrace.errors import Interrupted
+from millrace.experiment.estimate import Estimate
+from millrace.experiment.model import Plan
 from millrace.levels import Level
+from millrace.model.events import OnEvent
 from millrace.store.records import (
     AttemptResult,
     HostRecord,
     MeasurementRecord,
-    RunRecord,
     StepRecord,
     StoredRun,
 )
 from millrace.store.store import Store
-from tests.unit.analysis.builders import HOST_FACTS, OWNER
+from millrace.trial.resolved_workload import DataFile
+from tests.unit.analysis.builders import HOST_FACTS
+from tests.unit.campaign.laboratory import inputs_of
 
 HOST = HostRecord("host-1", {**HOST_FACTS, "findings": []})
 VERSIONS = {"millrace": "0.1.0", "load_generator": "0.1.0", "data": "nodes-1"}
@@ -65,58 +70,51 @@ def result_of(speed: float | None, stopped: float | None = None) -> AttemptResul
 
 @dataclass
 class Carried:
-    """Stands for the runner; ``ends_after`` trials it is interrupted, once."""
+    """Stands for servers; ``ends_after`` trials it is interrupted, once."""
 
     speed: Speed
     ends_after: int | None = None
     trials: list[tuple[int, dict[str, Level]]] = field(default_factory=list)
 
-    def carry_out(
-        self,
-        store: Store,
-        run: RunRecord,
-        given: runner.RunInput,
-        watch: runner.Watcher,
-        *,
-        retry_failed: bool = False,
-    ) -> None:
-        for trial in given.plan.trials:
-            if self.ends_after is not None and len(self.trials) >= self.ends_after:
-                self.ends_after = None
-                raise Interrupted("interrupted")
-            name = runner.stored_trial_id(run, trial)
-            claimed = store.claim(
-                name,
-                OWNER,
-                "2026-01-05T10:00:00Z",
-                is_alive=lambda _owner: False,
-                retry_failed=retry_failed,
-            )
-            if claimed is None:
-                continue
-            resolved = dict(trial.treatment.resolved)
-            self.trials.append((trial.block, dict(trial.treatment.levels)))
-            level = str(resolved.get("slowdown", "none"))
-            share = float(level[4:-1]) / 100 if level.startswith("cpu=") else None
-            outcome = result_of(self.speed(resolved, trial.block), share)
-            store.finish(claimed, outcome, "2026-01-05T10:00:03Z")
+    def execute_claimed(
+        self, claimed: Sequence[Claimed], _emit: OnEvent
+    ) -> Sequence[AttemptResult]:
+        return [self._measure(each) for each in claimed]
+
+    def _measure(self, claimed: Claimed) -> AttemptResult:
+        if self.ends_after is not None and len(self.trials) >= self.ends_after:
+            self.ends_after = None
+            raise Interrupted("interrupted")
+        trial = claimed.trial
+        resolved = dict(trial.treatment.resolved)
+        self.trials.append((trial.block, dict(trial.treatment.levels)))
+        level = str(resolved.get("slowdown", "none"))
+        share = float(level[4:-1]) / 100 if level.startswith("cpu=") else None
+        return result_of(self.speed(resolved, trial.block), share)
 
 
 def carried(
     monkeypatch: pytest.MonkeyPatch, speed: Speed, *, ends_after: int | None = None
 ) -> Carried:
-    """Commands carry trials out by ``speed`` from now on, as on a host of their own."""
+    """Measure trials by ``speed`` from now on, as on a host of their own."""
     stand_in = Carried(speed, ends_after)
-    monkeypatch.setattr(runner, "carry_out", stand_in.carry_out)
-    monkeypatch.setattr(block_by_block, "run_input", _given)
-    monkeypatch.setattr(block_by_block, "estimate_or_refuse", lambda _plan, _store: None)
-    monkeypatch.setattr(carrying_out, "host_record", lambda: HOST)
-    monkeypatch.setattr(carrying_out, "versions", lambda: VERSIONS)
+    estimate = Estimate(1, 1.0, 1.0, 0.0, 0, "", 1, 0)
+    monkeypatch.setattr(scheduler, "execute_claimed", stand_in.execute_claimed)
+    monkeypatch.setattr(scheduler, "utc_now", lambda: "2026-01-05T10:00:03Z")
+    monkeypatch.setattr(preparation, "run_input", given_inputs)
+    monkeypatch.setattr(preparation, "refuse_without_space", lambda _estimate: None)
+    monkeypatch.setattr(preparation, "forecast_here", lambda _plan, _store: estimate)
+    monkeypatch.setattr(execution, "forecast_here", lambda _plan, _store: estimate)
+    monkeypatch.setattr(execution, "host_record", lambda: HOST)
+    monkeypatch.setattr(execution, "versions", lambda: VERSIONS)
     return stand_in
 
 
-def _given(_stack: Any, plan: Any, _earlier: Any, _data_file: Any = None) -> runner.RunInput:
-    return runner.RunInput(plan, {}, None, None)
+def given_inputs(
+    _stack: Any, plan: Plan, _earlier: Any, _on_event: Any, *, data_file: DataFile | None = None
+) -> RunInput:
+    """Return inputs as if all were installed."""
+    return replace(inputs_of(plan), data_file=data_file)
 
 
 def n_runs(store: Path) -> int:
@@ -131,9 +129,10 @@ def newest(store: Path) -> StoredRun:
         return opened.load_run(opened.find_run("latest").id)
 
 
-def alone(monkeypatch: pytest.MonkeyPatch, module: Any) -> None:
-    """No lock of the host for the commands of ``module``."""
-    monkeypatch.setattr(module, "quiet_host", lambda _purpose: nullcontext())
+def alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Take no lock of the host, and look for no leftovers on it."""
+    monkeypatch.setattr(exclusive_host, "host_lock", lambda _purpose: nullcontext())
+    monkeypatch.setattr("millrace.servers.instances.processes.reap_orphans", lambda _progress: [])
 
 
 def experiment_file(directory: Path, **changes: Any) -> Path:

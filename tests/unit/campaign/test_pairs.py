@@ -28,7 +28,7 @@ def test_a_run_goes_on_until_it_is_decided_a_pair_a_block(laboratory: Laboratory
     begun = [event.trial for event in laboratory.events if isinstance(event, TrialBegan)]
     ended = [event.trial for event in laboratory.events if isinstance(event, TrialEnded)]
     assert begun == ended
-    kinds = [event.event for event in laboratory.events if event.event != "look"]
+    kinds = trial_events(laboratory)
     assert kinds == ["trial", "trial", "end", "end"] * stored.run.blocks
 
 
@@ -48,7 +48,7 @@ def test_an_interrupted_pair_is_measured_again_as_a_whole(
     whole = stop_after // 2
     assert outcomes(stopped) == ["finished"] * 2 * whole + ["interrupted"] * 2
     stored = laboratory.run(blocks=2)
-    assert len(laboratory.carried_out) == 4 - 2 * whole
+    assert len(laboratory.measured) == 4 - 2 * whole
     assert outcomes(stored).count("finished") == 4
     other = tmp_path / "at-once"
     other.mkdir()
@@ -63,10 +63,10 @@ def test_both_of_a_pair_are_tried_again(laboratory: Laboratory) -> None:
     assert steps == {"start", BESIDE}
     assert outcomes(failed).count("finished") == 4
     laboratory.run(blocks=3)
-    assert laboratory.carried_out == []
+    assert laboratory.measured == []
     laboratory.fails = lambda *_: False
     again = laboratory.run(blocks=3, retry_failed=True)
-    assert len(laboratory.carried_out) == 2
+    assert len(laboratory.measured) == 2
     assert {each.outcome for each in again.last_attempts().values()} == {"finished"}
     assert outcomes(again).count("finished") == 6
 
@@ -75,5 +75,10 @@ def test_profiled_trials_have_the_host_to_themselves(laboratory: Laboratory) -> 
     laboratory.profile_blocks = 1
     stored = laboratory.run(blocks=2)
     assert [trial.purpose for trial in stored.trials].count("profile") == 2
-    kinds = [event.event for event in laboratory.events]
+    kinds = trial_events(laboratory)
     assert kinds == ["trial", "trial", "end", "end"] * 2 + ["trial", "end"] * 2
+
+
+def trial_events(laboratory: Laboratory) -> list[str]:
+    """Return the kinds of the events of trials."""
+    return [each.event for each in laboratory.events if isinstance(each, TrialBegan | TrialEnded)]

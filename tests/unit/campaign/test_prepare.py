@@ -112,7 +112,7 @@ def test_an_attached_server_cannot_have_half_of_the_cpus(tmp_path: Path) -> None
     made = read(path, scale=None, surroundings=surroundings())
     with pytest.raises(UserError, match="theirs is attached") as refused:
         refuse_attached(expand(made, seed=1))
-    assert "--in-turns" in (refused.value.hint or "")
+    assert "--interleaved" in (refused.value.hint or "")
     refuse_attached(expand(replace(made, side_by_side=False), seed=1))
 
 

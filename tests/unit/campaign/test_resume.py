@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from millrace.campaign.resume import Chosen, choose
-from millrace.campaign.scheduler import begin, stored_trial_id
+from millrace.campaign.resume import RunSelection, select_run
+from millrace.campaign.run_records import begin_run, stored_trial_id
 from millrace.experiment.model import Experiment
 from millrace.experiment.read import Overrides, read
 from millrace.experiment.validation import Surroundings
@@ -72,11 +72,11 @@ class Command:
         host: HostRecord = HOST,
         versions: dict[str, str] = VERSIONS,
         fresh: bool = False,
-    ) -> Chosen:
+    ) -> RunSelection:
         """What the command chooses; it is begun, as a run would: all of it, or so many blocks, the
         later ones without a server."""
         text = FILE.format(servers=list(servers), base=base, rows=rows)
-        chosen = choose(
+        chosen = select_run(
             self._store,
             self._experiment(text, Overrides(blocks=blocks, max_blocks=limit, seed=seed)),
             host=host,
@@ -95,7 +95,7 @@ class Command:
         ]
         run = chosen.run if begin_blocks is None else replace(chosen.run, blocks=begin_blocks)
         plan = replace(chosen.plan, trials=tuple(begun))
-        begin(self._store, run, plan, chosen.extension)
+        begin_run(self._store, run, plan, chosen.extension)
         return chosen
 
     def _experiment(self, text: str, overrides: Overrides) -> Experiment:
@@ -119,7 +119,7 @@ def test_the_same_command_continues(command: Command) -> None:
     first, again = command(), command()
     assert again.run.id == first.run.id
     assert again.plan == first.plan
-    assert again.told is None
+    assert again.note is None
 
 
 def test_an_imported_run_is_not_continued(command: Command, store: Store, tmp_path: Path) -> None:
@@ -130,11 +130,9 @@ def test_an_imported_run_is_not_continued(command: Command, store: Store, tmp_pa
         elsewhere = Command(other, tmp_path)
         own = elsewhere(seed=1)
         assert own.run.id != theirs.run.id
-        assert (
-            own.told == f"run {theirs.run.id} was imported and is not continued, a new one begins"
-        )
+        assert own.note == f"run {theirs.run.id} was imported and is not resumed, a new one starts"
         again = elsewhere(seed=1)
-    assert (again.run.id, again.told) == (own.run.id, None)
+    assert (again.run.id, again.note) == (own.run.id, None)
 
 
 @pytest.mark.parametrize(
@@ -192,9 +190,9 @@ def test_a_host_that_is_not_what_it_was_begins_a_new_run(
     first = command()
     other = command(host=host, versions=versions)
     assert other.run.id != first.run.id
-    assert other.told is not None
-    assert first.run.id in other.told
-    assert word in other.told
+    assert other.note is not None
+    assert first.run.id in other.note
+    assert word in other.note
 
 
 def test_load_comes_and_goes_in_the_same_run(command: Command) -> None:
@@ -245,7 +243,7 @@ def test_a_run_that_had_no_controls_gets_one_with_its_next_blocks(
     assert again.plan == more.plan
 
 
-def ran(store: Store, chosen: Chosen, name: str) -> None:
+def ran(store: Store, chosen: RunSelection, name: str) -> None:
     """Store a finished trial that ran the server of this name as it is now."""
     server = install.find(name)
     assert isinstance(server, InstalledServer)
@@ -279,5 +277,5 @@ def test_a_build_that_was_changed_is_another_run(
         opened.write(b"more")
     other = command()
     assert other.run.id != first.run.id
-    assert other.told is not None
-    assert f"a was changed: {file}" in other.told
+    assert other.note is not None
+    assert f"a was changed: {file}" in other.note

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +13,14 @@ import pytest
 from click.testing import CliRunner, Result
 
 from millrace.analysis.compare.bisection import bisection
-from millrace.app import block_by_block
-from millrace.campaign import scheduler as runner
+from millrace.campaign import preparation
+from millrace.campaign.inputs import RunInput
 from millrace.cli import bisect
 from millrace.cli.main import cli
 from millrace.errors import HostError, Interrupted, PermanentHostError, TrialFailed, UserError
 from millrace.levels import Level
 from millrace.trial.resolved_workload import DataFile
+from tests.unit.campaign.laboratory import inputs_of
 from tests.unit.campaign.measured import (
     Speed,
     alone,
@@ -35,7 +37,7 @@ SLOW = SERVERS[3:]
 
 @pytest.fixture(autouse=True)
 def _alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    alone(monkeypatch, bisect)
+    alone(monkeypatch)
 
 
 @pytest.fixture
@@ -141,14 +143,14 @@ def test_a_server_that_cannot_be_had_is_passed_over(
     carried(monkeypatch, noisy(speed, 0.01))
     asked: list[str] = []
 
-    def given(_stack: Any, plan: Any, _earlier: Any, _data_file: Any) -> runner.RunInput:
+    def given(_stack: Any, plan: Any, *_others: Any, **_named: Any) -> RunInput:
         server = str(plan.treatments[0].resolved["server"])
         asked.append(server)
         if server == "mysql-5.7.22":
             raise problem("the download ended early")
-        return runner.RunInput(plan, {}, None, None)
+        return inputs_of(plan)
 
-    monkeypatch.setattr(block_by_block, "run_input", given)
+    monkeypatch.setattr(preparation, "run_input", given)
     document = json.loads(search(store, "--json").stdout)
     skipped = next(each for each in document["members"] if each["name"] == "mysql-5.7.22")
     assert skipped["skipped"] == "failed at install: the download ended early"
@@ -162,15 +164,15 @@ def test_what_may_pass_ends_it_and_the_server_is_tried_again(
     stand_in = carried(monkeypatch, noisy(speed, 0.01))
     is_down = [True]
 
-    def given(_stack: Any, plan: Any, _earlier: Any, _data_file: Any) -> runner.RunInput:
+    def given(_stack: Any, plan: Any, *_others: Any, **_named: Any) -> RunInput:
         if is_down[0] and str(plan.treatments[0].resolved["server"]) == "mysql-5.7.22":
             raise HostError("the download was cut off", hint="try again")
-        return runner.RunInput(plan, {}, None, None)
+        return inputs_of(plan)
 
-    monkeypatch.setattr(block_by_block, "run_input", given)
+    monkeypatch.setattr(preparation, "run_input", given)
     with pytest.raises(HostError, match="the download was cut off") as problem:
         search(store)
-    assert problem.value.hint == "try again; the same command continues where it was stopped"
+    assert problem.value.hint == "try again; the same command resumes where it stopped"
     measured = len(stand_in.trials)
     assert len(newest(store).trials) == measured > 0
     is_down[0] = False
@@ -187,11 +189,11 @@ def test_a_data_file_that_servers_read_is_made_once(
     seen: list[DataFile | None] = []
     made = DataFile(store.parent / "nodes.tsv")
 
-    def given(_stack: Any, plan: Any, _earlier: Any, data_file: Any) -> runner.RunInput:
+    def given(_stack: Any, plan: Any, *_others: Any, data_file: Any) -> RunInput:
         seen.append(data_file)
-        return runner.RunInput(plan, {}, None, data_file or made)
+        return replace(inputs_of(plan), data_file=data_file or made)
 
-    monkeypatch.setattr(block_by_block, "run_input", given)
+    monkeypatch.setattr(preparation, "run_input", given)
     search(store)
     assert len(seen) > 2  # once a server
     assert (seen[0], {*seen[1:]}) == (None, {made})

@@ -12,8 +12,7 @@ from click.testing import CliRunner, Result
 
 from millrace.analysis.compare.calibration import calibration
 from millrace.analysis.compare.compare_run import compare_run
-from millrace.app.calibration_quote import with_calibration
-from millrace.cli import calibrate
+from millrace.app.report import with_calibration
 from millrace.cli.main import cli
 from millrace.errors import Interrupted, TrialFailed, UserError
 from millrace.levels import Level
@@ -34,7 +33,7 @@ from tests.unit.campaign.measured import (
 
 @pytest.fixture(autouse=True)
 def _alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    alone(monkeypatch, calibrate)
+    alone(monkeypatch)
 
 
 @pytest.fixture
@@ -70,7 +69,7 @@ def test_verdicts_noise_and_what_was_planted_are_told(
         assert group["noise"]["log_sd"] == pytest.approx(0.014, rel=0.4)
         assert set(group["minimum_detectable"]) == {"5", "8", "10", "20", "40"}
         assert group["block_s"] == 6.0
-        (planted,) = group["planted"]
+        (planted,) = group["injected"]
         assert len(planted["verdicts"]) == 1
         assert planted["stopped"] == pytest.approx(float(planted["level"][4:-1]) / 100)
         assert planted["ratio"] == pytest.approx(1 - planted["stopped"], abs=0.03)
@@ -119,7 +118,7 @@ def test_the_time_of_all_trials_is_limited_however_often_it_goes_on(
     assert 4 * TRIAL_S == 12  # a block
     for blocks, limit in ((1, "1s"), (2, "30s"), (2, "35s"), (3, "36s")):
         result = run(store, file, "--max-time", limit)
-        assert "a larger --max-time goes on" in result.stderr
+        assert "a larger --max-time resumes" in result.stderr
         assert len(stand_in.trials) == 4 * blocks
         assert "no verdict yet" in result.stdout
 

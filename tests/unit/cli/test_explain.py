@@ -13,8 +13,10 @@ from click.testing import CliRunner, Result
 
 from millrace.analysis.compare.metrics import Metric
 from millrace.analysis.explain.ablation import Ablation, Recovery
+from millrace.analysis.explain.explanation import with_ablation
+from millrace.app import explain
 from millrace.app.explain import explain_levels, explanations_of_report
-from millrace.cli import explain
+from millrace.cli import explain as command_module
 from millrace.cli.explain import command
 from millrace.cli.report import command as report
 from millrace.errors import UserError
@@ -79,7 +81,7 @@ def test_the_latest_run_is_explained(store: Path) -> None:
 
 
 def test_one_group_is_chosen(store: Path) -> None:
-    text = done(run(store, "sysbench", "--where", "clients=16", "--workload", "insert")).stdout
+    text = done(run(store, "sysbench", "--where", "clients=16", "--test", "insert")).stdout
     assert "(clients 16)" in text
     assert "(clients 1)" not in text
 
@@ -137,13 +139,13 @@ def test_one_side_may_be_folded_alone(store: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said", "remedy"),
+    ("arguments", "said", "hint"),
     [
         (("--base", "mysql-9.9"), "has no level 'mysql-9.9'", "mysql-5.6.24, mysql-9.7.4"),
         (("--candidate", "mysql-9.7"), "has no level", "did you mean 'mysql-9.7.4'?"),
         (("--where", "client=1"), "has no factor 'client'", "did you mean 'clients'?"),
         (("--where", "clients=2"), "the factor clients has no level '2'", "there is: 1, 16"),
-        (("--workload", "delete"), "the factor test has no level", "insert"),
+        (("--test", "delete"), "the factor test has no level", "insert"),
         (("--factor", "servers"), "has no factor 'servers'", "server"),
         (("--factor", "engine"), "InnoDB is the only level of engine", "another level"),
         (("--flame-graph", "x.svg"), "2 comparisons have profiles", "(clients 16)"),
@@ -162,10 +164,10 @@ def test_mistakes_name_what_there_is(
     ("arguments", "said"),
     [
         (("--html", "same", "--folded", "same"), "--html and --folded both write"),
-        (("--html", "page", "--side", "A"), "--side is of use with --folded only"),
-        (("--html", "page", "--blocks", "2"), "--blocks is of use with --test-suspects only"),
+        (("--html", "page", "--side", "A"), "--side needs --folded"),
+        (("--html", "page", "--blocks", "2"), "--blocks needs --ablate"),
         (("--html", "page", "--flame-graph", "x.svg"), "2 comparisons have profiles"),
-        (("--html", "page", "--test-suspects"), "one comparison at a time"),
+        (("--html", "page", "--ablate"), "an ablation tests one comparison"),
         (("--html", "page", "--folded", "none/x"), "cannot write what --folded asks for to none/x"),
         (("--html", "/proc/x.html"), "cannot write what --html asks for to /proc/x.html"),
     ],
@@ -243,14 +245,19 @@ def test_what_an_experiment_showed_is_in_every_output(
     )
     explained = [replace(explained_study(), likely_causes=SUSPECTS[:2])]
     monkeypatch.setattr(explain, "explain_levels", lambda *_: explained)
-    monkeypatch.setattr(explain, "measure_aligned", lambda *_, **__: tested)
+    measured = with_ablation(explained[0], tested)
+    monkeypatch.setattr(
+        command_module,
+        "ablate",
+        lambda _path, found, *_, **__: replace(found, compared=(measured,), ablations=()),
+    )
     page = tmp_path / "page.html"
-    text = done(run(store, "--test-suspects")).stdout
+    text = done(run(store, "--ablate")).stdout
     told = " ".join(text.split())
     assert "of the 14 % loss of mysql-9.7.4 against mysql-5.6.24" in told
     assert "not aligned: compiler" in told
     assert told.count("(shown by an experiment)") == 1
-    result = done(run(store, "--test-suspects", "--json", "--html", str(page)))
+    result = done(run(store, "--ablate", "--json", "--html", str(page)))
     (document,) = json.loads(result.stdout)["explanations"]
     experiment = document["ablation"]
     assert experiment["run"] == "suspects-1"
@@ -335,18 +342,20 @@ def test_the_test_of_a_run_that_was_removed_is_told(tmp_path: Path) -> None:
     test = suspects_run("x-suspects-1", study_run(), blocks=3, created="2030-01-01T00:00:00Z")
     error = run(keep(test, tmp_path / "results.sqlite")).exception
     assert isinstance(error, UserError)
-    assert "x-suspects-1 tested suspects of run" in error.message
+    assert "x-suspects-1 is an ablation of run" in error.message
 
 
 def test_a_level_without_a_factor_is_a_usage_error(store: Path) -> None:
-    assert run(store, "--where", "clients").exit_code == 2
+    error = run(store, "--where", "clients").exception
+    assert isinstance(error, UserError)
+    assert "expected FACTOR=LEVEL" in error.message
 
 
 def test_a_run_that_nobody_observed_is_told(tmp_path: Path) -> None:
     error = run(keep(unobserved(), tmp_path / "results.sqlite")).exception
     assert isinstance(error, UserError)
     assert "holds no observations" in error.message
-    assert "--observers" in (error.hint or "")
+    assert "--collectors" in (error.hint or "")
 
 
 def test_call_paths_need_profiles(tmp_path: Path) -> None:

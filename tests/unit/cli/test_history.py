@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable
-from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,10 +12,9 @@ from typing import Any
 import pytest
 
 from millrace.analysis.history.recording import points_of
-from millrace.app import run as carrying_out
-from millrace.campaign import scheduler as runner
-from millrace.campaign.resume import Chosen
-from millrace.cli import history_confirm
+from millrace.app import confirm, execution
+from millrace.campaign.resume import RunSelection
+from millrace.campaign.run_records import begin_run
 from millrace.cli.main import main
 from millrace.errors import Interrupted
 from millrace.report.history.schema import HistoryDocument
@@ -33,6 +31,7 @@ from tests.unit.analysis.history_points import (
     run_of,
     stepping,
 )
+from tests.unit.campaign.measured import alone
 
 Call = Callable[..., tuple[str, str]]
 
@@ -98,7 +97,7 @@ def test_a_run_is_recorded_once(call: Call, path: Path) -> None:
     _, err = call("record", "run-a", status=2)
     assert "run run-a is recorded already, as a1b2c3d" in err
     _, err = call("forget", "run-a")
-    assert "took 3 points of run run-a out" in err
+    assert "removed 3 points of run run-a" in err
     _, err = call("record", "run-a")
     assert f"recorded {CANDIDATE}: 3 new points" in err
 
@@ -184,7 +183,7 @@ def test_show_has_the_course_and_every_change(call: Call, path: Path) -> None:
     assert "? 1 candidate" in words
     assert "new points" not in words
     _, err = call("show", "--series", "nothing", status=2)
-    assert "no series has an id that begins with 'nothing'" in err
+    assert "no series has an id that starts with 'nothing'" in err
     assert series.id in err
 
 
@@ -225,14 +224,16 @@ def measuring(path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None
     """A function that lets the build after be ``ratio`` as fast, in the first ``blocks`` blocks,
     and less or more so by ``swing`` in the first two."""
     host = run_of("run-39").run.host
-    monkeypatch.setattr(carrying_out, "host_record", lambda: host)
-    monkeypatch.setattr(carrying_out, "versions", lambda: {"load_generator": "1", "data": "1"})
-    monkeypatch.setattr(history_confirm, "quiet_host", lambda _purpose: nullcontext())
+    monkeypatch.setattr(execution, "host_record", lambda: host)
+    monkeypatch.setattr(execution, "versions", lambda: {"load_generator": "1", "data": "1"})
+    alone(monkeypatch)
     monkeypatch.setattr("millrace.servers.install.find", lambda _name: None)
 
     def measure(ratio: float, blocks: int = 1000, swing: float = 0.0) -> None:
-        def carry_out(_stack: object, store: Store, chosen: Chosen, **_options: Any) -> None:
-            runner.begin(store, chosen.run, chosen.plan, chosen.extension)
+        def execute_run(
+            _stack: object, store: Store, chosen: RunSelection, _caller: object, **_options: Any
+        ) -> None:
+            begin_run(store, chosen.run, chosen.plan, chosen.extension)
             levels = {each.id: each.levels["server"] for each in chosen.plan.treatments}
             for trial in store.load_run(chosen.run.id).trials:
                 claimed = store.claim(trial.id, OWNER, NOW, is_alive=lambda _owner: False)
@@ -247,7 +248,7 @@ def measuring(path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None
             if blocks < chosen.run.blocks:
                 raise Interrupted("interrupted")
 
-        monkeypatch.setattr(carrying_out, "carry_out", carry_out)
+        monkeypatch.setattr(confirm, "execute_run", execute_run)
 
     return measure
 
@@ -322,7 +323,7 @@ def test_a_measurement_that_is_stopped_decides_nothing(
     before = changes(path)
     measuring(0.85, blocks=2)
     _, err = call("confirm", before[0].id, status=130)
-    assert "the same command goes on" in err
+    assert "the same command resumes" in err
     assert changes(path) == before
 
 

@@ -8,15 +8,18 @@ from typing import Any
 import pytest
 
 from millrace.cli.console import err
-from millrace.cli.progress import Look, RunProgress, look_text
+from millrace.cli.progress import Forecast, Listener, review_text
+from millrace.experiment.model import Plan
 from millrace.experiment.plan import expand
 from millrace.model.events import (
     ClosedComparison,
     IntervalEnded,
     RunAssessed,
+    ScheduledTrial,
     StepBegan,
     TrialBegan,
     TrialEnded,
+    TrialsScheduled,
 )
 from tests.unit.experiment import test_concurrent_pairs
 from tests.unit.experiment.test_plan import experiment
@@ -26,11 +29,25 @@ def closed(label: str, verdict: str, state: str = "decided") -> ClosedComparison
     return ClosedComparison(label=label, state=state, verdict=verdict)
 
 
-def look(blocks: int, *found: ClosedComparison, n_open: int, trials: int = 4) -> RunAssessed:
+def look(
+    blocks: int, *found: ClosedComparison, n_open: int, trials: int = 4, ended: int = 0
+) -> RunAssessed:
     return RunAssessed(
         blocks=blocks, closed=found, open=n_open, about_s=720.0, at_most_s=1860.0,
-        at_most_trials=trials,
+        at_most_trials=trials, ended_trials=ended,
     )  # fmt: skip
+
+
+def scheduled(plan: Plan, estimate_s: float) -> TrialsScheduled:
+    return TrialsScheduled(
+        trials=tuple(
+            ScheduledTrial(id=each.id, treatment_id=each.treatment.id, time_weight=each.hosts)
+            for each in plan.trials
+        ),
+        waiting=tuple(each.id for each in plan.trials),
+        estimate_s=estimate_s,
+        rows=None,
+    )
 
 
 @pytest.mark.parametrize(
@@ -56,11 +73,11 @@ def look(blocks: int, *found: ClosedComparison, n_open: int, trials: int = 4) ->
     ],
 )  # fmt: skip
 def test_a_look_in_words(event: RunAssessed, text: str) -> None:
-    assert look_text(event) == text
+    assert review_text(event) == text
 
 
 def test_the_time_left_runs_down_from_the_last_look() -> None:
-    found = Look(at_s=100.0, about_s=720.0, at_most_s=1860.0)
+    found = Forecast(at_s=100.0, about_s=720.0, at_most_s=1860.0)
     assert found.left(100.0) == "about 12 min, at most 31 min"
     assert found.left(400.0) == "about 7 min, at most 26 min"
     assert found.left(5000.0) == "about 0 s"
@@ -74,7 +91,7 @@ def test_lines_say_how_many_trials_there_are_at_most(capsys: pytest.CaptureFixtu
         "trial": first.id, "treatment": "a", "treatment_id": first.treatment.id, "block": 0,
         "position": 0,
     }  # fmt: skip
-    with RunProgress(plan, {trial.id for trial in plan.trials}, 160.0) as watch:
+    with Listener() as watch:
         watch(look(0, n_open=0, trials=16))
         watch(TrialBegan(**about, purpose="measure"))
         watch(
@@ -82,8 +99,8 @@ def test_lines_say_how_many_trials_there_are_at_most(capsys: pytest.CaptureFixtu
                 **about, purpose="control", outcome="finished", failed_step=None, reason=None
             )
         )
-        watch(look(1, n_open=1, trials=14))
-        watch(look(2, closed("b", "equivalent"), n_open=0, trials=0))
+        watch(look(1, n_open=1, trials=14, ended=1))
+        watch(look(2, closed("b", "equivalent"), n_open=0, trials=0, ended=1))
     said = capsys.readouterr().err.splitlines()
     assert said[0].startswith("1/16 a · block 1, control · ")
     assert said[0].endswith("about 12 min, at most 31 min left")
@@ -94,7 +111,8 @@ def test_lines_say_how_many_trials_there_are_at_most(capsys: pytest.CaptureFixtu
 def test_both_of_a_pair_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
     plan = expand(test_concurrent_pairs.experiment(blocks=2), seed=1)
     pair = plan.trials[:2]
-    with RunProgress(plan, {trial.id for trial in plan.trials}, 40.0) as watch:
+    with Listener() as watch:
+        watch(scheduled(plan, 40.0))
         for trial in pair:
             watch(
                 TrialBegan(
@@ -105,7 +123,7 @@ def test_both_of_a_pair_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
             )  # fmt: skip
         watch(StepBegan(name="restore", trial=pair[1].id))
         watch(IntervalEnded(trial=pair[0].id, kind="drive", phase="measure", t_s=3.0, rows=0))
-        (task,) = watch._bar.tasks
+        (task,) = watch._trials.bar.tasks
         one, other = (trial.treatment.label for trial in pair)
         shown = f"block 1 · {one} · measure 3 s | block 1 · {other} · restore"
         assert task.fields["now"] == shown

@@ -117,7 +117,7 @@ def test_an_import_of_something_else_is_a_mistake(store: Path) -> None:
 def test_remove_asks_and_removes(store: Path) -> None:
     results("remove", "study-a", store=store, answer="n\n", status=130)
     _, err = results("remove", "study-a", store=store, status=2)
-    assert "nobody is there to be asked" in err
+    assert "standard input ended before an answer" in err
     assert "with --yes" in err
     assert len(results("list", store=store)[0].splitlines()) == 3
     out, err = results("remove", "study-a", store=store, answer="y\n")

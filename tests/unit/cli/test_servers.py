@@ -172,8 +172,8 @@ def test_what_was_added_needs_no_installing(environment: Environment, tmp_path: 
     tree = small_servers.tree(tmp_path / "tree")
     servers(environment, "add", "mine", "--family", "mysql", "--dir", str(tree))
     _, err = servers(environment, "install", "cloud", "mine")
-    assert "cloud was added: it needs no installing" in err
-    assert "mine was added: it needs no installing" in err
+    assert "cloud was added: it needs no installation" in err
+    assert "mine was added: it needs no installation" in err
 
 
 def test_wrong_names_are_told_together_before_anything_is_installed(

@@ -167,7 +167,7 @@ def test_a_pair_is_measured_for_the_same_time(tmp_path: Path, line: str, place: 
     with pytest.raises(ValidationError) as refused:
         expand(made, seed=1)
     assert [mistake.where for mistake in refused.value.diagnostics] == [place]
-    assert "--in-turns" in (refused.value.hint or "")
+    assert "--interleaved" in (refused.value.hint or "")
 
 
 def test_loads_take_as_long_as_they_take(tmp_path: Path) -> None:
@@ -188,10 +188,10 @@ def test_the_plan_command_shows_halves_and_refuses(tmp_path: Path) -> None:
     assert "first half" in text.stdout
     small = tmp_path / "small.toml"
     small.write_text(SMALL, encoding="utf-8")
-    refused = millrace("plan", small, "--side-by-side")
+    refused = millrace("plan", small, "--concurrent")
     assert refused.returncode == 2
     assert "small.toml: 1 mistake" in refused.stderr
-    assert "--in-turns" in refused.stderr
+    assert "--interleaved" in refused.stderr
 
 
 def test_a_pair_takes_half_the_time_and_the_disk_of_two(tmp_path: Path) -> None:

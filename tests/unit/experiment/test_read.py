@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from millrace.campaign.scheduler import experiment_spec
+from millrace.campaign.run_records import experiment_spec
 from millrace.errors import Diagnostic, UserError, ValidationError
 from millrace.experiment.model import Factor
 from millrace.experiment.plan import expand

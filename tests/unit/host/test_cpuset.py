@@ -54,4 +54,4 @@ def test_a_kernel_that_says_nothing_of_cores_has_a_core_a_cpu(tmp_path: Path) ->
 def test_a_single_cpu_is_refused_with_a_remedy() -> None:
     with pytest.raises(UserError, match="only one CPU") as refused:
         halves([4], lambda _cpu: (0, 0))
-    assert "--in-turns" in (refused.value.hint or "")
+    assert "--interleaved" in (refused.value.hint or "")

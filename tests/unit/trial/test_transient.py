@@ -8,12 +8,18 @@ from pathlib import Path
 import pytest
 
 from millrace import workloads
-from millrace.campaign import scheduler as runner
-from millrace.cli.experiment_options import surroundings
+from millrace.app.experiments import validation_context
+from millrace.campaign import scheduler
+from millrace.campaign.inputs import PreparedTreatment, RunInput
+from millrace.campaign.policies.fixed import Fixed
+from millrace.campaign.resume import RunSelection
+from millrace.campaign.run_records import new_run_record
+from millrace.campaign.scheduler import Rules
 from millrace.errors import HostError, PermanentHostError, TrialFailed, UserError
 from millrace.experiment.model import Plan
 from millrace.experiment.plan import expand
 from millrace.experiment.read import read
+from millrace.model.events import ignore
 from millrace.model.servers import FittedOptions
 from millrace.servers.download import Refused, WrongChecksum
 from millrace.servers.unpack import Unusable
@@ -66,16 +72,16 @@ def test_what_is_the_servers_own_does_not(cause: Exception) -> None:
 
 def plan_of(directory: Path) -> Plan:
     file = experiment_file(directory, engines='["InnoDB"]')
-    return expand(read(file, scale=None, surroundings=surroundings()), seed=1)
+    return expand(read(file, scale=None, surroundings=validation_context()), seed=1)
 
 
-def given(plan: Plan, directory: Path, *, stops: bool) -> runner.RunInput:
-    """Trials of a server that is never started: it has no place to be made at."""
+def inputs(plan: Plan, directory: Path) -> RunInput:
+    """Return inputs of a server that never starts, because its place cannot be made."""
     server = installed(directory, "mysql-5.6.24")
     work = ResolvedWorkload(workloads.load("load-data"), {"rows": 10, "data_seed": 1})
-    prepared = runner.PreparedTreatment(server, FittedOptions("default", ()), work)
+    prepared = PreparedTreatment(server, FittedOptions("default", ()), work)
     treatments = {each.id: prepared for each in plan.treatments}
-    return runner.RunInput(plan, treatments, None, None, stop_at_host_problems=stops)
+    return RunInput(treatments, None, None)
 
 
 @pytest.fixture
@@ -88,16 +94,27 @@ def full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("full")
 def test_a_run_that_stops_at_it_has_no_result_of_the_trial(tmp_path: Path) -> None:
     plan = plan_of(tmp_path)
-    run = runner.new_run_record(plan, HOST, VERSIONS, "millrace test")
+    run = new_run_record(plan, HOST, VERSIONS, "millrace test")
     with Store.open(tmp_path / "results.sqlite") as store:
-        runner.begin(store, run, plan)
+
+        def execute(*, is_new: bool, stops: bool) -> None:
+            scheduler.execute(
+                store,
+                run,
+                Fixed(RunSelection(run, plan, is_new)),
+                lambda plan, _stored: inputs(plan, tmp_path),
+                ignore,
+                is_new=is_new,
+                rules=Rules(stop_at_host_errors=stops),
+            )
+
         with pytest.raises(HostError, match=r"could not be measured: failed at prepare") as why:
-            runner.carry_out(store, run, given(plan, tmp_path, stops=True), lambda _event: None)
+            execute(is_new=True, stops=True)
         (attempt,) = store.load_run(run.id).attempts
         assert (attempt.outcome, attempt.reason) == ("interrupted", str(why.value))
         assert "MILLRACE_WORK" in why.value.message
         # The same trial comes first again; where nothing stops, it fails, as do all others.
-        runner.carry_out(store, run, given(plan, tmp_path, stops=False), lambda _event: None)
+        execute(is_new=False, stops=False)
         stored = store.load_run(run.id)
         assert {attempt.outcome for attempt in stored.last_attempts().values()} == {"failed"}
         assert len(stored.last_attempts()) == len(stored.trials)

@@ -96,7 +96,7 @@ def alignments(
         why = f" ({'; '.join(left_out)})" if left_out else ""
         raise UserError(
             f"no suspect is a setting that could be the same for both{why}",
-            hint="`millrace explain` without --test-suspects shows what was found",
+            hint="`millrace explain` without --ablate shows what was found",
         )
     if len(found) > 1:
         together = {k: value for each in reversed(found) for k, value in each.settings.items()}

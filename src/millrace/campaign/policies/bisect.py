@@ -1,19 +1,25 @@
-"""The experiment that searches a change among servers: one of them a block, and for all the same
-work."""
+"""Search the change between two servers of a list: one trial of one server a block, the same work
+for all."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from millrace import workloads
-from millrace.errors import UserError, nearest
+from millrace.analysis.compare.bisection import INSTALL, Bisection, Open, bisection, is_reversed
+from millrace.campaign.blocks import n_blocks
+from millrace.campaign.scheduler import Block, End
+from millrace.errors import TrialFailed, UserError, nearest
 from millrace.experiment.levels import OPTION, SERVER
 from millrace.experiment.model import Compare, Experiment, Factor, Plan, short_name
 from millrace.experiment.plan import expand
 from millrace.levels import Level
+from millrace.model.events import Announcement, Emitted
 from millrace.model.run_spec import Bisects, CampaignPart
+from millrace.stats.bisection import Next
+from millrace.store.records import StoredRun
 
 
 def members(good: str, bad: str, among: Sequence[str]) -> tuple[str, ...]:
@@ -127,3 +133,55 @@ def member_plan(experiment: Experiment, server: str, *, seed: int, block: int) -
     plan = expand(replace(experiment, factors=factors, blocks=block + 1), seed=seed)
     trials = tuple(replace(trial, position=block) for trial in plan.trials if trial.block == block)
     return replace(plan, trials=trials)
+
+
+@dataclass(frozen=True)
+class BisectionReviewed(Announcement):
+    """A trial of ``server`` ended; ``found`` is the search with it."""
+
+    found: Bisection
+    server: str
+
+
+class Bisect:
+    """One trial at a time, of the server that is expected to tell most."""
+
+    def __init__(self, experiment: Experiment, *, seed: int) -> None:
+        self._experiment = experiment
+        self._seed = seed
+        self._measured: str | None = None
+
+    def next_block(self, stored: StoredRun | None) -> Block | End:
+        """Return the open trial, else the next one; see ``campaign.scheduler.Policy``."""
+        found = None if stored is None else bisection(stored)
+        events: tuple[Emitted, ...] = ()
+        if found is not None and self._measured is not None:
+            events = (BisectionReviewed(found, self._measured),)
+        if found is not None and found.lost_end:
+            lost = TrialFailed(
+                f"an end of the list cannot be measured: {found.lost_end}",
+                hint="name another server with --good or --bad",
+            )
+            return End("lost", events, lost)
+        following = _following(found, n_blocks(stored))
+        if following is None or (found is not None and (found.unsteady or is_reversed(found))):
+            return End("done", events)
+        self._measured = str(self._experiment.factors[0].levels[following.member])
+        plan = member_plan(self._experiment, self._measured, seed=self._seed, block=following.block)
+        return Block(
+            plan,
+            max(following.block + 1, n_blocks(stored)),
+            is_new=found is None or found.open is None,
+            retry_failed=True,
+            unprepared_step=INSTALL,
+            events=events,
+        )
+
+
+def _following(found: Bisection | None, block: int) -> Open | None:
+    """Return the trial that comes next: an open one, else that of the server that tells most."""
+    if found is None:
+        return Open(0, 0)
+    if found.open is not None:
+        return found.open
+    return Open(block, found.step.index) if isinstance(found.step, Next) else None

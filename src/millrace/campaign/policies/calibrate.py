@@ -14,14 +14,17 @@ would count quick ones too often.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from millrace.analysis.compare.calibration import calibration
 from millrace.analysis.compare.calibration_model import (
     Calibration,
     GroupCalibration,
     InjectedSlowdown,
 )
+from millrace.campaign.blocks import n_blocks, open_block
+from millrace.campaign.scheduler import Block, End
 from millrace.errors import TrialFailed, UserError
 from millrace.experiment import slowdown
 from millrace.experiment.levels import resolved_level
@@ -29,6 +32,7 @@ from millrace.experiment.model import Compare, Experiment, Factor, Plan, short_n
 from millrace.experiment.plan import digest, expand
 from millrace.experiment.slowdown import AGAIN, CPU, FSYNC, NONE, SlowFsync, Stopped
 from millrace.levels import Level
+from millrace.model.events import Announcement, Emitted
 from millrace.model.run_spec import Calibrates, CampaignPart
 from millrace.stats import FEWEST_BLOCKS
 from millrace.store.records import StoredRun
@@ -233,3 +237,59 @@ def wanted_again(stored: StoredRun, block: int) -> Wanted:
         if each[slowdown.FACTOR] == NONE
     )
     return Wanted(level, tuple(held))
+
+
+NextBlock = Callable[[Calibration | None], Wanted | None]
+"""Return the next block by what was calibrated so far; None where nothing is missing."""
+
+
+@dataclass(frozen=True)
+class CalibrationReviewed(Announcement):
+    """A block with the slowdown ``level`` ended; ``found`` is the calibration with it, of which
+    ``verdicts`` A/A verdicts are wanted."""
+
+    found: Calibration
+    level: str
+    verdicts: int
+
+
+class Calibrate:
+    """The blocks of an experiment that calibrates, as ``next_wanted`` asks for them; reviews count
+    towards ``verdicts`` A/A verdicts."""
+
+    def __init__(
+        self, experiment: Experiment, *, seed: int, verdicts: int, next_wanted: NextBlock
+    ) -> None:
+        self._experiment = experiment
+        self._seed = seed
+        self._verdicts = verdicts
+        self._next_wanted = next_wanted
+        self._level: str | None = None
+
+    def next_block(self, stored: StoredRun | None) -> Block | End:
+        """Return the open block, else the next one; see ``campaign.scheduler.Policy``."""
+        found = None if stored is None else calibration(stored)
+        events: tuple[Emitted, ...] = ()
+        if found is not None and self._level is not None:
+            events = (CalibrationReviewed(found, self._level, self._verdicts),)
+        number = open_block(stored)
+        is_new = number is None
+        try:
+            if stored is not None and number is not None:
+                wanted: Wanted | None = wanted_again(stored, number)
+            else:
+                number, wanted = n_blocks(stored), self._next_wanted(found)
+        except TrialFailed as failing:
+            return End("failing", events, failing)
+        if wanted is None:
+            return End("done", events)
+        assert number is not None
+        self._level = wanted.level
+        plan = block_plan(
+            self._experiment,
+            wanted,
+            seed=self._seed,
+            block=number,
+            position=0 if stored is None else len(stored.trials),
+        )
+        return Block(plan, max(number + 1, n_blocks(stored)), is_new=is_new, events=events)

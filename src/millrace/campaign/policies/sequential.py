@@ -1,9 +1,9 @@
-"""Carries a sequential run out: block by block, until each comparison is decided.
+"""Measure block by block until each comparison is decided.
 
-After each block the analysis of what is stored says which treatments still need one; these make up
-the next block, in the order that the plan has for it. Nothing else decides, so that a run that was
-interrupted goes on as it would have: what was begun of a block is ended first. Trials are rows in
-the store before they run, those of a block when it begins. Profiled trials come after all blocks.
+After each block the analysis of the stored run says which treatments need another one; these make
+up the next block, in the order of the plan. Nothing else decides, so that an interrupted run
+resumes as it would have continued: its open block is completed first. Trials are rows in the store
+before they run, those of a block when it starts. Profiled trials come after all blocks.
 """
 
 from __future__ import annotations
@@ -14,23 +14,23 @@ from dataclasses import dataclass, replace
 from millrace.analysis.compare.compare_run import compare_run
 from millrace.analysis.compare.model import ComparisonStatus, Ending, RunStatus
 from millrace.analysis.compare.stopping import trial_times
-from millrace.campaign import scheduler as runner
-from millrace.campaign.resume import Chosen, only_begun
+from millrace.campaign.resume import RunSelection, only_begun
+from millrace.campaign.run_records import design_of, stored_trial_id, waiting_trials
+from millrace.campaign.scheduler import Block, End
 from millrace.experiment.model import Plan, PlannedTrial
-from millrace.model.events import ClosedComparison, RunAssessed
+from millrace.model.events import Announcement, ClosedComparison, Emitted, RunAssessed
 from millrace.stats import FIRST_LOOK
 from millrace.store.records import StoredRun
-from millrace.store.store import Store
 
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a run has come, and what comes next.
+    """The state of a run and what comes next.
 
     ``begun`` are its trials, rows in the store, in their order; ``waiting`` those of them without a
     result. ``block`` is the next block, empty where there is none: ``ending`` says why. ``profile``
-    are the profiled trials that are left for when the blocks are over. All of it takes ``about_s``,
-    and at most ``at_most_s`` and ``at_most_trials``. ``status`` is None for a run that is new.
+    are the profiled trials left for the end. The rest takes about ``about_s``, and at most
+    ``at_most_s`` and ``at_most_trials``. ``status`` is None for a new run.
     """
 
     status: RunStatus | None
@@ -45,69 +45,88 @@ class Progress:
 
     @property
     def is_over(self) -> bool:
-        """Whether there is nothing left to carry out."""
+        """Say that nothing is left to measure."""
         return not (self.waiting or self.block or self.profile)
 
 
-def progress(
-    store: Store, chosen: Chosen, *, retry_failed: bool = False, unknown_s: float = 0.0
-) -> Progress:
-    """How far a run has come, by what is stored of it.
+@dataclass(frozen=True)
+class SequentialOpened(Announcement):
+    """A sequential run starts, resumes, or has nothing left to measure."""
 
-    With ``retry_failed``, trials that failed count as without a result. ``unknown_s`` is how long a
-    trial takes as long as none has shown it.
+    selection: RunSelection
+    progress: Progress
+
+
+class Sequential:
+    """The blocks that a sequential run still needs.
+
+    ``unknown_s`` is the expected time of a trial as long as none has ended.
     """
-    if chosen.is_new:
-        return _of_new_run(chosen.plan, unknown_s)
-    # Verdicts look at observed plans too: a run stops by the one that its report gives.
-    stored = store.load_run(chosen.run.id, observations_too=True)
-    waiting = runner.waiting_trials(stored, chosen.plan, retry_failed=retry_failed)
-    return _of_stored_run(chosen.plan, stored, waiting, unknown_s)
+
+    def __init__(
+        self, selection: RunSelection, *, retry_failed: bool = False, unknown_s: float = 0.0
+    ) -> None:
+        self._selection = selection
+        self._retry_failed = retry_failed
+        self._unknown_s = unknown_s
+        self._known: Sequence[ComparisonStatus] = ()
+        self._is_opened = self._is_profiled = False
+
+    def next_block(self, stored: StoredRun | None) -> Block | End:
+        """Return the open block, then new ones, then profiled trials; see
+        ``campaign.scheduler.Policy``."""
+        is_first, self._is_opened = not self._is_opened, True
+        now = progress(
+            self._selection,
+            stored,
+            retry_failed=self._retry_failed and is_first,
+            unknown_s=self._unknown_s,
+        )
+        opened = (SequentialOpened(self._selection, now),) if is_first else ()
+        if is_first and now.is_over:
+            return End(now.ending or "closed", opened)
+        events = (*opened, _review(now, self._known))
+        self._known = () if now.status is None else now.status.comparisons
+        blocks = 0 if now.status is None else now.status.blocks
+        if is_first and now.waiting:
+            return self._block(now.begun, blocks, events, is_open=True)
+        if now.block:
+            return self._block(now.block, now.block[0].block + 1, events)
+        if now.profile and not self._is_profiled:
+            self._is_profiled = True
+            return self._block(now.profile, blocks, events)
+        return End(now.ending or "closed", events)
+
+    def _block(
+        self,
+        trials: tuple[PlannedTrial, ...],
+        blocks: int,
+        events: tuple[Emitted, ...],
+        *,
+        is_open: bool = False,
+    ) -> Block:
+        plan = replace(self._selection.plan, trials=trials)
+        retry_failed = self._retry_failed and is_open
+        return Block(plan, blocks, is_new=not is_open, retry_failed=retry_failed, events=events)
 
 
-def carry_out(
-    store: Store,
-    chosen: Chosen,
-    given: runner.RunInput,
-    watch: runner.Watcher,
+def progress(
+    selection: RunSelection,
+    stored: StoredRun | None,
     *,
     retry_failed: bool = False,
     unknown_s: float = 0.0,
-) -> None:
-    """Carry out what a sequential run still needs; ``unknown_s`` as of ``progress``.
+) -> Progress:
+    """Return the state of a run by what is stored of it, None for a new run.
 
-    ``watch`` and the run's event file get the events of ``runner.carry_out_trials`` and, at first
-    and after each block, ``RunAssessed``.
+    With ``retry_failed``, trials that failed count as without a result. ``stored`` holds the
+    observations too: a run stops by the verdict that its report gives, which observed plans may
+    qualify.
     """
-    run, extension = chosen.run, chosen.extension
-    if not chosen.is_new:
-        store.withdraw_unbegun(run.id)
-    seen: list[ComparisonStatus] = []
-    with runner.announcing(store, run, watch) as announce:
-
-        def look(*, retry: bool = False) -> Progress:
-            now = progress(store, chosen, retry_failed=retry, unknown_s=unknown_s)
-            announce(_look(now, seen))
-            seen[:] = () if now.status is None else now.status.comparisons
-            return now
-
-        def attempt(trials: Sequence[PlannedTrial], *, retry: bool = False) -> None:
-            runner.carry_out_trials(store, run, given, trials, announce, retry_failed=retry)
-
-        now = look(retry=retry_failed)
-        if now.waiting:
-            attempt(now.begun, retry=retry_failed)
-            now = look()
-        while now.block:
-            run = replace(run, blocks=now.block[0].block + 1)
-            runner.begin(store, run, replace(chosen.plan, trials=now.block), extension)
-            chosen, extension = replace(chosen, is_new=False), None
-            attempt(now.block)
-            now = look()
-        if now.profile:
-            run = replace(run, blocks=0 if now.status is None else now.status.blocks)
-            runner.begin(store, run, replace(chosen.plan, trials=now.profile))
-            attempt(now.profile)
+    if stored is None:
+        return _of_new_run(selection.plan, unknown_s)
+    waiting = waiting_trials(stored, selection.plan, retry_failed=retry_failed)
+    return _of_stored_run(selection.plan, stored, waiting, unknown_s)
 
 
 def _of_new_run(plan: Plan, unknown_s: float) -> Progress:
@@ -137,7 +156,7 @@ def _of_stored_run(
     plan: Plan, stored: StoredRun, without_result: set[str], unknown_s: float
 ) -> Progress:
     stored = only_begun(stored)
-    experiment, design = plan.experiment, runner.design_of(plan.experiment)
+    experiment, design = plan.experiment, design_of(plan.experiment)
     # The next block depends on what is seen now, whatever the run was meant to be before.
     analysis = compare_run(
         stored,
@@ -170,16 +189,17 @@ def _of_stored_run(
 
 
 def _begun(plan: Plan, stored: StoredRun) -> tuple[tuple[PlannedTrial, ...], list[PlannedTrial]]:
-    """The trials that are rows in the store, in their order, and profiled ones that are none."""
+    """Return the trials that are rows in the store, in their order, and the profiled ones that are
+    not."""
     places = {trial.id: place for place, trial in enumerate(stored.trials)}
-    planned = [(runner.stored_trial_id(stored.run, trial), trial) for trial in plan.trials]
+    planned = [(stored_trial_id(stored.run, trial), trial) for trial in plan.trials]
     begun = [replace(t, position=places[name]) for name, t in planned if name in places]
     profile = [t for name, t in planned if name not in places and t.purpose == "profile"]
     return tuple(sorted(begun, key=lambda trial: trial.position)), profile
 
 
 def _later(plan: Plan, status: RunStatus) -> list[PlannedTrial]:
-    """What the plan has for the treatments that still need blocks, in blocks not begun yet."""
+    """Return the trials of treatments that still need blocks, in blocks that did not start yet."""
     return [
         trial
         for trial in plan.trials
@@ -190,7 +210,7 @@ def _later(plan: Plan, status: RunStatus) -> list[PlannedTrial]:
 
 
 def _placed(trials: Iterable[PlannedTrial], after: int) -> tuple[PlannedTrial, ...]:
-    """The trials with the positions that come next in the order of the run."""
+    """Return the trials with the positions that come next in the order of the run."""
     return tuple(replace(trial, position=after + at) for at, trial in enumerate(trials))
 
 
@@ -198,23 +218,24 @@ def _time_s(trials: Iterable[PlannedTrial], times: Mapping[str, float]) -> float
     return sum(times[trial.treatment.id] * trial.hosts for trial in trials)
 
 
-def _look(now: Progress, seen: Sequence[ComparisonStatus]) -> RunAssessed:
-    """The event of a look; ``seen`` is how comparisons stood at the last one."""
+def _review(now: Progress, known: Sequence[ComparisonStatus]) -> RunAssessed:
+    """Return the event of a review; ``known`` is the status of comparisons at the last one."""
     comparisons = () if now.status is None else now.status.comparisons
     blocks = 0 if now.status is None else now.status.blocks
-    in_the_last = any(trial.block == blocks - 1 for trial in now.waiting)
-    known = {_key(each) for each in seen if each.state != "open"}
+    is_open = any(trial.block == blocks - 1 for trial in now.waiting)
+    closed = {_key(each) for each in known if each.state != "open"}
     return RunAssessed(
-        blocks=blocks - in_the_last,
+        blocks=blocks - is_open,
         closed=tuple(
             ClosedComparison(label=each.label, state=each.state, verdict=each.comparison.verdict)
             for each in comparisons
-            if each.state != "open" and _key(each) not in known
+            if each.state != "open" and _key(each) not in closed
         ),
         open=sum(each.state == "open" for each in comparisons),
         about_s=now.about_s,
         at_most_s=now.at_most_s,
         at_most_trials=now.at_most_trials,
+        ended_trials=len(now.begun) - len(now.waiting),
     )
 
 

@@ -126,7 +126,7 @@ def head_line(analysis: RunAnalysis) -> str | None:
         return None
     beside, remedy = "", "`millrace calibrate FILE`"
     if analysis.run.design.concurrent:
-        beside, remedy = " side by side", "`millrace calibrate FILE --side-by-side`"
+        beside, remedy = " side by side", "`millrace calibrate FILE --concurrent`"
     if not calibrations:
         how_far = "tells how far its verdicts can be trusted"
         return f"this host was not calibrated{beside}; {remedy} {how_far}"

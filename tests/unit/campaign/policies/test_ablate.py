@@ -10,7 +10,7 @@ import pytest
 from millrace.analysis.explain.ablation import ALL
 from millrace.analysis.explain.causes.model import Kind, LikelyCause
 from millrace.campaign.policies.ablate import Aligning, Alignment, aligned_plan, alignments
-from millrace.campaign.scheduler import experiment_spec
+from millrace.campaign.run_records import experiment_spec
 from millrace.errors import UserError
 from millrace.experiment.plan import expand
 from millrace.store.records import HostRecord, RunRecord, StoredRun, TreatmentRecord

@@ -40,7 +40,7 @@ def test_a_large_difference_ends_a_run_early(lab: Laboratory) -> None:
     assert stored.run.design == Design(kind="sequential", blocks=10)
     assert verdicts(stored) == {SLOW: "regression"}
     assert lab.run() == stored  # nothing is left to do
-    assert lab.carried_out == []
+    assert lab.measured == []
     assert lab.progress().ending == "closed"
 
 
@@ -164,7 +164,7 @@ def test_a_trial_that_fails_once_is_not_repeated_in_the_same_run(lab: Laboratory
     lab.fails = lambda server, block, _attempt: server == LIKE and block == 2
     stored = lab.run(max_blocks=6, retry_failed=True)
     assert [attempt.outcome for attempt in stored.attempts].count("failed") == 1
-    assert len(lab.carried_out) == len(set(lab.carried_out)) == len(stored.trials)
+    assert len(lab.measured) == len(set(lab.measured)) == len(stored.trials)
 
 
 def test_profiled_trials_come_after_the_last_block_however_it_ended(lab: Laboratory) -> None:

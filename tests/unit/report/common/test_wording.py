@@ -21,7 +21,7 @@ from tests.unit.analysis.builders import study
         ("millrace run --new a.toml", "millrace run --new a.toml"),
         ("millrace calibrate a.toml", "millrace calibrate --new a.toml"),
         ("millrace bisect --good a --bad b", "millrace bisect --new --good a --bad b"),
-        ("millrace explain latest --test-suspects", "millrace explain latest --test-suspects"),
+        ("millrace explain latest --ablate", "millrace explain latest --ablate"),
         ("millrace history confirm 4f2a", ""),
         ("millrace runner", "millrace runner"),
         ("millrace run 'my --new one.toml'", "millrace run --new 'my --new one.toml'"),

@@ -84,7 +84,7 @@ def test_each_report_says_that_pairs_were_side_by_side(output_format: str) -> No
         return
     assert "side by side, sequential, at most 20 blocks: decided after 6" in text
     assert "this host was not calibrated side by side" in text
-    assert "--side-by-side" in text
+    assert "--concurrent" in text
     words = " ".join(method(beside))
     assert "at the same time, each on half of the CPUs" in words
     assert "take turns" not in words

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from millrace.app.run import line_of_fixed, line_of_sequential
-from tests.unit.analysis.builders import study
+from millrace.campaign.policies.sequential import SequentialOpened
+from millrace.cli.event_text import event_line, sequential_text
+from millrace.model.events import RunOpened
 from tests.unit.campaign.laboratory import BASE, LIKE, TRIAL_S, Laboratory
 
 NOISY = 0.05
@@ -21,7 +22,7 @@ def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Laboratory:
 
 def line(lab: Laboratory, **asked: float) -> str:
     """Without the run's id."""
-    return line_of_sequential(*lab.chosen(**asked)).partition(": ")[2]
+    return sequential_text(SequentialOpened(*lab.selected(**asked))).partition(": ")[2]
 
 
 def test_a_new_run_says_what_ends_it(lab: Laboratory) -> None:
@@ -31,7 +32,7 @@ def test_a_new_run_says_what_ends_it(lab: Laboratory) -> None:
 
 def test_a_run_that_was_interrupted_goes_on(lab: Laboratory) -> None:
     lab.run(stop_after=1)
-    said = "1 block begun, continued until each comparison is decided, at most 10 blocks"
+    said = "1 block started, resumed until each comparison is decided, at most 10 blocks"
     assert line(lab) == said
 
 
@@ -39,9 +40,9 @@ def test_a_run_at_its_limit_says_how_it_could_go_on(lab: Laboratory) -> None:
     lab.run(max_blocks=6)
     assert line(lab, max_blocks=6) == (
         "6 blocks, 1 of 1 comparisons undecided, and no more are allowed: "
-        "--max-blocks goes on, --new measures again"
+        "a larger --max-blocks resumes, --new measures again"
     )
-    assert "--max-time goes on" in line(lab, max_time_s=6 * TRIAL_S)
+    assert "--max-time resumes" in line(lab, max_time_s=6 * TRIAL_S)
 
 
 def test_a_run_that_is_decided_has_nothing_left(lab: Laboratory) -> None:
@@ -51,8 +52,8 @@ def test_a_run_that_is_decided_has_nothing_left(lab: Laboratory) -> None:
 
 
 def test_a_run_that_has_all_its_trials_names_an_option_of_its_command() -> None:
-    run = study().run
-    assert line_of_fixed(run, 6, 0).endswith("all 6 trials have a result; --new measures again")
-    confirms = replace(run, spec=run.spec.model_copy(update={"confirms": "4f2a"}))
-    assert line_of_fixed(confirms, 6, 0).endswith("; more --blocks add to them")
-    assert line_of_fixed(confirms, 6, 2).endswith("continued, 2 of 6 trials to go")
+    done = RunOpened(run="r", seed=1, trials=6, waiting=0)
+    assert (event_line(done) or "").endswith("all 6 trials have a result; --new measures again")
+    confirms = replace(done, confirms="4f2a")
+    assert (event_line(confirms) or "").endswith("; more --blocks add to them")
+    assert (event_line(replace(confirms, waiting=2)) or "").endswith("resumed, 2 of 6 trials to go")

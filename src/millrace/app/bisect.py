@@ -1,0 +1,128 @@
+"""Search the change of level between two servers of a list."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+from millrace.analysis.compare.bisection import Bisection, bisection, is_reversed
+from millrace.app.exclusive_host import exclusive_host
+from millrace.app.execution import Caller, execute_campaign, select_run
+from millrace.app.experiments import validation_context
+from millrace.app.report import BisectionReport
+from millrace.campaign.policies.bisect import (
+    Bisect,
+    bisecting,
+    experiment_text,
+    members,
+    refuse_unknown,
+)
+from millrace.campaign.preparation import Preparation
+from millrace.errors import UserError, ValidationError
+from millrace.experiment.model import Experiment
+from millrace.experiment.read import Overrides, parse, read
+from millrace.levels import Level
+from millrace.model.events import Announcement
+from millrace.report.common.formatting import value_text
+from millrace.servers import install
+from millrace.store.store import Store
+
+
+@dataclass(frozen=True)
+class Search:
+    """What is searched: between ``good`` and ``bad``, in the list ``among``.
+
+    ``workload`` is a built-in workload, a test of one, or an experiment file. ``options`` are
+    server options for all. ``confidence`` is a fraction, ``margin_percent`` None for the default.
+    """
+
+    good: str
+    bad: str
+    among: Sequence[str]
+    workload: str
+    scale: str | None
+    options: Mapping[str, Level]
+    margin_percent: float | None
+    confidence: float
+
+
+@dataclass(frozen=True)
+class BisectionOpened(Announcement):
+    """A search starts or resumes among this many servers."""
+
+    run: str
+    servers: int
+
+
+def bisect(
+    path: Path,
+    search: Search,
+    caller: Caller,
+    *,
+    limit_s: float | None = None,
+    fresh: bool = False,
+) -> BisectionReport:
+    """Measure one server at a time until the change is found, or ``limit_s`` is over.
+
+    Raise UserError where the ends are swapped, TrialFailed where an end cannot be measured.
+    """
+    servers = members(search.good, search.bad, search.among)
+    refuse_unknown(servers, [row.name for row in install.list_servers()])
+    experiment = bisecting(
+        _experiment(search, servers),
+        servers,
+        workload=search.workload,
+        options=search.options,
+        confidence=search.confidence,
+    )
+    with ExitStack() as stack:
+        purpose = f"bisect {servers[0]} to {servers[-1]}"
+        stack.enter_context(exclusive_host(purpose, caller.on_event))
+        store = stack.enter_context(Store.open(path))
+        selection = select_run(store, experiment, caller, fresh=fresh)
+        caller.on_event(BisectionOpened(selection.run.id, len(servers)))
+        policy = Bisect(experiment, seed=selection.run.seed)
+        prepare = Preparation(stack, store, caller.on_event)
+        executed = execute_campaign(store, selection, policy, prepare, caller, limit_s=limit_s)
+        assert (
+            executed.stored is not None
+        )  # before anything was measured there is an end to measure
+        found = bisection(executed.stored)
+        if is_reversed(found):
+            raise _reversed(found)
+        return BisectionReport(found, store.report_path(found.run.id))
+
+
+def _experiment(search: Search, servers: Sequence[str]) -> Experiment:
+    """Read the file that the workload is, or make an experiment of a built-in workload."""
+    around, overrides = validation_context(), Overrides(margin_percent=search.margin_percent)
+    workload, scale = search.workload, search.scale
+    if workload.endswith(".toml"):
+        return read(Path(workload), scale=scale, surroundings=around, overrides=overrides)
+    if scale is not None:
+        raise UserError(
+            f"--scale {scale}: the workload {workload} has no scales",
+            hint="leave it out, or name an experiment file with --workload",
+        )
+    text = experiment_text(workload, servers)
+    source = Path(f"--workload {workload}")
+    try:
+        return parse(text, source, scale=None, surroundings=around, overrides=overrides)
+    except ValidationError as incomplete:
+        raise UserError(
+            str(incomplete), hint="write an experiment file, and name it with --workload"
+        ) from None
+
+
+def _reversed(found: Bisection) -> UserError:
+    names = found.spec.members
+    good, bad = (found.members[end].level for end in (0, -1))
+    assert good is not None
+    assert bad is not None
+    return UserError(
+        f"{names[-1]} is better than {names[0]}: {value_text(bad, found.metric)} against "
+        f"{value_text(good, found.metric)} {found.metric.unit}",
+        hint=f"swap them: --good {names[-1]} --bad {names[0]}",
+    )

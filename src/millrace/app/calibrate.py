@@ -1,0 +1,118 @@
+"""Calibrate a host: measure how far its verdicts can be trusted."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+from millrace.analysis.compare.calibration import calibration
+from millrace.analysis.compare.calibration_model import Calibration
+from millrace.app.exclusive_host import exclusive_host
+from millrace.app.execution import Caller, execute_campaign, resumable_host, select_run
+from millrace.campaign.policies.calibrate import (
+    Calibrate,
+    NextBlock,
+    Wanted,
+    block_plan,
+    calibrating,
+    groups_of,
+    level_beforehand,
+    next_block,
+)
+from millrace.campaign.preparation import Preparation
+from millrace.errors import UserError
+from millrace.experiment.model import Experiment
+from millrace.model.events import Announcement
+from millrace.model.servers import AttachedServer
+from millrace.servers import install
+from millrace.store.store import Store
+
+
+@dataclass(frozen=True)
+class CalibrationOpened(Announcement):
+    """A calibration starts or resumes, with this many groups of comparisons."""
+
+    run: str
+    groups: int
+
+
+def calibrate(
+    path: Path,
+    experiment: Experiment,
+    caller: Caller,
+    *,
+    verdicts: int,
+    injected: str | None,
+    limit_s: float | None = None,
+    fresh: bool = False,
+) -> Calibration:
+    """Measure the base of an experiment against itself, and then against itself slowed down.
+
+    Measure until there are ``verdicts`` A/A verdicts in all, and one on the ``injected`` slowdown
+    (``cpu``, ``fsync``, an option; None for no slowdown) in each group, or ``limit_s`` is over.
+    """
+    calibrated = calibrating(experiment)
+    if injected is not None:
+        _refuse_attached(calibrated)
+    groups = groups_of(calibrated)
+    beforehand = None if injected is None else level_beforehand(injected)
+    refused = None if beforehand is None else Wanted(beforehand, groups)
+
+    def next_wanted(found: Calibration | None) -> Wanted | None:
+        return next_block(found, groups, verdicts=verdicts, planting=injected)
+
+    return calibrate_by(
+        path,
+        calibrated,
+        caller,
+        next_wanted,
+        verdicts=verdicts,
+        check=refused,
+        limit_s=limit_s,
+        fresh=fresh,
+    )
+
+
+def calibrate_by(
+    path: Path,
+    calibrated: Experiment,
+    caller: Caller,
+    next_wanted: NextBlock,
+    *,
+    verdicts: int,
+    check: Wanted | None = None,
+    limit_s: float | None = None,
+    fresh: bool = False,
+) -> Calibration:
+    """Measure the blocks that ``next_wanted`` asks for; ``calibrated`` is an experiment that
+    calibrates. The block ``check`` is prepared first, so that it is refused before anything is
+    measured."""
+    with ExitStack() as stack:
+        stack.enter_context(exclusive_host(f"calibrate {calibrated.name}", caller.on_event))
+        store = stack.enter_context(Store.open(path))
+        selection = select_run(store, calibrated, caller, fresh=fresh)
+        prepare = Preparation(stack, store, caller.on_event)
+        if check is not None:
+            stored = None if selection.is_new else store.load_run(selection.run.id)
+            with resumable_host():
+                prepare(block_plan(calibrated, check, seed=0, block=0, position=0), stored)
+        caller.on_event(CalibrationOpened(selection.run.id, len(groups_of(calibrated))))
+        seed = selection.run.seed
+        policy = Calibrate(calibrated, seed=seed, verdicts=verdicts, next_wanted=next_wanted)
+        executed = execute_campaign(store, selection, policy, prepare, caller, limit_s=limit_s)
+        assert executed.stored is not None  # without a block there is one to start with
+        return calibration(executed.stored)
+
+
+def _refuse_attached(experiment: Experiment) -> None:
+    """Refuse to slow down attached servers before anything is measured."""
+    servers = next(each for each in experiment.factors if each.name == "server")
+    for level in servers.levels:
+        name = str(servers.aliases.get(str(level), level))
+        attached = (row.name for row in install.list_servers() if row.state == "attached")
+        if name in attached and isinstance(install.find(name), AttachedServer):
+            raise UserError(
+                f"{name} is attached: millrace cannot slow it down",
+                hint="calibrate with --slowdown none",
+            )

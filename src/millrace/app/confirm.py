@@ -1,0 +1,104 @@
+"""Confirm or withdraw a change of a history by measuring its builds again."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+from millrace.analysis.history.confirmation import Outcome
+from millrace.analysis.history.overview import ChangeView, series_view
+from millrace.analysis.history.segments import series_names
+from millrace.app.exclusive_host import exclusive_host
+from millrace.app.execution import Caller, execute_run, select_run
+from millrace.campaign.policies import confirm as policy
+from millrace.campaign.policies.confirmation_outcome import outcomes
+from millrace.errors import Interrupted, UserError
+from millrace.experiment.model import Experiment
+from millrace.model.events import Announcement
+from millrace.store.history_records import ChangeRecord
+from millrace.store.records import StoredRun
+from millrace.store.store import Store
+from millrace.utc import utc_now
+
+
+@dataclass(frozen=True)
+class ConfirmationPlanned(Announcement):
+    """The builds ``before`` and ``after`` a change are measured in so many blocks."""
+
+    change: ChangeRecord
+    before: str
+    after: str
+    blocks: int
+
+
+@dataclass(frozen=True)
+class Confirmation:
+    """What became of a change, and of those of other metrics that the same trials measured.
+
+    ``outcomes`` starts with the change's own, ``changes`` are the same as histories show them, and
+    ``blocks`` is the number of blocks of the run that measured them.
+    """
+
+    outcomes: tuple[Outcome, ...]
+    changes: tuple[ChangeView, ...]
+    blocks: int
+
+
+def confirm(path: Path, change: str, caller: Caller, *, blocks: int | None = None) -> Confirmation:
+    """Measure the builds before and after a change again, interleaved.
+
+    ``change`` is the beginning of its id; ``blocks`` None takes as many as a change of its size
+    needs. Raise UserError where the change is settled already or cannot be measured again.
+    """
+    with Store.open(path, create=False) as store:
+        candidate = store.histories.find_change(change)
+        _refuse_settled(candidate)
+        plan = policy.planned(store, candidate, blocks)
+    builds = plan.builds
+    caller.on_event(
+        ConfirmationPlanned(
+            candidate, builds.before.label, builds.after.label, plan.experiment.blocks
+        )
+    )
+    with ExitStack() as stack:
+        purpose = f"history confirm {candidate.id}"
+        stack.enter_context(exclusive_host(purpose, caller.on_event))
+        store = stack.enter_context(Store.open(path))
+        measured = _measure(stack, store, plan.experiment, caller)
+        found = outcomes(store.histories, candidate, measured, builds.ends, utc_now())
+        store.histories.keep([each.change for each in found])
+        return Confirmation(tuple(found), _changes(store, found), measured.run.blocks)
+
+
+def _refuse_settled(change: ChangeRecord) -> None:
+    if change.state != "candidate":
+        reason = f": {change.reason}" if change.reason else ""
+        raise UserError(
+            f"change {change.id} at {change.label} is {change.state} already{reason}",
+            hint="`millrace history show` shows what is known of it",
+        )
+
+
+def _measure(stack: ExitStack, store: Store, experiment: Experiment, caller: Caller) -> StoredRun:
+    """Execute the experiment, or resume it."""
+    selection = select_run(store, experiment, caller)
+    try:
+        execute_run(stack, store, selection, caller, retry_failed=True)
+    except Interrupted as stopped:
+        hint = "nothing is decided yet; the same command resumes where it stopped"
+        raise Interrupted(stopped.message, hint=hint) from None
+    return store.load_run(selection.run.id, observations_too=True)
+
+
+def _changes(store: Store, found: list[Outcome]) -> tuple[ChangeView, ...]:
+    names = series_names(store.histories.series())
+    states = store.histories.states()
+    changed = {each.change.series: each.change for each in found}
+    return tuple(
+        change
+        for history in store.histories.read(changed.keys())
+        for change in series_view(
+            history, [changed[history.series.id]], states, names[history.series.id]
+        ).changes
+    )

@@ -1,0 +1,24 @@
+"""Reserve the host for a use case that starts servers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from millrace.campaign.preparation import Downloads
+from millrace.host.exclusive import host_lock
+from millrace.model.events import Notice, OnEvent
+from millrace.servers.instances import processes
+from millrace.servers.instances.signals import signals_as_errors
+
+
+@contextmanager
+def exclusive_host(purpose: str, on_event: OnEvent) -> Iterator[None]:
+    """Refuse while another millrace measures, end what a killed one left, and stop in order.
+
+    Raise UserError when the host is taken, and Interrupted inside the block on Ctrl-C or SIGTERM.
+    """
+    with signals_as_errors(), host_lock(purpose):
+        for left in processes.reap_orphans(Downloads(on_event)):
+            on_event(Notice(f"ended what an earlier run left behind: {left}"))
+        yield

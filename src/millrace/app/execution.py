@@ -1,0 +1,162 @@
+"""Execute runs for the use cases: select, prepare, and hand them to the scheduler."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+
+from millrace import __version__, paths
+from millrace.app import doctor
+from millrace.app.concurrency_gate import refuse_uncalibrated
+from millrace.campaign import resume, scheduler
+from millrace.campaign.forecast import forecast_here
+from millrace.campaign.policies.fixed import Fixed
+from millrace.campaign.policies.sequential import Sequential
+from millrace.campaign.preparation import Preparation
+from millrace.campaign.resume import RunSelection
+from millrace.campaign.run_records import new_run_record
+from millrace.campaign.scheduler import TIME_LIMIT, Executed, Policy, Prepare, Rules
+from millrace.errors import HostError, Interrupted, PermanentHostError
+from millrace.experiment.model import Experiment, Plan
+from millrace.host import facts as host
+from millrace.loadgen import client as load
+from millrace.model.events import Notice, OnEvent, ignore
+from millrace.store.records import HostRecord
+from millrace.store.store import Store
+
+RESUMES = "the same command resumes where it stopped"
+
+
+@dataclass(frozen=True)
+class Caller:
+    """Who asks: ``command`` is recorded with new runs, ``on_event`` gets the events."""
+
+    command: str
+    on_event: OnEvent = ignore
+
+
+def select_run(
+    store: Store, experiment: Experiment, caller: Caller, *, fresh: bool = False
+) -> RunSelection:
+    """Return the run that this caller resumes, or a new one."""
+    selection = resume.select_run(
+        store,
+        experiment,
+        host=host_record(),
+        versions=versions(),
+        command=caller.command,
+        fresh=fresh,
+    )
+    if selection.note is not None:
+        caller.on_event(Notice(selection.note))
+    return selection
+
+
+def new_run(plan: Plan, caller: Caller) -> RunSelection:
+    """Return a new run of a plan, whatever there was before."""
+    run = new_run_record(plan, host_record(), versions(), caller.command)
+    return RunSelection(run, plan, is_new=True)
+
+
+def execute_run(
+    stack: ExitStack,
+    store: Store,
+    selection: RunSelection,
+    caller: Caller,
+    *,
+    retry_failed: bool = False,
+) -> Executed:
+    """Execute what has no result yet of an experiment's run, fixed or sequential."""
+    policy: Policy
+    plan = selection.plan
+    rules = Rules(extension=selection.extension)
+    if plan.experiment.sequential:
+        trials = sum(trial.hosts for trial in plan.trials)
+        trial_s = forecast_here(plan, store).time_s / trials
+        policy = Sequential(selection, retry_failed=retry_failed, unknown_s=trial_s)
+        rules = Rules(extension=selection.extension, withdraw_unbegun=True, with_observations=True)
+    else:
+        policy = Fixed(selection, retry_failed=retry_failed)
+
+    def check(asked: Plan) -> None:
+        refuse_uncalibrated(store, selection.run, asked)
+
+    prepare = Preparation(stack, store, caller.on_event, check=check)
+    with _resumable():
+        return _execute(store, selection, policy, prepare, caller, rules=rules)
+
+
+def execute_campaign(
+    store: Store,
+    selection: RunSelection,
+    policy: Policy,
+    prepare: Prepare,
+    caller: Caller,
+    *,
+    limit_s: float | None,
+) -> Executed:
+    """Execute a run that grows block by block.
+
+    A trial that failed for a transient reason of the host would speak against its treatment
+    forever, so that it ends the command instead.
+    """
+    rules = Rules(limit_s=limit_s, stop_at_host_errors=True)
+    with resumable_host(), _resumable():
+        executed = _execute(store, selection, policy, prepare, caller, rules=rules)
+    if executed.reason == TIME_LIMIT:
+        caller.on_event(Notice("the time limit is reached: a larger --max-time resumes"))
+    return executed
+
+
+def _execute(
+    store: Store,
+    selection: RunSelection,
+    policy: Policy,
+    prepare: Prepare,
+    caller: Caller,
+    *,
+    rules: Rules,
+) -> Executed:
+    return scheduler.execute(
+        store,
+        selection.run,
+        policy,
+        prepare,
+        caller.on_event,
+        is_new=selection.is_new,
+        rules=rules,
+    )
+
+
+@contextmanager
+def _resumable() -> Iterator[None]:
+    """Say with an interruption what resumes."""
+    try:
+        yield
+    except Interrupted as stopped:
+        raise Interrupted(stopped.message, hint=RESUMES) from None
+
+
+@contextmanager
+def resumable_host() -> Iterator[None]:
+    """Say with a transient error of the host what resumes when the host can go on."""
+    try:
+        yield
+    except PermanentHostError:
+        raise
+    except HostError as problem:
+        hint = f"{problem.hint}; {RESUMES}" if problem.hint else RESUMES
+        raise HostError(problem.message, hint=hint) from problem
+
+
+def host_record() -> HostRecord:
+    """Return the facts of this host now, with doctor's findings."""
+    facts = host.facts(paths.work_dir())
+    findings = [finding.as_data() for finding in doctor.examine(facts, paths.work_dir())]
+    return HostRecord(host.host_id(facts), {**facts, "findings": findings})
+
+
+def versions() -> dict[str, str]:
+    """Return the versions that a run is recorded with."""
+    return {"millrace": __version__, **load.versions()}

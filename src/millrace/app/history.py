@@ -1,0 +1,214 @@
+"""Keep histories: record runs, detect changes, show, acknowledge and forget them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from millrace.analysis.history.changes import examine
+from millrace.analysis.history.overview import (
+    ChangeGroup,
+    ChangeView,
+    SeriesView,
+    group_changes,
+    series_view,
+)
+from millrace.analysis.history.recording import points_of
+from millrace.analysis.history.segments import environment_changes, series_names, too_few_points
+from millrace.errors import UserError
+from millrace.stats.change_points import Sensitivity
+from millrace.store.history_records import (
+    ChangeRecord,
+    HistoryPart,
+    Recorded,
+    StateRecord,
+)
+from millrace.store.store import Store
+from millrace.utc import utc_now, utc_text
+
+_SHOWN_RUNS = 8
+_SHOWN_SERIES = 8
+
+
+@dataclass(frozen=True)
+class RecordedRun:
+    """The points of a run, what recording them did, and what was left out, a clause each."""
+
+    run: str
+    part: HistoryPart
+    recorded: Recorded
+    left_out: tuple[str, ...]
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The labels of the points."""
+        return tuple(dict.fromkeys(point.label for _, point in self.part.points))
+
+
+def record(
+    path: Path, run: str, *, reference: str | None, label: str | None, date: datetime | None
+) -> RecordedRun:
+    """Add a run's ratios to a reference build to the histories of the store at ``path``.
+
+    ``date`` is UTC unless it has a zone; without it the points are as old as the run.
+    """
+    with Store.open(path, create=False) as store:
+        stored = store.load_run(store.find_run(run).id, observations_too=True)
+        at_utc = stored.run.created_utc
+        if date is not None:
+            at_utc = utc_text(date.replace(tzinfo=UTC) if date.tzinfo is None else date)
+        points = points_of(stored, reference=reference, label=label, at_utc=at_utc)
+        recorded = store.histories.record(points.part)
+    return RecordedRun(stored.run.id, points.part, recorded, tuple(points.left_out))
+
+
+@dataclass
+class Detected:
+    """What a search for changes found.
+
+    ``examined`` has the number of points by series, ``breaks`` counts changes of environment,
+    ``lost`` earlier candidates that more points do not show, ``too_few`` series that are too short.
+    ``changes`` are the found and the lost ones; ``series_with`` counts series by label.
+    """
+
+    examined: dict[str, int] = field(default_factory=dict)
+    breaks: int = 0
+    lost: int = 0
+    too_few: int = 0
+    changes: list[ChangeView] = field(default_factory=list)
+    series_with: Mapping[str, int] = field(default_factory=dict)
+
+
+def detect(path: Path, wanted: Sequence[str], *, sensitivity: Sensitivity) -> Detected:
+    """Look for versions at which a series changed its level, and keep what is found."""
+    now = utc_now()
+    found = Detected()
+    changed: list[ChangeRecord] = []
+    with Store.open(path, create=False) as store:
+        names = named_series(store, path, wanted)
+        known = _by_series(store.histories.changes())
+        states = store.histories.states()
+        for history in store.histories.read(names.keys()):
+            before = known.get(history.series.id, [])
+            result = examine(history, before, sensitivity=sensitivity, now_utc=now)
+            changed += [each for each in result.changes if each not in before]
+            found.examined[history.series.id] = len(history.points)
+            found.breaks += len(environment_changes(history.points, states))
+            found.lost += len(result.lost)
+            found.too_few += too_few_points(history.points)
+            shown = [each for each in result.changes if each.id in result.found | result.lost]
+            if shown:
+                found.changes += series_view(
+                    history, shown, states, names[history.series.id]
+                ).changes
+        store.histories.keep(changed, found.examined)
+        labels = {label for each in found.changes for label in each.within}
+        found.series_with = store.histories.series_with(labels)
+    return found
+
+
+@dataclass(frozen=True)
+class Histories:
+    """The histories of an open store; ``series`` yields one at a time, because all may be large."""
+
+    store: Store
+    names: Mapping[str, str]
+
+    def series(self) -> Iterator[SeriesView]:
+        """Yield the named series with their changes."""
+        known = _by_series(self.store.histories.changes())
+        states = self.states()
+        for history in self.store.histories.read(self.names.keys()):
+            series = history.series.id
+            yield series_view(history, known.get(series, []), states, self.names[series])
+
+    def groups(self, changes: Sequence[ChangeView]) -> tuple[ChangeGroup, ...]:
+        """Return the changes that several series have at the same version."""
+        labels = {label for each in changes for label in each.within}
+        return group_changes(changes, self.store.histories.series_with(labels))
+
+    def states(self) -> Mapping[str, StateRecord]:
+        """Return the environments of the points, by id."""
+        return self.store.histories.states()
+
+
+@contextmanager
+def histories(path: Path, wanted: Sequence[str]) -> Iterator[Histories]:
+    """Open the histories of the store at ``path``: of all series, or of those named ``wanted``."""
+    with Store.open(path, read_only=True) as store:
+        yield Histories(store, named_series(store, path, wanted))
+
+
+def acknowledge(path: Path, change: str, note: str) -> list[ChangeRecord]:
+    """Note that somebody knows of a change, named by its id or by the label of several."""
+    if not note.strip():
+        raise UserError("the note is empty", hint="say who knows of it, or where it is fixed")
+    with Store.open(path, create=False) as store:
+        changes = [each for each in store.histories.changes() if each.label == change]
+        noted = changes or [store.histories.find_change(change)]
+        store.histories.keep([replace(each, note=note.strip()) for each in noted])
+    return noted
+
+
+@dataclass(frozen=True)
+class Forgotten:
+    """The run whose points were removed, and their number."""
+
+    run: str
+    points: int
+
+
+def forget(path: Path, run: str) -> Forgotten:
+    """Remove the points of a run, named by the beginning of its id, from all histories."""
+    with Store.open(path, create=False) as store:
+        known = store.histories.runs()
+        found = [run_id for run_id in known if run_id == run] or [
+            run_id for run_id in known if run_id.startswith(run)
+        ]
+        if len(found) != 1:
+            shown = ", ".join((found or list(known))[-_SHOWN_RUNS:]) or "none"
+            which = f"{len(found)} recorded runs have" if found else "no recorded run has"
+            raise UserError(
+                f"{path}: {which} an id that starts with {run!r}",
+                hint=f"recorded runs: {shown}",
+            )
+        return Forgotten(found[0], store.histories.forget(found[0]))
+
+
+def named_series(store: Store, path: Path, wanted: Sequence[str]) -> Mapping[str, str]:
+    """Return the names of the wanted series (of all if none is), by their ids. Raise UserError
+    where there is none."""
+    names = series_names(store.histories.series())
+    if not names:
+        raise UserError(
+            f"{path}: holds no histories yet", hint="start with `millrace history record RUN`"
+        )
+    found = {
+        series: name
+        for series, name in names.items()
+        if not wanted or any(_is_named(series, name, text) for text in wanted)
+    }
+    if not found:
+        shown = "\n".join(
+            f"  {series}  {name}" for series, name in [*names.items()][:_SHOWN_SERIES]
+        )
+        asked = " or ".join(repr(text) for text in wanted)
+        raise UserError(
+            f"{path}: no series has an id that starts with {asked}, or a name that contains it",
+            hint=f"the series are, for example:\n{shown}",
+        )
+    return found
+
+
+def _is_named(series: str, name: str, text: str) -> bool:
+    return series.startswith(text) or text.casefold() in name.casefold()
+
+
+def _by_series(changes: Iterable[ChangeRecord]) -> dict[str, list[ChangeRecord]]:
+    known: dict[str, list[ChangeRecord]] = {}
+    for change in changes:
+        known.setdefault(change.series, []).append(change)
+    return known

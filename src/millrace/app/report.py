@@ -1,0 +1,90 @@
+"""Analyze a stored run for its report."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from millrace.analysis.compare.applicable_calibration import applicable_calibration, preferred
+from millrace.analysis.compare.bisection import Bisection, bisection
+from millrace.analysis.compare.calibration import calibration
+from millrace.analysis.compare.compare_run import compare_run
+from millrace.analysis.compare.model import RunAnalysis
+from millrace.analysis.explain.model import Explanation
+from millrace.app.explain import ablations_of, explanations_of_report
+from millrace.store.records import StoredRun
+from millrace.store.store import Store
+
+
+@dataclass(frozen=True)
+class RunReport:
+    """The analysis of a run and the explanations of its comparisons; ``page`` is the path of its
+    HTML report beside the store."""
+
+    analysis: RunAnalysis
+    explanations: tuple[Explanation, ...]
+    page: Path
+
+
+@dataclass(frozen=True)
+class BisectionReport:
+    """A search for a change; ``page`` is the path of its HTML report beside the store."""
+
+    found: Bisection
+    page: Path
+
+
+def report(
+    path: Path,
+    run: str,
+    *,
+    margin: float | None = None,
+    base: str | None = None,
+    explained: bool = False,
+) -> RunReport | BisectionReport:
+    """Analyze the run named ``run`` (an id, its beginning, or ``latest``) of the store at ``path``.
+
+    Nothing is measured. ``margin`` is a fraction; None for it or ``base`` takes the experiment's.
+    The explanations, which take a while, are empty unless ``explained``.
+    """
+    with Store.open(path, read_only=True) as store:
+        # Verdicts use observed plans, and are the same in every format.
+        stored = store.load_run(store.find_run(run).id, observations_too=True)
+        if stored.run.spec.bisects is not None:
+            return BisectionReport(bisection(stored), store.report_path(stored.run.id))
+        return report_of(store, stored, margin=margin, base=base, explained=explained)
+
+
+def report_of(
+    store: Store,
+    stored: StoredRun,
+    *,
+    margin: float | None,
+    base: str | None,
+    explained: bool = True,
+) -> RunReport:
+    """Analyze a run, loaded with its observations."""
+    analysis = with_calibration(store, compare_run(stored, margin=margin, base=base))
+    explanations: tuple[Explanation, ...] = ()
+    if explained:
+        ablations = ablations_of(store, stored.run.id)
+        explanations = explanations_of_report(stored, analysis.base, ablations)
+    return RunReport(analysis, explanations, store.report_path(stored.run.id))
+
+
+def with_calibration(store: Store, analysis: RunAnalysis) -> RunAnalysis:
+    """Return the analysis with what applies to it of the newest calibration of the run's host."""
+    if analysis.run.spec.calibrates is not None:
+        return analysis  # it is one itself
+    runs = preferred(analysis.run, store.calibrations_of(analysis.run))
+    if not runs:
+        return replace(analysis, calibrations=())
+    # A calibration that was stopped before its first verdict does not hide an older one.
+    every = (calibration(store.load_run(run.id)) for run in runs)
+    found = next((each for each in every if each.verdicts), None)
+    if found is None:
+        found = calibration(store.load_run(runs[0].id))
+    return replace(
+        analysis, calibrations=(applicable_calibration(analysis.run, found, datetime.now(UTC)),)
+    )

@@ -1,0 +1,70 @@
+"""Keep the stored runs: list, load, export, import and remove them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from millrace.campaign import ownership
+from millrace.store.importing import Imported
+from millrace.store.records import RunSummary, StoredRun
+from millrace.store.store import Store
+
+
+def list_runs(path: Path) -> list[RunSummary]:
+    """Return the runs of the store at ``path``, the newest first."""
+    with Store.open(path, read_only=True) as store:
+        return store.list_runs()
+
+
+@contextmanager
+def opened_run(path: Path, run: str) -> Iterator[tuple[Store, StoredRun]]:
+    """Open the store and load a run; its files can be read while the store is open."""
+    with Store.open(path, read_only=True) as store:
+        yield store, store.load_run(store.find_run(run).id)
+
+
+def export_runs(path: Path, runs: Sequence[str], output: Path, *, replace: bool) -> list[str]:
+    """Write runs into one file for another machine, and return their ids."""
+    with Store.open(path, read_only=True) as store:
+        ids = _ids(store, runs)
+        store.export_runs(ids, output, replace=replace)
+    return ids
+
+
+def import_files(path: Path, files: Sequence[Path]) -> Iterator[tuple[Path, Imported]]:
+    """Add the runs of exported files to the store, all runs of a file or none."""
+    with Store.open(path) as store:
+        for file in files:
+            yield file, store.import_file(file)
+
+
+@dataclass(frozen=True)
+class Removed:
+    """The removed runs, their reports, and those whose points stay in histories."""
+
+    runs: list[str]
+    reports: list[Path]
+    recorded: list[str]
+
+
+def remove_runs(
+    path: Path, runs: Sequence[str], *, confirm: Callable[[Sequence[str]], None]
+) -> Removed:
+    """Remove runs with all their results and reports. ``confirm`` gets their ids, and raises to
+    keep them."""
+    with Store.open(path, create=False) as store:
+        ids = _ids(store, runs)
+        confirm(ids)
+        reports = [report for report in map(store.report_path, ids) if os.path.lexists(report)]
+        recorded = [run_id for run_id in ids if run_id in store.histories.runs()]
+        store.remove_runs(ids, is_alive=ownership.is_alive)
+    return Removed(ids, reports, recorded)
+
+
+def _ids(store: Store, wanted: Sequence[str]) -> list[str]:
+    """Return the ids of the named runs, each once."""
+    return list(dict.fromkeys(store.find_run(name).id for name in wanted))

@@ -1,0 +1,105 @@
+"""Install, add and verify servers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from millrace.app.exclusive_host import exclusive_host
+from millrace.campaign.preparation import Downloads
+from millrace.errors import UserError
+from millrace.model.events import Announcement, Notice, OnEvent
+from millrace.model.servers import InstalledServer, Server
+from millrace.servers import added, catalogue, install, suites
+from millrace.servers.instances.signals import signals_as_errors
+from millrace.servers.verify import VerifyResult, verify
+
+
+@dataclass(frozen=True)
+class Installed:
+    """The server that a name stands for; ``is_new`` unless it was installed already, and
+    ``is_added`` where it was added and needs no installation. ``suite`` is the name of the suite
+    whose newest build it is."""
+
+    name: str
+    server: InstalledServer | None
+    is_new: bool = True
+    is_added: bool = False
+    suite: str | None = None
+
+
+def install_servers(names: Sequence[str], on_event: OnEvent) -> Iterator[Installed]:
+    """Install servers of the catalogue, one after another; names may be those of suites."""
+    wanted = dict.fromkeys(names)
+    install.require_known(name for name in wanted if name not in catalogue.suites())
+    for name in wanted:
+        if name in catalogue.suites():
+            with signals_as_errors():
+                server = suites.install_newest(catalogue.suites()[name], Downloads(on_event))
+            yield Installed(server.name, server, suite=name)
+        elif name not in catalogue.entries():
+            yield Installed(name, None, is_added=True)
+        else:
+            is_new = install.installed(name) is None
+            with signals_as_errors():
+                server = install.install(name, progress=Downloads(on_event))
+            yield Installed(name, server, is_new)
+
+
+def add_server(
+    name: str,
+    family: str,
+    on_event: OnEvent,
+    *,
+    tarball: str | None,
+    sha256: str | None,
+    directory: Path | None,
+) -> InstalledServer:
+    """Add a server from an archive or from a directory, one of which is given."""
+    with signals_as_errors():
+        if tarball is not None:
+            return added.add_tarball(
+                name, family, tarball, sha256=sha256, progress=Downloads(on_event)
+            )
+        assert directory is not None
+        return added.add_directory(name, family, directory, progress=Downloads(on_event))
+
+
+@dataclass(frozen=True)
+class VerificationStarted(Announcement):
+    """A server is verified next."""
+
+    server: str
+
+
+@dataclass(frozen=True)
+class Verified:
+    """A server, the result of its verification, and its files that changed since it was
+    installed."""
+
+    server: Server
+    result: VerifyResult
+    changed: tuple[str, ...]
+
+    @property
+    def is_ok(self) -> bool:
+        """Say that the server works and is what was installed."""
+        return self.result.ok and not self.changed
+
+
+def verify_servers(names: Sequence[str], on_event: OnEvent, *, every: bool) -> list[Verified]:
+    """Boot, query, load and stop servers: the named ones, or with ``every`` all on this host."""
+    if bool(names) == every:
+        raise UserError("give the names of servers, or --all")
+    if every:
+        names = [row.name for row in install.list_servers() if row.state not in install.MISSING]
+    servers = [install.find(name) for name in dict.fromkeys(names)]
+    verified = []
+    with exclusive_host("servers verify", on_event):
+        for server in servers:
+            on_event(VerificationStarted(server.name))
+            result = verify(server, lambda text: on_event(Notice(f"  {text}")))
+            changed = tuple(server.changed) if isinstance(server, InstalledServer) else ()
+            verified.append(Verified(server, result, changed))
+    return verified

@@ -1,0 +1,115 @@
+"""Prepare the trials of a run: servers installed, options fitted, data at hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from contextlib import ExitStack
+from dataclasses import replace
+
+from millrace import paths
+from millrace.campaign import prepare
+from millrace.campaign.forecast import forecast_here, refuse_without_space
+from millrace.campaign.inputs import PreparedTreatment, RunInput
+from millrace.experiment.model import Plan
+from millrace.host import cpuset
+from millrace.model.events import DownloadMoved, Notice, OnEvent
+from millrace.model.servers import InstalledServer
+from millrace.store.records import StoredRun
+from millrace.store.store import Store
+from millrace.trial import cpu_idle
+from millrace.trial.cpu_idle import Rule
+from millrace.trial.resolved_workload import DataFile
+
+
+class Downloads:
+    """Emit the progress of downloads and installations (see ``servers.progress.Progress``)."""
+
+    def __init__(self, on_event: OnEvent) -> None:
+        self._on_event = on_event
+
+    def moved(self, what: str, done_bytes: int, total_bytes: int | None) -> None:
+        """Emit the bytes that are there."""
+        self._on_event(DownloadMoved(what, done_bytes, total_bytes))
+
+    def say(self, text: str) -> None:
+        """Emit a sentence."""
+        self._on_event(Notice(text))
+
+
+class Preparation:
+    """Prepare the plans of one run; what they need stays until ``stack`` ends.
+
+    Everything that can be refused is refused before anything is measured. Each set of treatments is
+    prepared once; all share one data file. ``check`` raises what else refuses a plan.
+    """
+
+    def __init__(
+        self,
+        stack: ExitStack,
+        store: Store,
+        on_event: OnEvent,
+        *,
+        check: Callable[[Plan], None] | None = None,
+    ) -> None:
+        self._stack = stack
+        self._store = store
+        self._on_event = on_event
+        self._check = check
+        self._prepared: dict[tuple[str, ...], RunInput] = {}
+        self._data_file: DataFile | None = None
+
+    def __call__(self, plan: Plan, stored: StoredRun | None) -> RunInput:
+        """Return what the trials of a plan need; ``stored`` is the run so far. Raise MillraceError
+        where the plan is refused."""
+        key = tuple(treatment.id for treatment in plan.treatments)
+        if key not in self._prepared:
+            prepare.refuse_missing_cpus(plan.experiment)
+            prepare.refuse_attached(plan)
+            if self._check is not None:
+                self._check(plan)
+            estimate = forecast_here(plan, self._store)
+            refuse_without_space(estimate)
+            inputs = run_input(self._stack, plan, stored, self._on_event, data_file=self._data_file)
+            self._data_file = inputs.data_file
+            self._prepared[key] = replace(inputs, estimate_s=estimate.time_s)
+        return self._prepared[key]
+
+
+def run_input(
+    stack: ExitStack,
+    plan: Plan,
+    earlier: StoredRun | None,
+    on_event: OnEvent,
+    *,
+    data_file: DataFile | None = None,
+) -> RunInput:
+    """Return what the trials of a plan need, available until ``stack`` ends. ``data_file`` is one
+    that exists for the experiment already."""
+    work_dir = prepare.work_directory(paths.work_dir())
+    servers = prepare.installed_servers(plan, Downloads(on_event))
+    treatments = prepare.treatments(plan, servers)
+    for text in prepare.indifferent_options(treatments.values()):
+        on_event(Notice(text))
+    expected = prepare.expected_data(plan.experiment)
+    if data_file is None:
+        written = prepare.data_file(plan.experiment, treatments, work_dir)
+        data_file = stack.enter_context(written)
+    return RunInput(
+        treatments,
+        expected,
+        data_file,
+        _rule(plan, treatments.values(), earlier),
+        cpuset.cpu_partitions() if plan.experiment.side_by_side else None,
+    )
+
+
+def _rule(
+    plan: Plan, treatments: Collection[PreparedTreatment], earlier: StoredRun | None
+) -> Rule | None:
+    is_managed = all(isinstance(each.server, InstalledServer) for each in treatments)
+    return cpu_idle.rule_of(
+        [treatment.work for treatment in treatments],
+        plan.experiment.compare.factor,
+        earlier,
+        placeable=is_managed and not plan.experiment.parameters.get("client_cpus"),
+    )

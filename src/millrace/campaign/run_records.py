@@ -1,0 +1,103 @@
+"""Write a run and its planned trials into the store, before they are measured."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+
+from millrace.experiment.model import Experiment, Plan, PlannedTrial, Treatment
+from millrace.model.run_spec import Design, Extension, RunSpec
+from millrace.store.records import HostRecord, RunRecord, StoredRun, TreatmentRecord, TrialRecord
+from millrace.store.store import Store
+from millrace.utc import utc_now
+
+
+def new_run_record(
+    plan: Plan, host: HostRecord, versions: Mapping[str, str], command: str
+) -> RunRecord:
+    """Return the record of a new run. Its id holds the experiment's name and the time."""
+    experiment = plan.experiment
+    created = utc_now()
+    stamp = created.replace("-", "").replace(":", "")[:15].replace("T", "-")
+    return RunRecord(
+        id=f"{experiment.name}-{stamp}-{os.urandom(2).hex()}",
+        digest=plan.digest,
+        name=experiment.name,
+        title=experiment.title,
+        scale=experiment.scale,
+        created_utc=created,
+        seed=plan.seed,
+        blocks=experiment.blocks,
+        margin=experiment.margin,
+        host=host,
+        versions=versions,
+        spec=experiment_spec(experiment),
+        experiment_text=experiment.text,
+        millrace_command=command,
+    )
+
+
+def experiment_spec(experiment: Experiment) -> RunSpec:
+    """Return what a run of the experiment stores of it, as it is read back from the store."""
+    spec = {
+        "workload": experiment.workload,
+        "configurations": experiment.configurations,
+        "factors": [
+            {"name": factor.name, "levels": factor.levels, "aliases": factor.aliases}
+            for factor in experiment.factors
+        ],
+        "compare": {"factor": experiment.compare.factor, "base": experiment.compare.base},
+        "parameters": experiment.parameters,
+        "published": experiment.published,
+        "source": experiment.source,
+        "observers": experiment.observers,
+        "design": design_of(experiment).to_json(),
+        **experiment.campaign.to_json(),
+    }
+    return RunSpec.model_validate(json.loads(json.dumps(spec, default=dict)))
+
+
+def design_of(experiment: Experiment) -> Design:
+    """Return how many blocks a run of the experiment has."""
+    return Design(
+        kind="sequential" if experiment.sequential else "fixed",
+        blocks=experiment.blocks,
+        max_time_s=experiment.max_time_s,
+        concurrent=experiment.side_by_side,
+    )
+
+
+def begin_run(store: Store, run: RunRecord, plan: Plan, extension: Extension | None = None) -> None:
+    """Write the run, its treatments and the trials of the plan; existing rows stay."""
+    store.begin_run(
+        run,
+        [_treatment_record(position, each) for position, each in enumerate(plan.treatments)],
+        [_trial_record(run, trial) for trial in plan.trials],
+        extension=extension,
+    )
+
+
+def _treatment_record(position: int, treatment: Treatment) -> TreatmentRecord:
+    return TreatmentRecord(treatment.id, position, dict(treatment.levels), dict(treatment.resolved))
+
+
+def _trial_record(run: RunRecord, trial: PlannedTrial) -> TrialRecord:
+    return TrialRecord(
+        stored_trial_id(run, trial), trial.treatment.id, trial.block, trial.position, trial.purpose
+    )
+
+
+def stored_trial_id(run: RunRecord, trial: PlannedTrial) -> str:
+    """Return the id of a trial in the store; the ids of a plan are the same in every run of it."""
+    return f"{run.id}/{trial.id}"
+
+
+def waiting_trials(stored: StoredRun, plan: Plan, *, retry_failed: bool) -> set[str]:
+    """Return the ids of the trials that have no result, or only a failed one to be retried."""
+    done = {
+        trial
+        for trial, attempt in stored.last_attempts().items()
+        if attempt.outcome == "finished" or not retry_failed
+    }
+    return {trial.id for trial in plan.trials if stored_trial_id(stored.run, trial) not in done}

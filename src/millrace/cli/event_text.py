@@ -1,0 +1,118 @@
+"""Say events in words, a line each."""
+
+from __future__ import annotations
+
+from millrace.analysis.compare.bisection import trials_to_go
+from millrace.analysis.compare.calibration_model import Calibration
+from millrace.app.ablate import AblationPlanned
+from millrace.app.bisect import BisectionOpened
+from millrace.app.calibrate import CalibrationOpened
+from millrace.app.confirm import ConfirmationPlanned
+from millrace.campaign.policies.bisect import BisectionReviewed
+from millrace.campaign.policies.calibrate import CalibrationReviewed
+from millrace.campaign.policies.sequential import SequentialOpened
+from millrace.durations import in_words
+from millrace.model.events import (
+    Emitted,
+    RunOpened,
+)
+from millrace.report.bisection.sentences import likeliest
+from millrace.report.common.formatting import counted
+from millrace.stats.bisection import Next
+
+
+def event_line(event: Emitted) -> str | None:
+    """Return the line that says an event; None for an event without one."""
+    line = None
+    match event:
+        case RunOpened():
+            line = _run_text(event)
+        case SequentialOpened():
+            line = sequential_text(event)
+        case CalibrationOpened():
+            line = f"run {event.run}: {counted(event.groups, 'group')}"
+        case CalibrationReviewed():
+            line = _calibration_text(event)
+        case BisectionOpened():
+            line = f"run {event.run}: {counted(event.servers, 'server')}"
+        case BisectionReviewed():
+            line = _bisection_text(event)
+        case ConfirmationPlanned():
+            line = (
+                f"change {event.change.id} at {event.change.label}: {event.after} against "
+                f"{event.before}, {counted(event.blocks, 'block')}"
+            )
+        case AblationPlanned():
+            line = _ablation_text(event)
+    return line
+
+
+def _run_text(event: RunOpened) -> str:
+    if not event.waiting:
+        more = "--new measures again" if event.confirms is None else "more --blocks add to them"
+        return f"run {event.run}: all {event.trials} trials have a result; {more}"
+    if event.waiting < event.trials:
+        return f"run {event.run}: resumed, {event.waiting} of {event.trials} trials to go"
+    return f"run {event.run}: {event.trials} trials, seed {event.seed}"
+
+
+def sequential_text(event: SequentialOpened) -> str:
+    """Return the first line about a sequential run: what it has, and how it goes on."""
+    experiment, run = event.selection.plan.experiment, event.selection.run
+    progress = event.progress
+    status = progress.status
+    limits = f"at most {experiment.blocks} blocks"
+    if experiment.max_time_s is not None:
+        limits += f" and {in_words(experiment.max_time_s)}"
+    if status is None:
+        return f"run {run.id}: until each comparison is decided, {limits}, seed {run.seed}"
+    done = f"run {run.id}: {counted(status.blocks, 'block')}"
+    if not progress.is_over:
+        return f"{done} started, resumed until each comparison is decided, {limits}"
+    if progress.ending == "closed":
+        return f"{done}, and nothing is left to decide; --new measures again"
+    more = "--max-blocks" if progress.ending == "blocks" else "--max-time"
+    return (
+        f"{done}, {len(status.open)} of {len(status.comparisons)} comparisons undecided, and no "
+        f"more are allowed: a larger {more} resumes, --new measures again"
+    )
+
+
+def _calibration_text(event: CalibrationReviewed) -> str:
+    """Return one line about the progress of a calibration."""
+    found = event.found
+    missing = max(event.verdicts - len(found.verdicts), 0)
+    left_s = _time_left_s(found, missing)
+    text = f"{len(found.verdicts)} of {event.verdicts} verdicts, {found.false} false"
+    if missing and left_s is not None:
+        text += f"; about {in_words(left_s)} left for the others"
+    return f"with slowdown {event.level}: {text}"
+
+
+def _time_left_s(found: Calibration, missing: int) -> float | None:
+    """Return the time of the missing verdicts, if they take as many blocks as those before."""
+    done = found.verdicts
+    budget = found.target.blocks
+    usual = sum(len(each.blocks) for each in done) / len(done) if done else budget
+    times = [group.block_s for group in found.groups if group.block_s is not None]
+    return missing * usual * sum(times) / len(times) if times else None
+
+
+def _bisection_text(event: BisectionReviewed) -> str:
+    """Return one line about what is known now, and what is next."""
+    found = event.found
+    text = f"{counted(found.trials, 'trial')}, the last of {event.server}: {likeliest(found)}"
+    if isinstance(found.step, Next) and not (found.lost_end or found.unsteady):
+        text += f"; next {found.spec.members[found.step.index]}"
+        if to_go := trials_to_go(found):
+            text += f", about {counted(to_go, 'trial')} to go"
+    return text
+
+
+def _ablation_text(event: AblationPlanned) -> str:
+    lines = []
+    for alignment in event.alignments:
+        values = {**alignment.settings, **alignment.needed}
+        settings = ", ".join(f"{name} = {value}" for name, value in values.items())
+        lines.append(f"{event.candidate} with {alignment.name}: {settings}")
+    return "\n".join([*lines, *(f"not aligned: {clause}" for clause in event.left_out)])
