@@ -9,10 +9,9 @@ from itertools import product
 import click
 
 from millrace.analysis.explain.explanation import explain, with_ablations
-from millrace.analysis.explain.model import Explanation
+from millrace.analysis.explain.model import Explanation, is_observed
 from millrace.errors import UserError, nearest
 from millrace.levels import Level, level_named, level_value, levels_text
-from millrace.report.explanation.sentences import is_observed
 from millrace.store.records import RunRecord, StoredRun
 from millrace.store.store import Store
 

@@ -9,7 +9,7 @@ import click
 
 from millrace.analysis.explain.call_tree import CallNode
 from millrace.analysis.explain.explanation import with_ablation, with_ablations
-from millrace.analysis.explain.model import Explanation
+from millrace.analysis.explain.model import Explanation, is_observed
 from millrace.app.ablate import measure_aligned
 from millrace.app.explain import explain_levels, held_levels, run_to_explain, tests_of
 from millrace.cli.console import echo, err, out
@@ -30,7 +30,7 @@ from millrace.report.explanation import terminal as explain_terminal
 from millrace.report.explanation.flame_graph import as_svg
 from millrace.report.explanation.folded_stacks import as_differential, as_folded
 from millrace.report.explanation.json import as_json
-from millrace.report.explanation.sentences import is_observed, title
+from millrace.report.explanation.sentences import title
 from millrace.report.explanation.speedscope import as_speedscope
 from millrace.store.store import Store
 

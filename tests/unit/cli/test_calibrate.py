@@ -70,7 +70,7 @@ def test_verdicts_noise_and_what_was_planted_are_told(
         assert group["noise"]["log_sd"] == pytest.approx(0.014, rel=0.4)
         assert set(group["minimum_detectable"]) == {"5", "8", "10", "20", "40"}
         assert group["block_s"] == 6.0
-        (planted,) = group["planted"]
+        (planted,) = group["injected"]
         assert len(planted["verdicts"]) == 1
         assert planted["stopped"] == pytest.approx(float(planted["level"][4:-1]) / 100)
         assert planted["ratio"] == pytest.approx(1 - planted["stopped"], abs=0.03)
