@@ -38,7 +38,7 @@ from millrace.campaign import prepare, resume
 from millrace.campaign import scheduler as runner
 from millrace.cli.exclusive_host import quiet_host
 from millrace.cli.experiment_options import ExperimentChoice
-from millrace.collect.registry import OBSERVERS, PROFILE
+from millrace.collect.registry import COLLECTORS, PROFILE
 from millrace.errors import MillraceError
 from millrace.experiment.model import Experiment, Plan
 from millrace.experiment.read import Overrides
@@ -160,7 +160,7 @@ def _levels(experiment: Experiment) -> tuple[str, Any, Any]:
 
 def _measured(cause: Cause, file: Path, store: Store) -> tuple[RunRecord, Plan]:
     """Carry the experiment out as `millrace run` does, with the cause in B's trials."""
-    observers = tuple(name for name in OBSERVERS if name not in (PROFILE, injections.NAME))
+    observers = tuple(name for name in COLLECTORS if name not in (PROFILE, injections.NAME))
     choice = ExperimentChoice(file, overrides=Overrides(observers=(injections.NAME, *observers)))
     experiment = choice.read()
     facts = host.facts(paths.work_dir())
@@ -178,7 +178,7 @@ def _measured(cause: Cause, file: Path, store: Store) -> tuple[RunRecord, Plan]:
     ) else plan.treatments[-1]  # fmt: skip
     injected = Injections(cause.inject, changed.id)
     with ExitStack() as opened, pytest.MonkeyPatch.context() as patched:
-        patched.setitem(OBSERVERS, injections.NAME, injected.observer)
+        patched.setitem(COLLECTORS, injections.NAME, injected.collector)
         treatments = prepare.treatments(plan, prepare.installed_servers(plan, Silent()))
         works = [treatment.work for treatment in treatments.values()]
         given = runner.RunInput(

@@ -20,7 +20,7 @@ from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from typing import Any
 
-from millrace.collect.model import Observer, Target
+from millrace.collect.model import Collector, Target
 from millrace.model.events import Event, TrialBegan
 from millrace.trial import quiesce
 
@@ -47,7 +47,7 @@ class Injections:
         if isinstance(event, TrialBegan):
             self._now = event.treatment_id
 
-    def observer(self, target: Target) -> Observer:
+    def collector(self, target: Target) -> Collector:
         """The observer of the trial that is on."""
         is_injected = self._inject is not None and self._now == self._treatment
         return _Injecting(target, self._inject if is_injected else None)
@@ -72,7 +72,7 @@ class _Injecting:
     def end(self) -> None:
         pass
 
-    def told(self) -> Mapping[str, Any]:
+    def result(self) -> Mapping[str, Any]:
         return {NAME: {"injected": self._told}}
 
     def close(self) -> None:

@@ -28,9 +28,9 @@ import psutil
 from benchmarks import json_file
 from benchmarks.servers import installed, running
 from millrace import workloads
-from millrace.collect.collectors import Collector
+from millrace.collect.collectors import CollectorSet
 from millrace.collect.model import Target
-from millrace.collect.registry import OBSERVERS, PROFILE
+from millrace.collect.registry import COLLECTORS, PROFILE
 from millrace.collect.threads import connection_map
 from millrace.collect.threads.thread_watch import ThreadWatch
 from millrace.host.cpu_clock import clock_ns
@@ -42,7 +42,7 @@ from millrace.stats.ratio import RatioEstimate, paired_ratio
 from millrace.trial import phase_spec
 from millrace.trial.collection import board, observed, target_of
 from millrace.trial.cpu_idle import Control
-from millrace.trial.resolved_workload import Work
+from millrace.trial.resolved_workload import ResolvedWorkload
 from millrace.trial.thread_placement import Placement
 
 DATABASE = "sbtest"
@@ -51,7 +51,7 @@ SECONDS = 3  # of a turn
 OPTIONS = {"innodb_buffer_pool_size": "256M", "innodb_flush_log_at_trx_commit": "0"}
 TESTS = ("oltp_point_select", "oltp_update_non_index")
 
-BY_DEFAULT = tuple(name for name in OBSERVERS if name != PROFILE)
+BY_DEFAULT = tuple(name for name in COLLECTORS if name != PROFILE)
 NONE: tuple[str, ...] = ()
 WAYS: Mapping[str, tuple[str, ...]] = {
     "observers of every trial": BY_DEFAULT,
@@ -115,13 +115,15 @@ def main() -> None:
     )
 
 
-def work_of(test: str, clients: int) -> Work:
+def work_of(test: str, clients: int) -> ResolvedWorkload:
     """So many clients that go on until they are stopped; several have their CPUs by turns."""
     chosen = {"test": test, "clients": clients, "time_s": LIMIT_S, "warmup_s": 2.0}
     if clients > 1:
         used = CPUS[:clients]
         chosen |= {"threads": len(used), "client_cpus": ",".join(map(str, used))}
-    return Work(workloads.load("sysbench"), {**chosen, "table_size": 50_000, "tables": 1})
+    return ResolvedWorkload(
+        workloads.load("sysbench"), {**chosen, "table_size": 50_000, "tables": 1}
+    )
 
 
 def _print(test: str, clients: int, way: str, ratio: RatioEstimate, own_cpu: float) -> None:
@@ -135,7 +137,7 @@ def _print(test: str, clients: int, way: str, ratio: RatioEstimate, own_cpu: flo
 
 
 def _rates(
-    instance: Instance, work: Work, ways: Mapping[str, tuple[str, ...]], turns: int
+    instance: Instance, work: ResolvedWorkload, ways: Mapping[str, tuple[str, ...]], turns: int
 ) -> dict[str, list[Rates]]:
     """By way, a value a turn; the order changes from turn to turn."""
     connection = Connection(
@@ -172,14 +174,14 @@ def _rates(
     return rates
 
 
-def make(instance: Instance, work: Work, connection: Connection) -> None:
+def make(instance: Instance, work: ResolvedWorkload, connection: Connection) -> None:
     """Make the tables, and have them in memory."""
     instance.query(f"CREATE DATABASE {DATABASE}")
     load.run(phase_spec.spec(work.making, work, connection), limit_s=LIMIT_S)
     load.run(phase_spec.spec(work.warming, work, connection), limit_s=LIMIT_S)
 
 
-def control_of(work: Work) -> Control | None:
+def control_of(work: ResolvedWorkload) -> Control | None:
     """A single client shares a CPU with its thread of the server, as it does in trials."""
     if work.values["clients"] > 1 or len(CPUS) < 2:
         return None
@@ -242,20 +244,20 @@ def going_on(spec: RunSpec, place: Place) -> Iterator[Intervals]:
 
 
 def _rate(
-    collector: Collector, intervals: Intervals, others: Collection[int]
+    collector: CollectorSet, intervals: Intervals, others: Collection[int]
 ) -> tuple[float, float]:
     """Transactions a second while observers look, and the share of all CPUs that they run
     themselves, not in the processes ``others``. What they do before and after is not in it, nor is
     the second in which they begin."""
     for mark in ("connected", "measure_started"):
-        collector.see({"type": "mark", "mark": mark})
+        collector.on_event({"type": "mark", "mark": mark})
     while not intervals.empty():
         intervals.get()
     intervals.get(timeout=LIMIT_S)  # they had not begun when it did
     began_ns = _own_ns(others)
     looked = [intervals.get(timeout=LIMIT_S) for _ in range(SECONDS)]
     own_ns = _own_ns(others) - began_ns
-    collector.see({"type": "mark", "mark": "measure_ended"})
+    collector.on_event({"type": "mark", "mark": "measure_ended"})
     collector.document()
     transactions = sum(each["transactions"] for each in looked)
     seconds = sum(each["duration_s"] for each in looked)

@@ -51,7 +51,7 @@ from benchmarks.observer_cost import (
 from benchmarks.servers import installed, running
 from millrace.collect.collectors import Window, collecting
 from millrace.collect.model import Target
-from millrace.collect.registry import OBSERVERS
+from millrace.collect.registry import COLLECTORS
 from millrace.collect.threads.sched_events import EVENTS
 from millrace.host.cpu_clock import clock_ns
 from millrace.loadgen import client as load
@@ -59,7 +59,7 @@ from millrace.loadgen.spec import Connection
 from millrace.servers.instances.lifecycle import Instance
 from millrace.trial import phase_spec
 from millrace.trial.collection import board, target_of, window
-from millrace.trial.resolved_workload import Work
+from millrace.trial.resolved_workload import ResolvedWorkload
 
 SECONDS, QUICK_S = 600.0, 20.0  # of a cell
 PHASE_S = 0.4
@@ -184,7 +184,7 @@ def _text(found: Ratio) -> str:
     return f"{found.ratio:.4f} ({found.low:.4f} to {found.high:.4f}, 95 %, {found.n_pairs} pairs)"
 
 
-def _cell(instance: Instance, work: Work, seconds: float) -> Found:
+def _cell(instance: Instance, work: ResolvedWorkload, seconds: float) -> Found:
     connection = Connection(
         user=instance.user,
         password=instance.password,
@@ -276,9 +276,9 @@ def _aside(does: Callable[..., None], *given: Any) -> Iterator[Group]:
 
 def _observe(told: Pipe, target: Target, measured: Window) -> None:
     _not_ours_to_handle()
-    with collecting(OBSERVERS, BY_DEFAULT, target, measured) as collector:
+    with collecting(COLLECTORS, BY_DEFAULT, target, measured) as collector:
         for mark in ("connected", "measure_started"):
-            collector.see({"type": "mark", "mark": mark})
+            collector.on_event({"type": "mark", "mark": mark})
         told.send(collector.missing)
         told.recv()
 

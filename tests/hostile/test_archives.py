@@ -10,8 +10,9 @@ import pytest
 from elftools.common.exceptions import ELFError
 
 from millrace.errors import MillraceError
+from millrace.host import elf
 from millrace.model.servers import Artefact, InstalledServer
-from millrace.servers import added, elf, install
+from millrace.servers import added, install
 from millrace.servers.sources import fetch
 from millrace.servers.unpack import Unusable, unpack
 from tests.unit.servers import small_servers

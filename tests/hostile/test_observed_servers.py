@@ -33,7 +33,7 @@ from tests.hostile.mysql_server import (
 )
 from tests.unit.databases.mysql.observables import observable
 
-_OBSERVERS = {each.NAME: each.observer for each in (plans, waits, status)}
+_OBSERVERS = {each.NAME: each.collector for each in (plans, waits, status)}
 _BEGIN, _END = (
     {"type": "mark", "phase": "measure", "mark": f"measure_{edge}"} for edge in ("started", "ended")
 )
@@ -111,7 +111,7 @@ def test_an_odd_answer_is_a_note_and_the_rest_can_be_kept(odd: str) -> None:
         window = Window("measure", "measure", drives=True)
         with collecting(_OBSERVERS, list(_OBSERVERS), target, window) as collector:
             for event in (_BEGIN, _END):
-                collector.see(event)
+                collector.on_event(event)
             document = collector.document()
         with contextlib.suppress(Unavailable, DatabaseError):
             session = session_of(target)

@@ -10,6 +10,7 @@ import pytest
 
 from millrace.campaign import scheduler
 from millrace.errors import TrialFailed
+from millrace.model.instance_facts import InstanceFacts
 from millrace.model.servers import AttachedServer
 from millrace.servers.attached import AttachedInstance
 from millrace.store import observations
@@ -84,7 +85,7 @@ def test_answers_that_could_not_be_read_back_are_a_failed_trial(odd: dict[str, s
     kept = scheduler._readable(replace(result(), instances=(replace(instance, effective=odd),)))
     assert (kept.outcome, kept.failed_step, kept.instances) == ("failed", "record", ())
     assert "cannot be stored" in (kept.reason or "")
-    facts = replace(instance, facts={"age_s": 1e300, "count": 10**40})
+    facts = replace(instance, facts=InstanceFacts.model_validate({"age_s": 1e300, "count": 10**40}))
     assert scheduler._readable(replace(result(), instances=(facts,))).outcome == "failed"
     assert scheduler._readable(result()) == result()
 

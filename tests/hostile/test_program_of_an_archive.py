@@ -12,8 +12,10 @@ import pytest
 from elftools.common.exceptions import ELFError
 
 from millrace.errors import MillraceError
-from millrace.servers import added, elf
-from millrace.servers.instances import processes, single_run, users
+from millrace.host import elf
+from millrace.model.servers import FittedOptions
+from millrace.servers import added
+from millrace.servers.instances import lifecycle, processes, single_run, users
 from tests.unit.servers import small_servers
 
 SPY = """
@@ -137,3 +139,17 @@ def test_a_program_that_is_traced_by_its_child_ends_and_leaves_nothing(
         single_run.run("traced", [str(program)], {}, ["--version"], limit_s=3)
     (uid,) = set(ended)
     assert users.pids_of(uid) == []
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root runs programs as users of their own")
+def test_an_instance_that_is_traced_by_its_child_is_seen_to_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MILLRACE_WORK", str(tmp_path / "work"))
+    tree = small_servers.tree(tmp_path / "tree")
+    compiler = ["cc", "-x", "c", "-", "-o", str(tree / "bin/mysqld")]
+    subprocess.run(compiler, input=TRACED, text=True, check=True)
+    tmp_path.chmod(0o755)
+    with lifecycle.create(small_servers.installed(tree), FittedOptions("default", ())) as instance:
+        status, _ = instance.print_of_program([], limit_s=3)
+    assert status == 1

@@ -9,6 +9,7 @@ pub struct Clock {
 }
 
 impl Clock {
+    /// Begin the time of a drive.
     pub fn start() -> Self {
         Self {
             origin: Instant::now(),

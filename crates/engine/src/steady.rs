@@ -6,9 +6,10 @@ const WINDOW: usize = 3;
 /// The two means of a steady state differ by at most this share of the later one.
 const TOLERANCE: f64 = 0.02;
 
-/// Return true where throughput has settled: the last three seconds and the three before differ by no more
-/// than 2 %. Means, because single seconds scatter more than that on most hosts. A server that does
-/// nothing is not steady.
+/// Return true where throughput has settled: the means of the last three seconds and of the three
+/// before differ by 2 % at most.
+///
+/// Single seconds scatter more than that on most hosts. A server that does nothing is not steady.
 pub fn is_steady(throughput: &[f64]) -> bool {
     let Some(start) = throughput.len().checked_sub(2 * WINDOW) else {
         return false;

@@ -45,11 +45,11 @@ def carry_out(stack: ExitStack, store: Store, chosen: Chosen, *, retry_failed: b
         stored = store.load_run(run.id)
         waiting &= runner.waiting_trials(stored, plan, retry_failed=retry_failed)
     if not waiting:
-        _announce(run, len(store.load_run(run.id).trials), 0)
+        err.print(line_of_fixed(run, len(store.load_run(run.id).trials), 0), markup=False)
         return
     given, estimate = _ready(stack, store, chosen)
     runner.begin(store, run, plan, chosen.extension)
-    _announce(run, len(plan.trials), len(waiting))
+    err.print(line_of_fixed(run, len(plan.trials), len(waiting)), markup=False)
     with saying_how_to_continue(), RunProgress(plan, waiting, estimate.time_s) as watch:
         runner.carry_out(store, run, given, watch, retry_failed=retry_failed)
 
@@ -151,7 +151,7 @@ def run_input(
         expected,
         data_file,
         _rule(plan, treatments.values(), earlier),
-        cpuset.of_this_host() if plan.experiment.side_by_side else None,
+        cpuset.cpu_partitions() if plan.experiment.side_by_side else None,
     )
 
 
@@ -167,14 +167,14 @@ def _rule(
     )
 
 
-def _announce(run: RunRecord, total: int, n_waiting: int) -> None:
+def line_of_fixed(run: RunRecord, total: int, n_waiting: int) -> str:
+    """Return the first line about a run of so many trials: what it has, and how it goes on."""
     if not n_waiting:
-        text = f"run {run.id}: all {total} trials have a result; --new measures again"
-    elif n_waiting < total:
-        text = f"run {run.id}: continued, {n_waiting} of {total} trials to go"
-    else:
-        text = f"run {run.id}: {total} trials, seed {run.seed}"
-    err.print(text, markup=False)
+        more = "--new measures again" if run.spec.confirms is None else "more --blocks add to them"
+        return f"run {run.id}: all {total} trials have a result; {more}"
+    if n_waiting < total:
+        return f"run {run.id}: continued, {n_waiting} of {total} trials to go"
+    return f"run {run.id}: {total} trials, seed {run.seed}"
 
 
 def line_of_sequential(chosen: Chosen, now: sequential.Progress) -> str:

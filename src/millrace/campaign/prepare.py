@@ -29,7 +29,7 @@ from millrace.servers.instances import processes
 from millrace.servers.instances.signals import signals_held
 from millrace.servers.progress import Progress
 from millrace.trial.fault_injection import refuse_left_out, slowed_server
-from millrace.trial.resolved_workload import DataFile, Work
+from millrace.trial.resolved_workload import DataFile, ResolvedWorkload
 from millrace.workloads.cpu_numbers import cpu_numbers
 
 _OTHER_PLACE = "set MILLRACE_WORK to a directory of your own, on the disk to measure"
@@ -98,7 +98,7 @@ def refuse_missing_cpus(experiment: Experiment) -> None:
     """Refuse to have clients on CPUs that are not here, or not for us: ValidationError; or pairs
     side by side on a single one: UserError."""
     if experiment.side_by_side:
-        cpuset.of_this_host()
+        cpuset.cpu_partitions()
     wanted = cpu_numbers(str(experiment.parameters.get("client_cpus", ""))) or ()
     here = os.sched_getaffinity(0)
     if missing := sorted(set(wanted) - here):
@@ -148,7 +148,7 @@ def _with_tls(server: Server, experiment: Experiment) -> Server:
 def _prepared(
     experiment: Experiment, treatment: Treatment, servers: Mapping[str, Server]
 ) -> PreparedTreatment:
-    work = Work(experiment.workload, chosen(experiment, treatment))
+    work = ResolvedWorkload(experiment.workload, chosen(experiment, treatment))
     server = servers[str(treatment.resolved["server"])]
     version = None if isinstance(server, AttachedServer) else server.version
     wanted = configuration_of(experiment, treatment, family=server.family, version=version)

@@ -15,7 +15,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from millrace.campaign import ownership
@@ -24,13 +24,14 @@ from millrace.errors import HostError, MillraceError
 from millrace.experiment.concurrent_pairs import held
 from millrace.experiment.model import Experiment, Plan, PlannedTrial, Treatment
 from millrace.experiment.slowdown import Slowdown
-from millrace.host.cpuset import Half
+from millrace.host.cpuset import CpuPartition
 from millrace.loadgen import client as load
 from millrace.model.events import Event, ResultWaits, TrialBegan, TrialEnded, TrialEvent
 from millrace.model.run_spec import Design, Extension, RunSpec
 from millrace.model.servers import FittedOptions, Server
 from millrace.servers.instances.signals import signals_held
 from millrace.store import database, observations
+from millrace.store.checked import to_plain
 from millrace.store.events import EventLog
 from millrace.store.records import (
     BESIDE,
@@ -42,11 +43,11 @@ from millrace.store.records import (
     TrialRecord,
 )
 from millrace.store.store import Store
-from millrace.trial.concurrent_pair import SideInput, carry_out_pair
+from millrace.trial.concurrent_pair import PairTrial, execute_pair
 from millrace.trial.cpu_idle import Control, Rule
-from millrace.trial.execute import carry_out_trial
-from millrace.trial.measure import TrialInput
-from millrace.trial.resolved_workload import DataFile, Work
+from millrace.trial.execute import execute_trial
+from millrace.trial.measure import TrialSpec
+from millrace.trial.resolved_workload import DataFile, ResolvedWorkload
 from millrace.trial.transient import TransientFailure
 from millrace.utc import utc_now
 
@@ -63,7 +64,7 @@ class PreparedTreatment:
 
     server: Server
     options: FittedOptions
-    work: Work
+    work: ResolvedWorkload
     slowdown: Slowdown | None = None
 
 
@@ -80,7 +81,7 @@ class RunInput:
     expected: load.DataChecksum | None
     data_file: DataFile | None
     rule: Rule | None = None
-    halves: tuple[Half, Half] | None = None
+    halves: tuple[CpuPartition, CpuPartition] | None = None
     stop_at_host_problems: bool = False
 
 
@@ -250,14 +251,14 @@ def _at_once(trials: Sequence[PlannedTrial], factor: str) -> Iterator[tuple[Plan
         yield tuple(together)
 
 
-def _trial_input(name: str, trial: PlannedTrial, given: RunInput) -> TrialInput:
+def _trial_input(name: str, trial: PlannedTrial, given: RunInput) -> TrialSpec:
     treatment = given.treatments[trial.treatment.id]
     work = treatment.work
     half = None
     if trial.side is not None:
         assert given.halves is not None  # those who prepare such a run see to it
         half = given.halves[trial.side]
-    return TrialInput(
+    return TrialSpec(
         name=name,
         server=treatment.server,
         options=treatment.options,
@@ -278,7 +279,9 @@ def _observers(plan: Plan, trial: PlannedTrial) -> tuple[str, ...]:
     return (*observers, PROFILE) if trial.purpose == "profile" else observers
 
 
-def _control(rule: Rule | None, work: Work, half: Half | None) -> Control | None:
+def _control(
+    rule: Rule | None, work: ResolvedWorkload, half: CpuPartition | None
+) -> Control | None:
     if rule is None or work.connections is None:
         return None
     of_half = rule if half is None else replace(rule, cpus=half.cpus)
@@ -291,7 +294,7 @@ class Claimed:
 
     attempt: int
     trial: PlannedTrial
-    given: TrialInput
+    given: TrialSpec
 
     def about(self) -> dict[str, Any]:
         """What its events say of it."""
@@ -338,7 +341,7 @@ def _attempt(store: Store, claimed: Sequence[Claimed], announce: Watcher, *, sto
 def _results(claimed: Sequence[Claimed], announce: Watcher) -> Sequence[AttemptResult]:
     if claimed[0].trial.side is None:
         (only,) = claimed
-        return (carry_out_trial(only.given, announce),)
+        return (execute_trial(only.given, announce),)
     if len(claimed) == 1:
         reason = "the other trial of its pair has a result already"
         return (AttemptResult("failed", failed_step=BESIDE, reason=reason),)
@@ -346,8 +349,8 @@ def _results(claimed: Sequence[Claimed], announce: Watcher) -> Sequence[AttemptR
     def of_trial(trial: PlannedTrial) -> Callable[[TrialEvent], None]:
         return lambda event: announce(replace(event, trial=trial.id))
 
-    return carry_out_pair(
-        [SideInput(c.given, c.trial.treatment.label, of_trial(c.trial)) for c in claimed]
+    return execute_pair(
+        [PairTrial(c.given, c.trial.treatment.label, of_trial(c.trial)) for c in claimed]
     )
 
 
@@ -375,7 +378,7 @@ def _readable(result: AttemptResult) -> AttemptResult:
     not read back: one odd server must not make a run unreadable. Observations that could not be
     read back are left out."""
     for instance in result.instances:
-        reason = database.refusal(asdict(instance))
+        reason = database.refusal(to_plain(instance))
         if reason is not None:
             return AttemptResult(
                 "failed",

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from millrace.cli.number_options import Duration, Percent
-from millrace.collect.registry import OBSERVERS, PROFILE
+from millrace.collect.registry import COLLECTORS, PROFILE
 from millrace.errors import UserError
 from millrace.experiment.model import Experiment
 from millrace.experiment.read import NO_OVERRIDES, Overrides, read
@@ -19,7 +19,7 @@ from millrace.experiment.validation import MAX_BLOCKS, MAX_MARGIN_PERCENT, MAX_S
 from millrace.servers import catalogue, configurations, install
 from millrace.studies.lookup import study_names
 
-_OF_ALL_TRIALS = tuple(name for name in OBSERVERS if name != PROFILE)
+_OF_ALL_TRIALS = tuple(name for name in COLLECTORS if name != PROFILE)
 
 
 class Observers(click.ParamType[tuple[str, ...]]):

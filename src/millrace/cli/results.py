@@ -19,6 +19,7 @@ from millrace.errors import Interrupted, UserError
 from millrace.levels import level_text
 from millrace.report.common.formatting import grouped_text
 from millrace.shown_text import shown_line
+from millrace.store.checked import to_plain
 from millrace.store.records import StoredAttempt, StoredRun, TrialRecord
 from millrace.store.store import Store
 
@@ -67,9 +68,7 @@ def show(run: str, store: Path, as_json: bool) -> None:
     with Store.open(store, read_only=True) as opened:
         stored = opened.load_run(opened.find_run(run).id)
         if as_json:
-            document = asdict(stored)
-            document["run"]["spec"] = stored.run.spec.to_json()
-            print_json(document)
+            print_json(to_plain(stored))
             return
         _print_header(stored)
         _print_trials(stored)

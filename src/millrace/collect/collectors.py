@@ -10,14 +10,14 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from millrace.collect.model import Early, Observer, Repeatable, Target
+from millrace.collect.model import Collector, ConnectionCollector, RepeatableCollector, Target
 from millrace.collect.threads.thread_kinds import agreed
 from millrace.errors import DatabaseError, MillraceError, Unavailable
 
 VERSION = 1
 
 Edge = Literal["begin", "end"]
-Make = Callable[[Target], Observer]
+CollectorFactory = Callable[[Target], Collector]
 
 _FAILURES = (Unavailable, OSError, DatabaseError)
 
@@ -48,7 +48,7 @@ class Window:
         return None
 
 
-class Collector:
+class CollectorSet:
     """Has observers look at the edges of the measured part.
 
     They look one after the other, at its begin in the order in which they were opened and at its
@@ -59,13 +59,13 @@ class Collector:
     def __init__(self, window: Window) -> None:
         self.missing: list[dict[str, Any]] = []
         self._window = window
-        self._observers: dict[str, Observer] = {}
+        self._observers: dict[str, Collector] = {}
         self._began: float | None = None
         self._window_s: float | None = None
         self._late_s: dict[str, float] = {}
         self._looking_again: tuple[str, ...] = ()
 
-    def open(self, name: str, make: Make, target: Target, opened: ExitStack) -> None:
+    def open(self, name: str, make: CollectorFactory, target: Target, opened: ExitStack) -> None:
         """Have an observer take part; it is closed with ``opened``."""
         try:
             observer = make(target)
@@ -75,11 +75,13 @@ class Collector:
             opened.callback(observer.close)
             self._observers[name] = observer
 
-    def see(self, event: Mapping[str, Any]) -> None:
+    def on_event(self, event: Mapping[str, Any]) -> None:
         """Take an event of the load generator."""
         if self._window.drives and event.get("mark") == "connected":
             early = {
-                name: each for name, each in self._observers.items() if isinstance(each, Early)
+                name: each
+                for name, each in self._observers.items()
+                if isinstance(each, ConnectionCollector)
             }
             self._each(lambda name, _: early[name].connected(), of=early)
         edge = self._window.edge(event)
@@ -95,7 +97,7 @@ class Collector:
         """Whether the measured part is over, and some observer saw too little of it."""
         return self._window_s is not None and bool(self._unsated())
 
-    def see_again(self, event: Mapping[str, Any]) -> None:
+    def on_repeated_event(self, event: Mapping[str, Any]) -> None:
         """Take an event of a repetition of the measured part, at which only those look who saw too
         little: all others keep what they saw the first time."""
         edge = self._window.edge(event)
@@ -111,13 +113,13 @@ class Collector:
         if self._window_s is None:
             return {}
         sections: dict[str, Any] = {}
-        for name, found in self._each(lambda _, observer: observer.told()).items():
-            told = dict(found)
-            for part in told.pop("missing", ()):
+        for name, found in self._each(lambda _, observer: observer.result()).items():
+            result = dict(found)
+            for part in result.pop("missing", ()):
                 self.missing.append({"observer": name, **part})
             if name in _COUNTED:
-                told[name] = {**told[name], "late_s": self._late_s[name]}
-            sections |= told
+                result[name] = {**result[name], "late_s": self._late_s[name]}
+            sections |= result
         return {
             "version": VERSION,
             "window_s": self._window_s,
@@ -126,7 +128,7 @@ class Collector:
             **agreed(sections),
         }
 
-    def _begin(self, name: str, observer: Observer) -> None:
+    def _begin(self, name: str, observer: Collector) -> None:
         assert self._began is not None
         before = time.monotonic()
         observer.begin()
@@ -137,12 +139,12 @@ class Collector:
         return tuple(
             name
             for name, observer in self._observers.items()
-            if isinstance(observer, Repeatable) and observer.wants_more
+            if isinstance(observer, RepeatableCollector) and observer.wants_more
         )
 
     def _each(
         self,
-        ask: Callable[[str, Observer], Any],
+        ask: Callable[[str, Collector], Any],
         *,
         of: Collection[str] | None = None,
         in_reverse: bool = False,
@@ -170,12 +172,12 @@ class Collector:
 
 @contextlib.contextmanager
 def collecting(
-    makers: Mapping[str, Make], names: Sequence[str], target: Target, window: Window
-) -> Iterator[Collector]:
+    makers: Mapping[str, CollectorFactory], names: Sequence[str], target: Target, window: Window
+) -> Iterator[CollectorSet]:
     """The observers called ``names``, opened in the order of ``makers``, and closed at the end of
     the block."""
     with ExitStack() as opened:
-        collector = Collector(window)
+        collector = CollectorSet(window)
         for name in sorted(names, key=list(makers).index):
             collector.open(name, makers[name], target, opened)
         yield collector

@@ -43,7 +43,7 @@ class Disk:
     def end(self) -> None:
         self._texts.append(self._file.read_text())
 
-    def told(self) -> Mapping[str, Any]:
+    def result(self) -> Mapping[str, Any]:
         if len(self._texts) != 2:
             raise Unavailable("the disk's figures were not read at both marks")
         before, after = (figures(text, self._device) for text in self._texts)
@@ -55,7 +55,7 @@ class Disk:
         pass
 
 
-def observer(target: Target, root: Path = Path("/")) -> Disk:
+def collector(target: Target, root: Path = Path("/")) -> Disk:
     """Raises Unavailable where the data directory cannot be seen, or has no disk with figures."""
     if target.data_dir is None:
         raise Unavailable(

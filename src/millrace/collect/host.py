@@ -81,7 +81,7 @@ class Host:
     def end(self) -> None:
         self._readings.append(take(self._root))
 
-    def told(self) -> Mapping[str, Any]:
+    def result(self) -> Mapping[str, Any]:
         if len(self._readings) != 2:
             raise Unavailable("the host's files were not read at both marks")
         before, after = self._readings
@@ -101,7 +101,7 @@ class Host:
         pass
 
 
-def observer(target: Target, root: Path = Path("/")) -> Host:
+def collector(target: Target, root: Path = Path("/")) -> Host:
     """Raises Unavailable where the host does not tell of its CPUs."""
     if text.cpu_ticks(read(root, "proc/stat")) is None:
         raise Unavailable("this host does not tell what its CPUs do (/proc/stat)")

@@ -40,7 +40,7 @@ class Target:
     own_pid: int = field(default_factory=os.getpid)
 
 
-class Observer(Protocol):
+class Collector(Protocol):
     """One observer of one trial. All but ``close`` may raise Unavailable, OSError or a
     DatabaseError: it is then left out, and the trial goes on."""
 
@@ -50,7 +50,7 @@ class Observer(Protocol):
     def end(self) -> None:
         """The measured part is over, the clients are still connected: look again."""
 
-    def told(self) -> Mapping[str, Any]:
+    def result(self) -> Mapping[str, Any]:
         """What was found, by section of the document; may take its time. The key ``missing`` holds
         parts that could not be had, a list of ``what`` and ``remedy``."""
 
@@ -59,7 +59,7 @@ class Observer(Protocol):
 
 
 @runtime_checkable
-class Early(Protocol):
+class ConnectionCollector(Protocol):
     """An observer of driven clients that looks before they begin."""
 
     def connected(self) -> None:
@@ -67,7 +67,7 @@ class Early(Protocol):
 
 
 @runtime_checkable
-class Repeatable(Protocol):
+class RepeatableCollector(Protocol):
     """An observer that adds to what it saw when the measured part comes again."""
 
     @property

@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import Mapping
 from typing import Any
 
-from millrace.collect.model import Observer, Target
+from millrace.collect.model import Collector, Target
 from millrace.collect.sessions import session_of
 from millrace.databases.client import Session
 from millrace.databases.monitoring import Explainer
@@ -18,7 +18,7 @@ NAME = "plans"
 COST = "Nothing while clients are measured: statements are explained after the window."
 
 
-def observer(target: Target) -> Observer:
+def collector(target: Target) -> Collector:
     """Return an observer of the plans of ``target.statements``. Raises Unavailable where the server
     does not tell its version."""
     explainer = target.instance.family.monitoring.explainer(_version_of(target))
@@ -46,7 +46,7 @@ class _PlansObserver:
     def end(self) -> None:
         pass
 
-    def told(self) -> Mapping[str, Any]:
+    def result(self) -> Mapping[str, Any]:
         told = {}
         with contextlib.ExitStack() as opened:
             session: Session | None = None

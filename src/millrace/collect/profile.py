@@ -46,7 +46,7 @@ ENOUGH_S = 2.0
 MOST_RUNS = 20
 
 
-def observer(target: Target) -> Profile:
+def collector(target: Target) -> Profile:
     """A profile of the target's process, made ready. Raises Unavailable where perf cannot sample
     the process."""
     pid = needs_process(target)
@@ -92,7 +92,7 @@ class Profile:
         self._recording.end()
         self._watch.look()
 
-    def told(self) -> Mapping[str, Any]:
+    def result(self) -> Mapping[str, Any]:
         granted = self._recording.granted()
         folded = folding.fold(
             folding.parse(self._recording.lines()), self._watch.kinds(), self._watch.serving

@@ -21,13 +21,13 @@ from millrace.collect import (
     thread_usage,
     waits,
 )
-from millrace.collect.collectors import Make
+from millrace.collect.collectors import CollectorFactory
 
 PROFILE = profile.NAME
 """The observer of profiled trials alone: what it costs must not be in a verdict."""
 
-OBSERVERS: Mapping[str, Make] = {
-    module.NAME: module.observer
+COLLECTORS: Mapping[str, CollectorFactory] = {
+    module.NAME: module.collector
     for module in (
         plans,
         waits,

@@ -109,7 +109,7 @@ class Switches:
         if self._trouble is not None:
             raise self._trouble
 
-    def told(self) -> Mapping[str, Any]:
+    def result(self) -> Mapping[str, Any]:
         if not self._tids:
             if self._connected:
                 raise Unavailable("no thread that serves a client was known when it began")
@@ -185,7 +185,7 @@ def _about(seconds: float) -> float:
     return seconds * random.uniform(0.5, 1.5)  # noqa: S311
 
 
-def observer(target: Target) -> Switches:
+def collector(target: Target) -> Switches:
     """Raises Unavailable where the scheduler's events may not be seen."""
     with contextlib.ExitStack() as opened:
         needs_process(target)

@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import Mapping
 from typing import Any
 
-from millrace.collect.model import Observer, Target
+from millrace.collect.model import Collector, Target
 from millrace.collect.process_list import Watcher
 from millrace.collect.sessions import missing, session_of
 
@@ -20,7 +20,7 @@ COST = (
 )
 
 
-def observer(target: Target) -> Observer:
+def collector(target: Target) -> Collector:
     """Return an observer of what the server counts. Raises Unavailable where it gives no
     session."""
     return _StatusObserver(target)
@@ -47,7 +47,7 @@ class _StatusObserver:
         self._readings.append(self._counters.read())
         self._watcher.finish()
 
-    def told(self) -> Mapping[str, Any]:
+    def result(self) -> Mapping[str, Any]:
         before, after = self._readings
         watched = self._watcher.watched()
         counted = self._counters.between(before, after, watched.asked)

@@ -184,7 +184,7 @@ class States:
         self.sampler.order("end")
         self.watch.look()
 
-    def told(self) -> Mapping[str, Any]:
+    def result(self) -> Mapping[str, Any]:
         counts = self.sampler.counts()
         kinds = self.watch.kinds({thread["tid"]: seen(thread) for thread in counts["threads"]})
         around = Surroundings(self.watch.sockets(), self.binary_logs, self.written_through)
@@ -215,7 +215,7 @@ class States:
             self._lack = [{"what": what, "remedy": "use a kernel with CONFIG_UNIX_DIAG"}]
 
 
-def observer(target: Target) -> States:
+def collector(target: Target) -> States:
     """Raises Unavailable where the server's threads cannot be looked at."""
     pid = needs_process(target)
     binary_logs = frozenset(_binary_logs(target))

@@ -91,7 +91,7 @@ class Threads:
     def end(self) -> None:
         self._read()
 
-    def told(self) -> Mapping[str, Any]:
+    def result(self) -> Mapping[str, Any]:
         if len(self._readings) != 2:
             raise Unavailable("the server's threads were not read at both marks")
         before, after = self._readings
@@ -111,7 +111,7 @@ class Threads:
         self._readings.append(read(self._pid, looks, began_s))
 
 
-def observer(target: Target) -> Threads:
+def collector(target: Target) -> Threads:
     """Raises Unavailable where the server's process cannot be seen."""
     return Threads(target)
 

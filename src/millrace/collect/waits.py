@@ -10,7 +10,7 @@ import contextlib
 from collections.abc import Mapping
 from typing import Any
 
-from millrace.collect.model import Observer, Target
+from millrace.collect.model import Collector, Target
 from millrace.collect.sessions import session_of
 
 NAME = "waits"
@@ -21,7 +21,7 @@ COST = (
 )
 
 
-def observer(target: Target) -> Observer:
+def collector(target: Target) -> Collector:
     """Return an observer of the sums. Raises Unavailable where the server gives no session."""
     return _WaitsObserver(target)
 
@@ -42,7 +42,7 @@ class _WaitsObserver:
     def end(self) -> None:
         self._readings.append(self._statistics.read())
 
-    def told(self) -> Mapping[str, Any]:
+    def result(self) -> Mapping[str, Any]:
         return self._statistics.between(*self._readings)
 
     def close(self) -> None:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib
 import pkgutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from millrace.databases.base import Family
 from millrace.errors import UserError, nearest
 
-__all__ = ["Family", "get", "names", "option_forms"]
+__all__ = ["Family", "get", "names", "option_forms", "registered"]
+
+_registered: dict[str, Family] = {}
 
 
 def names() -> tuple[str, ...]:
@@ -23,12 +26,22 @@ def get(name: str) -> Family:
 
     Raises UserError, with the nearest names, where there is none.
     """
-    family = _shipped().get(name)
+    family = _shipped().get(name) or _registered.get(name)
     if family is None:
         near = nearest(name, names())
         hint = f"did you mean {near!r}?" if near else f"use one of {', '.join(names())}"
         raise UserError(f"there is no family {name!r}", hint=hint)
     return family
+
+
+@contextlib.contextmanager
+def registered(family: Family) -> Iterator[None]:
+    """Let ``get`` find a family that is not shipped, inside the block: for tests."""
+    _registered[family.name] = family
+    try:
+        yield
+    finally:
+        del _registered[family.name]
 
 
 def option_forms(name: str) -> tuple[str, ...]:

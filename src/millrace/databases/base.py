@@ -21,6 +21,7 @@ from millrace.model.servers import Configuration, InstalledServer, KnownOptions,
 if TYPE_CHECKING:
     from millrace.databases.client import Address, ServerClient, Session
     from millrace.databases.monitoring import Monitoring
+    from millrace.databases.packaging import Packaging
     from millrace.databases.table_checks import KeptTable
 
 
@@ -330,7 +331,8 @@ class Family:
     shell patterns of settings that differ on every start (paths, ports, host names) and say nothing
     about the server. ``scheme`` begins the address of a server that somebody else runs; it listens
     at ``port`` unless the address says otherwise. ``account`` is the account that initialisation
-    leaves. ``programs`` are the names of its server processes.
+    leaves. ``programs`` are the names of its server processes; where
+    ``has_process_per_session``, the first one starts another for each session.
     """
 
     name: str
@@ -341,7 +343,9 @@ class Family:
     port: int
     account: str
     programs: tuple[str, ...]
+    has_process_per_session: bool
     connect: Connect
+    packaging: Packaging
     lifecycle: Lifecycle
     log: LogPatterns
     options: Options

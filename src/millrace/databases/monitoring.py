@@ -72,10 +72,11 @@ class Explainer(Protocol):
 @dataclass(frozen=True)
 class ThreadNames:
     """What a thread is for, by the name that it gives itself (patterns, the first match counts),
-    and by the functions that it spends its life in."""
+    and by the functions that it spends its life in. ``hint`` says what makes more of them known."""
 
     own: tuple[tuple[re.Pattern[str], str], ...]
     functions: Mapping[str, str]
+    hint: str | None = None
 
 
 class Monitoring(Protocol):

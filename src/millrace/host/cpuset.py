@@ -15,7 +15,7 @@ _CPUS = Path("/sys/devices/system/cpu")
 
 
 @dataclass(frozen=True)
-class Half:
+class CpuPartition:
     """What a trial has for itself and all that it starts: ``cpus``, which are the half number
     ``side`` (0 or 1)."""
 
@@ -23,13 +23,13 @@ class Half:
     cpus: tuple[int, ...]
 
 
-def of_this_host() -> tuple[Half, Half]:
+def cpu_partitions() -> tuple[CpuPartition, CpuPartition]:
     """The two halves of the CPUs that this process may use. Raises UserError where there is only
     one."""
     return halves(os.sched_getaffinity(0), core_of)
 
 
-def halves(cpus: Collection[int], core_of: CoreOf) -> tuple[Half, Half]:
+def halves(cpus: Collection[int], core_of: CoreOf) -> tuple[CpuPartition, CpuPartition]:
     """Two sets of as many CPUs each. Those of a core stay together where there are several cores,
     and those of a package as far as they can; what would make the halves unlike is in neither.
 
@@ -52,8 +52,8 @@ def halves(cpus: Collection[int], core_of: CoreOf) -> tuple[Half, Half]:
     )
     number = min(len(first), len(second))
     return (
-        Half(0, tuple(sorted(first[:number]))),
-        Half(1, tuple(sorted(second[-number:]))),
+        CpuPartition(0, tuple(sorted(first[:number]))),
+        CpuPartition(1, tuple(sorted(second[-number:]))),
     )
 
 

@@ -87,11 +87,13 @@ class Record:
 class DriveResult:
     """The measured part of a drive phase; ``partial_reason`` says why it ended early.
 
-    ``details`` are the phase's other facts as the load generator gives them: clients, threads,
-    pacing, the clients' mean gap and CPU.
+    A run is about its ``primary`` one, where several phases drive clients. ``details`` are the
+    phase's other facts as the load generator gives them: clients, threads, pacing, the clients'
+    mean gap and CPU.
     """
 
     name: str
+    primary: bool
     duration_s: float
     warmup_s: float
     connect_s: float
@@ -138,8 +140,9 @@ class LoadResult:
     bytes_received: int
 
     def driven(self) -> DriveResult | None:
-        """The drive phase, if there was one."""
-        return next((phase for phase in self.phases if isinstance(phase, DriveResult)), None)
+        """Return the primary drive phase, if there was one."""
+        drives = (phase for phase in self.phases if isinstance(phase, DriveResult))
+        return next((drive for drive in drives if drive.primary), None)
 
 
 def result_of(events: Sequence[Event]) -> LoadResult:
@@ -204,7 +207,8 @@ def _drive(event: Event) -> DriveResult:
         key: tuple(_record(record) for record in event[key])
         for key in ("transactions", "statements")
     }
-    told = {"type", "name", "duration_s", "warmup_s", "connect_s", "partial", "partial_reason"}
+    told = {"type", "name", "primary", "duration_s", "warmup_s", "connect_s", "partial",
+            "partial_reason"}  # fmt: skip
     details = {key: event[key] for key in event if key not in told | records.keys()}
     return _of(DriveResult, event, **records, details=details)
 

@@ -194,7 +194,7 @@ class Drive:
     ``transactions`` were made in all. A transaction that ends with one of the ``retry`` codes is
     begun again. Each client begins with ``pings`` requests that ask for nothing, and stays
     connected for ``linger_s`` after the mark ``measure_ended``. Clients show their statements on
-    the ``board``, if there is one."""
+    the ``board``, if there is one. Of several such phases of a run, one is ``primary``."""
 
     name: str
     test: str
@@ -213,6 +213,7 @@ class Drive:
     pings: int = 0
     linger_s: float = 0.0
     board: Path | None = None
+    primary: bool = False
 
     def __post_init__(self) -> None:
         if (self.time_s is None) == (self.transactions is None):
@@ -240,6 +241,7 @@ class Drive:
             "pings": self.pings,
             "linger_s": self.linger_s,
             "board": None if self.board is None else str(self.board),
+            "primary": self.primary,
         }
 
 

@@ -1,20 +1,171 @@
-"""The names of measurements. The unit ends a name; a name without one is a count."""
+"""The one list of what trials measure: names, units, better directions and meanings.
+
+The unit ends a name (``_s``, ``_bytes``); a name without one is a count. ``{phase}`` stands for the
+name of a phase of the workload, ``{code}`` for a server's error code.
+"""
 
 from __future__ import annotations
 
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+Better = Literal["higher", "lower"]
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """A figure of an attempt. ``better`` is None where neither direction is."""
+
+    name: str
+    unit: str
+    better: Better | None
+    meaning: str
+
+    def is_named(self, name: str) -> bool:
+        """Return whether ``name`` is its name, for any phase or code."""
+        pattern = re.escape(self.name).replace(r"\{phase\}", r"\w+").replace(r"\{code\}", r"\d+")
+        return re.fullmatch(pattern, name) is not None
+
+
+_LIST: list[Measurement] = []
+
+
+def _measured(name: str, unit: str, better: Better | None, meaning: str) -> str:
+    _LIST.append(Measurement(name, unit, better, meaning))
+    return name
+
+
 DURATION = "_duration_s"
+_DURATION = _measured(f"{{phase}}{DURATION}", "s", "lower", "Time of a phase.")
+_WARMUP = _measured("{phase}_warmup_s", "s", "lower", "Time of the clients' warm-up.")
+_CONNECT = _measured("{phase}_connect_s", "s", "lower", "Time until all clients had connected.")
+_ROW_WAIT = _measured(
+    "{phase}_row_wait_s", "s", "lower", "Time in which loading waited for rows to be made."
+)
+_WARNINGS = _measured("{phase}_warnings", "", "lower", "Warnings of the server about a load.")
+
+ROWS = _measured("rows", "", "higher", "Rows loaded.")
+DATA_BYTES = _measured("data_bytes", "bytes", None, "Length of the rows loaded, as sent.")
+
+TRANSACTIONS = _measured("transactions", "", "higher", "Transactions that succeeded.")
+STATEMENTS = _measured("statements", "", "higher", "Statements that succeeded.")
+ROWS_READ = _measured("rows_read", "", None, "Rows that statements returned.")
+ROWS_AFFECTED = _measured("rows_affected", "", None, "Rows that statements changed.")
+ERRORS = _measured("errors", "", "lower", "Transactions that ended with an error.")
+_ERRORS_OF = _measured("errors_{code}", "", "lower", "Transactions that ended with this error.")
+RETRIES = _measured("retries", "", "lower", "Transactions begun again after an error.")
+BYTES_SENT = _measured("bytes_sent", "bytes", None, "Bytes that clients sent.")
+BYTES_RECEIVED = _measured("bytes_received", "bytes", None, "Bytes that clients received.")
+SCHEDULED = _measured("scheduled", "", None, "Transactions that the clients' schedule had.")
+LATE = _measured("late", "", "lower", "Transactions that were sent late.")
+SKIPPED = _measured("skipped", "", "lower", "Transactions of the schedule that were not sent.")
+MEAN_GAP_S = _measured(
+    "mean_gap_s", "s", "lower", "Mean time between a client's answer and its next statement."
+)
+WARMUP_STEADY = _measured("warmup_steady", "", "higher", "1 if the warm-up ended steady, else 0.")
+PARTIAL = _measured("partial", "", "lower", "1 if clients ended before their time or number.")
+
+LOAD_GENERATOR_USER_S = _measured(
+    "load_generator_user_s", "s", "lower", "CPU time of the load generator in user mode."
+)
+LOAD_GENERATOR_SYSTEM_S = _measured(
+    "load_generator_system_s", "s", "lower", "CPU time of the load generator in the kernel."
+)
+LOAD_GENERATOR_VOLUNTARY_SWITCHES = _measured(
+    "load_generator_voluntary_switches", "", "lower", "Times the load generator waited."
+)
+LOAD_GENERATOR_INVOLUNTARY_SWITCHES = _measured(
+    "load_generator_involuntary_switches", "", "lower", "Times it lost its CPU to another."
+)
+SERVER_USER_S = _measured("server_user_s", "s", "lower", "CPU time of the server in user mode.")
+SERVER_SYSTEM_S = _measured(
+    "server_system_s", "s", "lower", "CPU time of the server's kernel part."
+)
+BUFFER_POOL_READS = _measured(
+    "buffer_pool_reads", "", "lower", "Pages read because the buffer pool did not hold them."
+)
+BUFFER_POOL_READ_REQUESTS = _measured(
+    "buffer_pool_read_requests", "", None, "Pages asked of the buffer pool."
+)
+
+SETTLED = _measured("settled", "", "higher", "1 if the server was idle before measuring, else 0.")
+SETTLE_DURATION_S = _measured(
+    "settle_duration_s", "s", "lower", "Time until the server was idle, or the limit."
+)
+TEMPLATE_RESTORE_S = _measured("template_restore_s", "s", "lower", "Time to restore the snapshot.")
+TEMPLATE_SAVED_S = _measured(
+    "template_saved_s", "s", None, "Time that making the snapshot's data took once."
+)
+SLOWDOWN_STOPPED_S = _measured(
+    "slowdown_stopped_s", "s", None, "Time for which the server was stopped on purpose."
+)
+SLOWDOWN_WINDOW_S = _measured(
+    "slowdown_window_s", "s", None, "Time in which it was stopped for so long."
+)
+
+SIZES = tuple(
+    _measured(f"{of}_{how}_bytes", "bytes", "lower", f"{meaning}, {how_meaning}.")
+    for of, meaning in (("data_dir", "The data directory"), ("table", "The trial's tables"))
+    for how, how_meaning in (
+        ("apparent", "length of the files"),
+        ("allocated", "without holes"),
+    )
+)
+DATA_DIR_APPARENT_BYTES, DATA_DIR_ALLOCATED_BYTES, TABLE_APPARENT_BYTES, TABLE_ALLOCATED_BYTES = (
+    SIZES
+)
+
+MEASUREMENTS = tuple(_LIST)
+
+
+def measurement(name: str) -> Measurement | None:
+    """Return what is measured under a name; None for a name that is not in the list."""
+    exact = next((each for each in MEASUREMENTS if each.name == name), None)
+    return exact or next((each for each in MEASUREMENTS if each.is_named(name)), None)
 
 
 def duration_s(phase: str) -> str:
     """Return the measurement that is the time of a phase."""
-    return f"{phase}{DURATION}"
+    return _DURATION.format(phase=phase)
 
 
-def generator_wait_s(phase: str) -> str:
+def warmup_s(phase: str) -> str:
+    """Return the measurement that is the time of a phase's warm-up."""
+    return _WARMUP.format(phase=phase)
+
+
+def connect_s(phase: str) -> str:
+    """Return the measurement that is the time until a phase's clients had connected."""
+    return _CONNECT.format(phase=phase)
+
+
+def row_wait_s(phase: str) -> str:
     """Return the measurement that is how long a loading phase waited for rows to be made."""
-    return f"{phase}_generator_wait_s"
+    return _ROW_WAIT.format(phase=phase)
 
 
 def warnings(phase: str) -> str:
     """Return the measurement that counts the server's warnings in a loading phase."""
-    return f"{phase}_warnings"
+    return _WARNINGS.format(phase=phase)
+
+
+def errors_of(code: int) -> str:
+    """Return the measurement that counts the transactions that ended with an error code."""
+    return _ERRORS_OF.format(code=code)
+
+
+def error_code(name: str) -> int | None:
+    """Return the error code of a measurement's name; None where it counts no such errors."""
+    found = re.fullmatch(r"errors_(\d+)", name)
+    return None if found is None else int(found[1])
+
+
+def current_name(stored: str) -> str:
+    """Return the name of today for a stored one.
+
+    What loading waited for was once ``{phase}_generator_wait_s``: for a phase named ``load`` that
+    read like a figure of the load generator.
+    """
+    phase = stored.removesuffix("_generator_wait_s")
+    return stored if phase == stored else row_wait_s(phase)

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from millrace import databases, paths, safe_json
+from millrace.databases.packaging import Incomplete
 from millrace.errors import HostError, UserError
 from millrace.model.servers import AttachedServer, InstalledServer, Provenance, Server
 from millrace.servers import assemble, attached, builds, catalogue, manifest
@@ -24,7 +25,6 @@ from millrace.servers.assemble import Wanted
 from millrace.servers.catalogue import Part
 from millrace.servers.disk import refusals_as_errors
 from millrace.servers.download import WrongChecksum
-from millrace.servers.locate import Incomplete
 from millrace.servers.locks import exclusive
 from millrace.servers.progress import Progress, Silent
 from millrace.servers.sources.coordinates import Deb, Directory
@@ -113,7 +113,7 @@ def _assembled(wanted: Wanted, arrived: Arrived, progress: Progress) -> Installe
     final = _directory(wanted.name)
     with assemble.workplace(final) as place:
         progress.say(f"unpacking {wanted.name}")
-        assemble.unpack_parts(arrived.file, (Part(),), place / "tree")
+        assemble.unpack_parts(arrived.file, (Part(),), place / "tree", wanted.family)
         made = assemble.finish(place, place / "tree", wanted, arrived.packages, progress)
     return manifest.server(made, final)
 

@@ -19,43 +19,20 @@ from pathlib import Path, PurePosixPath
 
 from elftools.common.exceptions import ELFError
 
+from millrace import databases
+from millrace.databases.packaging import Build, Incomplete, Located
 from millrace.errors import HostError, PermanentHostError, UserError
 from millrace.model.servers import Provenance
-from millrace.servers import builds, bundle_libraries, catalogue, locate, manifest, provenance
+from millrace.servers import builds, bundle_libraries, catalogue, manifest, provenance
 from millrace.servers.catalogue import Part
 from millrace.servers.instances import single_run
-from millrace.servers.locate import Located
 from millrace.servers.manifest import Layout, Manifest
 from millrace.servers.progress import Progress
 from millrace.servers.sources.fetch import Package, fetch_packages
 from millrace.servers.unpack import extract_member, unpack
 
 _ANSWER_LIMIT_S = 60
-_VERSION = re.compile(r"Ver (\d{1,3}\.\d{1,3}\.\d{1,4})(?!\d)")
 _SHARED_OBJECT = re.compile(r".*\.so(\.\w+)*")
-_LICENCE = re.compile(r"(COPYING|LICENSE|README|copyright).*")
-_CLIENT_LIBRARY = re.compile(r"lib(mysqlclient|mariadb|mysqld|mysqlservices)\b.*")
-_NOT_NEEDED = frozenset(
-    (
-        "mysql-test",
-        "mariadb-test",
-        "sql-bench",
-        "mysqlrouter",
-        "debug",
-        "man",
-        "doc",
-        "docs",
-        "lintian",
-    )
-)
-
-
-@dataclass(frozen=True)
-class Answer:
-    """What a server program says to ``--version``."""
-
-    family: str
-    version: str
 
 
 @dataclass(frozen=True)
@@ -95,29 +72,15 @@ def workplace(final: Path) -> Iterator[Path]:
         raise
 
 
-def needed_by_a_server(path: PurePosixPath) -> bool:
-    """Whether a member of a vendor's archive is of use here: program, libraries, share, licence.
-
-    Tests, benchmarks, manuals, headers, static libraries and the vendor's clients are not.
-    """
-    folders = path.parts[:-1]
-    if _NOT_NEEDED & set(folders) or _CLIENT_LIBRARY.fullmatch(path.name):
-        return False
-    if path.name in locate.PROGRAMS or _SHARED_OBJECT.fullmatch(path.name):
-        return True
-    if "share" in folders or (folders[-1:] == ("scripts",) and path.suffix == ".sql"):
-        return True
-    return len(folders) <= 1 and _LICENCE.fullmatch(path.name) is not None
-
-
-def unpack_parts(artefact: Path, parts: Sequence[Part], tree: Path) -> None:
-    """Unpack the parts of an artefact into a server's tree."""
+def unpack_parts(artefact: Path, parts: Sequence[Part], tree: Path, family: str) -> None:
+    """Unpack what a server of ``family`` needs of an artefact into the server's tree."""
+    keep = databases.get(family).packaging.is_needed
     for part in parts:
         with tempfile.TemporaryDirectory(prefix=".inner-", dir=tree.parent) as scratch:
             archive = (
                 extract_member(artefact, part.inner, Path(scratch)) if part.inner else artefact
             )
-            unpack(archive, tree / part.into, root=part.root, keep=needed_by_a_server)
+            unpack(archive, tree / part.into, root=part.root, keep=keep)
 
 
 def unpack_libraries(packages: Sequence[Package], into: Path) -> list[bundle_libraries.Fetched]:
@@ -149,7 +112,7 @@ def finish(
     Raises UserError for a tree that has no complete server of the family, HostError when its
     program cannot be run here, naming the library it lacks.
     """
-    located = locate.locate(tree)
+    located = databases.get(wanted.family).packaging.locate(tree)
     if not os.access(located.program, os.X_OK):
         located.program.chmod(0o755)
     laid = _lay_libraries(place, located, wanted.name, packages, progress)
@@ -161,7 +124,7 @@ def finish(
         loader=f"lib/{laid.loader}" if laid.loader else None,
         library_dirs=tuple(_from(place, each) for each in directories),
     )
-    answer = ask(wanted.name, *manifest.launch(layout, place))
+    answer = ask(wanted, *manifest.launch(layout, place))
     _check(wanted, answer, located)
     origin = replace(wanted.origin, artefacts=(*wanted.origin.artefacts, *laid.artefacts))
     own_loader = laid.loader is not None
@@ -215,11 +178,8 @@ def _share_dir(located: Located, place: Path) -> Path:
     return together
 
 
-def _check(wanted: Wanted, answer: Answer, located: Located) -> None:
-    """The right family and version, and a way to make a data directory.
-
-    MySQL from 5.7 carries its system tables in the program; all others read them from files.
-    """
+def _check(wanted: Wanted, answer: Build, located: Located) -> None:
+    """Require the right family and version, and a way to make a data directory."""
     if answer.family != wanted.family:
         raise UserError(
             f"{wanted.name}: its program says that it is of the family {answer.family}, "
@@ -232,14 +192,13 @@ def _check(wanted: Wanted, answer: Answer, located: Located) -> None:
             f"{answer.version}, not {wanted.version}",
             hint="millrace servers list shows other builds",
         )
-    version = tuple(map(int, answer.version.split(".")))
-    if (answer.family == "mysql" and version >= (5, 7)) or located.sql_dir is not None:
-        return
-    raise locate.Incomplete(
-        f"{wanted.name}: no {' or '.join(locate.SYSTEM_TABLES)} below {located.base_dir}: "
-        "the server cannot be given a data directory",
-        hint="give a complete installation, with its share directory",
-    )
+    missing = databases.get(answer.family).packaging.missing(answer, located)
+    if missing is not None:
+        raise Incomplete(
+            f"{wanted.name}: no {missing} below {located.base_dir}: "
+            "the server cannot be given a data directory",
+            hint="give a complete installation, with its share directory",
+        )
 
 
 def _often_lacking(
@@ -269,21 +228,20 @@ def _inside(place: Path, path: Path) -> str:
     return str(path.relative_to(place) if path.is_relative_to(place) else path)
 
 
-def ask(name: str, argv: Sequence[str], env: dict[str, str]) -> Answer:
-    """Run the server program with ``--version``; PermanentHostError when it cannot be run here."""
+def ask(wanted: Wanted, argv: Sequence[str], env: dict[str, str]) -> Build:
+    """Ask the server program which build it is; PermanentHostError when it cannot be run here."""
+    packaging = databases.get(wanted.family).packaging
     try:
-        done = single_run.run(name, argv, env, ["--no-defaults", "--version"], _ANSWER_LIMIT_S)
+        done = single_run.run(wanted.name, argv, env, packaging.version_arguments, _ANSWER_LIMIT_S)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise PermanentHostError(
-            f"{name}: {argv[-1]} cannot be run on this host: {error}"
+            f"{wanted.name}: {argv[-1]} cannot be run on this host: {error}"
         ) from error
-    match = _VERSION.search(done.output)
-    if done.status != 0 or match is None:
+    build = packaging.read_version(done.output)
+    if done.status != 0 or build is None:
         words = (done.errors or done.output).strip() or f"exit status {done.status}"
         raise PermanentHostError(
-            f"{name}: {argv[-1]} cannot be run on this host: {words}",
+            f"{wanted.name}: {argv[-1]} cannot be run on this host: {words}",
             hint="if it names a library, install the package that has it and try again",
         )
-    # What comes before is the program's path, which may have any name in it.
-    family = "mariadb" if "mariadb" in done.output[match.start() :].lower() else "mysql"
-    return Answer(family, match[1])
+    return build

@@ -15,8 +15,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from millrace.host import elf
 from millrace.model.servers import Artefact
-from millrace.servers import elf
 
 _LOADER = re.compile(r"ld-linux.*\.so\.\d+|ld64\.so\.\d+")
 _C_LIBRARY = re.compile(

@@ -202,7 +202,7 @@ def _install_from(entry: Entry, source: Source, progress: Progress) -> Installed
     artefact = arrived.artefact
     origin = Provenance(source=artefact.coordinate, artefacts=(artefact,))
     with assemble.workplace(final) as place:
-        assemble.unpack_parts(arrived.file, source.parts, place / "tree")
+        assemble.unpack_parts(arrived.file, source.parts, place / "tree", entry.family)
         wanted = Wanted(entry.name, entry.family, origin, entry.version)
         made = assemble.finish(place, place / "tree", wanted, arrived.packages, progress)
     forget(source, workspace)

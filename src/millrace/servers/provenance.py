@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from millrace.host import elf
+from millrace.host.elf import Elf
 from millrace.model.servers import Provenance
-from millrace.servers import bundle_libraries, elf
-from millrace.servers.elf import Elf
+from millrace.servers import bundle_libraries
 
 
 def observe(

@@ -17,7 +17,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from millrace.model.documents import instant
 from millrace.model.run_spec import MOST_BLOCKS, RunSpec
-from millrace.store.documents import Build, HostFacts, InstanceFacts
+from millrace.store.documents import Build, HostFacts
 from millrace.store.history_records import ChangeRecord, HistoryPart, PointRecord, SeriesRecord
 from millrace.store.records import RunRecord, StoredAttempt, StoredRun
 
@@ -54,6 +54,11 @@ def from_json(kind: type[T], content: bytes) -> T:
     except ValidationError as error:
         raise NotARecord(first(error)) from error
     return made
+
+
+def to_plain(value: object) -> Any:
+    """Return a record as plain data, as it is stored."""
+    return _adapter(cast(Any, type(value))).dump_python(value, exclude_unset=True)
 
 
 def document(where: str, model: type[BaseModel], value: object) -> None:
@@ -142,7 +147,6 @@ def _of_attempt(attempt: StoredAttempt) -> Iterator[str]:
     yield from duplicates("role", [instance.role for instance in attempt.instances])
     yield from duplicates("measurement", [(m.role, m.name) for m in attempt.measurements])
     for instance in attempt.instances:
-        document(f"{where}, facts", InstanceFacts, instance.facts)
         document(f"{where}, build", Build, instance.server.build)
     for step in attempt.steps:
         if not (_is_measurable(step.started_s) and _is_measurable(step.duration_s)):

@@ -7,66 +7,7 @@ ValueError.
 
 from __future__ import annotations
 
-from typing import Any
-
-from pydantic import model_validator
-
-from millrace.model.documents import Count, Document, Number
-
-# Facts of an instance and of the host, which the runner recorded.
-
-
-class _CpuWakeup(Document):
-    reason: str
-    kept_awake_by: dict[str, Any] | None = None
-    shared_cpu: int | None = None
-    polled: bool | None = None
-    on_cpus: list[int] | None = None
-
-
-class _Together(Document):
-    measured_from_s: Number
-    measured_to_s: Number
-
-    @model_validator(mode="after")
-    def _lasts(self) -> _Together:
-        if self.measured_to_s <= self.measured_from_s:
-            raise ValueError("ends before it begins")
-        return self
-
-
-class _Statistics(Document):
-    age_s: Number
-    rows: Count
-
-
-class _ServerState(Document):
-    begin: dict[str, Any] | None = None
-    end: dict[str, Any] | None = None
-    statistics: dict[str, _Statistics] | None = None
-
-
-class _HostTime(Document):
-    measured_s: Number
-    suspended_s: Number
-    clock_step_s: Number
-    steal_share: Number | None
-
-
-class InstanceFacts(Document):
-    """Facts of a server's instance in a trial."""
-
-    limits: list[str] | None = None
-    load_method: str | None = None
-    load_method_reason: str | None = None
-    residency: str | None = None
-    residency_why: str | None = None
-    template_not_kept: str | None = None
-    unsettled: list[str] | None = None
-    cpu_wakeup: _CpuWakeup | None = None
-    side_by_side: _Together | None = None
-    state: _ServerState | None = None
-    host_time: _HostTime | None = None
+from millrace.model.documents import Document
 
 
 class _Artefact(Document):

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from millrace.levels import Level
+from millrace.model.instance_facts import InstanceFacts
 from millrace.model.phases import MeasuredPhases
 from millrace.model.run_spec import Design, RunSpec
 from millrace.model.trials import Outcome, Purpose
@@ -18,12 +19,6 @@ from millrace.model.trials import Outcome, Purpose
 BESIDE = "beside"
 """The step at which a trial is left out because the other one of its pair, which was measured at
 the same time, failed."""
-
-STOPPED_S = "slowdown_stopped_s"
-"""The measurement of a trial that says for how many seconds its server was stopped on purpose."""
-
-SLOWED_S = "slowdown_window_s"
-"""The measurement that says in how many seconds it was stopped for so many."""
 
 _STATE = (
     "kernel.release",
@@ -180,7 +175,7 @@ class InstanceRecord:
     configuration: str
     options: tuple[OptionRecord, ...]
     effective: Mapping[str, str]
-    facts: Mapping[str, Any] = field(default_factory=dict)
+    facts: InstanceFacts = field(default_factory=InstanceFacts)
 
 
 @dataclass(frozen=True)
@@ -267,6 +262,17 @@ class StoredAttempt:
     histograms: tuple[HistogramRecord, ...] = ()
     series: tuple[Mapping[str, Any], ...] = ()
     observations: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def facts(self) -> InstanceFacts:
+        """The facts of its server's instance; none where it was not recorded."""
+        server = (each for each in self.instances if each.role == "server")
+        return next((each.facts for each in server), InstanceFacts())
+
+    @property
+    def measured(self) -> dict[str, float]:
+        """The server's measurements, by name (see millrace.model.measurements)."""
+        return {each.name: each.value for each in self.measurements if each.role == "server"}
 
 
 @dataclass(frozen=True)

@@ -6,11 +6,12 @@ import hashlib
 import json
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from typing import Any, TypeVar
 
 from sqlalchemy import ColumnElement, Connection, Row, Table, and_, insert, select
 
+from millrace.model import measurements
 from millrace.store import checked, schema
 from millrace.store.checked import NotARecord
 from millrace.store.records import (
@@ -222,7 +223,7 @@ def _insert_instance(connection: Connection, own: dict[str, Any], instance: Inst
             options=[asdict(option) for option in instance.options],
             variables_sha256=_shared_row(connection, schema.variable_sets, {"variables": shared}),
             own_variables=alone,
-            facts=dict(instance.facts),
+            facts=instance.facts.to_json(),
         )
     )
 
@@ -325,7 +326,9 @@ def _step_record(row: AnyRow) -> StepRecord:
 
 
 def _measurement_record(row: AnyRow) -> MeasurementRecord:
-    return _of_columns(MeasurementRecord, row)
+    read = _of_columns(MeasurementRecord, row)
+    name = measurements.current_name(read.name)
+    return read if name == read.name else replace(read, name=name)
 
 
 def _artefact_record(row: AnyRow) -> ArtefactRecord:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from millrace.collect.collectors import Window
-from millrace.host.cpuset import Half
+from millrace.host.cpuset import CpuPartition
 
 Meet = Callable[[str], None]
 """Returns when the other trial is there too; the time limit is that of the step."""
@@ -21,7 +21,7 @@ Meet = Callable[[str], None]
 READY, BEGIN, END = "ready", "begin", "end"
 
 # Under this name the instances of a trial that was measured side by side carry how that was.
-FACT = "side_by_side"
+FACT = "concurrent"
 
 # The steps of both sides have limits of their own, and one that fails ends both; this is for what
 # hangs in spite of that.
@@ -46,13 +46,15 @@ class Measured:
         if edge is not None:
             self._at_s.setdefault(edge, time.monotonic())
 
-    def fact(self, half: Half) -> dict[str, Any]:
-        """What the instance's record keeps of it."""
+    def fact(self, half: CpuPartition) -> dict[str, Any]:
+        """Return what the instance's record keeps of it; empty where an edge did not come."""
+        if self._at_s.keys() != {"begin", "end"}:
+            return {}
         return {
             FACT: {
                 "side": half.side,
                 "cpus": list(half.cpus),
-                "measured_from_s": self._at_s.get("begin"),
-                "measured_to_s": self._at_s.get("end"),
+                "measured_from_s": self._at_s["begin"],
+                "measured_to_s": self._at_s["end"],
             }
         }

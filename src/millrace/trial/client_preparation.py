@@ -11,12 +11,13 @@ from millrace.databases.base import PoolStatus, TableSize
 from millrace.databases.client import QUERY_LIMIT_S, ServerClient
 from millrace.errors import TrialFailed
 from millrace.loadgen.client import LoadResult
+from millrace.model import measurements as names
 from millrace.sizes import readable
 from millrace.store.records import InstanceRecord, MeasurementRecord, StepRecord
 from millrace.trial import buffer_pool, quiesce
 from millrace.trial import measurements as yields
 from millrace.trial.buffer_pool import Holding
-from millrace.trial.resolved_workload import Work
+from millrace.trial.resolved_workload import ResolvedWorkload
 from millrace.trial.steps import Step
 from millrace.trial.time_limits import limit_s
 from millrace.workloads import Phase
@@ -32,15 +33,20 @@ RunPhases = Callable[[Sequence[Phase], float], LoadResult]
 
 
 def note(instances: list[InstanceRecord], facts: Mapping[str, Any]) -> None:
-    """Add facts to the record of the server, which was made last."""
-    instances[-1] = replace(instances[-1], facts={**instances[-1].facts, **facts})
+    """Add facts to the record of the server, which was made last. Raises TrialFailed where the
+    server's answers cannot be facts."""
+    try:
+        known = instances[-1].facts.replace(**facts)
+    except ValueError as error:
+        raise TrialFailed(f"the server's answers cannot be stored: {error}") from error
+    instances[-1] = replace(instances[-1], facts=known)
 
 
 @dataclass
-class Driving:
+class ClientPreparation:
     """A server whose clients are about to be driven on the tables of ``database``."""
 
-    work: Work
+    work: ResolvedWorkload
     instance: ServerClient
     database: str
     run: RunPhases
@@ -102,8 +108,8 @@ class Driving:
 
     def _settle(self, _limit_s: float) -> None:
         ended = quiesce.quiesce(self.instance, limit_s=self._settle_limit_s())
-        self.measurements.append(MeasurementRecord("settle_duration_s", ended.duration_s))
-        self.measurements.append(MeasurementRecord("settled", int(ended.settled)))
+        self.measurements.append(MeasurementRecord(names.SETTLE_DURATION_S, ended.duration_s))
+        self.measurements.append(MeasurementRecord(names.SETTLED, int(ended.settled)))
         note(self.instances, {"unsettled": list(ended.unsettled)})
 
     def _settle_limit_s(self) -> float:

@@ -32,22 +32,22 @@ from millrace.model.events import StepBegan, TrialEvent
 from millrace.servers.instances import processes
 from millrace.servers.instances.signals import signals_held
 from millrace.store.records import BESIDE, AttemptResult
-from millrace.trial.measure import Announce, TrialInput
+from millrace.trial.measure import Announce, TrialSpec
 
 # A server has 15 s to end politely; removing what it made takes some more.
 _END_LIMIT_S = 90.0
 
 
 @dataclass(frozen=True)
-class SideInput:
+class PairTrial:
     """One trial of a pair: what it is given, how it is called, and who is told its events."""
 
-    given: TrialInput
+    given: TrialSpec
     label: str
     announce: Announce
 
 
-def carry_out_pair(pair: Sequence[SideInput]) -> tuple[AttemptResult, ...]:
+def execute_pair(pair: Sequence[PairTrial]) -> tuple[AttemptResult, ...]:
     """Carry both trials out and return their results, in their order: both finished, or both
     failed.
 
@@ -69,7 +69,7 @@ class _Side:
     """The process of one trial. ``result`` is None while it goes on, ``waits_at`` where it waits
     for the other side."""
 
-    def __init__(self, asked: SideInput) -> None:
+    def __init__(self, asked: PairTrial) -> None:
         self.label = asked.label
         self.result: AttemptResult | None = None
         self.waits_at: str | None = None

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
@@ -30,10 +30,10 @@ from millrace.loadgen import cpu_idle
 from millrace.loadgen.cpu_idle import CpuWakeup, KeptAwake
 from millrace.loadgen.results import DriveResult
 from millrace.store.records import StoredRun
-from millrace.trial.resolved_workload import Work
+from millrace.trial.resolved_workload import ResolvedWorkload
 
 # Under this name the instances of a trial carry the control it ran under.
-FACT = "cpu_wakeup"
+FACT = "cpu_idle"
 
 Setting = Literal["auto", "on", "off"]
 
@@ -134,7 +134,11 @@ class Rule:
 
 
 def rule_of(
-    works: Collection[Work], compared: str, earlier: StoredRun | None, *, placeable: bool
+    works: Collection[ResolvedWorkload],
+    compared: str,
+    earlier: StoredRun | None,
+    *,
+    placeable: bool,
 ) -> Rule | None:
     """The rule of a run that does ``works``, by what was measured when its ``earlier`` trials
     began, else by what is measured now; None where no work has ``connections``.
@@ -195,9 +199,9 @@ def slowest(measured: Sequence[CpuWakeup]) -> tuple[float | None, float | None]:
 def _earlier(run: StoredRun | None) -> tuple[float | None, float | None] | None:
     for attempt in run.attempts if run is not None else ():
         for instance in attempt.instances:
-            facts: Mapping[str, Any] | None = instance.facts.get(FACT)
-            if facts is not None:
-                return facts["idle_wakeup_us"], facts["awake_wakeup_us"]
+            fact = instance.facts.cpu_idle
+            if fact is not None:
+                return fact.idle_wakeup_us, fact.awake_wakeup_us
     return None
 
 

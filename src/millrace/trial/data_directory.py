@@ -8,11 +8,12 @@ from dataclasses import replace
 from typing import Any
 
 from millrace.loadgen import client as load
+from millrace.model import measurements as names
 from millrace.servers import snapshots
 from millrace.servers.instances.lifecycle import Instance
 from millrace.servers.snapshots import PageCache, TemplateKey
 from millrace.store.records import MeasurementRecord
-from millrace.trial.resolved_workload import Work
+from millrace.trial.resolved_workload import ResolvedWorkload
 
 
 class DataDirectory:
@@ -25,7 +26,7 @@ class DataDirectory:
     """
 
     @classmethod
-    def with_tables(cls, instance: Instance, work: Work) -> DataDirectory:
+    def with_tables(cls, instance: Instance, work: ResolvedWorkload) -> DataDirectory:
         """Return the data directory with the tables of ``work``."""
         made_of = {**work.made_of, "versions": load.versions()}
         key = snapshots.key(instance.server, instance.options, made_of, user=instance.runs_as)
@@ -122,7 +123,7 @@ class DataDirectory:
         now."""
         if self.template is None or self._restored is None:
             return ()
-        restore = MeasurementRecord("template_restore_s", self._restored.seconds)
+        restore = MeasurementRecord(names.TEMPLATE_RESTORE_S, self._restored.seconds)
         if self._making_began is not None:
             return (restore,)
-        return (restore, MeasurementRecord("template_saved_s", self.template.made_s))
+        return (restore, MeasurementRecord(names.TEMPLATE_SAVED_S, self.template.made_s))

@@ -28,14 +28,14 @@ from millrace.model.events import StepBegan
 from millrace.model.servers import AttachedServer
 from millrace.store.records import AttemptResult
 from millrace.trial.barrier import Meet, alone
-from millrace.trial.external_trial import AttachedServerTrial
-from millrace.trial.managed_trial import OwnServerTrial
-from millrace.trial.measure import Announce, Found, TrialInput
+from millrace.trial.external_trial import ExternalTrial
+from millrace.trial.managed_trial import ManagedTrial
+from millrace.trial.measure import Announce, Found, TrialSpec
 from millrace.trial.steps import Step, carry_out
 from millrace.trial.transient import TransientFailure, is_transient
 
 
-def carry_out_trial(given: TrialInput, announce: Announce, meet: Meet = alone) -> AttemptResult:
+def execute_trial(given: TrialSpec, announce: Announce, meet: Meet = alone) -> AttemptResult:
     """Carry the trial out and return its result; a failure is a result.
 
     ``announce`` gets an event before each step, and once a second while the load generator works.
@@ -46,9 +46,9 @@ def carry_out_trial(given: TrialInput, announce: Announce, meet: Meet = alone) -
     with ExitStack() as opened:
         steps: Iterable[Step]
         if isinstance(given.server, AttachedServer):
-            steps = AttachedServerTrial(given, given.server, opened, found, announce).steps()
+            steps = ExternalTrial(given, given.server, opened, found, announce).steps()
         else:
-            steps = OwnServerTrial(given, given.server, opened, found, announce, meet).steps()
+            steps = ManagedTrial(given, given.server, opened, found, announce, meet).steps()
         ended = carry_out(steps, lambda step: announce(StepBegan(name=step)))
         told = ended.cause.log_tail if isinstance(ended.cause, TrialFailed) else None
         log_tail = told or found.log_tail() if ended.cause is not None else None

@@ -16,7 +16,7 @@ from millrace.model.servers import AttachedServer
 from millrace.servers.attached import AttachedInstance
 from millrace.store.records import StepRecord
 from millrace.trial import measure
-from millrace.trial.client_preparation import Driving, note
+from millrace.trial.client_preparation import ClientPreparation, note
 from millrace.trial.measure import SETTLE_LIMIT_S, STOP_LIMIT_S
 from millrace.trial.phase_spec import spec as phase_spec
 from millrace.trial.steps import EXPECTED_FAILURES, Step
@@ -30,16 +30,16 @@ def database_name(trial: str) -> str:
 
 
 @dataclass
-class AttachedServerTrial:
+class ExternalTrial:
     """One trial; each method is a step."""
 
-    given: measure.TrialInput
+    given: measure.TrialSpec
     server: AttachedServer
     opened: ExitStack
     found: measure.Found
     announce: measure.Announce
     _attached: AttachedInstance = field(init=False)
-    _driving: Driving | None = field(init=False, default=None)
+    _driving: ClientPreparation | None = field(init=False, default=None)
 
     def steps(self) -> Iterator[Step]:
         """The steps in their order, with their time limits."""
@@ -52,7 +52,7 @@ class AttachedServerTrial:
             work, self._attached, database, self._run, partial(note, self.found.instances)
         )
         if work.workload.drives:
-            self._driving = Driving(
+            self._driving = ClientPreparation(
                 work, self._attached, database, self._run,
                 self.found.measurements, self.found.instances,
             )  # fmt: skip

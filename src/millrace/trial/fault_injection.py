@@ -15,9 +15,7 @@ millrace.campaign.requested_options.
 from __future__ import annotations
 
 import contextlib
-import os
 import shutil
-import signal
 import subprocess
 import tempfile
 import threading
@@ -29,14 +27,15 @@ from typing import Any
 
 from millrace import paths
 from millrace.collect.collectors import Window
+from millrace.collect.server_processes import ServerProcesses, Stopper, processes_of
 from millrace.databases.client import ServerClient
 from millrace.errors import HostError, TrialFailed, UserError
 from millrace.experiment.slowdown import OptionGiven, Slowdown, SlowFsync, Stopped
+from millrace.model.measurements import SLOWDOWN_STOPPED_S, SLOWDOWN_WINDOW_S
 from millrace.model.servers import FittedOptions, InstalledServer, Server
 from millrace.servers.configurations.check import about
-from millrace.servers.instances.lifecycle import Instance
 from millrace.shared_directories import refuse_shared
-from millrace.store.records import SLOWED_S, STOPPED_S, MeasurementRecord
+from millrace.store.records import MeasurementRecord
 
 _TURN_S = 0.1
 _SHORTEST_S = 0.0002  # less than that costs the signals more than it stops
@@ -66,9 +65,9 @@ int fdatasync(int fd) {{ delay(); return syscall(SYS_fdatasync, fd); }}
 class Slowing:
     """What slows the server of one trial while it is measured."""
 
-    def __init__(self, pid: int, share: float, window: Window) -> None:
+    def __init__(self, processes: ServerProcesses, share: float, window: Window) -> None:
         self._window = window
-        self._turns = _Turns(pid, share)
+        self._turns = _Turns(processes, share)
         self._began = False
 
     def see(self, event: Mapping[str, Any]) -> None:
@@ -88,8 +87,8 @@ class Slowing:
     def measurements(self) -> tuple[MeasurementRecord, ...]:
         """How long it was stopped, and in how long a time."""
         return (
-            MeasurementRecord(STOPPED_S, self._turns.stopped_s),
-            MeasurementRecord(SLOWED_S, self._turns.lasted_s),
+            MeasurementRecord(SLOWDOWN_STOPPED_S, self._turns.stopped_s),
+            MeasurementRecord(SLOWDOWN_WINDOW_S, self._turns.lasted_s),
         )
 
 
@@ -101,11 +100,10 @@ def in_force(
     if not isinstance(slowdown, Stopped):
         yield None
         return
-    assert isinstance(instance, Instance)  # see slowed_server
-    pid = instance.pid
-    if pid is None:  # it made another process of itself, say, and ended
+    processes = processes_of(instance)  # a managed server's: see slowed_server
+    if processes is None:  # it made another process of itself, say, and ended
         raise TrialFailed(f"{instance.server.name} is not running")
-    slowing = Slowing(pid, slowdown.share, window)
+    slowing = Slowing(processes, slowdown.share, window)
     try:
         yield slowing
     finally:
@@ -178,19 +176,18 @@ def slow_fsync_library() -> Path:
 
 
 class _Turns:
-    """Stops a process for a share of the time, in turns, in a thread of its own."""
+    """Stops a server for a share of the time, in turns, in a thread of its own."""
 
-    def __init__(self, pid: int, share: float) -> None:
+    def __init__(self, processes: ServerProcesses, share: float) -> None:
         self.stopped_s = 0.0
         self.lasted_s = 0.0
         self._share = share
         self._over = threading.Event()
-        self._pid = pid
+        self._processes = processes
         self._thread = threading.Thread(target=self._take_turns, daemon=True)
 
     def start(self) -> None:
-        # Not by number: whoever has that number later is not to be stopped.
-        self._process = os.pidfd_open(self._pid)
+        self._stopper = Stopper(self._processes)
         self._thread.start()
 
     def end(self) -> None:
@@ -208,17 +205,17 @@ class _Turns:
             pass  # it has ended, which the trial notices by itself
         finally:
             self.lasted_s = time.monotonic() - began
-            os.close(self._process)
+            self._stopper.close()
 
     def _stop(self, owed_s: float) -> None:
         if owed_s < _SHORTEST_S:
             return
-        signal.pidfd_send_signal(self._process, signal.SIGSTOP)
+        self._stopper.stop()
         since = time.monotonic()
         try:
             time.sleep(owed_s)
         finally:
-            signal.pidfd_send_signal(self._process, signal.SIGCONT)
+            self._stopper.resume()
             self.stopped_s += time.monotonic() - since
 
 

@@ -15,6 +15,7 @@ from millrace.databases.client import QUERY_LIMIT_S
 from millrace.errors import HostError, TrialFailed
 from millrace.loadgen import client as load
 from millrace.loadgen.spec import Connection, Tls
+from millrace.model import measurements as names
 from millrace.model.servers import InstalledServer
 from millrace.servers.instances import error_log, instance_paths, lifecycle
 from millrace.servers.instances.closing import close_tree
@@ -23,7 +24,7 @@ from millrace.servers.snapshots import manifest
 from millrace.store.records import MeasurementRecord, StepRecord
 from millrace.trial import measure, time_limits
 from millrace.trial.barrier import LIMIT_S, READY, Meet, alone
-from millrace.trial.client_preparation import Driving, note
+from millrace.trial.client_preparation import ClientPreparation, note
 from millrace.trial.data_directory import DataDirectory
 from millrace.trial.measure import SETTLE_LIMIT_S, STOP_LIMIT_S
 from millrace.trial.phase_spec import spec as phase_spec
@@ -40,10 +41,10 @@ _START_LIMIT_S = 180.0
 
 
 @dataclass
-class OwnServerTrial:
+class ManagedTrial:
     """One trial; each method is a step. The instance lives until ``opened`` is closed."""
 
-    given: measure.TrialInput
+    given: measure.TrialSpec
     server: InstalledServer
     opened: ExitStack
     found: measure.Found
@@ -52,7 +53,7 @@ class OwnServerTrial:
     _instance: Instance = field(init=False)
     _data_file: DataFile | None = field(init=False, default=None)
     _data: DataDirectory = field(init=False)
-    _driving: Driving | None = field(init=False, default=None)
+    _driving: ClientPreparation | None = field(init=False, default=None)
 
     def steps(self) -> Iterator[Step]:
         """The steps in their order, with their time limits."""
@@ -70,7 +71,7 @@ class OwnServerTrial:
             yield Step("record", self._record, QUERY_LIMIT_S)
             yield from self._made()
         if work.workload.drives:
-            self._driving = Driving(
+            self._driving = ClientPreparation(
                 work, self._instance, DATABASE, self._run,
                 self.found.measurements, self.found.instances,
             )  # fmt: skip
@@ -287,8 +288,8 @@ def sizes(data_dir: Path, table: str | None) -> tuple[MeasurementRecord, ...]:
             table_apparent += status.st_size
             table_allocated += status.st_blocks * 512
     return (
-        MeasurementRecord("data_dir_apparent_bytes", apparent),
-        MeasurementRecord("data_dir_allocated_bytes", allocated),
-        MeasurementRecord("table_apparent_bytes", table_apparent),
-        MeasurementRecord("table_allocated_bytes", table_allocated),
+        MeasurementRecord(names.DATA_DIR_APPARENT_BYTES, apparent),
+        MeasurementRecord(names.DATA_DIR_ALLOCATED_BYTES, allocated),
+        MeasurementRecord(names.TABLE_APPARENT_BYTES, table_apparent),
+        MeasurementRecord(names.TABLE_ALLOCATED_BYTES, table_allocated),
     )

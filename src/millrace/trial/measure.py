@@ -14,10 +14,11 @@ from millrace import databases
 from millrace.databases.client import QUERY_LIMIT_S, ServerClient
 from millrace.errors import TrialFailed
 from millrace.experiment.slowdown import Slowdown
-from millrace.host.cpuset import Half
+from millrace.host.cpuset import CpuPartition
 from millrace.loadgen import client as load
 from millrace.loadgen.spec import Connection, Drive, RunSpec
 from millrace.model.events import IntervalEnded, TrialEvent
+from millrace.model.instance_facts import InstanceFacts
 from millrace.model.servers import FittedOptions, LeftOut, Option, Server, as_data
 from millrace.store.records import (
     HistogramRecord,
@@ -30,7 +31,7 @@ from millrace.store.records import (
 from millrace.trial import cpu_idle, fault_injection, phase_spec, time_limits
 from millrace.trial import measurements as yields
 from millrace.trial.barrier import BEGIN, END, Measured, Meet, alone
-from millrace.trial.client_preparation import Driving, RunPhases, note
+from millrace.trial.client_preparation import ClientPreparation, RunPhases, note
 from millrace.trial.collection import (
     TELL_LIMIT_S,
     board,
@@ -42,7 +43,7 @@ from millrace.trial.collection import (
 from millrace.trial.cpu_idle import Control
 from millrace.trial.host_time import HostTime
 from millrace.trial.measurement_counters import counters_of
-from millrace.trial.resolved_workload import DataFile, Work
+from millrace.trial.resolved_workload import DataFile, ResolvedWorkload
 from millrace.trial.steps import Step
 from millrace.trial.thread_placement import Placement
 from millrace.workloads.sure_rows import sure_rows
@@ -57,7 +58,7 @@ See = Callable[[Mapping[str, Any]], None]
 
 
 @dataclass(frozen=True)
-class TrialInput:
+class TrialSpec:
     """All that a trial needs: decided before it starts, the same for every trial of a treatment.
 
     ``name`` is the trial's id in the store, ``expected`` what a named data set holds, ``data_file``
@@ -70,13 +71,13 @@ class TrialInput:
     name: str
     server: Server
     options: FittedOptions
-    work: Work
+    work: ResolvedWorkload
     expected: load.DataChecksum | None
     data_file: DataFile | None
     control: Control | None = None
     observers: tuple[str, ...] = ()
     slowdown: Slowdown | None = None
-    half: Half | None = None
+    half: CpuPartition | None = None
     stops_cleanly: bool = True
 
 
@@ -146,7 +147,7 @@ def run_phases(
 
 
 def make_steps(
-    work: Work,
+    work: ResolvedWorkload,
     instance: ServerClient,
     database: str,
     run: RunPhases,
@@ -177,20 +178,20 @@ def _analyse(instance: ServerClient, database: str, limit_s: float) -> None:
     instance.family.administration.analyze_tables(instance, database, limit_s)
 
 
-def limit_s(work: Work) -> float:
+def limit_s(work: ResolvedWorkload) -> float:
     """What measuring may take, with the time that observers take to tell what they found."""
     return time_limits.limit_s(work.measuring, work) + TELL_LIMIT_S
 
 
 def measure(
-    given: TrialInput,
+    given: TrialSpec,
     connection: Connection,
     found: Found,
     *,
     instance: ServerClient,
     database: str,
     listener: Listener,
-    driving: Driving | None,
+    driving: ClientPreparation | None,
     limit_s: float,
     data_file: DataFile | None = None,
     meet: Meet = alone,
@@ -233,7 +234,7 @@ def measure(
                 measured.see,
                 *(each.see for each in (slowed, counters) if each is not None),
                 *placed,
-                collector.see,
+                collector.on_event,
             ]
             meet(BEGIN)
             result = _measured(run_spec, found, listener, watchers, limit_s=limit_s - TELL_LIMIT_S)
@@ -243,7 +244,9 @@ def measure(
                 while collector.wants_more:
                     _make_empty(instance, database)
                     write_back(data_file)
-                    run_phases(again, listener, deadline - time.monotonic(), collector.see_again)
+                    run_phases(
+                        again, listener, deadline - time.monotonic(), collector.on_repeated_event
+                    )
         found.observations = collector.document()
     note(found.instances, host_time.fact())
     if given.control is not None:
@@ -399,7 +402,7 @@ def _let_the_server_explain(watch: Callable[[], None]) -> None:
 
 
 def instance_record(
-    given: TrialInput, version: str, effective: Mapping[str, str], facts: Mapping[str, Any]
+    given: TrialSpec, version: str, effective: Mapping[str, str], facts: Mapping[str, Any]
 ) -> InstanceRecord:
     """The server as this trial saw it; ``version`` and ``effective`` are its own words."""
     server, fitted = given.server, given.options
@@ -422,11 +425,13 @@ def instance_record(
             *(_option_record(left) for left in fitted.left_out),
         ),
         effective=effective,
-        facts={
-            **facts,
-            **({} if given.control is None else cpu_idle.told(given.control)),
-            "load_average_1min": load_1min,
-        },
+        facts=InstanceFacts.model_validate(
+            {
+                **facts,
+                **({} if given.control is None else cpu_idle.told(given.control)),
+                "load_average_1min": load_1min,
+            }
+        ),
     )
 
 

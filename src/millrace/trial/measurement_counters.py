@@ -8,11 +8,12 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from millrace.collect.server_processes import ServerProcesses, processes_of
 from millrace.databases.base import PoolStatus, Storage
 from millrace.databases.client import QUERY_LIMIT_S, ServerClient, Session
 from millrace.errors import DatabaseError, TrialFailed
-from millrace.host.cpu_clock import CpuTime, cpu_between, cpu_time
-from millrace.servers.instances.lifecycle import Instance
+from millrace.host.cpu_clock import CpuTime, cpu_between
+from millrace.model import measurements as names
 from millrace.store.records import MeasurementRecord
 
 _BEGIN, _END = "measure_started", "measure_ended"
@@ -21,14 +22,16 @@ _BEGIN, _END = "measure_started", "measure_ended"
 class Counters:
     """Reads a server's counters at the marks that begin and end the measured part.
 
-    ``pool`` is the buffer pool at these marks; ``pid`` is None for a server whose process cannot be
+    ``pool`` is the buffer pool at these marks; ``processes`` is None for a server that cannot be
     seen. The session is opened beforehand, so that nothing but some short queries comes into the
     measured part.
     """
 
-    def __init__(self, session: Session, pid: int | None, storage: Storage) -> None:
+    def __init__(
+        self, session: Session, processes: ServerProcesses | None, storage: Storage
+    ) -> None:
         self._session = session
-        self._pid = pid
+        self._processes = processes
         self._storage = storage
         self.pool: list[PoolStatus] = []
         self._cpu: list[CpuTime] = []
@@ -43,8 +46,8 @@ class Counters:
         if event["mark"] == _BEGIN:
             self._began_s = time.monotonic()
         try:
-            if self._pid is not None:
-                self._cpu.append(cpu_time(self._pid))
+            if self._processes is not None:
+                self._cpu.append(self._processes.cpu_time())
             counters = self._storage.counters(self._session)
         except (OSError, DatabaseError) as error:
             # Where the server is gone, the load generator is about to say so, and better.
@@ -67,17 +70,16 @@ class Counters:
             raise TrialFailed(f"the server's counters could not be read: {self._lost}")
         if self._cpu:
             user_s, system_s = cpu_between(*self._cpu)
-            yield MeasurementRecord("server_user_s", user_s)
-            yield MeasurementRecord("server_system_s", system_s)
+            yield MeasurementRecord(names.SERVER_USER_S, user_s)
+            yield MeasurementRecord(names.SERVER_SYSTEM_S, system_s)
         before, after = self.pool
-        yield MeasurementRecord("buffer_pool_reads", after.reads - before.reads)
+        yield MeasurementRecord(names.BUFFER_POOL_READS, after.reads - before.reads)
         requests = after.read_requests - before.read_requests
-        yield MeasurementRecord("buffer_pool_read_requests", requests)
+        yield MeasurementRecord(names.BUFFER_POOL_READ_REQUESTS, requests)
 
 
 @contextlib.contextmanager
 def counters_of(client: ServerClient) -> Iterator[Counters]:
     """Give counters with a session of their own, closed at the end."""
-    pid = client.pid if isinstance(client, Instance) else None
     with contextlib.closing(client.connect(limit_s=QUERY_LIMIT_S)) as session:
-        yield Counters(session, pid, client.family.storage)
+        yield Counters(session, processes_of(client), client.family.storage)

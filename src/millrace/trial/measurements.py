@@ -18,7 +18,7 @@ from millrace.loadgen.client import (
     Record,
     TablesResult,
 )
-from millrace.model import measurements as measurement_names
+from millrace.model import measurements as names
 from millrace.store.records import HistogramRecord, MeasurementRecord, StepRecord
 from millrace.workloads.definition import Workload
 from millrace.workloads.sure_rows import Rows
@@ -64,19 +64,19 @@ def loading_facts(result: LoadResult) -> dict[str, str | None]:
 def data_measurements(expected: DataChecksum) -> tuple[MeasurementRecord, ...]:
     """How much a named data set holds."""
     return (
-        MeasurementRecord("rows", expected.rows),
-        MeasurementRecord("data_bytes", expected.bytes),
+        MeasurementRecord(names.ROWS, expected.rows),
+        MeasurementRecord(names.DATA_BYTES, expected.bytes),
     )
 
 
 def _of_phase(phase: PhaseResult | TablesResult | DriveResult) -> Iterator[MeasurementRecord]:
-    yield MeasurementRecord(measurement_names.duration_s(phase.name), phase.duration_s)
+    yield MeasurementRecord(names.duration_s(phase.name), phase.duration_s)
     match phase:
         case DriveResult():
             yield from _driven(phase)
         case TablesResult(tables=tables) if tables:
-            yield MeasurementRecord("rows", sum(table.rows for table in tables))
-            yield MeasurementRecord("data_bytes", sum(table.bytes for table in tables))
+            yield MeasurementRecord(names.ROWS, sum(table.rows for table in tables))
+            yield MeasurementRecord(names.DATA_BYTES, sum(table.bytes for table in tables))
             yield from _loaded(phase)
         case PhaseResult(kind="load_data"):
             yield from _loaded(phase)
@@ -84,37 +84,37 @@ def _of_phase(phase: PhaseResult | TablesResult | DriveResult) -> Iterator[Measu
 
 def _loaded(phase: PhaseResult | TablesResult) -> Iterator[MeasurementRecord]:
     if phase.generator_wait_s is not None:
-        name = measurement_names.generator_wait_s(phase.name)
-        yield MeasurementRecord(name, phase.generator_wait_s)
-    yield MeasurementRecord(measurement_names.warnings(phase.name), phase.warnings)
+        yield MeasurementRecord(names.row_wait_s(phase.name), phase.generator_wait_s)
+    yield MeasurementRecord(names.warnings(phase.name), phase.warnings)
 
 
 def _driven(phase: DriveResult) -> Iterator[MeasurementRecord]:
     """Errors and retries are of transactions; rows and bytes are of their statements."""
-    yield MeasurementRecord(f"{phase.name}_warmup_s", phase.warmup_s)
+    yield MeasurementRecord(names.warmup_s(phase.name), phase.warmup_s)
     if (steady := phase.details.get("warmup_steady")) is not None:
-        yield MeasurementRecord("warmup_steady", int(steady))
-    yield MeasurementRecord(f"{phase.name}_connect_s", phase.connect_s)
+        yield MeasurementRecord(names.WARMUP_STEADY, int(steady))
+    yield MeasurementRecord(names.connect_s(phase.name), phase.connect_s)
     if phase.partial:
-        yield MeasurementRecord("partial", 1)
+        yield MeasurementRecord(names.PARTIAL, 1)
     transactions, statements = phase.transactions, phase.statements
-    yield MeasurementRecord("transactions", sum(each.count for each in transactions))
-    yield MeasurementRecord("statements", sum(each.count for each in statements))
-    yield MeasurementRecord("rows_read", sum(each.rows for each in statements))
-    yield MeasurementRecord("rows_affected", sum(each.affected_rows for each in statements))
+    yield MeasurementRecord(names.TRANSACTIONS, sum(each.count for each in transactions))
+    yield MeasurementRecord(names.STATEMENTS, sum(each.count for each in statements))
+    yield MeasurementRecord(names.ROWS_READ, sum(each.rows for each in statements))
+    yield MeasurementRecord(names.ROWS_AFFECTED, sum(each.affected_rows for each in statements))
     errors = sum((Counter(each.errors) for each in transactions), Counter[int]())
-    yield MeasurementRecord("errors", errors.total())
+    yield MeasurementRecord(names.ERRORS, errors.total())
     for code, count in sorted(errors.items()):
-        yield MeasurementRecord(f"errors_{code}", count)
-    yield MeasurementRecord("retries", sum(each.retries for each in transactions))
-    yield MeasurementRecord("bytes_sent", sum(each.bytes_sent for each in statements))
-    yield MeasurementRecord("bytes_received", sum(each.bytes_received for each in statements))
+        yield MeasurementRecord(names.errors_of(code), count)
+    yield MeasurementRecord(names.RETRIES, sum(each.retries for each in transactions))
+    yield MeasurementRecord(names.BYTES_SENT, sum(each.bytes_sent for each in statements))
+    yield MeasurementRecord(names.BYTES_RECEIVED, sum(each.bytes_received for each in statements))
     pacing = phase.details["pacing"]
     if pacing["kind"] == "open":
-        for name in ("scheduled", "late", "skipped"):
-            yield MeasurementRecord(name, pacing[name])
+        yield MeasurementRecord(names.SCHEDULED, pacing["scheduled"])
+        yield MeasurementRecord(names.LATE, pacing["late"])
+        yield MeasurementRecord(names.SKIPPED, pacing["skipped"])
     elif phase.details["mean_gap_s"] is not None:
-        yield MeasurementRecord("mean_gap_s", phase.details["mean_gap_s"])
+        yield MeasurementRecord(names.MEAN_GAP_S, phase.details["mean_gap_s"])
     usage = phase.details["client"]
     yield from _client(
         usage["user_s"],
@@ -127,10 +127,10 @@ def _driven(phase: DriveResult) -> Iterator[MeasurementRecord]:
 def _client(
     user_s: float, system_s: float, voluntary: int, involuntary: int
 ) -> Iterator[MeasurementRecord]:
-    yield MeasurementRecord("load_generator_user_s", user_s)
-    yield MeasurementRecord("load_generator_system_s", system_s)
-    yield MeasurementRecord("load_generator_voluntary_switches", voluntary)
-    yield MeasurementRecord("load_generator_involuntary_switches", involuntary)
+    yield MeasurementRecord(names.LOAD_GENERATOR_USER_S, user_s)
+    yield MeasurementRecord(names.LOAD_GENERATOR_SYSTEM_S, system_s)
+    yield MeasurementRecord(names.LOAD_GENERATOR_VOLUNTARY_SWITCHES, voluntary)
+    yield MeasurementRecord(names.LOAD_GENERATOR_INVOLUNTARY_SWITCHES, involuntary)
 
 
 def histograms(result: LoadResult) -> tuple[HistogramRecord, ...]:

@@ -19,8 +19,8 @@ from multiprocessing.connection import Connection
 from millrace.errors import Interrupted
 from millrace.model.events import TrialEvent
 from millrace.servers.instances.signals import signals_as_errors, signals_held
-from millrace.trial.execute import carry_out_trial
-from millrace.trial.measure import TrialInput
+from millrace.trial.execute import execute_trial
+from millrace.trial.measure import TrialSpec
 
 
 class Pair:
@@ -34,12 +34,12 @@ class Pair:
 
     def take_part(self) -> None:
         """Be told the trial, carry it out, tell what came of it."""
-        given: TrialInput = self._inbox.recv()
+        given: TrialSpec = self._inbox.recv()
         assert given.half is not None
         os.sched_setaffinity(0, given.half.cpus)
         threading.Thread(target=self._listen, daemon=True).start()
         try:
-            result = carry_out_trial(given, self._announce, self._meet)
+            result = execute_trial(given, self._announce, self._meet)
         finally:
             self._is_over = True
         self.tell("result", result)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from millrace.loadgen import spec as load
 from millrace.trial.cpu_idle import Control
-from millrace.trial.resolved_workload import DataFile, Work
+from millrace.trial.resolved_workload import DataFile, ResolvedWorkload
 from millrace.trial.thread_placement import PINGS
 from millrace.trial.time_limits import phase_limit_s, warms_until_steady, warmup_s
 from millrace.workloads.cpu_numbers import cpu_numbers
@@ -25,7 +25,7 @@ _LINGER_S = 0.3
 
 def spec(
     phases: Iterable[Phase],
-    work: Work,
+    work: ResolvedWorkload,
     connection: load.Connection,
     data_file: DataFile | None = None,
     control: Control | None = None,
@@ -44,7 +44,7 @@ def spec(
 
 def _phase(
     phase: Phase,
-    work: Work,
+    work: ResolvedWorkload,
     data_file: DataFile | None,
     control: Control | None,
     board: Path | None,
@@ -71,7 +71,7 @@ def _phase(
             return _of_tables(phase, work, within_s)
 
 
-def _of_tables(phase: Phase, work: Work, within_s: float) -> load.Phase:
+def _of_tables(phase: Phase, work: ResolvedWorkload, within_s: float) -> load.Phase:
     match phase.kind:
         case "load_tables":
             method = work.of_tables["load_method"]
@@ -86,13 +86,17 @@ def _of_tables(phase: Phase, work: Work, within_s: float) -> load.Phase:
             return load.WarmTables(phase.name, within_s)
 
 
-def _data(work: Work) -> DataSet:
+def _data(work: ResolvedWorkload) -> DataSet:
     assert work.workload.data is not None  # checked: only workloads with data have such phases
     return work.workload.data
 
 
 def _drive(
-    phase: Phase, work: Work, limit_s: float, control: Control | None, board: Path | None
+    phase: Phase,
+    work: ResolvedWorkload,
+    limit_s: float,
+    control: Control | None,
+    board: Path | None,
 ) -> load.Drive:
     values = work.values
     operations = int(values["operations"])
@@ -124,7 +128,7 @@ def _cpus(control: Control | None) -> tuple[int, ...] | None:
     return control.client_cpus if control.shared_cpu is None else (control.shared_cpu,)
 
 
-def _pacing(work: Work) -> load.Closed | load.Open:
+def _pacing(work: ResolvedWorkload) -> load.Closed | load.Open:
     values = work.values
     rate = float(values["rate"])
     if not rate:

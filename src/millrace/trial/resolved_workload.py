@@ -31,7 +31,7 @@ class DataFile:
 
 
 @dataclass(frozen=True)
-class Work:
+class ResolvedWorkload:
     """What a trial does: a workload, and what the experiment has chosen of what it offers.
 
     ``definition`` is the workload's as plain data; ``chosen`` are the values of its factors and

@@ -31,7 +31,7 @@ EXPECTED_FAILURES = (MillraceError, OSError)
 
 
 @dataclass(frozen=True)
-class CarriedOut:
+class StepsOutcome:
     """The steps that ran; ``failed`` and ``cause`` name the one that ended the trial, if any."""
 
     steps: tuple[StepRecord, ...]
@@ -39,7 +39,7 @@ class CarriedOut:
     cause: Exception | None = None
 
 
-def carry_out(steps: Iterable[Step], announce: Callable[[str], None]) -> CarriedOut:
+def carry_out(steps: Iterable[Step], announce: Callable[[str], None]) -> StepsOutcome:
     """Carry steps out in order until one fails; times are seconds from the first step's start.
 
     ``steps`` may be a generator that decides what comes next by what the steps before it found.
@@ -60,14 +60,14 @@ def carry_out(steps: Iterable[Step], announce: Callable[[str], None]) -> Carried
         except EXPECTED_FAILURES as cause:
             name = (cause.step if isinstance(cause, TrialFailed) else None) or step.name
             done.append(StepRecord(len(done), name, offset_s, time.monotonic() - started, "failed"))
-            return CarriedOut(tuple(done), name, cause)
+            return StepsOutcome(tuple(done), name, cause)
         if finer is None:
             duration_s = time.monotonic() - started
             done.append(StepRecord(len(done), step.name, offset_s, duration_s, "finished"))
             continue
         for part in finer:
             done.append(replace(part, position=len(done), started_s=offset_s + part.started_s))
-    return CarriedOut(tuple(done))
+    return StepsOutcome(tuple(done))
 
 
 @contextlib.contextmanager

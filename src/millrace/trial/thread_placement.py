@@ -13,11 +13,11 @@ import os
 import re
 import time
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from millrace.collect.model import Target
-from millrace.collect.threads.thread_watch import ThreadWatch, needs_process
+from millrace.collect.server_processes import ServerProcesses
+from millrace.collect.threads.thread_watch import ThreadWatch, needs_processes
 from millrace.databases.monitoring import CONNECTION
 from millrace.errors import TrialFailed
 
@@ -37,9 +37,9 @@ class Placement:
 
     def __init__(self, target: Target, cpu: int) -> None:
         self._target = target
-        self._pid = needs_process(target)
+        self._processes = needs_processes(target)
         self._cpu = cpu
-        self._before = switches(self._pid)
+        self._before = switches(self._processes)
 
     def see(self, event: Mapping[str, Any]) -> None:
         """Take an event of the load generator. Raises TrialFailed where the thread cannot be found
@@ -48,7 +48,7 @@ class Placement:
             self._place()
 
     def _place(self) -> None:
-        serving = serving_thread(self._before, switches(self._pid)) or self._watched()
+        serving = serving_thread(self._before, switches(self._processes)) or self._watched()
         if serving is None:
             raise TrialFailed(
                 "the server's thread that serves the client could not be found",
@@ -56,7 +56,7 @@ class Placement:
             )
         others = os.sched_getaffinity(0) - {self._cpu}
         try:
-            for thread in switches(self._pid):
+            for thread in switches(self._processes):
                 os.sched_setaffinity(thread, {self._cpu} if thread == serving else others)
         except OSError as error:
             raise TrialFailed(
@@ -95,14 +95,14 @@ def serving_thread(before: Mapping[int, int], after: Mapping[int, int]) -> int |
     return serving if 2 * second <= asleep[serving] else None
 
 
-def switches(pid: int) -> dict[int, int]:
-    """The voluntary context switches of each thread of a process until now, by thread id."""
+def switches(processes: ServerProcesses) -> dict[int, int]:
+    """The voluntary context switches of each thread of a server until now, by thread id."""
     found = {}
-    for task in Path(f"/proc/{pid}/task").iterdir():
+    for tid, task in processes.tasks():
         try:
             counted = _VOLUNTARY.search((task / "status").read_bytes())
         except (FileNotFoundError, ProcessLookupError):
             continue  # it ended just now
         if counted is not None:
-            found[int(task.name)] = int(counted[1])
+            found[tid] = int(counted[1])
     return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from millrace.trial.resolved_workload import Work
+from millrace.trial.resolved_workload import ResolvedWorkload
 from millrace.workloads.definition import Phase
 
 _SHORT_S = 120.0
@@ -21,12 +21,12 @@ _CONNECTIONS_PER_S = 100
 _STEADY_S = 300.0  # as the load generator's own bench waits for steady throughput
 
 
-def limit_s(phases: Iterable[Phase], work: Work) -> float:
+def limit_s(phases: Iterable[Phase], work: ResolvedWorkload) -> float:
     """What ``phases`` together may take, in seconds."""
     return sum(phase_limit_s(phase, work) for phase in phases)
 
 
-def phase_limit_s(phase: Phase, work: Work) -> float:
+def phase_limit_s(phase: Phase, work: ResolvedWorkload) -> float:
     """What one phase may take, in seconds."""
     match phase.kind:
         case "drive":
@@ -43,12 +43,12 @@ def phase_limit_s(phase: Phase, work: Work) -> float:
     return _SHORT_S + work.rows / rows_per_s
 
 
-def scan_limit_s(work: Work) -> float:
+def scan_limit_s(work: ResolvedWorkload) -> float:
     """Return what reading all tables once or twice may take, in seconds."""
     return _SHORT_S + work.rows / _SCAN_ROWS_PER_S
 
 
-def _driving_s(work: Work) -> float:
+def _driving_s(work: ResolvedWorkload) -> float:
     """Connecting, warm-up and the measured part. It ends by itself when its time is over; only the
     last requests of each client may take longer."""
     values = work.values
@@ -60,11 +60,11 @@ def _driving_s(work: Work) -> float:
     return connecting_s + warmup_s(work) + 2 * measured_s
 
 
-def warms_until_steady(work: Work) -> bool:
+def warms_until_steady(work: ResolvedWorkload) -> bool:
     """Whether the warm-up ends when throughput is steady, instead of by time."""
     return bool(work.values["warmup"] == "steady")
 
 
-def warmup_s(work: Work) -> float:
+def warmup_s(work: ResolvedWorkload) -> float:
     """How long the warm-up takes, or may take at most, in seconds."""
     return _STEADY_S if warms_until_steady(work) else float(work.values["warmup_s"])

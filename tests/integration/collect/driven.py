@@ -12,7 +12,7 @@ from typing import Any
 
 import psutil
 
-from millrace.collect.model import Early, Observer, Target
+from millrace.collect.model import Collector, ConnectionCollector, Target
 from millrace.collect.threads.thread_kinds import agreed
 from millrace.loadgen import client as load
 from millrace.loadgen import statement_activity as boards
@@ -20,13 +20,13 @@ from millrace.loadgen.spec import Connection
 from millrace.loadgen.statement_activity import Board
 from millrace.servers.instances.lifecycle import Instance
 from millrace.trial import phase_spec
-from millrace.trial.resolved_workload import Work
+from millrace.trial.resolved_workload import ResolvedWorkload
 from tests.unit.workloads.small import driving
 
 LIMIT_S = 60.0
 DATABASE = "observed"
 
-Open = Callable[[Target], Observer]
+Open = Callable[[Target], Collector]
 
 
 @dataclass
@@ -49,7 +49,7 @@ class Observed:
 @dataclass
 class _Marks:
     pid: int
-    observers: Sequence[Observer]
+    observers: Sequence[Collector]
     took_s: list[float] = field(default_factory=list)
     at_s: list[float] = field(default_factory=list)
     threads: frozenset[int] = frozenset()
@@ -58,7 +58,7 @@ class _Marks:
     def hear(self, event: Mapping[str, Any]) -> None:
         if event.get("mark") == "connected":
             for observer in self.observers:
-                if isinstance(observer, Early):
+                if isinstance(observer, ConnectionCollector):
                     observer.connected()
         if event["type"] != "mark" or event["mark"] not in ("measure_started", "measure_ended"):
             return
@@ -86,7 +86,7 @@ def target_of(instance: Instance, board: Board | None = None) -> Target:
 def loaded(instance: Instance) -> Iterator[None]:
     """The small workload's tables, loaded; once for an instance."""
     instance.query(f"CREATE DATABASE {DATABASE}")
-    work = Work(driving(), {"table_size": 1_000})
+    work = ResolvedWorkload(driving(), {"table_size": 1_000})
     load.run(phase_spec.spec(work.making, work, connection(instance)), limit_s=LIMIT_S)
     yield
 
@@ -109,7 +109,7 @@ def observed(
 ) -> Observed:
     """Drive so many clients on the loaded tables while observers look."""
     assert instance.pid is not None
-    work = Work(
+    work = ResolvedWorkload(
         driving(),
         {"table_size": 1_000, "time_s": 1.0, "warmup_s": 0.2, "clients": clients, **chosen},
     )
@@ -127,7 +127,7 @@ def observed(
         left = _when_settled(instance.pid)
         document: dict[str, Any] = {"missing": []}
         for observer in observers:
-            told = dict(observer.told())
+            told = dict(observer.result())
             document["missing"] += told.pop("missing", [])
             document |= told
         # A thread that waits for a lock at both marks may be anybody's, but for samples.

@@ -9,14 +9,14 @@ import pytest
 
 from millrace.collect import profile, sched_waits
 from millrace.collect.collectors import collecting
-from millrace.collect.registry import OBSERVERS
+from millrace.collect.registry import COLLECTORS
 from millrace.errors import Unavailable
 from millrace.host import perf
 from millrace.host.tracing import Tracing
 from millrace.loadgen import client as load
 from millrace.trial import phase_spec
 from millrace.trial.collection import window
-from millrace.trial.resolved_workload import Work
+from millrace.trial.resolved_workload import ResolvedWorkload
 from tests.conftest import InstanceOf
 from tests.integration.collect.driven import LIMIT_S, connection, loaded, target_of
 from tests.unit.workloads.small import driving
@@ -29,7 +29,7 @@ CLIENTS = 4
 def test_sections_tell_how_late_they_began_and_which_threads_are_ours(
     instance_of: InstanceOf,
 ) -> None:
-    names = set(OBSERVERS) - {"disk"}  # the data may be on none
+    names = set(COLLECTORS) - {"disk"}  # the data may be on none
     try:
         perf.find()
     except Unavailable:
@@ -39,18 +39,18 @@ def test_sections_tell_how_late_they_began_and_which_threads_are_ours(
     except Unavailable:
         names.remove(sched_waits.NAME)
     with instance_of("mysql-8.0.33", performance_schema="ON") as instance, loaded(instance):
-        work = Work(
+        work = ResolvedWorkload(
             driving(), {"table_size": 1_000, "time_s": 2.0, "warmup_s": 0.2, "clients": CLIENTS}
         )
         spec = phase_spec.spec(work.measuring, work, connection(instance))
-        with collecting(OBSERVERS, sorted(names), target_of(instance), window(work)) as collector:
-            load.run(spec, on_event=collector.see, limit_s=LIMIT_S)
+        with collecting(COLLECTORS, sorted(names), target_of(instance), window(work)) as collector:
+            load.run(spec, on_event=collector.on_event, limit_s=LIMIT_S)
             document = collector.document()
     assert set(document["observers"]) == names, document["missing"]
     assert json.loads(json.dumps(document)) == document
     late_s = {name: document[name]["late_s"] for name in names - {"plans", sched_waits.NAME}}
     assert all(0 <= value < document["window_s"] for value in late_s.values())
-    in_order = [name for name in OBSERVERS if name in late_s]
+    in_order = [name for name in COLLECTORS if name in late_s]
     assert sorted(late_s, key=lambda name: late_s[name]) == in_order
     for section in ("threads", "states"):
         assert len(of_kind(document[section], "connection")) == CLIENTS

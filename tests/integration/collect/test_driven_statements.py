@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from millrace.collect import status, waits
-from millrace.collect.model import Observer, Target
+from millrace.collect.model import Collector, Target
 from millrace.databases.mysql.wait_statistics import REST
 from millrace.servers.instances.lifecycle import Instance
 from tests.conftest import InstanceOf
@@ -29,7 +29,7 @@ TELLS_PREPARED = ("mysql-5.7.22", "mysql-8.0.33", "mysql-9.7.4")
 class Observed:
     """Observers that look when measuring begins and again while clients still work."""
 
-    def __init__(self, *observers: Observer) -> None:
+    def __init__(self, *observers: Collector) -> None:
         self._observers = observers
         self._intervals = 0
         self._began = False
@@ -45,10 +45,10 @@ class Observed:
                 for observer in self._observers:
                     observer.end()
 
-    def told(self) -> dict[str, Any]:
+    def result(self) -> dict[str, Any]:
         sections: dict[str, Any] = {"missing": []}
         for observer in self._observers:
-            found = dict(observer.told())
+            found = dict(observer.result())
             sections["missing"] += found.pop("missing")
             sections |= found
         return sections
@@ -59,7 +59,7 @@ def observed(instance: Instance, protocol: str) -> dict[str, Any]:
     driving.fresh(instance)
     target = Target(instance, instance.pid, instance.data_dir, driving.DATABASE, {}, 60)
     with ExitStack() as opened:
-        observers = [module.observer(target) for module in (status, waits)]
+        observers = [module.collector(target) for module in (status, waits)]
         for observer in observers:
             opened.callback(observer.close)
         both = Observed(*observers)
@@ -69,7 +69,7 @@ def observed(instance: Instance, protocol: str) -> dict[str, Any]:
             lambda event, _pid: both.see(event),
         )
         assert done.status == 0, done.said
-        return both.told()
+        return both.result()
 
 
 def verbs(digests: list[Mapping[str, Any]]) -> dict[str, int]:
@@ -127,13 +127,13 @@ def test_a_statement_with_several_rows_is_told_once(instance_of: InstanceOf) -> 
         if event["type"] == "interval" and not told:
             counted.update(when_one_has_two_rows(instance))
             observer.end()
-            told.extend(observer.told()["digests"])
+            told.extend(observer.result()["digests"])
             driving.interrupt(pid)
 
     with instance_of("mysql-5.6.24", performance_schema="ON") as instance:
         driving.fresh(instance)
         target = Target(instance, instance.pid, instance.data_dir, driving.DATABASE, {}, 60)
-        with closing(waits.observer(target)) as observer:
+        with closing(waits.collector(target)) as observer:
             # What was counted before must not exceed what is counted after the table is emptied.
             driving.ask_without_database(instance, f"TRUNCATE {DIGESTS}")
             observer.begin()

@@ -32,7 +32,7 @@ def test_the_threads_of_clients_and_only_these_are_connections(
     instance_of: InstanceOf, name: str, schema: str
 ) -> None:
     options = {"thread_cache_size": "0", "performance_schema": schema}
-    openers: tuple[Open, ...] = (thread_usage.observer, thread_states.observer)
+    openers: tuple[Open, ...] = (thread_usage.collector, thread_states.collector)
     with instance_of(name, **options) as instance, loaded(instance):
         for clients, tcp in ((1, True), (8, False)):
             # Sessions of other observers, which nobody shall take for clients.
@@ -59,7 +59,7 @@ def test_threads_that_are_kept_for_connections_to_come_are_none(
         for session in sessions:
             session.close()
         for clients in (1, 8):
-            seen = observed(instance, (thread_usage.observer,), clients=clients)
+            seen = observed(instance, (thread_usage.collector,), clients=clients)
             listed = seen.document["threads"]["threads"]
             kinds = [thread["kind"] for thread in listed]
             assert kinds.count("connection") == clients, listed
@@ -74,7 +74,7 @@ def test_workers_of_a_pool_are_known_whatever_the_process_list_says(
         "thread_pool_size": "3",
         "performance_schema": schema,
     }
-    openers: tuple[Open, ...] = (thread_usage.observer, thread_states.observer)
+    openers: tuple[Open, ...] = (thread_usage.collector, thread_states.collector)
     with instance_of("mariadb-10.11.19", **pooled) as instance, loaded(instance):
         seen = observed(instance, openers, clients=8)
         ((count,),) = instance.query("SELECT @@global.thread_pool_size")

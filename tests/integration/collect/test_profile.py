@@ -67,7 +67,7 @@ def target(instance: Instance) -> Target:
 def profiled(instance: Instance, seconds: float, *, clients: int = 0) -> Profiled:
     """What the server does while clients read single rows, each statement as text."""
     with contextlib.ExitStack() as opened:
-        observer = profile.observer(target(instance))
+        observer = profile.collector(target(instance))
         opened.callback(observer.close)
         if clients:
             opened.enter_context(driven(instance, seconds + 2, clients))
@@ -77,7 +77,7 @@ def profiled(instance: Instance, seconds: float, *, clients: int = 0) -> Profile
         time.sleep(seconds)
         observer.end()
         took_s = time.monotonic() - began_s
-        found = observer.told()
+        found = observer.result()
     told = {**found[profile.NAME], "missing": found["missing"]}
     own: Counter[str] = Counter()
     total: Counter[str] = Counter()
@@ -248,7 +248,7 @@ def test_a_perf_that_is_permitted_nothing_says_so(monkeypatch: pytest.MonkeyPatc
 def test_nothing_is_left_of_a_profile_that_was_not_ended(instance_of: InstanceOf) -> None:
     with instance_of(OLD, **BUFFER_POOL) as instance:
         before, descriptors = children(), len(list(Path("/proc/self/fd").iterdir()))
-        observer = profile.observer(target(instance))
+        observer = profile.collector(target(instance))
         assert children() - before != set()
         observer.begin()
         observer.close()

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from millrace.collect import thread_states, thread_usage
-from millrace.collect.model import Observer, Target
+from millrace.collect.model import Collector, Target
 from millrace.errors import Unavailable
 from tests.conftest import InstanceOf
 from tests.integration.collect.driven import is_root, loaded, observed, target_of
@@ -25,7 +25,7 @@ class Unprivileged:
 
     def __init__(self, target: Target) -> None:
         with as_ordinary_user():
-            self._observer: Observer = thread_usage.observer(target)
+            self._observer: Collector = thread_usage.collector(target)
 
     def begin(self) -> None:
         with as_ordinary_user():
@@ -35,8 +35,8 @@ class Unprivileged:
         with as_ordinary_user():
             self._observer.end()
 
-    def told(self) -> Mapping[str, Any]:
-        return self._observer.told()
+    def result(self) -> Mapping[str, Any]:
+        return self._observer.result()
 
     def close(self) -> None:
         self._observer.close()
@@ -71,4 +71,4 @@ def test_states_need_rights(instance_of: InstanceOf) -> None:
         as_ordinary_user(),
         pytest.raises(Unavailable, match=r"threads cannot be sampled: .*may not be looked at"),
     ):
-        thread_states.observer(target_of(instance))
+        thread_states.collector(target_of(instance))

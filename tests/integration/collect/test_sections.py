@@ -22,7 +22,7 @@ SERVERS = ("mysql-5.6.24", "mysql-8.0.33", "mariadb-10.11.19")
 CLIENTS = 4
 # A trial's looks are so few in two seconds that they may miss what is seldom.
 BUDGET = 0.05
-ALL = (host.observer, disk.observer, thread_usage.observer, thread_states.observer)
+ALL = (host.collector, disk.collector, thread_usage.collector, thread_states.collector)
 
 
 @pytest.fixture(scope="module", params=SERVERS)

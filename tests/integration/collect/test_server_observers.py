@@ -15,7 +15,7 @@ import pytest
 
 from millrace import databases
 from millrace.collect import plans, status, waits
-from millrace.collect.model import Observer, Target
+from millrace.collect.model import Collector, Target
 from millrace.databases.base import version_key
 from millrace.errors import Unavailable
 from millrace.model.servers import AttachedServer, InstalledServer
@@ -75,8 +75,8 @@ def target_of(instance: Instance | AttachedInstance) -> Target:
 
 
 @contextmanager
-def opened(*makes: Any, target: Target) -> Iterator[list[Observer]]:
-    observers: list[Observer] = []
+def opened(*makes: Any, target: Target) -> Iterator[list[Collector]]:
+    observers: list[Collector] = []
     try:
         for make in makes:
             observers.append(make(target))  # noqa: PERF401 - those that are open are closed
@@ -89,7 +89,7 @@ def opened(*makes: Any, target: Target) -> Iterator[list[Observer]]:
 def observed(instance: Instance | AttachedInstance, *, window_s: float = 0.0) -> dict[str, Any]:
     """The sections of all observers while a client works in d, TIMES of each statement."""
     told: dict[str, Any] = {"missing": []}
-    makes = (status.observer, waits.observer, plans.observer)
+    makes = (status.collector, waits.collector, plans.collector)
     with (
         opened(*makes, target=target_of(instance)) as observers,
         contextlib.closing(instance.connect("d")) as client,
@@ -103,7 +103,7 @@ def observed(instance: Instance | AttachedInstance, *, window_s: float = 0.0) ->
         for observer in observers:
             observer.end()
         for observer in observers:
-            sections = dict(observer.told())
+            sections = dict(observer.result())
             told["missing"] += sections.pop("missing", [])
             told |= sections
     assert json.loads(json.dumps(told)) == told
@@ -314,18 +314,18 @@ def test_no_session_is_a_reason_not_a_failure(instance_of: InstanceOf) -> None:
     with instance_of("mysql-5.7.22") as instance:
         dsn = f"mysql://root:wrong@127.0.0.1:{instance.port}/"
         attached = AttachedInstance(AttachedServer("theirs", "mysql", dsn))
-        for make in (status.observer, waits.observer):
+        for make in (status.collector, waits.collector):
             with pytest.raises(Unavailable, match="denied"):
                 make(target_of(attached))
         with pytest.raises(Unavailable, match="denied"):
-            plans.observer(target_of(attached))
+            plans.collector(target_of(attached))
 
 
 def test_sums_that_somebody_empties_are_not_told(instance_of: InstanceOf) -> None:
     with instance_of("mysql-5.7.22") as instance:
         make_table(instance)
         with (
-            opened(waits.observer, target=target_of(instance)) as (observer,),
+            opened(waits.collector, target=target_of(instance)) as (observer,),
             contextlib.closing(instance.connect("d")) as client,
         ):
             for _ in range(TIMES):
@@ -335,7 +335,7 @@ def test_sums_that_somebody_empties_are_not_told(instance_of: InstanceOf) -> Non
             instance.query("TRUNCATE performance_schema.events_statements_summary_by_digest")
             client.query(STATEMENTS["one"])
             observer.end()
-            told = observer.told()
+            told = observer.result()
         assert told["digests"] == []
 
 
@@ -343,7 +343,7 @@ def test_a_server_that_dies_ends_the_watching(instance_of: InstanceOf) -> None:
     with instance_of("mariadb-10.11.19") as instance:
         make_table(instance)
         before = threading.active_count()
-        with opened(status.observer, target=target_of(instance)) as (observer,):
+        with opened(status.collector, target=target_of(instance)) as (observer,):
             observer.begin()
             instance.kill()
             time.sleep(1.2)

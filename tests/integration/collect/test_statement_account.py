@@ -21,7 +21,7 @@ from tests.unit.analysis.observations import attempt, seen
 pytestmark = [pytest.mark.integration, pytest.mark.quiet, needs_tracing]
 
 SERVERS = ("mysql-5.6.24", "mysql-8.0.33", "mariadb-10.11.19")
-OBSERVERS = (thread_usage.observer, sched_waits.observer, thread_states.observer)
+COLLECTORS = (thread_usage.collector, sched_waits.collector, thread_states.collector)
 STATEMENTS = ["BEGIN", "select", "update", "COMMIT"]
 
 
@@ -36,7 +36,7 @@ def accounts(
     instance: Instance, *, clients: int, **chosen: Any
 ) -> Mapping[str, StatementBreakdown]:
     """Of transactions of a SELECT and an UPDATE."""
-    told = observed(instance, OBSERVERS, clients=clients, test="pair", time_s=3.0, **chosen)
+    told = observed(instance, COLLECTORS, clients=clients, test="pair", time_s=3.0, **chosen)
     assert [lack for lack in told.document["missing"] if "statement" in lack["what"]] == []
     assert told.document["states"]["statements"]["threads"] == clients
     values = {each.name: each.value for each in measurements.measurements(told.result)}

@@ -18,7 +18,7 @@ from tests.traced import needs_tracing
 pytestmark = [pytest.mark.integration, needs_tracing]
 
 # In the order of the registry.
-OBSERVERS = (thread_usage.observer, sched_waits.observer, thread_states.observer)
+COLLECTORS = (thread_usage.collector, sched_waits.collector, thread_states.collector)
 
 
 @pytest.fixture(scope="module", params=["mysql-5.6.24", "mysql-8.0.33", "mariadb-10.11.19"])
@@ -32,7 +32,7 @@ def test_as_many_waits_as_the_kernel_counts(server: Instance) -> None:
     """Threads of four clients on two tables leave their CPUs as often in windows as elsewhere, if
     nobody else has the CPUs in most of these few hundredths of a second."""
     time_s = 6.0
-    told = observed(server, OBSERVERS, clients=4, test="pair", time_s=time_s).document
+    told = observed(server, COLLECTORS, clients=4, test="pair", time_s=time_s).document
     assert [lack for lack in told["missing"] if lack.get("observer") == "switches"] == []
     found = told["switches"]
     assert found["windows"] >= 3
@@ -51,7 +51,7 @@ def test_as_many_waits_as_the_kernel_counts(server: Instance) -> None:
 
 
 def test_nothing_is_left_in_the_kernel(server: Instance) -> None:
-    told = observed(server, (sched_waits.observer,), clients=2, test="pair", time_s=2.0).document
+    told = observed(server, (sched_waits.collector,), clients=2, test="pair", time_s=2.0).document
     assert told["switches"]["windows"] > 0
     with tracefs.opened() as place:
         left = [each.name for each in (place / "instances").iterdir()]

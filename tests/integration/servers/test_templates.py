@@ -10,11 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from millrace.databases.mysql import table_samples
 from millrace.errors import TrialFailed
 from millrace.servers import snapshots
 from millrace.servers.instances import lifecycle
 from millrace.servers.instances.lifecycle import Instance
-from millrace.servers.snapshots import NotKept, tables
+from millrace.servers.snapshots import NotKept
 from tests.conftest import Fitted, InstanceOf, ServerOf
 
 pytestmark = pytest.mark.integration
@@ -175,8 +176,8 @@ def test_tables_in_memory_have_no_template(instance_of: InstanceOf) -> None:
 def test_many_tables_are_read_at_even_distances(
     instance_of: InstanceOf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tables, "MOST_TABLES", 3)
-    monkeypatch.setattr(tables, "MOST_PARTS", 30)
+    monkeypatch.setattr(table_samples, "MOST_TABLES", 3)
+    monkeypatch.setattr(table_samples, "MOST_PARTS", 30)
     with instance_of("mariadb-10.11.19") as instance:
         instance.query("CREATE DATABASE d")
         for number in (0, 1, 2, 3, 5):

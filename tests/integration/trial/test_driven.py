@@ -26,9 +26,9 @@ from millrace.store import observations
 from millrace.store.records import AttemptResult
 from millrace.trial import thread_placement
 from millrace.trial.cpu_idle import Control
-from millrace.trial.execute import carry_out_trial
-from millrace.trial.measure import Announce, TrialInput
-from millrace.trial.resolved_workload import Work
+from millrace.trial.execute import execute_trial
+from millrace.trial.measure import Announce, TrialSpec
+from millrace.trial.resolved_workload import ResolvedWorkload
 from millrace.trial.transient import TransientFailure
 from tests.conftest import InstanceOf, ServerOf
 from tests.unit.workloads.small import driving
@@ -55,17 +55,17 @@ def trial(
     observers: tuple[str, ...] = (),
     **chosen: Any,
 ) -> AttemptResult:
-    given = TrialInput(
+    given = TrialSpec(
         name="test/1",
         server=server_of(name),
         options=options or FittedOptions("default", ()),
-        work=Work(driving(), {**QUICK, **chosen}),
+        work=ResolvedWorkload(driving(), {**QUICK, **chosen}),
         expected=None,
         data_file=None,
         control=control,
         observers=observers,
     )
-    return carry_out_trial(given, announce)
+    return execute_trial(given, announce)
 
 
 def measured(result: AttemptResult) -> dict[str, float]:
@@ -183,21 +183,21 @@ def test_a_trial_whose_template_cannot_be_kept_goes_on_with_what_it_loaded(
     assert {"save", "measure"} < set(step_names(result))
     assert "restore" not in step_names(result)
     [instance] = result.instances
-    assert instance.facts["template"] is None
-    assert "templates may take" in instance.facts["template_not_kept"]
+    assert instance.facts.template is None
+    assert "templates may take" in str(instance.facts.template_not_kept)
     assert measured(result)["transactions"] > 0
 
 
 def test_a_template_that_is_damaged_is_made_again_or_fails_the_trial(server_of: ServerOf) -> None:
     first = trial(server_of, "mysql-5.6.24", data_seed=3)
-    name = str(first.instances[0].facts["template"])
+    name = str(first.instances[0].facts.template)
     [data_file] = paths.templates_dir().glob(f"**/{name}/**/ibdata1")
     with data_file.open("ab") as file:
         file.write(b"x")
     again = trial(server_of, "mysql-5.6.24", data_seed=3)
     assert again.outcome == "finished", again.reason
     assert {"load", "save", "restore", "measure"} < set(step_names(again))
-    assert again.instances[0].facts["template"] == name
+    assert again.instances[0].facts.template == name
 
     # What only a server can see: its rows are not those that were loaded.
     template = manifest.read(paths.templates_dir() / name)
@@ -256,11 +256,12 @@ def test_a_cached_run_is_known_to_be_one(server_of: ServerOf) -> None:
     result = trial(server_of, "mysql-5.6.24", fits="cached")
     assert result.outcome == "finished", result.reason
     [instance] = result.instances
-    assert instance.facts["residency"] == "cached"
-    assert instance.facts["unsettled"] == []
-    assert instance.facts["template_restored_by"] in ("reflink", "copy")
+    assert instance.facts.residency == "cached"
+    assert instance.facts.unsettled == ()
+    assert instance.facts.template_restored_by in ("reflink", "copy")
     assert measured(result)["settled"] == 1
-    assert instance.facts["host_time"]["measured_s"] > 0
+    assert instance.facts.host_time is not None
+    assert instance.facts.host_time.measured_s > 0
 
 
 def test_what_was_done_about_sleeping_cpus_is_recorded(server_of: ServerOf) -> None:
@@ -268,9 +269,11 @@ def test_what_was_done_about_sleeping_cpus_is_recorded(server_of: ServerOf) -> N
     for engine in ("InnoDB", "MEMORY"):
         result = trial(server_of, "mysql-5.6.24", control=awake, engine=engine)
         assert result.outcome == "finished", result.reason
-        fact = result.instances[0].facts["cpu_wakeup"]
-        assert fact["kept_awake_by"]["pollers"] == len(os.sched_getaffinity(0))
-        assert (fact["polled"], fact["on_cpus"], fact["reason"]) == (True, None, awake.reason)
+        fact = result.instances[0].facts.cpu_idle
+        assert fact is not None
+        assert fact.kept_awake_by is not None
+        assert fact.kept_awake_by["pollers"] == len(os.sched_getaffinity(0))
+        assert (fact.polled, fact.on_cpus, fact.reason) == (True, None, awake.reason)
 
 
 @pytest.mark.parametrize("name", ["mysql-5.5.34", *SERVERS])
@@ -291,7 +294,9 @@ def test_the_only_client_shares_a_cpu_with_the_thread_that_serves_it(
 
     result = trial(server_of, name, announce=look, control=control, clients=1)
     assert result.outcome == "finished", result.reason
-    assert result.instances[0].facts["cpu_wakeup"]["on_cpus"] == [shared]
+    fact = result.instances[0].facts.cpu_idle
+    assert fact is not None
+    assert fact.on_cpus == (shared,)
     assert seen
     for affinities in seen:
         assert affinities.count({shared}) == 1
@@ -357,15 +362,15 @@ def test_an_attached_server_gets_its_database_and_loses_it(
     with instance_of("mariadb-10.11.19") as instance:
         dsn = f"mysql://{instance.user}:{instance.password}@/?socket={instance.socket}"
         attached = AttachedServer("theirs", "mariadb", dsn)
-        given = TrialInput(
+        given = TrialSpec(
             name="test/1",
             server=attached,
             options=FittedOptions("default", ()),
-            work=Work(driving(), {**QUICK, "settle_s": 2}),
+            work=ResolvedWorkload(driving(), {**QUICK, "settle_s": 2}),
             expected=None,
             data_file=None,
         )
-        result = carry_out_trial(given, lambda _event: None)
+        result = execute_trial(given, lambda _event: None)
         assert result.outcome == "finished", result.reason
         assert step_names(result) == [
             "prepare", "record", "database", "load", "verify", "analyse",

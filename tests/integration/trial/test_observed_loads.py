@@ -18,7 +18,7 @@ from millrace.loadgen.spec import Connection
 from millrace.model.servers import FittedOptions
 from millrace.servers.instances.lifecycle import Instance
 from millrace.trial import measure
-from millrace.trial.resolved_workload import Work
+from millrace.trial.resolved_workload import ResolvedWorkload
 from tests.conftest import InstanceOf
 from tests.traced import needs_tracing
 
@@ -62,11 +62,11 @@ def database(instance: Instance) -> Iterator[None]:
 
 
 def loaded(instance: Instance, *observers: str, **given_to_work: Any) -> Loaded:
-    given = measure.TrialInput(
+    given = measure.TrialSpec(
         name="test/1",
         server=instance.server,
         options=FittedOptions("default", ()),
-        work=Work(workloads.load("insert-methods"), {"rows": ROWS, **given_to_work}),
+        work=ResolvedWorkload(workloads.load("insert-methods"), {"rows": ROWS, **given_to_work}),
         expected=None,
         data_file=None,
         observers=observers,

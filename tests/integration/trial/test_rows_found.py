@@ -10,9 +10,9 @@ import pytest
 
 from millrace.model.servers import FittedOptions
 from millrace.store.records import AttemptResult
-from millrace.trial.execute import carry_out_trial
-from millrace.trial.measure import TrialInput
-from millrace.trial.resolved_workload import Work
+from millrace.trial.execute import execute_trial
+from millrace.trial.measure import TrialSpec
+from millrace.trial.resolved_workload import ResolvedWorkload
 from tests.conftest import ServerOf
 from tests.unit.workloads.small import driving
 
@@ -34,15 +34,15 @@ def trial(server_of: ServerOf, test: str, *, after_load: list[str]) -> AttemptRe
     }
     phases = [each for each in definition["phases"] if each["kind"] != "verify_tables"]
     quick = {"test": test, "table_size": 2_000, "time_s": 1.0, "warmup_s": 0.0, "clients": 1}
-    given = TrialInput(
+    given = TrialSpec(
         name="test/1",
         server=server_of("mariadb-10.11.19"),
         options=FittedOptions("default", ()),
-        work=Work(driving(tables=tables, phases=phases), quick),
+        work=ResolvedWorkload(driving(tables=tables, phases=phases), quick),
         expected=None,
         data_file=None,
     )
-    return carry_out_trial(given, lambda _event: None)
+    return execute_trial(given, lambda _event: None)
 
 
 @pytest.mark.parametrize("test", ["point", "pair"])

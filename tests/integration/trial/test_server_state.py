@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from millrace.analysis.steady.checks import SteadyCheck, steady_checks
+from millrace.model.instance_facts import ServerStateFact
 from millrace.model.servers import FittedOptions
 from millrace.store.records import AttemptResult
-from millrace.trial.execute import carry_out_trial
-from millrace.trial.measure import TrialInput
-from millrace.trial.resolved_workload import Work
+from millrace.trial.execute import execute_trial
+from millrace.trial.measure import TrialSpec
+from millrace.trial.resolved_workload import ResolvedWorkload
 from tests.conftest import ServerOf
 from tests.unit.workloads.small import driving
 
@@ -42,24 +43,28 @@ def trial(server_of: ServerOf, name: str, *, warmed: bool, **chosen: Any) -> Att
     restored template reads some hundred of their pages."""
     phases = [each for each in driving()["phases"] if warmed or each["kind"] != "warm_tables"]
     quick = {"table_size": 50_000, "time_s": 1.0, "warmup_s": 0.0, "clients": 2}
-    given = TrialInput(
+    given = TrialSpec(
         name="test/1",
         server=server_of(name),
         options=FittedOptions("default", ()),
-        work=Work(driving(phases=phases), {**quick, **chosen}),
+        work=ResolvedWorkload(driving(phases=phases), {**quick, **chosen}),
         expected=None,
         data_file=None,
     )
-    result = carry_out_trial(given, lambda _event: None)
+    result = execute_trial(given, lambda _event: None)
     assert result.outcome == "finished", result.reason
     return result
+
+
+def figures_of(told: Mapping[str, object] | None) -> dict[str, float]:
+    return {name: value for name, value in (told or {}).items() if isinstance(value, int | float)}
 
 
 def gates_of(result: AttemptResult) -> dict[str, SteadyCheck]:
     measured = {each.name: each.value for each in result.measurements}
     [instance] = result.instances
     found = steady_checks(
-        instance.facts["state"],
+        instance.facts.state or ServerStateFact(),
         instance.effective,
         transactions=measured["transactions"],
         rows_changed=measured["rows_affected"],
@@ -82,11 +87,12 @@ def test_every_version_tells_what_it_still_has_to_write_and_purge(
     server_of: ServerOf, name: str
 ) -> None:
     result = trial(server_of, name, warmed=True, test="pair")
-    state = result.instances[0].facts["state"]
-    begin, end = state["begin"], state["end"]
+    state = result.instances[0].facts.state
+    assert state is not None
+    begin, end = (figures_of(each) for each in (state.begin, state.end))
     assert begin["log_position"] < end["log_position"]
     assert begin["checkpoint"] <= end["checkpoint"] <= end["log_position"]
     assert 0 < end["dirty_pages"] <= end["pool_pages"]
-    assert state["since_begin_s"] > 0
+    assert (state.since_begin_s or 0) > 0
     unknown = {gate.name for gate in gates_of(result).values() if gate.result == "unknown"}
     assert unknown == ({"statistics"} if name.startswith("mysql-5.5") else set())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -19,15 +19,16 @@ from millrace.campaign import scheduler as runner
 from millrace.campaign.policies.calibrate import Wanted, block_plan, calibrating, groups_of
 from millrace.cli.experiment_options import ExperimentChoice
 from millrace.experiment.slowdown import AGAIN
-from millrace.host.cpuset import of_this_host
+from millrace.host.cpuset import cpu_partitions
 from millrace.model.events import IntervalEnded, TrialEvent
+from millrace.model.instance_facts import ConcurrentFact
 from millrace.model.servers import FittedOptions, Option
 from millrace.servers.instances import processes
 from millrace.store.records import BESIDE, AttemptResult, MeasurementRecord, StepRecord
 from millrace.store.store import Store
-from millrace.trial.concurrent_pair import SideInput, carry_out_pair
-from millrace.trial.measure import TrialInput
-from millrace.trial.resolved_workload import Work
+from millrace.trial.concurrent_pair import PairTrial, execute_pair
+from millrace.trial.measure import TrialSpec
+from millrace.trial.resolved_workload import ResolvedWorkload
 from millrace.utc import utc_now
 from tests.conftest import ServerOf
 from tests.integration.trial.command import Place
@@ -119,14 +120,14 @@ def pair(
     server_of: ServerOf, watch: Watch, *, second_options: tuple[Option, ...] = (), **chosen: Any
 ) -> tuple[AttemptResult, ...]:
     options = FittedOptions("default", ()), FittedOptions("test", second_options)
-    return carry_out_pair(
+    return execute_pair(
         [
-            SideInput(
-                TrialInput(
+            PairTrial(
+                TrialSpec(
                     name=f"test/{name}",
                     server=server_of(name),
                     options=fitted,
-                    work=Work(driving(), {**QUICK, **chosen}),
+                    work=ResolvedWorkload(driving(), {**QUICK, **chosen}),
                     expected=None,
                     data_file=None,
                     half=half,
@@ -134,14 +135,15 @@ def pair(
                 name,
                 watch.of(name),
             )
-            for name, fitted, half in zip(SERVERS, options, of_this_host(), strict=True)
+            for name, fitted, half in zip(SERVERS, options, cpu_partitions(), strict=True)
         ]
     )
 
 
-def side_of(result: AttemptResult) -> Mapping[str, Any]:
-    facts: Mapping[str, Any] = result.instances[0].facts["side_by_side"]
-    return facts
+def side_of(result: AttemptResult) -> ConcurrentFact:
+    fact = result.instances[0].facts.concurrent
+    assert fact is not None
+    return fact
 
 
 def test_both_measure_at_the_same_time_each_on_its_own_cpus(server_of: ServerOf) -> None:
@@ -149,10 +151,10 @@ def test_both_measure_at_the_same_time_each_on_its_own_cpus(server_of: ServerOf)
     results = pair(server_of, watch)
     assert [result.outcome for result in results] == ["finished", "finished"], results
     first, second = map(side_of, results)
-    latest_begin = max(first["measured_from_s"], second["measured_from_s"])
-    assert latest_begin < min(first["measured_to_s"], second["measured_to_s"])
-    halves = [frozenset(half.cpus) for half in of_this_host()]
-    assert [frozenset(side["cpus"]) for side in (first, second)] == halves
+    latest_begin = max(first.measured_from_s, second.measured_from_s)
+    assert latest_begin < min(first.measured_to_s, second.measured_to_s)
+    halves = [frozenset(half.cpus) for half in cpu_partitions()]
+    assert [frozenset(side.cpus) for side in (first, second)] == halves
     assert not halves[0] & halves[1]
     for name, half in zip(SERVERS, halves, strict=True):
         assert watch.servers[name] == {half}
@@ -167,12 +169,12 @@ def test_both_measure_at_the_same_time_each_on_its_own_cpus(server_of: ServerOf)
 def test_two_of_the_same_server_start_from_the_same_template(server_of: ServerOf) -> None:
     name = SERVERS[0]
     sides = [
-        SideInput(
-            TrialInput(
+        PairTrial(
+            TrialSpec(
                 name=f"test/{half.side}",
                 server=server_of(name),
                 options=FittedOptions("default", ()),
-                work=Work(driving(), {**QUICK, "table_size": 1_234}),
+                work=ResolvedWorkload(driving(), {**QUICK, "table_size": 1_234}),
                 expected=None,
                 data_file=None,
                 half=half,
@@ -180,11 +182,11 @@ def test_two_of_the_same_server_start_from_the_same_template(server_of: ServerOf
             name,
             lambda _event: None,
         )
-        for half in of_this_host()
+        for half in cpu_partitions()
     ]
-    results = carry_out_pair(sides)
+    results = execute_pair(sides)
     assert [result.outcome for result in results] == ["finished", "finished"], results
-    templates = [result.instances[0].facts["template"] for result in results]
+    templates = [result.instances[0].facts.template for result in results]
     assert templates[0] is not None
     assert templates[0] == templates[1]
 
@@ -288,9 +290,11 @@ def test_a_run_measures_pairs_once_the_host_was_calibrated(place: Place) -> None
     sides: dict[str, list[int]] = {}
     for trial in stored.trials:
         facts = of[trial.id].instances[0].facts
-        fact, control = facts["side_by_side"], facts["cpu_wakeup"]
-        assert fact["side"] == trial.position % 2
-        assert {*(control["client_cpus"] or ())} <= {*fact["cpus"]}
-        assert control["shared_cpu"] in (None, *fact["cpus"])
-        sides.setdefault(trial.treatment_id, []).append(fact["side"])
+        fact, control = facts.concurrent, facts.cpu_idle
+        assert fact is not None
+        assert control is not None
+        assert fact.side == trial.position % 2
+        assert {*(control.client_cpus or ())} <= {*fact.cpus}
+        assert control.shared_cpu in (None, *fact.cpus)
+        sides.setdefault(trial.treatment_id, []).append(fact.side)
     assert all(sorted(of_one) == [0, 1] for of_one in sides.values())

@@ -11,9 +11,9 @@ from millrace import workloads
 from millrace.loadgen import client as load
 from millrace.model.events import StepBegan, TrialEvent
 from millrace.model.servers import FittedOptions
-from millrace.trial.execute import carry_out_trial
-from millrace.trial.measure import TrialInput
-from millrace.trial.resolved_workload import Work
+from millrace.trial.execute import execute_trial
+from millrace.trial.measure import TrialSpec
+from millrace.trial.resolved_workload import ResolvedWorkload
 from tests.conftest import ServerOf
 
 pytestmark = pytest.mark.integration
@@ -21,12 +21,12 @@ pytestmark = pytest.mark.integration
 ROWS = 2_000
 
 
-def given(server_of: ServerOf, definition: Mapping[str, Any]) -> TrialInput:
-    return TrialInput(
+def given(server_of: ServerOf, definition: Mapping[str, Any]) -> TrialSpec:
+    return TrialSpec(
         name="test/1",
         server=server_of("mysql-5.6.24"),
         options=FittedOptions("default", ()),
-        work=Work(definition, {"rows": ROWS, "data_seed": 1}),
+        work=ResolvedWorkload(definition, {"rows": ROWS, "data_seed": 1}),
         expected=load.data_checksum("nodes", ROWS, 1),
         data_file=None,
     )
@@ -47,7 +47,7 @@ def test_what_is_dirty_is_written_back_right_before_the_measurement(server_of: S
         if isinstance(event, StepBegan):
             announced.append(event.name)
 
-    result = carry_out_trial(given(server_of, workloads.load("load-data")), announce)
+    result = execute_trial(given(server_of, workloads.load("load-data")), announce)
     assert result.outcome == "finished", result.reason
     assert announced[announced.index("measure") - 1] == "settle"
     assert announced.index("settle") > announced.index("start")
@@ -68,7 +68,7 @@ def test_what_is_dirty_is_written_back_right_before_the_measurement(server_of: S
 def test_a_table_that_lost_or_changed_a_row_is_no_result(
     server_of: ServerOf, sql: str, step: str
 ) -> None:
-    result = carry_out_trial(given(server_of, spoiled(sql)), lambda _event: None)
+    result = execute_trial(given(server_of, spoiled(sql)), lambda _event: None)
     assert (result.outcome, result.failed_step) == ("failed", step), result.reason
     assert not any(each.name == "load_duration_s" for each in result.measurements)
     assert [kind for kind, _, _ in result.artefacts] == ["error_log"]

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from millrace.levels import Level
+from millrace.model.instance_facts import InstanceFacts
 from millrace.model.run_spec import RunSpec
 from millrace.store.records import (
     AttemptResult,
@@ -294,7 +295,12 @@ def _instance(levels: Mapping[str, Level]) -> InstanceRecord:
         f"{family}_only": "1",
     }
     return InstanceRecord(
-        "server", server, configuration, options, effective, facts={"runs_as": "nobody"}
+        "server",
+        server,
+        configuration,
+        options,
+        effective,
+        facts=InstanceFacts.model_validate({"runs_as": "nobody"}),
     )
 
 

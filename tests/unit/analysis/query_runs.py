@@ -9,6 +9,7 @@ from itertools import product
 from typing import Any, Literal
 
 from millrace.levels import Level
+from millrace.model.instance_facts import InstanceFacts
 from millrace.model.run_spec import RunSpec
 from millrace.store.records import (
     HistogramRecord,
@@ -255,7 +256,9 @@ class QueryRun:
         wakeup = {"cpu_wakeup": dict(self.wakeup)} if self.wakeup else {}
         facts = {**wakeup, **self.facts(levels)}
         option = OptionRecord("innodb_buffer_pool_size", "1G", "default", optional=False)
-        return InstanceRecord("server", server, "default", (option,), effective, facts)
+        return InstanceRecord(
+            "server", server, "default", (option,), effective, InstanceFacts.model_validate(facts)
+        )
 
     def _run(self, factors: Mapping[str, Sequence[Level]]) -> RunRecord:
         spec: dict[str, Any] = {

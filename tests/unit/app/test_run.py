@@ -1,12 +1,14 @@
-"""The first line about a sequential run: what it has, and how it goes on."""
+"""The first line about a run: what it has, and how it goes on."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from millrace.app.run import line_of_sequential
+from millrace.app.run import line_of_fixed, line_of_sequential
+from tests.unit.analysis.builders import study
 from tests.unit.campaign.laboratory import BASE, LIKE, TRIAL_S, Laboratory
 
 NOISY = 0.05
@@ -46,3 +48,11 @@ def test_a_run_that_is_decided_has_nothing_left(lab: Laboratory) -> None:
     lab.ratios, lab.spread = {BASE: 1.0, LIKE: 2.0}, 0.005
     lab.run()
     assert line(lab) == "3 blocks, and nothing is left to decide; --new measures again"
+
+
+def test_a_run_that_has_all_its_trials_names_an_option_of_its_command() -> None:
+    run = study().run
+    assert line_of_fixed(run, 6, 0).endswith("all 6 trials have a result; --new measures again")
+    confirms = replace(run, spec=run.spec.model_copy(update={"confirms": "4f2a"}))
+    assert line_of_fixed(confirms, 6, 0).endswith("; more --blocks add to them")
+    assert line_of_fixed(confirms, 6, 2).endswith("continued, 2 of 6 trials to go")

@@ -16,7 +16,7 @@ from millrace.campaign.policies import sequential
 from millrace.campaign.resume import Chosen, choose
 from millrace.errors import Interrupted
 from millrace.experiment.read import Overrides
-from millrace.host.cpuset import Half
+from millrace.host.cpuset import CpuPartition
 from millrace.model.events import Event
 from millrace.store.records import (
     BESIDE,
@@ -27,8 +27,8 @@ from millrace.store.records import (
     StoredRun,
 )
 from millrace.store.store import Store
-from millrace.trial.concurrent_pair import SideInput
-from millrace.trial.measure import TrialInput
+from millrace.trial.concurrent_pair import PairTrial
+from millrace.trial.measure import TrialSpec
 from tests.unit.experiment.files import read_text
 
 BASE, SLOW, LIKE, BROKEN = "mysql-5.6.24", "mysql-5.7.22", "mysql-8.0.12", "mariadb-10.2.11"
@@ -48,7 +48,7 @@ base = "mysql-5.6.24"
 [parameters]
 {size} = 1000
 """
-HALVES = (Half(0, (0,)), Half(1, (1,)))
+HALVES = (CpuPartition(0, (0,)), CpuPartition(1, (1,)))
 
 Fate = Callable[[str, int, int], bool]
 """Whether a trial of a server, in a block, at its so-manieth attempt, is to fail."""
@@ -129,7 +129,7 @@ class Laboratory:
         planned = {runner.stored_trial_id(chosen.run, trial): trial for trial in chosen.plan.trials}
         attempts: dict[str, int] = {}
 
-        def carry_out_trial(given: TrialInput, _announce: object) -> AttemptResult:
+        def execute_trial(given: TrialSpec, _announce: object) -> AttemptResult:
             if stop_after is not None and len(self.carried_out) >= stop_after:
                 raise Interrupted("interrupted")
             trial = planned[given.name]
@@ -152,16 +152,16 @@ class Laboratory:
                 ),
             )
 
-        def carry_out_pair(pair: Sequence[SideInput]) -> tuple[AttemptResult, ...]:
+        def execute_pair(pair: Sequence[PairTrial]) -> tuple[AttemptResult, ...]:
             assert [each.given.half for each in pair] == list(HALVES)
-            results = tuple(carry_out_trial(each.given, each.announce) for each in pair)
+            results = tuple(execute_trial(each.given, each.announce) for each in pair)
             if {each.outcome for each in results} == {"finished"}:
                 return results
             left_out = AttemptResult("failed", failed_step=BESIDE, reason="the other one failed")
             return tuple(each if each.outcome == "failed" else left_out for each in results)
 
-        self.patch.setattr(runner, "carry_out_trial", carry_out_trial)
-        self.patch.setattr(runner, "carry_out_pair", carry_out_pair)
+        self.patch.setattr(runner, "execute_trial", execute_trial)
+        self.patch.setattr(runner, "execute_pair", execute_pair)
 
 
 def blocks_of(stored: StoredRun, purpose: str = "measure") -> dict[str, list[int]]:

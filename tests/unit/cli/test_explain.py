@@ -137,7 +137,7 @@ def test_one_side_may_be_folded_alone(store: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said", "remedy"),
+    ("arguments", "said", "hint"),
     [
         (("--base", "mysql-9.9"), "has no level 'mysql-9.9'", "mysql-5.6.24, mysql-9.7.4"),
         (("--candidate", "mysql-9.7"), "has no level", "did you mean 'mysql-9.7.4'?"),

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from millrace.collect.collectors import Edge, Make, Window, collecting
-from millrace.collect.model import Observer, Target
-from millrace.collect.registry import OBSERVERS, PROFILE
+from millrace.collect.collectors import CollectorFactory, Edge, Window, collecting
+from millrace.collect.model import Collector, Target
+from millrace.collect.registry import COLLECTORS, PROFILE
 from millrace.errors import DatabaseError, Unavailable
 
 DRIVEN = Window("measure", "measure", drives=True)
@@ -81,7 +81,7 @@ class Recorded:
     def end(self) -> None:
         self._ask("end")
 
-    def told(self) -> Mapping[str, Any]:
+    def result(self) -> Mapping[str, Any]:
         self._ask("told")
         return {
             self.section: {"asked": self.asked[:2]},
@@ -92,16 +92,16 @@ class Recorded:
         self.asked.append("close")
 
 
-def maker(observer: Observer) -> Make:
+def maker(observer: Collector) -> CollectorFactory:
     return lambda _target: observer
 
 
 def collected(
-    observer: Make, target: Target, events: tuple[Mapping[str, Any], ...] = (BEGIN, END)
+    observer: CollectorFactory, target: Target, events: tuple[Mapping[str, Any], ...] = (BEGIN, END)
 ) -> dict[str, Any]:
     with collecting({"one": observer}, ["one"], target, DRIVEN) as collector:
         for event in events:
-            collector.see(event)
+            collector.on_event(event)
         return collector.document()
 
 
@@ -164,8 +164,8 @@ def test_an_observer_that_cannot_look_is_missed_and_the_rest_goes_on(
     broken, whole = Recorded({at: problem}), Recorded()
     makers = {"broken": maker(broken), "whole": maker(whole)}
     with collecting(makers, ["broken", "whole"], target, DRIVEN) as collector:
-        collector.see(BEGIN)
-        collector.see(END)
+        collector.on_event(BEGIN)
+        collector.on_event(END)
         found = collector.document()
     assert found["observers"] == ["whole"]
     (missing,) = (each for each in found["missing"] if each["observer"] == "broken")
@@ -181,7 +181,7 @@ def test_an_observer_that_failed_is_closed_when_the_others_have_looked(target: T
     broken = Recorded({"begin": Unavailable("no more")}, asked)
     makers = {"broken": maker(broken), "whole": maker(Recorded(asked=asked))}
     with collecting(makers, ["broken", "whole"], target, DRIVEN) as collector:
-        collector.see(BEGIN)
+        collector.on_event(BEGIN)
         assert asked == ["begin", "begin", "close"]
 
 
@@ -194,8 +194,8 @@ def test_who_begins_first_ends_last(target: Target) -> None:
 
     makers = {name: maker(Named(section=name)) for name in ("one", "two", "three")}
     with collecting(makers, ["three", "one", "two"], target, DRIVEN) as collector:
-        collector.see(BEGIN)
-        collector.see(END)
+        collector.on_event(BEGIN)
+        collector.on_event(END)
     assert looked == [
         "one begin", "two begin", "three begin", "three end", "two end", "one end",
     ]  # fmt: skip
@@ -210,9 +210,9 @@ def test_sections_of_amounts_tell_how_late_they_began(
         name: maker(Recorded(section=name, clock=clock)) for name in ("plans", "status", "disk")
     }
     with collecting(makers, list(makers), target, DRIVEN) as collector:
-        collector.see(BEGIN)
+        collector.on_event(BEGIN)
         clock.now_s += 10.0
-        collector.see(END)
+        collector.on_event(END)
         found = collector.document()
     assert found["window_s"] == 13.0
     # Each looks for a second, one after the other.
@@ -232,18 +232,18 @@ class Unsated(Recorded):
         return self.asked.count("begin") < self.wanted
 
 
-def repeated(makers: Mapping[str, Make], target: Target) -> tuple[int, dict[str, Any]]:
+def repeated(makers: Mapping[str, CollectorFactory], target: Target) -> tuple[int, dict[str, Any]]:
     """How often a load was repeated until nobody wanted more, and what was seen."""
     times = 0
     with collecting(makers, list(makers), target, LOADING) as collector:
         for event in (started("load"), ended("load", "load_data"), started("finish")):
-            collector.see(event)
+            collector.on_event(event)
             assert not collector.wants_more
-        collector.see(ended("finish"))
+        collector.on_event(ended("finish"))
         while collector.wants_more:
             times += 1
             for event in (started("create"), started("load"), ended("finish"), ended("count")):
-                collector.see_again(event)
+                collector.on_repeated_event(event)
         return times, collector.document()
 
 
@@ -288,11 +288,11 @@ def test_who_fails_when_looking_again_is_missed_and_ends_the_repetition(target: 
 
 
 def test_samplers_work_while_nobody_else_looks() -> None:
-    assert list(OBSERVERS)[-4:] == ["threads", "switches", "states", PROFILE]
+    assert list(COLLECTORS)[-4:] == ["threads", "switches", "states", PROFILE]
 
 
 def test_an_observer_that_cannot_even_begin_is_missed(target: Target) -> None:
-    def refuse(_target: Target) -> Observer:
+    def refuse(_target: Target) -> Collector:
         raise Unavailable("no Performance Schema in this build")
 
     found = collected(refuse, target)

@@ -97,7 +97,7 @@ def test_disks(tmp_path: Path, mountinfo: str, links: Mapping[str, str], name: s
 def test_filesystems_without_a_disk(tmp_path: Path, kind: str) -> None:
     root = host(tmp_path, on("0:50", kind, kind), {"proc/diskstats": DISKSTATS})
     with pytest.raises(Unavailable, match=f"the data directory is on {kind}") as caught:
-        disk.observer(target(tmp_path), root)
+        disk.collector(target(tmp_path), root)
     assert "MILLRACE_WORK" in (caught.value.hint or "")
 
 
@@ -106,23 +106,23 @@ def test_a_disk_without_figures(tmp_path: Path) -> None:
     tree = {"sys/devices/sda/size": "1\n", "proc/diskstats": DISKSTATS}
     root = host(tmp_path, on("8:0", "/dev/sda"), tree, links)
     with pytest.raises(Unavailable, match="no figures of sda"):
-        disk.observer(target(tmp_path), root)
+        disk.collector(target(tmp_path), root)
 
 
 def test_a_data_directory_that_cannot_be_seen() -> None:
     with pytest.raises(Unavailable, match="cannot be seen"):
-        disk.observer(target(None))
+        disk.collector(target(None))
 
 
 def test_what_a_disk_did(tmp_path: Path) -> None:
     tree = {f"{NVME}/size": "1\n", "proc/diskstats": DISKSTATS}
     root = host(tmp_path, on("259:0", "/dev/x"), tree, {"sys/dev/block/259:0": NVME})
-    seen = disk.observer(target(tmp_path), root)
+    seen = disk.collector(target(tmp_path), root)
     seen.begin()
     after = "259 0 nvme0n1 110 1 8064 47 230 2 16640 280 1 1750 400 0 0 0 0 35 160\n"
     (root / "proc/diskstats").write_text(after)
     seen.end()
-    assert seen.told() == {
+    assert seen.result() == {
         "disk": {
             "device": "nvme0n1",
             "reads": 10,
@@ -159,15 +159,15 @@ def test_milliseconds_that_began_anew() -> None:
 def test_the_marks_are_both_needed(tmp_path: Path) -> None:
     tree = {f"{NVME}/size": "1\n", "proc/diskstats": DISKSTATS}
     root = host(tmp_path, on("259:0", "/dev/x"), tree, {"sys/dev/block/259:0": NVME})
-    seen = disk.observer(target(tmp_path), root)
+    seen = disk.collector(target(tmp_path), root)
     seen.begin()
     with pytest.raises(Unavailable, match="both marks"):
-        seen.told()
+        seen.result()
 
 
 def test_the_disk_of_this_host(tmp_path: Path) -> None:
     try:
-        seen = disk.observer(target(tmp_path))
+        seen = disk.collector(target(tmp_path))
     except Unavailable as lack:
         pytest.skip(lack.message)
     seen.begin()
@@ -175,7 +175,7 @@ def test_the_disk_of_this_host(tmp_path: Path) -> None:
         file.write(b"x" * (1 << 20))
         os.fsync(file.fileno())
     seen.end()
-    told = seen.told()["disk"]
+    told = seen.result()["disk"]
     assert told["writes"] > 0
     assert told["write_bytes"] >= 1 << 20
 

@@ -315,7 +315,7 @@ def test_a_host_without_figures(tmp_path: Path) -> None:
     target = Target(cast(AttachedInstance, None), None, None, "", {}, 1.0)
     (tmp_path / "proc").mkdir()
     with pytest.raises(Unavailable, match="/proc/stat"):
-        host.observer(target, tmp_path)
+        host.collector(target, tmp_path)
 
 
 # Its parent ends at once, so that it is nobody's child when it works.
@@ -333,10 +333,10 @@ if os.fork() == 0:
 
 def test_this_host_and_a_process_that_is_not_ours() -> None:
     target = Target(cast(AttachedInstance, None), None, None, "", {}, 1.0)
-    seen = host.observer(target)
+    seen = host.collector(target)
     seen.begin()
     with pytest.raises(Unavailable, match="both marks"):
-        seen.told()
+        seen.result()
     with subprocess.Popen([sys.executable, "-c", ORPHAN], stdout=subprocess.PIPE) as child:
         assert child.stdout is not None
         pid = int(child.stdout.readline())
@@ -347,7 +347,7 @@ def test_this_host_and_a_process_that_is_not_ours() -> None:
         child.stdout.read()  # it has worked
     seen.end()
     os.kill(pid, signal.SIGKILL)
-    told = seen.told()["host"]
+    told = seen.result()["host"]
     orphan = [other for other in told["others"] if other["pid"] == pid]
     # Where something else is busier than five others it is not shown, but counted.
     # Ticks are of 10 ms.

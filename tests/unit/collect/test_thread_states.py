@@ -185,7 +185,7 @@ def connected(
     sampler = Ordered()
     made = States(cast(ThreadWatch, Watch(**watch)), cast(Sampler, sampler), (), (), Board(path))
     made.connected()
-    return sampler.orders, [lack["what"] or "" for lack in made.told()["missing"]]
+    return sampler.orders, [lack["what"] or "" for lack in made.result()["missing"]]
 
 
 def test_the_sampler_is_told_who_is_whose(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,7 @@ from millrace.experiment.read import read
 from millrace.experiment.validation import Surroundings
 from millrace.servers import catalogue, configurations
 from millrace.studies.lookup import study_names
-from millrace.trial.resolved_workload import Work
+from millrace.trial.resolved_workload import ResolvedWorkload
 from tests.unit.experiment.files import SHIPPED
 
 DEFAULT_POOL_BYTES = 128 << 20  # of every server since MySQL 5.5
@@ -63,7 +63,7 @@ def test_a_plan_can_be_made(path: Path, scale: str) -> None:
 def test_tables_fit_the_buffer_pool_or_not_as_the_experiment_says(path: Path, scale: str) -> None:
     experiment = shipped(path, scale)
     for treatment in expand(experiment, seed=1).treatments:
-        work = Work(experiment.workload, chosen(experiment, treatment))
+        work = ResolvedWorkload(experiment.workload, chosen(experiment, treatment))
         fits = work.values.get("fits", "any")
         if fits == "any" or str(treatment.resolved.get("engine", "")) == "MEMORY":
             continue

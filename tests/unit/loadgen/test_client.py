@@ -40,8 +40,8 @@ RECORD = (
     '"bytes_sent":30,"bytes_received":60,"service":HISTOGRAM,"response":null}'
 ).replace("HISTOGRAM", HISTOGRAM)
 DRIVEN = (
-    '{"type":"phase","kind":"drive","name":"measure","duration_s":1.0,"warmup_s":0.5,'
-    '"connect_s":0.1,"partial":PARTIAL,"partial_reason":REASON,"clients":2,"threads":1,'
+    '{"type":"phase","kind":"drive","name":"measure","primary":true,"duration_s":1.0,'
+    '"warmup_s":0.5,"connect_s":0.1,"partial":PARTIAL,"partial_reason":REASON,"clients":2,"threads":1,'
     '"protocol":"text","test":"point","busy_poll":false,"cpus":null,"pacing":{"kind":"closed"},'
     '"mean_gap_s":0.001,"transactions":[RECORD],"statements":[RECORD],"client":{"user_s":1.0}}'
 ).replace("RECORD", RECORD)
@@ -92,16 +92,18 @@ def driven(reason: str | None = None) -> str:
 def test_tables_and_clients_become_results(acting: Acting) -> None:
     mark = '{"type":"mark","phase":"measure","mark":"measure_started","t_s":0.6}'
     interval = '{"type":"interval","phase":"measure","kind":"drive","part":"measure","t_s":1.0}'
-    lines = "\n".join((START, LOADED, mark, interval, driven(), SUMMARY))
+    other = driven().replace('"name":"measure","primary":true', '"name":"before","primary":false')
+    lines = "\n".join((START, LOADED, other, mark, interval, driven(), SUMMARY))
     acting(f"cat >/dev/null; cat <<'END'\n{lines}\nEND")
     events: list[client.Event] = []
     result = client.run(SPEC, on_event=events.append, limit_s=FAR_AWAY_S)
-    assert [event["type"] for event in events][2:4] == ["mark", "interval"]
-    loaded, measured = result.phases
+    assert [event["type"] for event in events][3:5] == ["mark", "interval"]
+    loaded, before, measured = result.phases
     assert isinstance(loaded, client.TablesResult)
     assert loaded.tables == (client.LoadedTable("t1", 2, 9, "77", 1.0, 0.5),)
     assert (loaded.method, loaded.method_reason) == ("multi_row", "LOCAL is off")
     assert isinstance(measured, client.DriveResult)
+    assert isinstance(before, client.DriveResult)
     assert measured is result.driven()
     assert measured.transactions[0].errors == {1213: 2}
     assert measured.transactions[0].service.encoded == "HIST"

@@ -75,7 +75,7 @@ def with_tables(connection: Connection) -> RunSpec:
         Drive(
             "open", "pair", 2, 60.0, transactions=100, protocol="text", threads=1, cpus=(0, 1),
             pacing=Open(50.5, "constant", 0.5), retry=(1213,), busy_poll=True,
-            warmup_s=20, until_steady=True, linger_s=0.25, board=Path("/run/board"),
+            warmup_s=20, until_steady=True, linger_s=0.25, board=Path("/run/board"), primary=True,
         ),
     )  # fmt: skip
     names = ("tables", "draws", "statements", "tests")
@@ -107,6 +107,7 @@ def test_the_form_of_tables_and_clients() -> None:
     assert opened["warmup"] == {"kind": "steady", "limit_s": 20}
     assert (closed["pacing"], closed["cpus"]) == ({"kind": "closed"}, None)
     assert (closed["linger_s"], opened["linger_s"]) == (0.0, 0.25)
+    assert (closed["primary"], opened["primary"]) == (False, True)
     assert (closed["board"], opened["board"]) == (None, "/run/board")
     assert opened["end"] == {"kind": "operations", "transactions": 100}
     assert opened["pacing"] == {

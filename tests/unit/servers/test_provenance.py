@@ -9,8 +9,9 @@ import pytest
 from elftools.common.exceptions import ELFError
 
 from millrace.errors import PermanentHostError
+from millrace.host import elf
 from millrace.model.servers import Artefact, Provenance
-from millrace.servers import bundle_libraries, elf, manifest, provenance
+from millrace.servers import bundle_libraries, manifest, provenance
 from tests.unit.servers import small_servers
 
 ORIGIN = Provenance(source="dir:/x", artefacts=())

@@ -9,6 +9,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from millrace.levels import Level
+from millrace.model.instance_facts import InstanceFacts
 from millrace.model.run_spec import RunSpec
 from millrace.model.trials import Outcome
 from millrace.store.records import (
@@ -180,7 +181,7 @@ def _instances(draw: st.DrawFn, role: str) -> InstanceRecord:
         configuration=draw(_names),
         options=tuple(draw(st.lists(options, max_size=2))),
         effective=draw(st.dictionaries(names, st.text(max_size=8), max_size=4)),
-        facts=draw(_documents),
+        facts=InstanceFacts.model_validate(draw(_documents)),
     )
 
 

@@ -85,3 +85,26 @@ def test_a_specification_is_written_as_it_was_read(path: Path, tmp_path: Path) -
     assert {run_id: json.loads(spec) for run_id, spec in after.items()} == {
         run_id: json.loads(spec) for run_id, spec in before.items()
     }
+
+
+def test_facts_of_an_earlier_run_are_read_under_their_names_of_today(path: Path) -> None:
+    facts = {
+        "cpu_wakeup": {"reason": "asked", "polled": False, "idle_wakeup_us": 50.5},
+        "side_by_side": {"side": 1, "cpus": [1], "measured_from_s": 1.5, "measured_to_s": 9},
+        "template": "a1b2",
+        "unsettled": ["812 pages are dirty"],
+        "runs_as": "nobody",
+    }
+    with contextlib.closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("UPDATE instances SET facts = ?", (json.dumps(facts),))
+    with Store.open(path) as store:
+        (attempt,) = store.load_run("first").attempts
+    read = attempt.facts
+    assert read.cpu_idle is not None
+    assert (read.cpu_idle.polled, read.cpu_idle.idle_wakeup_us) == (False, 50.5)
+    assert read.concurrent is not None
+    assert (read.concurrent.cpus, read.concurrent.measured_to_s) == ((1,), 9)
+    assert (read.template, read.unsettled) == ("a1b2", ("812 pages are dirty",))
+    renamed = {"cpu_wakeup": "cpu_idle", "side_by_side": "concurrent"}
+    written = json.loads(json.dumps(read.to_json()))
+    assert written == {renamed.get(name, name): fact for name, fact in facts.items()}

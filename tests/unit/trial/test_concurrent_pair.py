@@ -20,14 +20,14 @@ import psutil
 import pytest
 
 from millrace.errors import Interrupted
-from millrace.host.cpuset import of_this_host
+from millrace.host.cpuset import cpu_partitions
 from millrace.model.events import StepBegan, TrialEvent
 from millrace.model.servers import AttachedServer, FittedOptions
 from millrace.servers.instances.signals import signals_as_errors
 from millrace.store.records import BESIDE
-from millrace.trial.concurrent_pair import SideInput, carry_out_pair
-from millrace.trial.measure import TrialInput
-from millrace.trial.resolved_workload import Work
+from millrace.trial.concurrent_pair import PairTrial, execute_pair
+from millrace.trial.measure import TrialSpec
+from millrace.trial.resolved_workload import ResolvedWorkload
 from tests.unit.workloads.small import driving
 
 LIMIT_S = 60.0
@@ -42,14 +42,14 @@ def mute() -> Iterator[int]:
         yield server.getsockname()[1]
 
 
-def pair(ports: tuple[int, int], announce: Announce = lambda _event: None) -> list[SideInput]:
+def pair(ports: tuple[int, int], announce: Announce = lambda _event: None) -> list[PairTrial]:
     return [
-        SideInput(
-            TrialInput(
+        PairTrial(
+            TrialSpec(
                 name=f"test/{half.side}",
                 server=AttachedServer("theirs", "mysql", f"mysql://u:p@127.0.0.1:{port}/"),
                 options=FittedOptions("default", ()),
-                work=Work(driving(), {}),
+                work=ResolvedWorkload(driving(), {}),
                 expected=None,
                 data_file=None,
                 half=half,
@@ -57,7 +57,7 @@ def pair(ports: tuple[int, int], announce: Announce = lambda _event: None) -> li
             f"side {half.side}",
             announce,
         )
-        for half, port in zip(of_this_host(), ports, strict=True)
+        for half, port in zip(cpu_partitions(), ports, strict=True)
     ]
 
 
@@ -89,7 +89,7 @@ def when_both_have_begun(do: Callable[[], None]) -> Announce:
 def test_where_one_fails_the_other_is_ended_and_left_out(mute: int) -> None:
     with closing(socket.create_server(("127.0.0.1", 0))) as server:
         nobody = server.getsockname()[1]
-    refused, ended = carry_out_pair(pair((nobody, mute)))
+    refused, ended = execute_pair(pair((nobody, mute)))
     assert (refused.outcome, refused.failed_step) == ("failed", "record")
     assert (ended.outcome, ended.failed_step) == ("failed", BESIDE)
     assert str(ended.reason).startswith("side 0, beside it, failed at step record: ")
@@ -101,8 +101,8 @@ def test_a_side_that_is_killed_is_a_failed_trial(mute: int) -> None:
         sides = sides_of(os.getpid())
         next(each for each in sides if os.sched_getaffinity(each.pid) == cpus).kill()
 
-    cpus = set(of_this_host()[1].cpus)
-    left_out, killed = carry_out_pair(pair((mute, mute), when_both_have_begun(kill)))
+    cpus = set(cpu_partitions()[1].cpus)
+    left_out, killed = execute_pair(pair((mute, mute), when_both_have_begun(kill)))
     assert (killed.outcome, killed.failed_step) == ("failed", "record")
     assert "SIGKILL" in str(killed.reason)
     assert left_out.failed_step == BESIDE
@@ -113,7 +113,7 @@ def test_a_side_that_is_killed_is_a_failed_trial(mute: int) -> None:
 def test_a_signal_stops_both(mute: int, number: signal.Signals) -> None:
     stop = when_both_have_begun(lambda: os.kill(os.getpid(), number))
     with pytest.raises(Interrupted, match=number.name), signals_as_errors():
-        carry_out_pair(pair((mute, mute), stop))
+        execute_pair(pair((mute, mute), stop))
     assert sides_of(os.getpid()) == []
 
 
@@ -122,7 +122,7 @@ def test_a_side_that_somebody_stops_stops_the_run(mute: int) -> None:
         sides_of(os.getpid())[0].terminate()
 
     with pytest.raises(Interrupted, match="SIGTERM"):
-        carry_out_pair(pair((mute, mute), when_both_have_begun(stop)))
+        execute_pair(pair((mute, mute), when_both_have_begun(stop)))
     assert sides_of(os.getpid()) == []
 
 

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from millrace.collect.collectors import Window
+from millrace.collect.server_processes import ServerProcesses
 from millrace.errors import HostError, UserError
 from millrace.experiment.slowdown import OptionGiven, SlowFsync
 from millrace.model.servers import FittedOptions, InstalledServer, LeftOut, Option
@@ -66,7 +67,7 @@ def test_a_process_is_stopped_for_the_share_and_goes_on() -> None:
     window = Window("measure", "measure", drives=True)
     with subprocess.Popen([sys.executable, "-c", _COUNTING], stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
-        found = Slowing(process.pid, 0.2, window)
+        found = Slowing(ServerProcesses(process.pid), 0.2, window)
         time.sleep(0.3)
         found.see(BEGIN)
         time.sleep(1.0)
@@ -81,7 +82,7 @@ def test_a_process_is_stopped_for_the_share_and_goes_on() -> None:
 def test_a_process_that_is_gone_is_no_error() -> None:
     window = Window("measure", "measure", drives=True)
     with subprocess.Popen(["sleep", "60"]) as process:
-        found = Slowing(process.pid, 0.5, window)
+        found = Slowing(ServerProcesses(process.pid), 0.5, window)
         found.see(BEGIN)
         process.kill()
         process.wait()

@@ -20,6 +20,7 @@ from millrace.loadgen.client import (
     Record,
     TablesResult,
 )
+from millrace.model.measurements import measurement
 from millrace.trial import measurements
 from millrace.workloads.sure_rows import Rows
 
@@ -93,10 +94,11 @@ def test_measurements_are_what_the_phases_yielded() -> None:
     }
     assert found["rows"] == 1_000
     assert found["load_duration_s"] == found["finish_duration_s"] == 2.0
-    assert found["load_generator_wait_s"] == 0.25
+    assert found["load_row_wait_s"] == 0.25
     assert found["load_warnings"] == 3
     assert found["load_generator_user_s"] == 0.5
     assert "finish_warnings" not in found
+    assert all(measurement(name) is not None for name in found)
 
 
 def test_phases_are_steps_one_after_another() -> None:
@@ -114,6 +116,7 @@ def driven(**changes: Any) -> LoadResult:
     waited = HistogramResult("LATE", 90, 0.75, 0.1, 0.3)
     phase = DriveResult(
         name="measure",
+        primary=True,
         duration_s=10.0,
         warmup_s=5.0,
         connect_s=0.25,

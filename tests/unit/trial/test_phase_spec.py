@@ -11,18 +11,18 @@ from millrace import workloads
 from millrace.loadgen import spec
 from millrace.loadgen.spec import Connection, GeneratedSource, LoadData, ServerFile, Statement
 from millrace.trial import phase_spec, time_limits
-from millrace.trial.resolved_workload import DataFile, Work
+from millrace.trial.resolved_workload import DataFile, ResolvedWorkload
 from tests.unit.workloads.small import driving
 
 LOAD_DATA = workloads.load("load-data")
 SOMEWHERE = Connection(user="root", password="secret", socket=Path("/somewhere"))
 
 
-def work(**chosen: Any) -> Work:
-    return Work(LOAD_DATA, {"rows": 1_000, "data_seed": 7, **chosen})
+def work(**chosen: Any) -> ResolvedWorkload:
+    return ResolvedWorkload(LOAD_DATA, {"rows": 1_000, "data_seed": 7, **chosen})
 
 
-def made(given: Work, data_file: DataFile | None = None) -> spec.RunSpec:
+def made(given: ResolvedWorkload, data_file: DataFile | None = None) -> spec.RunSpec:
     return phase_spec.spec(given.measuring, given, SOMEWHERE, data_file)
 
 
@@ -67,7 +67,7 @@ def test_the_session_is_utc() -> None:
     assert made(work()).session == ("SET time_zone = '+00:00'",)
 
 
-def limit_s(given: Work) -> float:
+def limit_s(given: ResolvedWorkload) -> float:
     return time_limits.limit_s(given.workload.phases, given)
 
 
@@ -78,8 +78,8 @@ def test_limits_grow_with_the_rows() -> None:
     assert made(small).tables is None
 
 
-def driven(**chosen: Any) -> Work:
-    return Work(driving(), chosen)
+def driven(**chosen: Any) -> ResolvedWorkload:
+    return ResolvedWorkload(driving(), chosen)
 
 
 def drive(**chosen: Any) -> spec.Drive:
@@ -157,7 +157,7 @@ def test_what_a_restart_would_lose_is_never_restored(
     ("method", "locks"), [("local", False), ("multi_row", True), ("single_row", True)]
 )
 def test_only_inserts_lock_tables(method: str, *, locks: bool) -> None:
-    given = Work(
+    given = ResolvedWorkload(
         workloads.load("insert-methods"), {"load_method": method, "lock_tables": True, "rows": 5}
     )
     load, verify = made(given).phases
@@ -167,7 +167,7 @@ def test_only_inserts_lock_tables(method: str, *, locks: bool) -> None:
 
 
 def test_connections_of_loads_that_are_measured_stay_until_threads_are_read() -> None:
-    measured, *_ = made(Work(workloads.load("insert-methods"), {"rows": 5})).phases
+    measured, *_ = made(ResolvedWorkload(workloads.load("insert-methods"), {"rows": 5})).phases
     made_before, *_ = phase_spec.spec(driven().making, driven(), SOMEWHERE).phases
     assert isinstance(measured, spec.LoadTables)
     assert isinstance(made_before, spec.LoadTables)

@@ -9,6 +9,7 @@ import time
 from hypothesis import given
 from hypothesis import strategies as st
 
+from millrace.collect.server_processes import ServerProcesses
 from millrace.trial.thread_placement import PINGS, serving_thread, switches
 
 counts = st.dictionaries(st.integers(1, 50), st.integers(0, 10**9))
@@ -35,7 +36,7 @@ def test_of_two_that_may_be_it_neither_is_taken() -> None:
 
 
 def test_the_switches_of_threads_that_run_are_counted() -> None:
-    before = switches(os.getpid())
+    before = switches(ServerProcesses(os.getpid()))
     napped, counted = threading.Event(), threading.Event()
 
     def nap() -> None:
@@ -47,7 +48,7 @@ def test_the_switches_of_threads_that_run_are_counted() -> None:
     naps = threading.Thread(target=nap)
     naps.start()
     napped.wait()
-    after = switches(os.getpid())
+    after = switches(ServerProcesses(os.getpid()))
     counted.set()
     naps.join()
     assert threading.get_native_id() in before

@@ -18,7 +18,7 @@ from millrace.model.servers import FittedOptions
 from millrace.servers.download import Refused, WrongChecksum
 from millrace.servers.unpack import Unusable
 from millrace.store.store import Store
-from millrace.trial.resolved_workload import Work
+from millrace.trial.resolved_workload import ResolvedWorkload
 from millrace.trial.transient import is_transient
 from tests.unit.campaign.measured import HOST, VERSIONS, experiment_file
 from tests.unit.servers.installed import installed
@@ -72,7 +72,7 @@ def plan_of(directory: Path) -> Plan:
 def given(plan: Plan, directory: Path, *, stops: bool) -> runner.RunInput:
     """Trials of a server that is never started: it has no place to be made at."""
     server = installed(directory, "mysql-5.6.24")
-    work = Work(workloads.load("load-data"), {"rows": 10, "data_seed": 1})
+    work = ResolvedWorkload(workloads.load("load-data"), {"rows": 10, "data_seed": 1})
     prepared = runner.PreparedTreatment(server, FittedOptions("default", ()), work)
     treatments = {each.id: prepared for each in plan.treatments}
     return runner.RunInput(plan, treatments, None, None, stop_at_host_problems=stops)

@@ -6,6 +6,7 @@
 )] // small numbers
 
 mod any;
+mod errors;
 mod failing;
 mod observing;
 mod other_protocol;

@@ -8,11 +8,12 @@ use super::Mysql;
 use super::channel::Channel;
 use super::login::{self, Login};
 use super::packet::{self, Decoder};
-use super::reply::{self, Done, ERROR, Reply};
+use super::reply::{self, ERROR, Reply};
 use super::tls::Tls;
 use super::transport::{Address, Deadline, Transport, lost};
-use super::values::{self, Column, Value};
 use crate::{ClientError, Protocol as _, ProtocolError, ServerError, Session as _};
+
+mod results;
 
 const COM_QUERY: u8 = 3;
 const COM_PING: u8 = 14;
@@ -206,99 +207,6 @@ impl Connection {
         self.transmit(&mut [IoSlice::new(packet)], deadline)?;
         self.decoder.expect(1);
         Ok(())
-    }
-
-    /// Read everything a statement gives; the last result counts.
-    pub(super) fn results(
-        &mut self,
-        rows: Rows,
-        deadline: &Deadline,
-    ) -> Result<Outcome, ClientError> {
-        let mut outcome = Outcome::default();
-        self.answer_end = self.bytes_received() + self.limits.answer;
-        loop {
-            let done = match reply::parse_reply(&self.receive_of_answer(deadline)?)?? {
-                Reply::Done(done) => done,
-                Reply::Columns(columns) => {
-                    let definitions = self.columns(columns.get(), deadline)?;
-                    let (rows, done) = self.rows(&definitions, rows, deadline)?;
-                    outcome.rows = Some(rows);
-                    done
-                }
-                Reply::LocalFile(name) => {
-                    // No file is ever read from this host: say that it is empty, and fail.
-                    self.send(&[], deadline)?;
-                    let name = String::from_utf8_lossy(&name).into_owned();
-                    return Err(unexpected(&format!(
-                        "a request for the local file {name:?}"
-                    )));
-                }
-            };
-            outcome.affected_rows = done.affected_rows;
-            outcome.warnings = done.warnings;
-            if !done.more_results {
-                return Ok(outcome);
-            }
-        }
-    }
-
-    /// Receives column definitions and their end.
-    pub(super) fn columns(
-        &mut self,
-        count: u16,
-        deadline: &Deadline,
-    ) -> Result<Vec<Vec<u8>>, ClientError> {
-        let mut columns = Vec::new();
-        let mut bytes = 0;
-        for _ in 0..count {
-            let message = self.receive(deadline)?;
-            if reply::parse_end(&message)??.is_some() {
-                let got = columns.len();
-                return Err(unexpected(&format!("{got} columns where {count} were due")));
-            }
-            bytes += message.len() + size_of::<Vec<u8>>();
-            within(self.limits.definitions, bytes, "column definitions")?;
-            columns.push(message);
-        }
-        reply::parse_end(&self.receive(deadline)?)??
-            .ok_or_else(|| unexpected(&format!("a column after the {count} that were due")))?;
-        Ok(columns)
-    }
-
-    #[allow(clippy::type_complexity)] // rows of values, and how they ended
-    fn rows(
-        &mut self,
-        definitions: &[Vec<u8>],
-        rows: Rows,
-        deadline: &Deadline,
-    ) -> Result<(Vec<Vec<Option<String>>>, Done), ClientError> {
-        let columns: Vec<Column> = match rows {
-            Rows::Text => Vec::new(), // text needs no types
-            Rows::Binary => definitions
-                .iter()
-                .map(|definition| Column::parse(definition))
-                .collect::<Result<_, _>>()?,
-        };
-        let mut kept = Vec::new();
-        let mut bytes = 0;
-        let row_bytes = definitions.len() * size_of::<Option<String>>();
-        loop {
-            let message = self.receive_of_answer(deadline)?;
-            if let Some(done) = reply::parse_end(&message)?? {
-                return Ok((kept, done));
-            }
-            if kept.len() < KEPT_ROWS {
-                bytes += message.len() + row_bytes;
-                within(self.limits.kept_rows, bytes, "rows to keep")?;
-                kept.push(match rows {
-                    Rows::Text => reply::parse_text_row(&message, definitions.len())?,
-                    Rows::Binary => values::parse_binary_row(&message, &columns)?
-                        .iter()
-                        .map(Value::text)
-                        .collect(),
-                });
-            }
-        }
     }
 
     /// Go over to TLS, after the server was asked to.

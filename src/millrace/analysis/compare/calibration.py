@@ -34,6 +34,7 @@ from millrace.analysis.compare.metrics import Metric, read_metrics
 from millrace.analysis.compare.verdict import decide
 from millrace.analysis.steady.steadiness import TrialSteadiness, assess_trial, assess_trials
 from millrace.levels import Level, level_text
+from millrace.model.measurements import SLOWDOWN_STOPPED_S, SLOWDOWN_WINDOW_S
 from millrace.model.run_spec import Calibrates, Direction
 from millrace.stats import (
     FEWEST_BLOCKS,
@@ -45,8 +46,6 @@ from millrace.stats import (
 )
 from millrace.store.records import (
     BESIDE,
-    SLOWED_S,
-    STOPPED_S,
     StoredAttempt,
     StoredRun,
     TrialRecord,
@@ -159,8 +158,8 @@ class _Trials:
             trial, attempt, margin=self.asked.margin, operations=self._operations
         )
         measured = {each.name: each.value for each in attempt.measurements}
-        if measured.get(SLOWED_S):
-            share = measured.get(STOPPED_S, 0.0) / measured[SLOWED_S]
+        if measured.get(SLOWDOWN_WINDOW_S):
+            share = measured.get(SLOWDOWN_STOPPED_S, 0.0) / measured[SLOWDOWN_WINDOW_S]
             self.stopped.setdefault(of, []).append(share)
 
     def groups(self) -> Iterator[tuple[dict[str, Level], dict[Level, str]]]:

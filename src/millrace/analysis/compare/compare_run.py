@@ -9,12 +9,12 @@ from dataclasses import replace
 from millrace.analysis.compare import conditions
 from millrace.analysis.compare.aa_trials import compare_aa_trials
 from millrace.analysis.compare.comparisons import compare_with_base
-from millrace.analysis.compare.conditions import least_overlap
 from millrace.analysis.compare.effects import dependences
 from millrace.analysis.compare.equal_work import asks_the_same
 from millrace.analysis.compare.false_discoveries import with_adjusted_p
 from millrace.analysis.compare.metrics import Metric, read_metrics, time_of
 from millrace.analysis.compare.model import Comparison, Group, RunAnalysis, VariablesComparison
+from millrace.analysis.compare.overlap import least_overlap
 from millrace.analysis.compare.stopping import run_status
 from millrace.analysis.compare.treatment_model import Failure, TreatmentAnalysis
 from millrace.analysis.compare.treatments import analyse_treatments, find_failures, trial_s

@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from statistics import fmean
-from typing import Any
 
 from millrace.model import measurements
 from millrace.model.phases import MeasuredPhases
@@ -53,38 +52,43 @@ def drive_conditions(
     finished: Sequence[StoredAttempt], phases: MeasuredPhases, *, cpus: float | None
 ) -> DriveConditions | None:
     """Return the conditions in words' reach; None where no trial drove clients."""
-    driven = [a for a in finished if _measured(a, "transactions") is not None]
+    driven = [a for a in finished if _measured(a, measurements.TRANSACTIONS) is not None]
     if not driven:
         return None
-    client_s = _sum(driven, "load_generator_user_s", "load_generator_system_s")
+    client_s = _sum(
+        driven, measurements.LOAD_GENERATOR_USER_S, measurements.LOAD_GENERATOR_SYSTEM_S
+    )
     measured_s = _sum(driven, *phases.durations)
     share = None
     if client_s is not None and measured_s and cpus:
         share = client_s / (measured_s * cpus)
     switches = _sum(
-        driven, "load_generator_voluntary_switches", "load_generator_involuntary_switches"
+        driven,
+        measurements.LOAD_GENERATOR_VOLUNTARY_SWITCHES,
+        measurements.LOAD_GENERATOR_INVOLUNTARY_SWITCHES,
     )
-    server_s = _sum(driven, "server_user_s", "server_system_s")
-    unsettled = [attempt for attempt in driven if _measured(attempt, "settled") == 0]
-    between = [attempt for attempt in driven if _fact(attempt, "residency") == "between"]
-    not_kept = [why for a in driven if (why := _fact(a, "template_not_kept"))]
+    server_s = _sum(driven, measurements.SERVER_USER_S, measurements.SERVER_SYSTEM_S)
+    unsettled = [attempt for attempt in driven if _measured(attempt, measurements.SETTLED) == 0]
+    between = [attempt for attempt in driven if attempt.facts.residency == "between"]
+    not_kept = [why for a in driven if (why := a.facts.template_not_kept)]
     return DriveConditions(
         trials=len(driven),
         unsettled=len(unsettled),
-        longest_settle_s=max(_each(driven, "settle_duration_s"), default=None),
-        unsettled_why=", ".join(_fact(unsettled[0], "unsettled") or ()) or None
-        if unsettled
-        else None,
-        missed=_ratio(_sum(driven, "buffer_pool_reads"), _sum(driven, "buffer_pool_read_requests")),
-        reads=dict(Counter(read for a in driven if (read := _fact(a, "residency")))),
-        between_why=_fact(between[0], "residency_why") if between else None,
-        unsteady=sum(_measured(attempt, "warmup_steady") == 0 for attempt in driven),
+        longest_settle_s=max(_each(driven, measurements.SETTLE_DURATION_S), default=None),
+        unsettled_why=", ".join(unsettled[0].facts.unsettled or ()) or None if unsettled else None,
+        missed=_ratio(
+            _sum(driven, measurements.BUFFER_POOL_READS),
+            _sum(driven, measurements.BUFFER_POOL_READ_REQUESTS),
+        ),
+        reads=dict(Counter(read for a in driven if (read := a.facts.residency))),
+        between_why=between[0].facts.residency_why if between else None,
+        unsteady=sum(_measured(attempt, measurements.WARMUP_STEADY) == 0 for attempt in driven),
         not_kept=len(not_kept),
         not_kept_why=not_kept[0] if not_kept else None,
         templates_saved_s=_saved(driven),
-        client_s=_ratio(client_s, _sum(driven, "transactions")),
-        server_s=_ratio(server_s, _sum(driven, "transactions")),
-        client_switches=_ratio(switches, _sum(driven, "transactions")),
+        client_s=_ratio(client_s, _sum(driven, measurements.TRANSACTIONS)),
+        server_s=_ratio(server_s, _sum(driven, measurements.TRANSACTIONS)),
+        client_switches=_ratio(switches, _sum(driven, measurements.TRANSACTIONS)),
         client_share=share,
     )
 
@@ -101,8 +105,8 @@ def _saved(driven: Sequence[StoredAttempt]) -> float | None:
     saved = [
         made_s - restored_s
         for attempt in driven
-        if (made_s := _measured(attempt, "template_saved_s")) is not None
-        and (restored_s := _measured(attempt, "template_restore_s")) is not None
+        if (made_s := _measured(attempt, measurements.TEMPLATE_SAVED_S)) is not None
+        and (restored_s := _measured(attempt, measurements.TEMPLATE_RESTORE_S)) is not None
     ]
     return sum(saved) if saved else None
 
@@ -131,7 +135,7 @@ def generator_wait(finished: Sequence[StoredAttempt], phases: MeasuredPhases) ->
     waited_s = load_s = 0.0
     for attempt in finished:
         for phase in phases.loading:
-            wait = _measured(attempt, measurements.generator_wait_s(phase))
+            wait = _measured(attempt, measurements.row_wait_s(phase))
             load = _measured(attempt, measurements.duration_s(phase))
             if wait is not None and load is not None:
                 waited_s += wait
@@ -196,51 +200,6 @@ def holds_for(stored: StoredRun) -> Looks:
     return "once" if is_as_fixed and is_over and not looked_before else "any"
 
 
-def _fact(attempt: StoredAttempt, name: str) -> Any:
-    """Return a fact of the server's instance; None where none was recorded."""
-    server = (instance for instance in attempt.instances if instance.role == "server")
-    return next((instance.facts.get(name) for instance in server), None)
-
-
 def _measured(attempt: StoredAttempt, name: str) -> float | None:
     """Return the server's measurement of that name, which an older run may lack."""
-    return next(
-        (m.value for m in attempt.measurements if m.role == "server" and m.name == name), None
-    )
-
-
-# As millrace.trial.barrier notes it with the instance.
-_FACT = "side_by_side"
-
-
-def least_overlap(stored: StoredRun) -> float | None:
-    """Return the smallest overlap of any concurrent pair: the time in which both were measured, as
-    a fraction of the longer measured part. None where no pair was measured concurrently."""
-    factor = stored.run.spec.compare.factor
-    last = stored.last_attempts()
-    levels = {each.id: each.levels for each in stored.treatments}
-    pairs: dict[object, list[tuple[float, float]]] = {}
-    for trial in stored.trials:
-        window = _window(last.get(trial.id))
-        if window is not None:
-            of = levels[trial.treatment_id].items()
-            held = frozenset(item for item in of if item[0] != factor)
-            pairs.setdefault((trial.block, held), []).append(window)
-    return min((_share(*pair) for pair in pairs.values() if len(pair) == 2), default=None)
-
-
-def _window(attempt: StoredAttempt | None) -> tuple[float, float] | None:
-    """Return the seconds at which the measured part of a finished trial began and ended."""
-    if attempt is None or attempt.outcome != "finished":
-        return None
-    for instance in attempt.instances:
-        found: Mapping[str, Any] | None = instance.facts.get(_FACT)
-        if found is not None:
-            return found["measured_from_s"], found["measured_to_s"]
-    return None
-
-
-def _share(one: tuple[float, float], other: tuple[float, float]) -> float:
-    both_s = min(one[1], other[1]) - max(one[0], other[0])
-    longer_s = max(one[1] - one[0], other[1] - other[0])
-    return max(both_s, 0.0) / longer_s
+    return attempt.measured.get(name)

@@ -22,6 +22,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 
+from millrace.model import measurements
 from millrace.stats import Looks, compare_rates, log_ratios, mean_limits
 from millrace.stats.rates import NEGLIGIBLE
 from millrace.store.records import StoredAttempt, TrialRecord
@@ -29,9 +30,6 @@ from millrace.store.records import StoredAttempt, TrialRecord
 COUNT_TOLERANCE = NEGLIGIBLE  # of the transactions asked for
 MOST_TOLERATED = 0.01
 MOST_ERRORS = 0.5  # of the transactions that ended
-
-# Measurements of this name and a server's error code: transactions that ended with it.
-_ERROR_CODE = "errors_"
 
 
 _ALPHA = 0.05
@@ -110,24 +108,27 @@ _ROWS: tuple[tuple[str, Callable[[TrialWork], int]], ...] = (
 
 def trial_work(trial: TrialRecord, attempt: StoredAttempt) -> TrialWork | None:
     """Return the work of a finished trial; None where no clients were driven."""
-    measured = {m.name: round(m.value) for m in attempt.measurements if m.role == "server"}
-    if "transactions" not in measured:
+    measured = {name: round(value) for name, value in attempt.measured.items()}
+    if measurements.TRANSACTIONS not in measured:
         return None
-    scheduled, skipped = measured.get("scheduled", 0), measured.get("skipped", 0)
+    scheduled, skipped = (
+        measured.get(measurements.SCHEDULED, 0),
+        measured.get(measurements.SKIPPED, 0),
+    )
     return TrialWork(
         block=trial.block,
-        transactions=measured["transactions"],
-        errors=measured.get("errors", 0),
-        retries=measured.get("retries", 0),
-        late=measured.get("late", 0),
+        transactions=measured[measurements.TRANSACTIONS],
+        errors=measured.get(measurements.ERRORS, 0),
+        retries=measured.get(measurements.RETRIES, 0),
+        late=measured.get(measurements.LATE, 0),
         skipped=min(skipped, scheduled),
         scheduled=scheduled,
-        rows_read=measured.get("rows_read", 0),
-        rows_affected=measured.get("rows_affected", 0),
+        rows_read=measured.get(measurements.ROWS_READ, 0),
+        rows_affected=measured.get(measurements.ROWS_AFFECTED, 0),
         error_codes=tuple(
-            (int(name.removeprefix(_ERROR_CODE)), count)
+            (code, count)
             for name, count in measured.items()
-            if name.startswith(_ERROR_CODE)
+            if (code := measurements.error_code(name)) is not None
         ),
     )
 

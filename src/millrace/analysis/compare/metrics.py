@@ -49,7 +49,7 @@ class Metric:
             if measured_latencies is None:
                 return None
             return measured_latencies.percentile(self.percentile.percent) / latencies.NS_PER_S
-        measured = {m.name: m.value for m in attempt.measurements if m.role == "server"}
+        measured = attempt.measured
         if any(name not in measured for name in (*self.numerator, *self.denominator)):
             return None
         numerator = sum(measured[name] for name in self.numerator)

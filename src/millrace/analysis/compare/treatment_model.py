@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from millrace.analysis.compare.conditions import DriveConditions
 from millrace.analysis.compare.equal_work import TrialWork
@@ -13,6 +12,7 @@ from millrace.analysis.compare.metrics import Metric
 from millrace.analysis.explain.variables import Mismatch
 from millrace.analysis.steady.steadiness import TrialSteadiness
 from millrace.levels import Level
+from millrace.model.instance_facts import InstanceFacts
 from millrace.stats import Summary
 from millrace.store.records import OptionRecord, ServerRecord
 
@@ -120,9 +120,9 @@ class InstanceAnalysis:
     effective: Mapping[str, str]
     mismatches: tuple[Mismatch, ...]
     left_out: tuple[OptionRecord, ...]
-    facts: Mapping[str, Any]
+    facts: InstanceFacts
 
     @property
     def limits(self) -> tuple[str, ...]:
         """Name the limits of control and observation there, a clause each (an attached server)."""
-        return tuple(self.facts.get("limits") or ())
+        return self.facts.limits or ()

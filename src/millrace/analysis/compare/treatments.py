@@ -19,6 +19,7 @@ from millrace.analysis.compare.treatment_model import (
 from millrace.analysis.explain.variables import asked_against_effective
 from millrace.analysis.steady.steadiness import steadiness
 from millrace.levels import Level, level_text
+from millrace.model import measurements
 from millrace.model.phases import MeasuredPhases
 from millrace.stats import Looks, summarise
 from millrace.store.records import (
@@ -199,9 +200,7 @@ def _mean_sizes(finished: Sequence[StoredAttempt]) -> dict[str, float]:
     sizes: dict[str, list[float]] = {}
     for attempt in finished:
         for measurement in attempt.measurements:
-            if measurement.role == "server" and measurement.name.endswith(
-                ("_apparent_bytes", "_allocated_bytes")
-            ):
+            if measurement.role == "server" and measurement.name in measurements.SIZES:
                 sizes.setdefault(measurement.name, []).append(measurement.value)
     return {name: fmean(values) for name, values in sizes.items()}
 

@@ -22,6 +22,7 @@ from millrace.analysis.explain.observations import (
 )
 from millrace.analysis.explain.scale_to_window import number, scale_to_window, section
 from millrace.levels import Level
+from millrace.model import measurements
 from millrace.model.phases import MeasuredPhases
 from millrace.model.run_spec import WorkloadDefinition
 from millrace.store.records import StoredAttempt, StoredRun, TreatmentRecord, TrialRecord
@@ -153,37 +154,40 @@ def observed(
 def _work(
     attempt: StoredAttempt, phases: MeasuredPhases, clients: int, loaders: int | None
 ) -> Work | None:
-    measured = {m.name: m.value for m in attempt.measurements if m.role == "server"}
-    cpu = [measured.get(f"load_generator_{kind}_s") for kind in ("user", "system")]
+    measured = attempt.measured
+    cpu = [
+        measured.get(name)
+        for name in (measurements.LOAD_GENERATOR_USER_S, measurements.LOAD_GENERATOR_SYSTEM_S)
+    ]
     client_cpu_s = None if None in cpu else sum(filter(None, cpu))
     duration_s = sum(measured.get(name, 0.0) for name in phases.durations)
     if not duration_s:
         return None
     if phases.driven is not None:
-        if not measured.get("transactions"):
+        if not measured.get(measurements.TRANSACTIONS):
             return None
-        tried = measured["transactions"] + measured.get("errors", 0.0)
-        gap_s = measured.get("mean_gap_s")
+        tried = measured[measurements.TRANSACTIONS] + measured.get(measurements.ERRORS, 0.0)
+        gap_s = measured.get(measurements.MEAN_GAP_S)
         return Work(
             noun="transaction",
-            loop="open" if measured.get("scheduled") or gap_s is None else "closed",
+            loop="open" if measured.get(measurements.SCHEDULED) or gap_s is None else "closed",
             clients=clients,
-            operations=measured["transactions"],
+            operations=measured[measurements.TRANSACTIONS],
             duration_s=duration_s,
             latency_s=_latency_s(attempt),
             gap_s=gap_s,
             client_cpu_s=client_cpu_s,
-            failed=measured.get("errors", 0.0) / tried,
+            failed=measured.get(measurements.ERRORS, 0.0) / tried,
         )
-    if not measured.get("rows"):
+    if not measured.get(measurements.ROWS):
         return None
     return Work(
         noun="row",
         loop="load",
         clients=loaders or 1,
-        operations=measured["rows"],
+        operations=measured[measurements.ROWS],
         duration_s=duration_s,
-        latency_s=None if loaders is None else loaders * duration_s / measured["rows"],
+        latency_s=None if loaders is None else loaders * duration_s / measured[measurements.ROWS],
         gap_s=0.0,  # the clock runs while rows are made too
         client_cpu_s=client_cpu_s,
         failed=0.0,

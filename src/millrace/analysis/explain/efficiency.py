@@ -20,6 +20,7 @@ from math import log
 
 from millrace.analysis.explain.observations import OBSERVER, US_PER_S, Observed, ObservedTrial
 from millrace.analysis.explain.time_breakdown import ALPHA
+from millrace.model import measurements
 from millrace.stats import MeanEstimate, RatioEstimate, holm_marks, mean_estimate, paired_ratio
 
 _KB = 1024.0
@@ -228,7 +229,7 @@ def _rows_examined(observed: Observed) -> float | None:
 def _pool_reads(trial: ObservedTrial) -> float | None:
     """Return counted between the marks by the runner itself, whatever observers were on."""
     for measurement in trial.attempt.measurements:
-        if measurement.role == "server" and measurement.name == "buffer_pool_reads":
+        if measurement.role == "server" and measurement.name == measurements.BUFFER_POOL_READS:
             return measurement.value / trial.observed.work.operations
     return None
 

@@ -21,7 +21,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from millrace.model.instance_facts import ServerStateFact
+
 Result = Literal["passed", "failed", "unknown"]
+
 
 NOISE = 0.05  # of what a server can hold: less is no growth
 LOG_LIMIT = 0.75  # of the redo log: beyond, versions flush at any price
@@ -61,7 +64,7 @@ class Recorded:
 
     begin: Mapping[str, float]
     end: Mapping[str, float]
-    state: Mapping[str, Any]
+    state: ServerStateFact
     effective: Mapping[str, str]
     transactions: float
     rows_changed: float
@@ -80,7 +83,7 @@ class Recorded:
 
 
 def steady_checks(
-    state: Mapping[str, Any],
+    state: ServerStateFact,
     effective: Mapping[str, str],
     *,
     transactions: float,
@@ -90,8 +93,8 @@ def steady_checks(
     where nothing was; ``effective`` are the server's variables; the rest is what clients did in the
     measured part."""
     trial = Recorded(
-        _numbers(state.get("begin")),
-        _numbers(state.get("end")),
+        _numbers(state.begin),
+        _numbers(state.end),
         state,
         effective,
         transactions,
@@ -172,11 +175,10 @@ def checkpoint_age(trial: Recorded) -> SteadyCheck:
     )
 
 
-def log_capacity(state: Mapping[str, Any], effective: Mapping[str, str]) -> float | None:
+def log_capacity(state: ServerStateFact, effective: Mapping[str, str]) -> float | None:
     """Return bytes of the redo log: what the server says it has now, or its files' size."""
-    told = state.get("log_capacity_bytes")
-    if isinstance(told, int | float):
-        return float(told)
+    if state.log_capacity_bytes is not None:
+        return float(state.log_capacity_bytes)
     try:
         size = float(effective["innodb_log_file_size"])
         return size * float(effective.get("innodb_log_files_in_group", 1))
@@ -207,14 +209,14 @@ def settled_statistics(trial: Recorded) -> SteadyCheck:
     """Return whether statistics were left alone while clients were measured, or calculated anew
     only as changes of the load itself ask for again and again."""
     name, clause = "statistics", "statistics of tables were calculated anew"
-    tables, measured_s = trial.state.get("statistics"), trial.state.get("since_begin_s")
-    if not isinstance(tables, Mapping) or not tables or not isinstance(measured_s, int | float):
+    tables, measured_s = trial.state.statistics, trial.state.since_begin_s
+    if not tables or measured_s is None:
         return _unknown(name, clause)
     anew = [
         table
         for table, known in tables.items()
-        if known["age_s"] < measured_s - _RESOLUTION_S
-        and trial.rows_changed < _RECALCULATED_AT * known["rows"]
+        if known.age_s < measured_s - _RESOLUTION_S
+        and trial.rows_changed < _RECALCULATED_AT * known.rows
     ]
     told = f"of {', '.join(anew)}" if anew else "of none, but where a tenth of the rows changed"
     return SteadyCheck(

@@ -7,10 +7,8 @@ and no such gates.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from millrace.analysis.steady.checks import Result, SteadyCheck
+from millrace.model.instance_facts import HostTimeFact
 
 SUSPENSION, STEAL = "suspension", "steal time"
 HOST_CHECKS = frozenset((SUSPENSION, STEAL))
@@ -21,15 +19,15 @@ MOST_STOLEN = 0.05  # of the time of the trial's CPUs
 _SHORTEST_S = 8.0  # steal comes in bursts: less shows no share
 
 
-def host_checks(fact: Mapping[str, Any] | None) -> tuple[SteadyCheck, ...]:
+def host_checks(fact: HostTimeFact | None) -> tuple[SteadyCheck, ...]:
     """Return the gates on what ``trial.host_time`` recorded; none where it recorded nothing."""
     if fact is None:
         return ()
     return _suspension(fact), _steal(fact)
 
 
-def _suspension(fact: Mapping[str, Any]) -> SteadyCheck:
-    slept_s, step_s = fact["suspended_s"], fact["clock_step_s"]
+def _suspension(fact: HostTimeFact) -> SteadyCheck:
+    slept_s, step_s = fact.suspended_s, fact.clock_step_s
     fails = slept_s > MOST_SUSPENDED_S or step_s > MOST_STEP_S
     return SteadyCheck(
         SUSPENSION,
@@ -41,8 +39,8 @@ def _suspension(fact: Mapping[str, Any]) -> SteadyCheck:
     )
 
 
-def _steal(fact: Mapping[str, Any]) -> SteadyCheck:
-    share, measured_s = fact["steal_share"], fact["measured_s"]
+def _steal(fact: HostTimeFact) -> SteadyCheck:
+    share, measured_s = fact.steal_share, fact.measured_s
     result: Result = "unknown"
     figures = "the kernel does not count it, or the measured part is too short"
     if share is not None and measured_s >= _SHORTEST_S:

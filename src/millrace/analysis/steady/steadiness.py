@@ -24,6 +24,8 @@ from typing import Any, Literal
 from millrace.analysis.explain.plans import carried_out
 from millrace.analysis.steady.checks import SteadyCheck, steady_checks
 from millrace.analysis.steady.host_checks import HOST_CHECKS, host_checks
+from millrace.model import measurements
+from millrace.model.instance_facts import ServerStateFact
 from millrace.stats import Looks
 from millrace.stats.steady import warm_up
 from millrace.stats.trend import Trend, classify_trend, detect_shared_drift
@@ -106,7 +108,7 @@ def assess_trial(
 ) -> TrialSteadiness:
     """Assess the steady state of one finished trial; the arguments are those of ``steadiness``."""
     found = _judged(_bare(trial, attempt, operations), attempt, margin)
-    found = replace(found, checks=(*found.checks, *host_checks(_fact(attempt, "host_time"))))
+    found = replace(found, checks=(*found.checks, *host_checks(attempt.facts.host_time)))
     return _with_state(found) if _is_disturbed(found) else found
 
 
@@ -145,9 +147,9 @@ def by_treatment(stored: StoredRun) -> dict[str, tuple[TrialSteadiness, ...]]:
 
 def _bare(trial: TrialRecord, attempt: StoredAttempt, operations: int) -> TrialSteadiness:
     """Return the assessment of a trial before its seconds are read."""
-    measured = _measured(attempt)
+    measured = attempt.measured
     phase = next((event for event in attempt.series if event.get("type") == "phase"), {})
-    drives = "transactions" in measured
+    drives = measurements.TRANSACTIONS in measured
     is_open = _is_open(attempt)
     figure = "the median response time" if is_open else "throughput"
     return TrialSteadiness(
@@ -162,7 +164,7 @@ def _bare(trial: TrialRecord, attempt: StoredAttempt, operations: int) -> TrialS
         measured_s=phase.get("duration_s"),
         found_s=None,
         enough_s=None,
-        transactions=measured.get("transactions", 0.0),
+        transactions=measured.get(measurements.TRANSACTIONS, 0.0),
         plans=carried_out(attempt.observations.get("plans")),
     )
 
@@ -201,31 +203,21 @@ def _is_disturbed(trial: TrialSteadiness) -> bool:
     return any(gate.name in HOST_CHECKS for gate in trial.failed)
 
 
-def _fact(attempt: StoredAttempt, name: str) -> Mapping[str, Any] | None:
-    """Return a fact of the server's instance; None where it was not recorded."""
-    instance = next((each for each in attempt.instances if each.role == "server"), None)
-    return None if instance is None else instance.facts.get(name)
-
-
 def _gates(attempt: StoredAttempt, warmup_s: float, measured_s: float) -> tuple[SteadyCheck, ...]:
-    measured = _measured(attempt)
+    measured = attempt.measured
     instance = next((each for each in attempt.instances if each.role == "server"), None)
     with_warm_up = 1 + warmup_s / measured_s if measured_s else 1.0
     return steady_checks(
-        {} if instance is None else instance.facts.get("state") or {},
+        attempt.facts.state or ServerStateFact(),
         {} if instance is None else instance.effective,
-        transactions=measured["transactions"],
-        rows_changed=measured.get("rows_affected", 0.0) * with_warm_up,
+        transactions=measured[measurements.TRANSACTIONS],
+        rows_changed=measured.get(measurements.ROWS_AFFECTED, 0.0) * with_warm_up,
     )
-
-
-def _measured(attempt: StoredAttempt) -> dict[str, float]:
-    return {m.name: m.value for m in attempt.measurements if m.role == "server"}
 
 
 def _is_open(attempt: StoredAttempt) -> bool:
     """Return whether clients were sent by a schedule, which gives the throughput."""
-    return _measured(attempt).get("scheduled", 0.0) > 0
+    return attempt.measured.get(measurements.SCHEDULED, 0.0) > 0
 
 
 def _points(attempt: StoredAttempt, part: str) -> list[float]:

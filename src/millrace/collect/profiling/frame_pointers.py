@@ -17,7 +17,7 @@ from pathlib import Path
 from elftools.common.exceptions import ELFError
 from elftools.elf.elffile import ELFFile
 
-from millrace.servers.elf import data_of, opened
+from millrace.host.elf import data_of, opened
 
 _KEPT_SHARE = 0.4
 _LOOKED_AT = 2000

@@ -20,7 +20,7 @@ from pathlib import Path
 from elftools.common.exceptions import ELFError
 
 from millrace.host import procfs
-from millrace.servers.elf import data_of, opened
+from millrace.host.elf import data_of, opened
 
 _TABLES = ((".symtab", ".strtab"), (".dynsym", ".dynstr"))
 _SYMBOL = struct.Struct("<IBBHQQ")  # of 64-bit programs: name, info, other, section, value, size

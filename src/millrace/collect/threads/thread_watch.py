@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from millrace.collect.model import Missing, Target
+from millrace.collect.server_processes import ServerProcesses
 from millrace.collect.sessions import session_of
 from millrace.collect.threads.thread_functions import functions_of
 from millrace.collect.threads.thread_kinds import (
@@ -74,6 +75,12 @@ def needs_process(target: Target) -> int:
     return target.pid
 
 
+def needs_processes(target: Target) -> ServerProcesses:
+    """Return all of the server's processes. Raises Unavailable where they cannot be seen."""
+    family = target.instance.family
+    return ServerProcesses(needs_process(target), family.has_process_per_session)
+
+
 class ThreadWatch:
     """Looks at a server's threads, twice, and then says of what kind each is.
 
@@ -82,7 +89,8 @@ class ThreadWatch:
     """
 
     def __init__(self, target: Target) -> None:
-        self.pid = needs_process(target)
+        self._processes = needs_processes(target)
+        self.pid = self._processes.main
         self._written = _pid_file_written(target.instance)
         self._listening = sockets.listening(self.pid)
         self._own: frozenset[int] = frozenset()
@@ -158,7 +166,7 @@ class ThreadWatch:
             found.append(
                 {
                     "what": "what the server's background threads are for",
-                    "remedy": "set performance_schema = 1 (MySQL from 5.7, MariaDB from 10.5)",
+                    "remedy": self._instance.family.monitoring.threads.hint,
                 }
             )
         return found
@@ -196,13 +204,12 @@ class ThreadWatch:
         )
 
     def _each(self) -> Iterator[tuple[int, Look]]:
-        tasks = f"/proc/{self.pid}/task"
-        for name in os.listdir(tasks):  # noqa: PTH208 - quick, at a mark
-            stat = procfs.read_or_none(f"{tasks}/{name}/stat")
+        for tid, task in self._processes.tasks():
+            stat = procfs.read_or_none(f"{task}/stat")
             if stat is None:
                 continue  # it has just ended
-            schedstat = procfs.read_or_none(f"{tasks}/{name}/schedstat")
-            yield int(name), Look(stat, schedstat, *self._wait(f"{tasks}/{name}/syscall"))
+            schedstat = procfs.read_or_none(f"{task}/schedstat")
+            yield tid, Look(stat, schedstat, *self._wait(f"{task}/syscall"))
 
     def _wait(self, path: str) -> tuple[str | None, str | None]:
         """The call that a thread waits in, and the link of what it waits on."""

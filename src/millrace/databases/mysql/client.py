@@ -126,7 +126,8 @@ class MysqlSession:
             return tuple(column[0] for column in cursor.description or ())
 
     def literal(self, text: str) -> str:
-        return str(self._connection.literal(text))
+        with self._connection.cursor() as cursor:
+            return str(cursor.mogrify("%s", (text,)))
 
     def close(self) -> None:
         if self.is_open:

@@ -17,6 +17,7 @@ from millrace.databases.mysql.lifecycle import MysqlLifecycle
 from millrace.databases.mysql.monitoring import MysqlMonitoring
 from millrace.databases.mysql.observable import read_observable
 from millrace.databases.mysql.options import MysqlOptions
+from millrace.databases.mysql.packaging import PROGRAMS, MysqlPackaging
 from millrace.databases.mysql.storage import FlushOverride, InnodbStorage
 
 Data = Mapping[str, Any]
@@ -33,8 +34,10 @@ def read_family(source: Path) -> Family:
         scheme="mysql",
         port=3306,
         account="root",
-        programs=("mariadbd", "mysqld"),
+        programs=PROGRAMS,
+        has_process_per_session=False,
         connect=connect,
+        packaging=MysqlPackaging(),
         lifecycle=MysqlLifecycle(data["initialisation"], data["start"]),
         log=server_log.PATTERNS,
         options=MysqlOptions(

@@ -6,9 +6,9 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from millrace.databases.client import QUERY_LIMIT_S, ServerClient, Session
+from millrace.databases.client import QUERY_LIMIT_S, Row, ServerClient, Session
 from millrace.databases.monitoring import BACKGROUND, ThreadNames
-from millrace.databases.mysql import process_list, query
+from millrace.databases.mysql import query
 from millrace.databases.mysql.explain import MysqlExplainer, explains_of
 from millrace.databases.mysql.observable import Observable
 from millrace.databases.mysql.status_counters import MysqlStatusCounters
@@ -31,6 +31,10 @@ _OWN_NAMES = (
 )
 
 
+_MOST_ROWS = 100
+_SHOWN = ("id", "db", "command", "time", "state")
+
+
 class MysqlMonitoring:
     """See ``databases.monitoring.Monitoring``."""
 
@@ -39,6 +43,7 @@ class MysqlMonitoring:
         self.threads = ThreadNames(
             own=tuple((re.compile(pattern), kind) for pattern, kind in _OWN_NAMES),
             functions=observable.thread_functions,
+            hint="set performance_schema = 1 (MySQL from 5.7, MariaDB from 10.5)",
         )
 
     def thread_roles(self, session: Session) -> MysqlThreadRoles:
@@ -63,7 +68,7 @@ class MysqlMonitoring:
         sql = self._observable.process_list
         try:
             with query.understood(sql):
-                return process_list.rows_of(session.rows(sql), session.id, database)
+                return rows_of(session.rows(sql), session.id, database)
         except (OSError, DatabaseError) as error:
             raise query.unavailable(sql, error) from error
 
@@ -72,3 +77,21 @@ class MysqlMonitoring:
 
     def change_logs(self, client: ServerClient) -> Sequence[str]:
         return [name or "" for name, *_ in client.query("SHOW BINARY LOGS", limit_s=QUERY_LIMIT_S)]
+
+
+def rows_of(answer: Sequence[Row], own_id: int, database: str) -> list[dict[str, Any]]:
+    """Return the rows of a process list that are kept: working ones first, and not more than 100.
+
+    A row has what the server shows, less the account and the address. What a session outside the
+    observed database does is nobody's business: its statement is left out. Sessions that sleep in
+    no database, as those of collectors do, are left out altogether.
+    """
+    kept = [
+        {
+            **{name: query.plain(row[name]) for name in _SHOWN},
+            "info": query.plain(row["info"]) if row["db"] == database else None,
+        }
+        for row in answer
+        if row["id"] != own_id and not (row["command"] == "Sleep" and row["db"] is None)
+    ]
+    return sorted(kept, key=lambda row: row["command"] == "Sleep")[:_MOST_ROWS]

@@ -45,8 +45,14 @@ _CONTINUES = re.compile(r"millrace (?:run|calibrate|bisect)(?=\s|$)")
 
 
 def repeating(command: str) -> str:
-    """Return the command of a run as one that begins a new run; else it would continue it."""
-    if "--new" in _words(command):
+    """Return the command of a run as one that begins a new run; else it would continue it.
+
+    The measurement that confirms a change cannot be begun anew: nothing is returned for it.
+    """
+    words = _words(command)
+    if words[:3] == ["millrace", "history", "confirm"]:
+        return ""
+    if "--new" in words:
         return command
     return _CONTINUES.sub(lambda match: f"{match[0]} --new", command, count=1)
 

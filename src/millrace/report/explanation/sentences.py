@@ -323,7 +323,7 @@ def _shared_cpu(explanation: Explanation, found: BreakdownDifference) -> Iterato
 
 def _shares_cpu(side: SideExplanation) -> bool:
     return any(
-        (instance.facts.get("cpu_wakeup") or {}).get("shared_cpu") is not None
+        instance.facts.cpu_idle is not None and instance.facts.cpu_idle.shared_cpu is not None
         for trial in side.trials
         for instance in trial.attempt.instances
     )

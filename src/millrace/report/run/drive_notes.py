@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable
 
 from millrace.analysis.compare.conditions import DriveConditions
 from millrace.analysis.compare.model import RunAnalysis
 from millrace.analysis.compare.treatment_model import TreatmentAnalysis
+from millrace.model.instance_facts import CpuIdleFact
 from millrace.report.common.formatting import counted, percent_text, seconds_text
 from millrace.report.run import steady_notes
 
@@ -112,7 +112,7 @@ def _about_loading(analysis: RunAnalysis) -> list[str]:
     others: dict[str, list[str]] = {}
     for treatment in analysis.treatments:
         for instance in treatment.instances:
-            reason, method = (instance.facts.get(f"load_method{e}") for e in ("_reason", ""))
+            reason, method = instance.facts.load_method_reason, instance.facts.load_method
             if reason:
                 others.setdefault(f"by {method}, because {reason}", []).append(treatment.label)
     return [f"tables were loaded {how}: {_listed(labels)}" for how, labels in others.items()]
@@ -170,16 +170,19 @@ def _about_client(analysis: RunAnalysis) -> list[str]:
 
 def _polled(treatment: TreatmentAnalysis) -> bool:
     """Return whether its clients had CPUs of their own and asked for answers all the time."""
-    return any((i.facts.get("cpu_wakeup") or {}).get("polled") for i in treatment.instances)
+    return any(
+        each.facts.cpu_idle is not None and each.facts.cpu_idle.polled
+        for each in treatment.instances
+    )
 
 
 def _about_sleeping_cpus(analysis: RunAnalysis) -> list[str]:
     """Describe how millrace dealt with sleeping CPUs, and why; a line a way."""
     ways: dict[str, int] = {}
     for treatment in analysis.treatments:
-        facts = next((i.facts.get("cpu_wakeup") for i in treatment.instances), None)
-        if isinstance(facts, Mapping):
-            way = _wakeup_text(facts)
+        fact = next((each.facts.cpu_idle for each in treatment.instances), None)
+        if fact is not None:
+            way = _wakeup_text(fact)
             ways[way] = ways.get(way, 0) + 1
     if len(ways) == 1:
         return list(ways)
@@ -187,18 +190,16 @@ def _about_sleeping_cpus(analysis: RunAnalysis) -> list[str]:
     return [f"in {number} of {total}, {way}" for way, number in ways.items()]
 
 
-def _wakeup_text(facts: Mapping[str, Any]) -> str:
-    text = "idle CPUs were kept awake" if facts.get("kept_awake_by") else "idle CPUs could sleep"
-    if facts.get("shared_cpu") is not None:
-        shared = (
-            f"CPU {facts['shared_cpu']} was shared by the client and the server's thread for it"
-        )
-        return f"{text}, and {shared} ({facts['reason']})"
-    if "polled" in facts:  # else tables were loaded
-        text += " and clients polled" if facts["polled"] else " and clients did not poll"
-    if facts.get("on_cpus"):
-        text += f" on CPU {', '.join(map(str, facts['on_cpus']))}"
-    return f"{text} ({facts['reason']})"
+def _wakeup_text(fact: CpuIdleFact) -> str:
+    text = "idle CPUs were kept awake" if fact.kept_awake_by else "idle CPUs could sleep"
+    if fact.shared_cpu is not None:
+        shared = f"CPU {fact.shared_cpu} was shared by the client and the server's thread for it"
+        return f"{text}, and {shared} ({fact.reason})"
+    if fact.polled is not None:  # else tables were loaded
+        text += " and clients polled" if fact.polled else " and clients did not poll"
+    if fact.on_cpus:
+        text += f" on CPU {', '.join(map(str, fact.on_cpus))}"
+    return f"{text} ({fact.reason})"
 
 
 def _about_templates(analysis: RunAnalysis) -> list[str]:

@@ -73,8 +73,8 @@ def as_markdown(analysis: RunAnalysis) -> str:
     if options is not None:
         parts += ["## Asked and effective", _table(options)]
     parts += ["## Servers", _table(provenance_table(analysis))]
-    if run.millrace_command:
-        parts += ["## To repeat", _code(repeating(run.millrace_command))]
+    if again := repeating(run.millrace_command):
+        parts += ["## To repeat", _code(again)]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 

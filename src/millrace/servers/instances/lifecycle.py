@@ -233,6 +233,9 @@ class Instance(ServerClient):
 
     def kill(self) -> None:
         """End the server with SIGKILL, if it runs."""
+        if self._runs_as.uid is not None:
+            # With whoever traces it: the kernel shows its end to a tracer first.
+            users.kill_all(self._runs_as.uid)
         self._end(signal.SIGKILL, _END_LIMIT_S)
         self._end_what_is_left()
 

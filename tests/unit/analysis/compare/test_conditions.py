@@ -20,7 +20,7 @@ RUN = RunBuilder({BASE: (4.0, 4.0, 4.0), OTHER: (2.0, 2.0, 2.0)}).build()
 
 
 def test_the_wait_is_a_share_of_the_load_alone() -> None:
-    analysis = compare_run(measured(RUN, "load_generator_wait_s", {OTHER: 0.098}))
+    analysis = compare_run(measured(RUN, "load_row_wait_s", {OTHER: 0.098}))
     base, other = analysis.treatments
     assert base.generator_wait is None
     assert other.generator_wait == pytest.approx(0.05)  # the load is 98 % of 2 s

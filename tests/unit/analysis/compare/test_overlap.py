@@ -33,7 +33,7 @@ def began(stored: StoredRun, late_s: float) -> StoredRun:
         from_s = 100.0 * trial.block + (late_s if is_late else 0.0)
         fact = {"side": 0, "cpus": [0], "measured_from_s": from_s, "measured_to_s": from_s + 10}
         (instance,) = attempt.instances
-        noted = replace(instance, facts={**instance.facts, "side_by_side": fact})
+        noted = replace(instance, facts=instance.facts.replace(concurrent=fact))
         attempts.append(replace(attempt, instances=(noted,)))
     return replace(stored, attempts=tuple(attempts))
 

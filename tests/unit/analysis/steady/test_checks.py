@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from millrace.analysis.steady.checks import SteadyCheck, log_capacity, steady_checks
+from millrace.model.instance_facts import ServerStateFact
 
 POOL = {"pool_pages": 8_000, "pool_data_pages": 6_000, "pool_free_pages": 2_000}
 BEGIN = {
@@ -39,12 +40,19 @@ def gate(
     changed = {
         **STATE, "begin": {**BEGIN, **(begin or {})}, "end": {**END, **(end or {})}, **state
     }  # fmt: skip
-    found = steady_checks(changed, variables, transactions=transactions, rows_changed=rows_changed)
+    found = steady_checks(
+        ServerStateFact.model_validate(changed),
+        variables,
+        transactions=transactions,
+        rows_changed=rows_changed,
+    )
     return next(each for each in found if each.name == name)
 
 
 def test_a_server_at_rest_passes_every_gate() -> None:
-    found = steady_checks(STATE, VARIABLES, transactions=100_000, rows_changed=0)
+    found = steady_checks(
+        ServerStateFact.model_validate(STATE), VARIABLES, transactions=100_000, rows_changed=0
+    )
     assert [each.name for each in found] == [
         "buffer pool", "dirty pages", "checkpoint age", "purge lag", "statistics",
     ]  # fmt: skip
@@ -54,7 +62,7 @@ def test_a_server_at_rest_passes_every_gate() -> None:
 
 @pytest.mark.parametrize("state", [{}, {"begin": None}, {"begin": {}, "end": {}}])
 def test_what_no_server_told_is_unknown(state: Mapping[str, Any]) -> None:
-    found = steady_checks(state, {}, transactions=1, rows_changed=0)
+    found = steady_checks(ServerStateFact.model_validate(state), {}, transactions=1, rows_changed=0)
     assert {each.result for each in found} == {"unknown"}
 
 
@@ -70,7 +78,9 @@ def test_a_version_that_lacks_figures_fails_no_gate(
         **({"log_capacity_bytes": 2_000_000} if tells_capacity else {}),
         **({"statistics": STATE["statistics"], "since_begin_s": 30} if tells_statistics else {}),
     }
-    found = steady_checks({**state, **more}, {}, transactions=100_000, rows_changed=0)
+    found = steady_checks(
+        ServerStateFact.model_validate({**state, **more}), {}, transactions=100_000, rows_changed=0
+    )
     assert "failed" not in {each.result for each in found}
     by_name = {each.name: each.result for each in found}
     assert (by_name["purge lag"] == "unknown") == ("history" in lacking)
@@ -122,11 +132,11 @@ def test_the_checkpoints_age_fails_where_it_heads_for_the_logs_end(
 
 def test_the_size_of_the_log_is_what_the_server_has_now_or_what_its_files_take() -> None:
     files = {"innodb_log_file_size": "50331648", "innodb_log_files_in_group": "2"}
-    assert log_capacity({"log_capacity_bytes": 7}, files) == 7
-    assert log_capacity({}, files) == 2 * 50331648
-    assert log_capacity({}, {"innodb_log_file_size": "100663296"}) == 100663296
-    assert log_capacity({}, {}) is None
-    assert log_capacity({}, {"innodb_log_file_size": "no number"}) is None
+    assert log_capacity(ServerStateFact(log_capacity_bytes=7), files) == 7
+    assert log_capacity(ServerStateFact(), files) == 2 * 50331648
+    assert log_capacity(ServerStateFact(), {"innodb_log_file_size": "100663296"}) == 100663296
+    assert log_capacity(ServerStateFact(), {}) is None
+    assert log_capacity(ServerStateFact(), {"innodb_log_file_size": "no number"}) is None
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import shlex
+from dataclasses import replace
 
 import click
 import pytest
@@ -21,6 +22,7 @@ from tests.unit.analysis.builders import study
         ("millrace calibrate a.toml", "millrace calibrate --new a.toml"),
         ("millrace bisect --good a --bad b", "millrace bisect --new --good a --bad b"),
         ("millrace explain latest --test-suspects", "millrace explain latest --test-suspects"),
+        ("millrace history confirm 4f2a", ""),
         ("millrace runner", "millrace runner"),
         ("millrace run 'my --new one.toml'", "millrace run --new 'my --new one.toml'"),
         ("millrace run it's.toml", "millrace run --new it's.toml"),
@@ -36,6 +38,15 @@ def test_reports_repeat_a_run_and_do_not_continue_it(form: str) -> None:
     text = render(compare_run(study()), form)
     again = "millrace run --new experiments/load-data.toml --scale demo"
     assert (json.loads(text)["run"]["command"] if form == "json" else text).find(again) >= 0
+
+
+@pytest.mark.parametrize("form", ["markdown", "html"])
+def test_reports_of_a_confirmation_say_nothing_of_repeating(form: str) -> None:
+    made = study()
+    run = replace(made.run, millrace_command="millrace history confirm 4f2a")
+    text = render(compare_run(replace(made, run=run)), form)
+    assert "To repeat" not in text
+    assert "history confirm" not in text
 
 
 @pytest.mark.parametrize(

@@ -189,7 +189,7 @@ def test_a_shared_cpu_is_told_beside_the_account(study: Explanation) -> None:
         trials = []
         for trial in side.trials:
             (server,) = trial.attempt.instances
-            facts = {**server.facts, "cpu_wakeup": {"shared_cpu": 1}}
+            facts = server.facts.replace(cpu_idle={"reason": "asked", "shared_cpu": 1})
             attempt = replace(trial.attempt, instances=(replace(server, facts=facts),))
             trials.append(replace(trial, attempt=attempt))
         return replace(side, trials=tuple(trials))

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from millrace.analysis.compare.compare_run import compare_run
+from millrace.model.instance_facts import InstanceFacts
 from millrace.report.run.formats import render
 from millrace.report.run.notes import warnings
 from millrace.report.run.tables import trials_table
@@ -25,14 +26,14 @@ def test_a_plain_run_has_no_notes() -> None:
 
 
 def test_a_load_that_waited_for_rows_is_named_with_its_share() -> None:
-    analysis = compare_run(measured(RUN, "load_generator_wait_s", {BASE: 0.039, OTHER: 0.098}))
+    analysis = compare_run(measured(RUN, "load_row_wait_s", {BASE: 0.039, OTHER: 0.098}))
     (note,) = warnings(analysis)
     assert note.endswith(f"so the server may be faster than measured: {OTHER} 5.0 %")
     assert BASE not in note  # 0.99 %
 
 
 def test_the_wait_is_a_column_of_the_trials_where_measured() -> None:
-    analysis = compare_run(measured(RUN, "load_generator_wait_s", {OTHER: 0.098}))
+    analysis = compare_run(measured(RUN, "load_row_wait_s", {OTHER: 0.098}))
     table = trials_table(analysis, analysis.headline)
     assert table.columns[-1].title == "waited for rows, % of load"
     assert [row.cells[-1] for row in table.sections[0].rows] == ["–", "5.00", "–"]
@@ -105,7 +106,11 @@ def with_facts(stored: StoredRun, facts: Mapping[str, Any], of: str | None = Non
     """``stored`` with these facts of its instances, or of one server's."""
 
     def told(instance: InstanceRecord) -> InstanceRecord:
-        return replace(instance, facts=facts) if of in (None, instance.server.name) else instance
+        return (
+            replace(instance, facts=InstanceFacts.model_validate(facts))
+            if of in (None, instance.server.name)
+            else instance
+        )
 
     attempts = tuple(replace(a, instances=tuple(map(told, a.instances))) for a in stored.attempts)
     return replace(stored, attempts=attempts)

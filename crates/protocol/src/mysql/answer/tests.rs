@@ -4,6 +4,8 @@ use crate::mysql::reply::Reply;
 use crate::mysql::wire;
 use proptest::prelude::*;
 
+mod first_row;
+
 const EOF_MESSAGE: &[u8] = &[0xfe, 0, 0, 2, 0];
 const OK_MESSAGE: &[u8] = &[0, 0, 0, 2, 0, 0, 0];
 
@@ -379,78 +381,4 @@ proptest! {
         let _ = reader.feed(&bytes);
         let _ = reader.feed(&more); // of no use after an error, but no panic either
     }
-}
-
-const DEFINITION: &[u8] = b"\x03def\0\0\0\x01c\0\x0c\x08\0\x01\0\0\0\xfd\0\0\0\0\0";
-const INSERTED: &[u8] = &[0, 1, 42, 2, 0, 0, 0];
-
-/// A text row of one value that is longer than what is kept of an answer.
-fn long_row() -> Vec<u8> {
-    [&[0xfd, 0, 0, 2][..], &vec![b'x'; 2 << 16]].concat()
-}
-
-#[test]
-fn the_first_row_is_kept_on_request_however_reads_cut_it() {
-    let long = long_row();
-    let rows: [&[u8]; 6] = [&[1], DEFINITION, EOF_MESSAGE, b"\x0212", &long, EOF_MESSAGE];
-    let bytes = framed(&rows);
-    for cut in [1, 7, 60, 4096, bytes.len()] {
-        let mut reader = MysqlAnswerReader::new();
-        reader.keep_first_row(RowFormat::Text);
-        let ends = bytes
-            .chunks(cut)
-            .map(|piece| reader.feed(piece).unwrap().end);
-        assert_eq!(ends.last().unwrap().unwrap().rows, 2);
-        let row = reader.take_first_row().unwrap();
-        assert_eq!(row, Some(vec![Some("12".to_owned())]), "{cut}");
-        reader.feed(&bytes).unwrap();
-        assert_eq!(reader.take_first_row(), Ok(None)); // of this answer nothing was asked
-    }
-}
-
-#[test]
-fn answers_without_rows_have_no_first_row() {
-    for messages in [
-        &[INSERTED][..],
-        &[&[1], DEFINITION, EOF_MESSAGE, EOF_MESSAGE],
-    ] {
-        let mut reader = MysqlAnswerReader::new();
-        reader.keep_first_row(RowFormat::Binary);
-        reader.feed(&framed(messages)).unwrap();
-        assert_eq!(reader.take_first_row(), Ok(None));
-    }
-}
-
-#[test]
-fn a_first_row_that_is_too_long_to_keep_is_an_error() {
-    let mut reader = MysqlAnswerReader::new();
-    reader.keep_first_row(RowFormat::Text);
-    let long = long_row();
-    let bytes = framed(&[&[1], DEFINITION, EOF_MESSAGE, &long, EOF_MESSAGE]);
-    reader.feed(&bytes).unwrap();
-    let error = reader.take_first_row().unwrap_err();
-    assert!(matches!(error, ProtocolError::TooMuch { .. }), "{error}");
-}
-
-#[test]
-fn nothing_is_kept_of_an_answer_after_an_error() {
-    let mut reader = MysqlAnswerReader::new();
-    reader.keep_first_row(RowFormat::Text);
-    reader.feed(&framed(&[b"\xff\x15\x04#28000no"])).unwrap();
-    reader
-        .feed(&framed(&[
-            &[1],
-            DEFINITION,
-            EOF_MESSAGE,
-            b"\x0212",
-            EOF_MESSAGE,
-        ]))
-        .unwrap();
-    assert_eq!(reader.take_first_row(), Ok(None));
-}
-
-#[test]
-fn the_last_inserted_id_is_in_the_summary() {
-    let end = read_whole(&framed(&[INSERTED])).unwrap();
-    assert_eq!((end.affected_rows, end.last_insert_id), (1, 42));
 }

@@ -16,6 +16,7 @@ from millrace.analysis.explain.plans import compare_plans
 from millrace.analysis.explain.profiles import GroupDifference
 from millrace.analysis.explain.time_breakdown import breakdown_difference, time_breakdown
 from millrace.levels import Level
+from millrace.model.instance_facts import InstanceFacts
 from millrace.stats import mean_estimate
 from millrace.store.records import InstanceRecord, OptionRecord, ServerRecord
 from tests.unit.analysis.observations import Scene, Truth, seen
@@ -87,7 +88,9 @@ def side(name: str, told: Seen, found: tuple[ObservedTrial, ...]) -> SideEvidenc
     options = tuple(OptionRecord(key, value, "mine", optional=False)
                     for key, value in told.asked.items())  # fmt: skip
     server = ServerRecord(name, "mysql", "8.0.33", "8.0.33", told.build)
-    instance = InstanceRecord("server", server, "mine", options, told.effective, told.facts)
+    instance = InstanceRecord(
+        "server", server, "mine", options, told.effective, InstanceFacts.model_validate(told.facts)
+    )
     return SideEvidence(name, told.levels, instance, found)
 
 

@@ -1,15 +1,34 @@
-"""Finds the server program, its messages and its bootstrap SQL in a directory tree."""
+"""How MySQL and MariaDB are packaged: their program, messages and bootstrap SQL in a tree."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
-from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
-from millrace.errors import UserError
-from millrace.servers import elf
+from millrace.databases.base import version_key
+from millrace.databases.packaging import Build, Incomplete, Located
+from millrace.host import elf
 
 PROGRAMS = ("mariadbd", "mysqld")
+
+_VERSION = re.compile(r"Ver (\d{1,3}\.\d{1,3}\.\d{1,4})(?!\d)")
+_SHARED_OBJECT = re.compile(r".*\.so(\.\w+)*")
+_LICENCE = re.compile(r"(COPYING|LICENSE|README|copyright).*")
+_CLIENT_LIBRARY = re.compile(r"lib(mysqlclient|mariadb|mysqld|mysqlservices)\b.*")
+_NOT_NEEDED = frozenset(
+    (
+        "mysql-test",
+        "mariadb-test",
+        "sql-bench",
+        "mysqlrouter",
+        "debug",
+        "man",
+        "doc",
+        "docs",
+        "lintian",
+    )
+)
 
 # Installed trees first, then packages, then what cmake leaves in a build tree, then flat bundles.
 _PROGRAM_DIRS = (
@@ -27,21 +46,40 @@ _MESSAGE_DIRS = ("share", "share/mysql", "share/mariadb", "sql/share")
 _MESSAGES = "english/errmsg.sys"
 _SQL_DIRS = ("share", "share/mysql", "share/mariadb", "scripts", "../scripts")
 # One of these means that the server is initialised with SQL from files.
-SYSTEM_TABLES = ("mysql_system_tables.sql", "mariadb_system_tables.sql")
+_SYSTEM_TABLES = ("mysql_system_tables.sql", "mariadb_system_tables.sql")
 
 
-class Incomplete(UserError):
-    """A tree that has no complete server."""
+class MysqlPackaging:
+    """See ``databases.packaging.Packaging``."""
 
+    version_arguments = ("--no-defaults", "--version")
 
-@dataclass(frozen=True)
-class Located:
-    """A server's parts; ``sql_dir`` is None where no bootstrap SQL was found."""
+    def is_needed(self, path: PurePosixPath) -> bool:
+        folders = path.parts[:-1]
+        if _NOT_NEEDED & set(folders) or _CLIENT_LIBRARY.fullmatch(path.name):
+            return False
+        if path.name in PROGRAMS or _SHARED_OBJECT.fullmatch(path.name):
+            return True
+        if "share" in folders or (folders[-1:] == ("scripts",) and path.suffix == ".sql"):
+            return True
+        return len(folders) <= 1 and _LICENCE.fullmatch(path.name) is not None
 
-    base_dir: Path
-    program: Path
-    share_dir: Path
-    sql_dir: Path | None
+    def locate(self, directory: Path) -> Located:
+        return locate(directory)
+
+    def read_version(self, printed: str) -> Build | None:
+        match = _VERSION.search(printed)
+        if match is None:
+            return None
+        # What comes before is the program's path, which may have any name in it.
+        said = printed[match.start() :].lower()
+        return Build("mariadb" if "mariadb" in said else "mysql", match[1])
+
+    def missing(self, build: Build, located: Located) -> str | None:
+        """MySQL from 5.7 carries its system tables in the program; all others read them from
+        files."""
+        in_program = build.family == "mysql" and version_key(build.version) >= (5, 7)
+        return None if in_program or located.sql_dir is not None else " or ".join(_SYSTEM_TABLES)
 
 
 def locate(directory: Path) -> Located:
@@ -97,4 +135,4 @@ def _around(program: Path, tree: Path) -> Located:
 
 
 def _has_system_tables(directory: Path) -> bool:
-    return any((directory / name).is_file() for name in SYSTEM_TABLES)
+    return any((directory / name).is_file() for name in _SYSTEM_TABLES)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from millrace.databases.mysql.process_list import rows_of
+from millrace.databases.mysql.monitoring import rows_of
 
 
 def row(

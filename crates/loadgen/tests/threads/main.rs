@@ -1,5 +1,7 @@
 //! `millrace-load threads` against a process whose threads are known.
 
+mod acting;
+
 use std::env;
 use std::fs::File;
 use std::hint;
@@ -18,6 +20,8 @@ use libc::c_long;
 use protocol::PeerAddress;
 use serde_json::Value;
 
+use acting::{begin, poll_for_ever, sync_for_ever};
+
 /// Names the directory in which a process of this test program is to act as the one looked at.
 const PLACE: &str = "MILLRACE_TEST_PLACE";
 
@@ -26,35 +30,6 @@ const PLACE: &str = "MILLRACE_TEST_PLACE";
 const POLL: c_long = libc::SYS_poll;
 #[cfg(not(target_arch = "x86_64"))]
 const POLL: c_long = libc::SYS_ppoll;
-
-fn begin(name: &str, act: impl FnOnce() + Send + 'static) {
-    thread::Builder::new()
-        .name(name.to_owned())
-        .spawn(act)
-        .unwrap();
-}
-
-fn sync_for_ever(path: &Path) {
-    let mut file = File::create(path).unwrap();
-    loop {
-        file.write_all(b"x").unwrap();
-        file.sync_all().unwrap();
-    }
-}
-
-/// Wait until any of the descriptors can be read; none of them ever can.
-fn poll_for_ever(sockets: &[UnixStream]) {
-    let mut list: Vec<libc::pollfd> = sockets
-        .iter()
-        .map(|socket| libc::pollfd {
-            fd: socket.as_raw_fd(),
-            events: libc::POLLIN,
-            revents: 0,
-        })
-        .collect();
-    // SAFETY: the list is as long as it says, and outlives the call.
-    unsafe { libc::poll(list.as_mut_ptr(), list.len() as libc::nfds_t, -1) };
-}
 
 /// Not a test: the process that is looked at, when it is told to be that.
 #[test]

@@ -1,0 +1,88 @@
+"""The processes of a server as a whole: one with threads, or one that starts another a session."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from millrace.databases.client import ServerClient
+from millrace.host.cpu_clock import CpuTime, cpu_time
+from millrace.servers.instances.lifecycle import Instance
+
+
+@dataclass(frozen=True)
+class ServerProcesses:
+    """A server that runs: its first process, and those that it started where ``has_children``."""
+
+    main: int
+    has_children: bool = False
+
+    def pids(self) -> tuple[int, ...]:
+        """Return the processes now, the first one first. Raises OSError when that is gone."""
+        if not self.has_children:
+            return (self.main,)
+        started = Path(f"/proc/{self.main}/task/{self.main}/children").read_text()
+        return (self.main, *map(int, started.split()))
+
+    def tasks(self) -> Iterator[tuple[int, Path]]:
+        """Give the number and the directory below /proc of each thread of each process."""
+        for pid in self.pids():
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # a session has ended
+                for task in Path(f"/proc/{pid}/task").iterdir():
+                    yield int(task.name), task
+
+    def cpu_time(self) -> CpuTime:
+        """Return the CPU time of all that run now. Raises OSError when the first one is gone."""
+        times = [cpu_time(self.main)]
+        for pid in self.pids()[1:]:
+            with contextlib.suppress(OSError):
+                times.append(cpu_time(pid))
+        return CpuTime(
+            sum(each.user_s for each in times),
+            sum(each.system_s for each in times),
+            sum(each.total_ns for each in times),
+        )
+
+
+class Stopper:
+    """Stops all processes of a server, and lets them go on. To be closed."""
+
+    def __init__(self, processes: ServerProcesses) -> None:
+        # Not by number: whoever has that number later is not to be stopped.
+        self._main = os.pidfd_open(processes.main)
+        self._processes = processes
+        self._children: list[int] = []
+
+    def stop(self) -> None:
+        """Stop the server. Raises ProcessLookupError when it has ended."""
+        signal.pidfd_send_signal(self._main, signal.SIGSTOP)
+        for pid in self._processes.pids()[1:]:  # the first one starts no more of them
+            with contextlib.suppress(OSError):
+                self._children.append(os.pidfd_open(pid))
+                signal.pidfd_send_signal(self._children[-1], signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Let the server go on. Raises ProcessLookupError when it has ended."""
+        try:
+            signal.pidfd_send_signal(self._main, signal.SIGCONT)
+        finally:
+            while self._children:
+                child = self._children.pop()
+                with contextlib.suppress(ProcessLookupError):
+                    signal.pidfd_send_signal(child, signal.SIGCONT)
+                os.close(child)
+
+    def close(self) -> None:
+        """Leave no descriptor open."""
+        os.close(self._main)
+
+
+def processes_of(client: ServerClient) -> ServerProcesses | None:
+    """Return the processes of a server; None where they cannot be seen, or none runs."""
+    if not isinstance(client, Instance) or client.pid is None:
+        return None
+    return ServerProcesses(client.pid, client.family.has_process_per_session)

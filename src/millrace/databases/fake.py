@@ -1,0 +1,281 @@
+"""A family for tests: its servers do as a script says, and clients are driven without waiting.
+
+    server = fake.install("slow-1", fake.Script(operation_s=0.002), directory)
+    with databases.registered(fake.FAMILY): ...
+
+A script has the speed, the options and what they cost, the waits, and at which steps the server
+fails. Servers are real processes with a data directory, a socket and an error log, so that plan,
+trial, store, analysis and report run whole; ``install_load_generator`` puts a program in the place
+of the load generator that reports what clients would have done.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import signal
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from importlib.resources import files
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from millrace.databases.base import (
+    Family,
+    Initialisation,
+    LogPatterns,
+    PendingSample,
+    PendingWork,
+    PoolStatus,
+    Replacement,
+    Site,
+    StorageCounters,
+    TableSize,
+)
+from millrace.databases.client import ServerClient, Session
+from millrace.databases.fake_session import FakeMonitoring, ask, ask_in, connect
+from millrace.databases.packaging import Build, Incomplete, Located
+from millrace.databases.table_checks import KeptTable, Reading
+from millrace.model.servers import Configuration, InstalledServer, KnownOptions, Option, Provenance
+
+_PAGE_BYTES = 16384
+_POOL_BYTES = 1 << 30
+
+
+@dataclass(frozen=True)
+class Script:
+    """What a fake server does.
+
+    ``operation_s`` is how long an operation takes, times ``option_costs`` of each ``NAME=VALUE`` in
+    force, times a lognormal noise of ``spread`` from start to start. ``options`` are those it
+    knows, with their defaults. ``waits`` are the seconds of each wait in an operation. ``failures``
+    are what it says at the steps at which it fails: initialise, start or measure.
+    """
+
+    version: str = "1.0.0"
+    operation_s: float = 0.001
+    spread: float = 0.003
+    seed: int = 1
+    options: Mapping[str, str] = field(default_factory=dict)
+    option_costs: Mapping[str, float] = field(default_factory=dict)
+    waits: Mapping[str, float] = field(default_factory=dict)
+    failures: Mapping[str, str] = field(default_factory=dict)
+
+
+def install(name: str, script: Script, directory: Path) -> InstalledServer:
+    """Write the server's program into a directory, and return the server."""
+    program = _write_program(directory / "fake-server", asdict(script))
+    return InstalledServer(
+        name=name,
+        family="fake",
+        version=script.version,
+        base_dir=directory,
+        program=program,
+        argv=(str(program),),
+        env={},
+        share_dir=directory,
+        provenance=Provenance(source="script", artefacts=()),
+    )
+
+
+def install_load_generator(directory: Path) -> Path:
+    """Write a load generator for fake servers into a directory, and return the program."""
+    return _write_program(directory / "millrace-load", {})
+
+
+def _write_program(path: Path, script: Mapping[str, Any]) -> Path:
+    source = files("millrace.databases").joinpath("fake_program.py").read_text("utf-8")
+    python = Path(sys.executable).resolve()
+    text = f"#!{python} -IS\n{source}\nSCRIPT = {dict(script)!r}\nsys.exit(main())\n"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    path.chmod(0o755)
+    return path
+
+
+class _Packaging:
+    version_arguments = ("--version",)
+
+    def is_needed(self, path: PurePosixPath) -> bool:
+        return True
+
+    def locate(self, directory: Path) -> Located:
+        raise Incomplete(f"{directory}: fake servers are not installed")
+
+    def read_version(self, printed: str) -> Build | None:
+        return None
+
+    def missing(self, build: Build, located: Located) -> str | None:
+        return None
+
+
+class _Lifecycle:
+    stop_signal = signal.SIGTERM
+
+    def __init__(self) -> None:
+        self._draws: Counter[Path] = Counter()
+
+    def socket_name(self, port: int) -> str:
+        return f"fake.{port}"
+
+    def pid_file(self, site: Site) -> Path:
+        return site.run_dir / "fake.pid"
+
+    def initialisation(self, site: Site, options: Sequence[Option]) -> Initialisation:
+        return Initialisation(("--initialise", f"--data={site.data_dir}", *_arguments(options)))
+
+    def start_arguments(self, site: Site) -> tuple[str, ...]:
+        """Return the arguments; each start of a server draws its noise anew."""
+        self._draws[site.server.base_dir] += 1
+        draw = self._draws[site.server.base_dir]
+        return (f"--data={site.data_dir}", f"--socket={site.socket}", f"--draw={draw}")
+
+    def program_arguments(self, site: Site) -> tuple[str, ...]:
+        return (f"--data={site.data_dir}",)
+
+
+def _arguments(options: Iterable[Option]) -> list[str]:
+    return [f"--{option.name}={option.value}" for option in options]
+
+
+class _Options:
+    administrative = frozenset({"data", "socket", "draw"})
+    shaping: frozenset[str] = frozenset()
+    runtime_only = ("*",)
+    replacements: tuple[Replacement, ...] = ()
+    listing_arguments = ("--list-options",)
+    value_refused = "refused"
+
+    def forms(self, name: str) -> tuple[str, ...]:
+        return (name,)
+
+    def is_loose(self, name: str) -> bool:
+        return False
+
+    def arguments(self, options: Iterable[Option]) -> list[str]:
+        return _arguments(options)
+
+    def parse_listing(self, text: str) -> KnownOptions:
+        listed = dict(line.split("=", 1) for line in text.splitlines())
+        return KnownOptions(frozenset(listed), listed)
+
+    def log_bytes(self, configuration: Configuration, version: str) -> int:
+        return 0
+
+    def keeps_binary_log(self, configuration: Configuration, version: str) -> bool:
+        return False
+
+
+class _Administration:
+    def version(self, client: ServerClient) -> str:
+        return str(ask(client, "facts")["version"])
+
+    def identity(self, client: ServerClient) -> tuple[str, str]:
+        return self.version(client), "fake"
+
+    def settings(self, client: ServerClient) -> dict[str, str]:
+        return dict(ask(client, "facts")["settings"])
+
+    def data_directory(self, client: ServerClient) -> str:
+        return str(ask(client, "facts")["data_directory"])
+
+    def create_database(self, client: ServerClient, name: str, limit_s: float) -> None:
+        ask(client, "facts")
+
+    def drop_database(self, client: ServerClient, name: str, limit_s: float) -> None:
+        ask(client, "facts")
+
+    def analyze_tables(self, client: ServerClient, database: str, limit_s: float) -> None:
+        ask(client, "facts")
+
+    def table_sizes(self, client: ServerClient, database: str) -> tuple[TableSize, ...]:
+        names = ask(client, "tables")
+        return tuple(TableSize(name, "fake", _PAGE_BYTES, 0, is_pooled=True) for name in names)
+
+
+class _SelfTest:
+    def insert(self, client: ServerClient, database: str, limit_s: float) -> str:
+        return ""
+
+    def load_file(
+        self, client: ServerClient, database: str, directory: Path, limit_s: float
+    ) -> str:
+        return ""
+
+    def require_client_load(self, client: ServerClient) -> str:
+        return ""
+
+
+class _Storage:
+    pool_option = "pool_size"
+
+    def pool_status(self, client: ServerClient) -> PoolStatus:
+        return _pool(ask(client, "counters"))
+
+    def counters(self, session: Session) -> StorageCounters:
+        return StorageCounters(_pool(ask_in(session, "counters")), {})
+
+    def state_afterwards(self, client: ServerClient, database: str) -> dict[str, Any]:
+        return {}
+
+    def pending(self, client: ServerClient) -> PendingWork:
+        return PendingWork()
+
+    def unsettled(self, samples: Sequence[PendingSample]) -> tuple[str, ...]:
+        return ()
+
+    @contextlib.contextmanager
+    def forced_flushing(self, client: ServerClient) -> Iterator[Mapping[str, str]]:
+        yield {}
+
+
+def _pool(counters: Mapping[str, Any]) -> PoolStatus:
+    return PoolStatus(0, int(counters["counts"]["reads"]), _POOL_BYTES, _POOL_BYTES)
+
+
+class _SnapshotRules:
+    left_out: tuple[str, ...] = ()
+
+    def prepare(self, client: ServerClient) -> str | None:
+        return None
+
+    def record_tables(self, session: Session) -> tuple[KeptTable, ...]:
+        return tuple(KeptTable(name, Reading((), 0, 0), None) for name in ask_in(session, "tables"))
+
+    def emptied(self, options: Iterable[Option]) -> Sequence[str]:
+        return ()
+
+    def leads_away(self, options: Iterable[Option]) -> Option | None:
+        return None
+
+
+FAMILY = Family(
+    name="fake",
+    title="Fake",
+    says=re.compile("fake"),
+    host_variables=("socket",),
+    scheme="fake",
+    port=1,
+    account="root",
+    programs=("fake-server",),
+    has_process_per_session=False,
+    connect=connect,
+    packaging=_Packaging(),
+    lifecycle=_Lifecycle(),
+    log=LogPatterns(
+        error=re.compile(rb"^ERROR: "),
+        no_error=re.compile(rb"(?!)"),
+        before_error=re.compile(r"^ERROR: "),
+        before_words=re.compile(r"(?!)"),
+        trouble=re.compile(rb"^FATAL: "),
+        reasons=(),
+    ),
+    options=_Options(),
+    administration=_Administration(),
+    self_test=_SelfTest(),
+    storage=_Storage(),
+    snapshots=_SnapshotRules(),
+    monitoring=FakeMonitoring(),
+)

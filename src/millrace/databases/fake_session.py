@@ -1,0 +1,163 @@
+"""Sessions with fake servers, and what collectors read in them."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import socket
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from millrace.databases.client import Address, Row, ServerClient, Session
+from millrace.databases.monitoring import Sections, ThreadNames
+from millrace.errors import DatabaseError
+from millrace.host import listener
+
+_LIMIT_S = 5
+
+
+class FakeSession:
+    """A session with a fake server."""
+
+    id = 1
+
+    def __init__(self, path: Path, limit_s: float | None) -> None:
+        self._socket = socket.socket(socket.AF_UNIX)
+        self._socket.settimeout(limit_s)
+        try:
+            self._socket.connect(str(path))
+        except OSError as error:
+            self._socket.close()
+            raise DatabaseError(str(error), kind="unreachable") from error
+        self._lines = self._socket.makefile("rw", encoding="utf-8")
+
+    @property
+    def is_open(self) -> bool:
+        return not self._lines.closed
+
+    @property
+    def peer_pid(self) -> int:
+        return listener.peer_pid(self._socket)
+
+    def ask(self, do: str) -> Any:
+        """Return the server's answer."""
+        try:
+            self._lines.write(json.dumps({"do": do}) + "\n")
+            self._lines.flush()
+            return json.loads(self._lines.readline())
+        except (OSError, ValueError) as error:
+            raise DatabaseError(str(error), kind="lost") from error
+
+    def query(self, sql: str, *values: object) -> list[tuple[Any, ...]]:
+        raise DatabaseError(f"a fake server knows no SQL: {sql} {values or ''}")
+
+    def rows(self, sql: str) -> list[Row]:
+        raise DatabaseError(f"a fake server knows no SQL: {sql}")
+
+    def columns(self, sql: str) -> tuple[str, ...]:
+        raise DatabaseError(f"a fake server knows no SQL: {sql}")
+
+    def literal(self, text: str) -> str:
+        return repr(text)
+
+    def close(self) -> None:
+        with contextlib.suppress(OSError):
+            self._lines.close()
+        self._socket.close()
+
+
+def connect(
+    address: Address, database: str | None, limit_s: float | None, *, as_text: bool = False
+) -> FakeSession:
+    """Open a session with a fake server."""
+    del database  # a fake server has none
+    assert address.socket is not None
+    assert not as_text  # no statements are sent
+    return FakeSession(address.socket, limit_s)
+
+
+def ask(client: ServerClient, do: str) -> Any:
+    """Return the server's answer, in a session of its own."""
+    with contextlib.closing(client.connect(limit_s=_LIMIT_S)) as session:
+        return ask_in(session, do)
+
+
+def ask_in(session: Session, do: str) -> Any:
+    """Return the server's answer."""
+    assert isinstance(session, FakeSession)
+    return session.ask(do)
+
+
+class _ThreadRoles:
+    tells_sessions = False
+    has_pool = False
+
+    def kinds(self) -> dict[int, str]:
+        return {}
+
+
+class _WaitStatistics:
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def read(self) -> Mapping[str, Sequence[float]]:
+        return dict(ask_in(self._session, "counters")["waits"])
+
+    def between(
+        self, before: Mapping[str, Sequence[float]], after: Mapping[str, Sequence[float]]
+    ) -> Sections:
+        events = []
+        for name, (count, wait_s) in after.items():
+            earlier = before.get(name, (0, 0.0))
+            events.append(
+                {"name": name, "count": count - earlier[0], "wait_s": wait_s - earlier[1]}
+            )
+        waits = {"enabled": True, "why": None, "not_instrumented": [], "events": events}
+        return {"waits": waits, "digests": [], "stages": []}
+
+
+class _StatusCounters:
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def read(self) -> Mapping[str, float]:
+        return dict(ask_in(self._session, "counters")["counts"])
+
+    def between(
+        self, before: Mapping[str, float], after: Mapping[str, float], own: Mapping[str, int]
+    ) -> Sections:
+        deltas = {name: value - before[name] for name, value in after.items()}
+        return {"status": {"deltas": deltas, "gauges": {}, "metrics": {}, "metric_gauges": {}}}
+
+
+class _Explainer:
+    def explain(self, session: Session, sql: str) -> Mapping[str, Any]:
+        return {"rows": [{"table": "t", "rows": 1}], "error": None}
+
+
+class FakeMonitoring:
+    """See ``databases.monitoring.Monitoring``: the server sums up waits and operations."""
+
+    threads = ThreadNames(own=(), functions={})
+
+    def thread_roles(self, session: Session) -> _ThreadRoles:
+        return _ThreadRoles()
+
+    def wait_statistics(self, session: Session, database: str) -> _WaitStatistics:
+        return _WaitStatistics(session)
+
+    def status_counters(self, session: Session, database: str) -> _StatusCounters:
+        return _StatusCounters(session)
+
+    def engine_status(self, session: Session) -> Sequence[str]:
+        return ()
+
+    def process_list(self, session: Session, database: str) -> list[dict[str, Any]]:
+        return []
+
+    def explainer(self, version: str) -> _Explainer:
+        return _Explainer()
+
+    def change_logs(self, client: ServerClient) -> Sequence[str]:
+        return ()

@@ -1,0 +1,112 @@
+"""Experiments on fake servers, carried out whole: plan, trials, store, verdicts."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from millrace import databases
+from millrace.campaign import prepare
+from millrace.campaign import scheduler as runner
+from millrace.campaign.resume import choose
+from millrace.collect.registry import COLLECTORS
+from millrace.databases import fake, fake_program
+from millrace.databases.fake import Script
+from millrace.experiment.read import read
+from millrace.experiment.validation import Surroundings
+from millrace.loadgen import program
+from millrace.servers.instances import users
+from millrace.store.records import HostRecord, StoredRun
+from millrace.store.store import Store
+from millrace.trial import cpu_idle
+from tests.unit.experiment.files import SURROUNDINGS
+
+HOST = HostRecord("h1", {"kernel": {"release": "6.1"}})
+
+FILE = """
+name = "fakes"
+workload = "updates"
+blocks = {blocks}
+seed = 3
+observers = ["plans", "waits", "status"]
+[factors]
+server = {servers}
+test = ["read-select"]
+clients = [4]
+transport = ["socket"]
+{factors}
+[compare]
+{compare}
+[parameters]
+tables = 1
+table_size = 100
+time_s = 5
+warmup_s = 0
+fits = "any"
+keep_awake = "off"
+busy_poll = "off"
+share_cpu = "off"
+"""
+
+
+@dataclass(frozen=True)
+class Fakes:
+    """Fake servers by name, and a directory for everything about them."""
+
+    directory: Path
+    scripts: Mapping[str, Script]
+
+    def run(self, *, blocks: int = 4, compare: str | None = None, factors: str = "") -> StoredRun:
+        """Run an experiment that compares the servers with the first one, unless ``compare`` says
+        what else."""
+        base, *_ = self.scripts
+        compare = compare or f'factor = "server"\nbase = "{base}"'
+        path = self.directory / "fakes.toml"
+        servers = list(self.scripts)
+        path.write_text(
+            FILE.format(servers=servers, compare=compare, blocks=blocks, factors=factors), "utf-8"
+        )
+        experiment = read(path, scale=None, surroundings=self._surroundings())
+        with Store.open(self.directory / "results.sqlite") as store:
+            chosen = choose(
+                store, experiment, host=HOST, versions={}, command="millrace run", fresh=False
+            )
+            installed = {
+                name: fake.install(name, script, self.directory / name)
+                for name, script in self.scripts.items()
+            }
+            treatments = prepare.treatments(chosen.plan, installed)
+            works = [each.work for each in treatments.values()]
+            rule = cpu_idle.rule_of(works, "", None, placeable=False)
+            given = runner.RunInput(chosen.plan, treatments, None, None, rule)
+            runner.begin(store, chosen.run, chosen.plan, chosen.extension)
+            runner.carry_out(store, chosen.run, given, lambda _event: None)
+            return store.load_run(chosen.run.id, observations_too=True)
+
+    def _surroundings(self) -> Surroundings:
+        return replace(SURROUNDINGS, servers=tuple(self.scripts), observers=tuple(COLLECTORS))
+
+
+def _answered(arguments: Sequence[str], given: str = "") -> dict[str, Any]:
+    """Answer as the load generator does, without the time that a process takes to start."""
+    answered = fake_program.answer(list(arguments), given)
+    assert answered is not None
+    return answered
+
+
+@contextlib.contextmanager
+def fakes(directory: Path, patch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Let fake servers and their load generator be found, inside the block."""
+    patch.setenv("MILLRACE_LOAD", str(fake.install_load_generator(directory)))
+    for name in ("CACHE", "WORK", "STATE", "TEMPLATES"):
+        patch.setenv(f"MILLRACE_{name}", str(directory / name.lower()))
+    patch.setattr(program, "ask", _answered)
+    # Their program is Python, which other users may not reach.
+    patch.setattr(users, "usable", lambda: False)
+    with databases.registered(fake.FAMILY):
+        yield

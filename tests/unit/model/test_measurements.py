@@ -1,0 +1,63 @@
+"""The list of measurements: names, units, and the names that earlier stores have."""
+
+from __future__ import annotations
+
+import pytest
+
+from millrace import workloads
+from millrace.model.measurements import (
+    MEASUREMENTS,
+    current_name,
+    duration_s,
+    error_code,
+    errors_of,
+    measurement,
+)
+from millrace.workloads import library
+
+UNITS = {"s": "_s", "bytes": "_bytes"}
+
+
+def test_each_name_is_there_once_and_ends_with_its_unit() -> None:
+    names = [each.name for each in MEASUREMENTS]
+    assert len(set(names)) == len(names)
+    for each in MEASUREMENTS:
+        ends = [unit for unit, end in UNITS.items() if each.name.endswith(end)]
+        assert ([each.unit] if each.unit else []) == ends or each.name.startswith("bytes_")
+        assert each.meaning.endswith(".")
+
+
+@pytest.mark.parametrize("name", library.names())
+def test_workloads_measure_what_is_in_the_list(name: str) -> None:
+    for metric in workloads.checked(library.load(name)).metrics.values():
+        for used in (*metric.numerator, *metric.denominator):
+            assert measurement(used) is not None, used
+
+
+def test_a_phase_and_an_error_code_stand_for_themselves() -> None:
+    found = measurement(duration_s("create_index"))
+    assert found is not None
+    assert (found.name, found.unit, found.better) == ("{phase}_duration_s", "s", "lower")
+    known = measurement(errors_of(1213))
+    assert known is not None
+    assert known.name == "errors_{code}"
+    assert measurement("temperature") is None
+
+
+def test_an_error_code_is_read_from_its_name() -> None:
+    assert error_code(errors_of(1062)) == 1062
+    assert error_code("errors") is None
+    assert error_code("errors_many") is None
+
+
+@pytest.mark.parametrize(
+    ("stored", "name"),
+    [
+        ("load_generator_wait_s", "load_row_wait_s"),
+        ("fill_generator_wait_s", "fill_row_wait_s"),
+        ("load_generator_user_s", "load_generator_user_s"),
+        ("load_row_wait_s", "load_row_wait_s"),
+    ],
+)
+def test_a_name_of_an_earlier_store_is_todays(stored: str, name: str) -> None:
+    assert current_name(stored) == name

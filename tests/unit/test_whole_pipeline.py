@@ -1,0 +1,83 @@
+"""The whole way on fake servers: plan, trials, store, verdicts, explanations, reports."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from millrace.analysis.compare.compare_run import compare_run
+from millrace.analysis.compare.model import RunAnalysis
+from millrace.app.explain import explanations_of_report
+from millrace.databases.fake import Script
+from millrace.report.run.formats import FORMATS, render
+from millrace.report.run.html import as_html
+from millrace.store.records import StoredAttempt
+from tests.unit.fakes import Fakes, fakes
+
+WAIT = "wait/io/file/log"
+BASE = Script(waits={WAIT: 1e-4})
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    with fakes(tmp_path, monkeypatch):
+        yield tmp_path
+
+
+def verdict(analysis: RunAnalysis) -> str | None:
+    """Return the verdict of the only comparison in the metric of the run."""
+    (first,) = (group.comparisons[0] for group in analysis.groups)
+    return first.verdict
+
+
+def wait_us(attempt: StoredAttempt) -> int:
+    """Return the time of the only wait in an operation, in µs."""
+    (event,) = attempt.observations["waits"]["events"]
+    wait_s, count = float(event["wait_s"]), int(event["count"])
+    return round(1e6 * wait_s / count)
+
+
+def test_a_regression_is_found_and_its_waits_are_told(place: Path) -> None:
+    slow = Script(operation_s=0.0012, seed=2, waits={WAIT: 3e-4})
+    stored = Fakes(place, {"fake-1": BASE, "fake-2": slow}).run()
+    assert [attempt.outcome for attempt in stored.attempts] == ["finished"] * 8
+    analysis = compare_run(stored)
+    assert verdict(analysis) == "regression"
+    found = {wait_us(attempt) for attempt in stored.attempts}
+    assert found == {100, 300}
+    (explanation,) = explanations_of_report(stored, analysis.base, ())
+    assert [wait.name for wait in explanation.waits] == [WAIT]
+    for name in FORMATS:
+        assert "fake-2" in render(analysis, name)
+    assert WAIT in as_html(analysis, [explanation])
+    assert json.loads(render(analysis, "json"))["schema"].startswith("millrace.report/")
+
+
+def test_servers_that_are_alike_differ_in_nothing(place: Path) -> None:
+    stored = Fakes(place, {"fake-1": BASE, "fake-2": BASE}).run()
+    assert verdict(compare_run(stored)) == "equivalent"
+
+
+@pytest.mark.parametrize("step", ["initialise", "start", "measure"])
+def test_a_server_that_fails_has_a_failed_verdict_with_its_words(place: Path, step: str) -> None:
+    broken = Script(failures={step: "no room for the log"})
+    stored = Fakes(place, {"fake-1": BASE, "fake-2": broken}).run(blocks=1)
+    (failed,) = (each for each in stored.attempts if each.outcome == "failed")
+    assert failed.failed_step == step
+    assert "no room for the log" in (failed.reason or "")
+    assert verdict(compare_run(stored)) == "failed"
+
+
+def test_an_option_is_compared_where_a_server_has_it(place: Path) -> None:
+    checked = Script(options={"checksums": "off"}, option_costs={"checksums=on": 1.2})
+    stored = Fakes(place, {"fake-1": checked}).run(
+        blocks=3,
+        compare='factor = "options.checksums"\nbase = "off"',
+        factors='[factors.options]\nchecksums = ["off", "on"]',
+    )
+    effective = {attempt.instances[0].effective["checksums"] for attempt in stored.attempts}
+    assert effective == {"off", "on"}
+    assert verdict(compare_run(stored)) == "regression"
