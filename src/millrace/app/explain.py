@@ -8,10 +8,10 @@ from itertools import product
 from pathlib import Path
 
 from millrace.analysis.explain.explanation import explain, with_ablations
-from millrace.analysis.explain.model import Explanation
+from millrace.analysis.explain.model import Explanation, is_observed
 from millrace.errors import UserError, nearest
 from millrace.levels import Level, level_named, level_value, levels_text
-from millrace.report.explanation.sentences import is_observed, title
+from millrace.report.explanation.sentences import title
 from millrace.store.records import RunRecord, StoredRun
 from millrace.store.store import Store
 

@@ -10,7 +10,11 @@ import click
 from millrace.analysis.explain.call_tree import CallNode
 from millrace.analysis.explain.model import Explanation
 from millrace.app.ablate import ablate
-from millrace.app.explain import Selection, explain_run, titles
+from millrace.app.explain import (
+    Selection,
+    explain_run,
+    titles,
+)
 from millrace.cli.caller import calling
 from millrace.cli.console import echo, err, out
 from millrace.cli.store_option import store_option

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from millrace.analysis.explain.ablation import Ablation
 from millrace.analysis.explain.blocking_stacks import BlockedComparison
-from millrace.analysis.explain.breakdown_model import BreakdownDifference, TimeBreakdown
+from millrace.analysis.explain.breakdown_model import (
+    BreakdownDifference,
+    TimeBreakdown,
+)
 from millrace.analysis.explain.causes.model import LikelyCause
 from millrace.analysis.explain.efficiency import EfficiencyRow
 from millrace.analysis.explain.observations import Noun, ObservedTrial
@@ -84,6 +87,11 @@ class SideExplanation:
     failed: int
     first_failure: str
 
+    @property
+    def blocks(self) -> set[int]:
+        """Return the numbers of the blocks in which it was measured or profiled, from 1."""
+        return {trial.block + 1 for trial in (*self.trials, *self.profiled)}
+
 
 @dataclass(frozen=True)
 class Explanation:
@@ -130,3 +138,31 @@ class Explanation:
     @property
     def candidate(self) -> str:
         return self.b.label
+
+
+def is_observed(explanation: Explanation) -> bool:
+    """Return whether anything was seen of either side beside its throughput."""
+    trials = (*explanation.a.trials, *explanation.b.trials)
+    seen = any(trial.attempt.observations for trial in trials)
+    return seen or bool(explanation.a.profiled or explanation.b.profiled)
+
+
+def is_compared(explanation: Explanation) -> bool:
+    """Tell whether a block has trials of both sides, so that there is something to compare."""
+    a, b = (side.blocks for side in (explanation.a, explanation.b))
+    return bool(a & b)
+
+
+def only_compared(explanation: Explanation) -> Explanation:
+    """Return the explanation without what one side alone has, where nothing can be compared.
+
+    The tables of an unfinished run would be columns of dashes.
+    """
+    if is_compared(explanation):
+        return explanation
+    a, b = (replace(side, coverage=None, flat=None) for side in (explanation.a, explanation.b))
+    return replace(
+        explanation, a=a, b=b, blocked=(), statements=(), efficiency=(), waits=(), stages=(),
+        digests=(), plans=(), disturbances=(), missing=(), likely_causes=(),
+        why_no_likely_causes="",
+    )  # fmt: skip

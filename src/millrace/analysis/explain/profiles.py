@@ -23,9 +23,17 @@ from typing import Literal
 
 import numpy as np
 
-from millrace.analysis.explain import function_groups, renames
-from millrace.analysis.explain.call_paths import CountedPaths, PathDifference
-from millrace.analysis.explain.call_tree import UNKNOWN, CallNode, Key, Path, call_tree, key_of
+from millrace.analysis.explain import function_groups
+from millrace.analysis.explain.call_tree import (
+    UNKNOWN,
+    CallNode,
+    CountedPaths,
+    Key,
+    Path,
+    PathDifference,
+    call_tree,
+    key_of,
+)
 from millrace.analysis.explain.observations import FOREGROUND, ObservedTrial
 from millrace.analysis.explain.profile_cost import (
     Compared,
@@ -277,7 +285,7 @@ class _Functions:
 
     def differences(self, alpha: float) -> tuple[FunctionDifference, ...]:
         own, everything = self._compared(self._own), self._compared(self._all)
-        shifted = renames.shifts(
+        shifted = function_groups.shifts(
             self.a.keyed(),
             self.b.keyed(),
             inclusive=dict(zip(self.keys, everything.differences, strict=True)),

@@ -13,7 +13,7 @@ from importlib.resources import files
 from typing import Any
 
 from millrace.analysis.explain.breakdown_model import PARTS, UNACCOUNTED
-from millrace.analysis.explain.model import Explanation
+from millrace.analysis.explain.model import Explanation, only_compared
 from millrace.analysis.explain.plans import PlanComparison
 from millrace.report.common.formatting import FINDING_GLYPHS, counted
 from millrace.report.common.pages import environment
@@ -37,7 +37,6 @@ from millrace.report.explanation.sentences import (
     disturbance_texts,
     headings,
     missing_rows,
-    only_compared,
     title,
 )
 from millrace.report.explanation.server_tables import (

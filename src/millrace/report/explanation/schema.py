@@ -15,7 +15,7 @@ from pydantic import ConfigDict, Field
 from millrace.analysis.explain.ablation import Recovery
 from millrace.analysis.explain.blocking_stacks import BlockedComparison
 from millrace.analysis.explain.breakdown_model import BreakdownDifference, TimeBreakdown
-from millrace.analysis.explain.call_paths import PathDifference
+from millrace.analysis.explain.call_tree import PathDifference
 from millrace.analysis.explain.causes.model import LikelyCause
 from millrace.analysis.explain.efficiency import EfficiencyRow
 from millrace.analysis.explain.model import Disturbance, MissingObservation

@@ -6,7 +6,6 @@ import math
 import re
 import shlex
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import replace
 
 from millrace.analysis.explain.breakdown_model import BreakdownDifference, DifferenceLine
 from millrace.analysis.explain.efficiency import EfficiencyRow
@@ -15,6 +14,7 @@ from millrace.analysis.explain.model import (
     Explanation,
     MissingObservation,
     SideExplanation,
+    is_compared,
 )
 from millrace.analysis.explain.profiles import GroupDifference
 from millrace.analysis.explain.waits import Coverage
@@ -154,38 +154,6 @@ def _lacked(whats: Sequence[str]) -> str:
     return _PERCENT.sub(shown, whats[0])
 
 
-def is_observed(explanation: Explanation) -> bool:
-    """Return whether anything was seen of either side beside its throughput."""
-    trials = (*explanation.a.trials, *explanation.b.trials)
-    seen = any(trial.attempt.observations for trial in trials)
-    return seen or bool(explanation.a.profiled or explanation.b.profiled)
-
-
-def is_compared(explanation: Explanation) -> bool:
-    """Tell whether a block has trials of both sides, so that there is something to compare."""
-    a, b = (_blocks_of(side) for side in (explanation.a, explanation.b))
-    return bool(a & b)
-
-
-def only_compared(explanation: Explanation) -> Explanation:
-    """Return the explanation without what one side alone has, where nothing can be compared.
-
-    The tables of an unfinished run would be columns of dashes.
-    """
-    if is_compared(explanation):
-        return explanation
-    a, b = (replace(side, coverage=None, flat=None) for side in (explanation.a, explanation.b))
-    return replace(
-        explanation, a=a, b=b, blocked=(), statements=(), efficiency=(), waits=(), stages=(),
-        digests=(), plans=(), disturbances=(), missing=(), likely_causes=(),
-        why_no_likely_causes="",
-    )  # fmt: skip
-
-
-def _blocks_of(side: SideExplanation) -> set[int]:
-    return {trial.block + 1 for trial in (*side.trials, *side.profiled)}
-
-
 def _nothing(explanation: Explanation) -> str:
     """Say why there is nothing to say: no block has both, or nothing of use was seen."""
     if is_compared(explanation):
@@ -206,7 +174,7 @@ def _nothing(explanation: Explanation) -> str:
 def _there(side: SideExplanation) -> str:
     """Return text such as ``mysql-9.7.4: block 1; 4 trials failed, the first at step start: unknown
     option``."""
-    text = f"{side.label}: {_blocks(_blocks_of(side))}"
+    text = f"{side.label}: {_blocks(side.blocks)}"
     if not side.failed:
         return text
     failed = counted(side.failed, "trial")

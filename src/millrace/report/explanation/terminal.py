@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
-from millrace.analysis.explain.model import Explanation
+from millrace.analysis.explain.model import Explanation, only_compared
 from millrace.report.common.formatting import counted
 from millrace.report.common.tables import Table
 from millrace.report.common.terminal_table import show_table
@@ -28,7 +28,6 @@ from millrace.report.explanation.sentences import (
     disturbance_texts,
     headings,
     missing_rows,
-    only_compared,
     title,
 )
 from millrace.report.explanation.server_tables import access_text, waits_table

@@ -15,7 +15,7 @@ import pytest
 from rich.console import Console
 
 from millrace.analysis.explain.explanation import explain
-from millrace.analysis.explain.model import Explanation, SideExplanation
+from millrace.analysis.explain.model import Explanation, SideExplanation, is_observed
 from millrace.report.explanation import terminal as explain_terminal
 from millrace.report.explanation.caveats import NOT_SURE, ONE_BLOCK, caveat_sentences
 from millrace.report.explanation.html import FLAME_GRAPHS, as_html
@@ -27,7 +27,6 @@ from millrace.report.explanation.sentences import (
     command,
     coverage_text,
     headings,
-    is_observed,
     missing_rows,
 )
 from millrace.report.explanation.tables import breakdown_table
