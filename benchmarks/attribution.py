@@ -1,10 +1,10 @@
-"""Does millrace name the cause of a difference that is known?
+"""Check whether `explain` names the known cause of a difference.
 
-Eleven causes are injected one at a time: A is measured without, B with it, in interleaved blocks,
-through the whole product (experiment, plan, runner, store), and `explain` says what it suspects.
-Printed: for each cause and server the rank at which the cause was named, and the first suspects;
-then the score, with the goal where all causes were measured. A difference of nothing (A/A) must
-name nothing.
+Eleven causes are injected one at a time. A is measured without the cause and B with it, in
+interleaved blocks, through the whole product (experiment, plan, runner, store), and `explain` names
+the likely causes. The output has, for each cause and server, the rank at which the cause was named
+and the first likely causes; then the score, with the goal where all causes were measured. An A/A
+comparison, in which nothing differs, must name nothing.
 
     benchmarks/attribution [--quick] [--server NAME ...] [--cause NAME ...] [--json FILE]
 """

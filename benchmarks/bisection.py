@@ -1,13 +1,13 @@
-"""How often does the noise-aware bisection find the right member, and in how many runs?
+"""Measure how often the noise-aware bisection finds the right member, and in how many runs.
 
-64 members follow one that is good, and one of them, each as likely, is the first with a level that
-is higher by some standard deviations of a single run. Noise is normal, Student's t with 3 degrees
-of freedom, or recorded (`trial_noise.npz`: every search draws blocks of one benchmark), which is
-scaled by its own standard deviation. Where a change is left out, whatever is found is wrong, and
-searches go on for 400 runs; or end with the answer that there is none, or none beyond a margin.
+64 members follow one that is good. One of them, chosen uniformly, is the first with a level that is
+higher by some standard deviations of a single run. Noise is normal, Student's t with 3 degrees of
+freedom, or recorded (`trial_noise.npz`: every search draws blocks of one benchmark) and scaled by
+its own standard deviation. In cases without a change every member found is wrong; searches continue
+for 400 runs, or end with the answer that there is no change, or none beyond a margin.
 
-Beside it plain bisection, which measures each member it asks 5 or 20 times and compares the mean
-with the middle of the two levels: those it is told, which no one is.
+Plain bisection serves for comparison. It measures each tested member 5 or 20 times and compares the
+mean with the middle of the two levels, which it knows; nobody knows them in practice.
 
     benchmarks/bisection [--searches 1000] [--quick] [--json FILE]
 """

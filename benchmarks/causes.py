@@ -14,7 +14,7 @@ CHANGED = "changed"
 
 @dataclass(frozen=True)
 class Size:
-    """How often and how long each cause is measured; ``settle_s`` is the longest wait before."""
+    """The number and length of a cause's trials; ``settle_s`` is the longest wait before them."""
 
     blocks: int
     time_s: float

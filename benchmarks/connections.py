@@ -1,8 +1,8 @@
 """What do 10,000 connections of one process cost?
 
-One row by primary key, as fast as the connections together can, by 10 to 10,000 connections of one
-millrace-load. Printed: the largest memory it had, its CPU time a query, and the queries a second.
-The numbers take turns, in another order each time.
+One row by primary key, at full speed, by 10 to 10,000 connections of one millrace-load. Printed:
+its peak memory, its CPU time per query, and the queries per second. The numbers take turns, in
+another order each time.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""How fast are rows made, beside `cat` of the same bytes from the page cache?
+"""Measure the speed of row generation against `cat` of the same bytes from the page cache.
 
-Both write to a pipe of 1 MiB that this process drains with read(2) into one buffer of 1 MiB, which
-is what any reader of a pipe does at least. They take turns (A B A B ...), so that drift of the
-machine meets both. A rate is the bytes over the time from the start of the process to the end of
-its output. `cat` makes nothing: it is the ceiling of the pipe.
+Both write to a pipe of 1 MiB that this process drains with read(2) into one buffer of 1 MiB, the
+least work of any reader of a pipe. They take turns (A B A B ...), so that drift of the machine
+affects both. A rate is the number of bytes over the time from the start of the process to the end
+of its output. `cat` generates nothing: it is the ceiling of the pipe.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def measure(path: Path, rows: int, pairs: int) -> dict[str, Any]:
 
 
 def rate(command: Sequence[str], expected_bytes: int) -> float:
-    """Bytes per second of a command's output; exits when it is not of the expected length."""
+    """Return bytes per second of a command's output; exit when its length is not as expected."""
     reader, writer = os.pipe()
     buffer = bytearray(BUFFER_BYTES)
     total = 0

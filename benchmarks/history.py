@@ -1,11 +1,11 @@
-"""How well, and how fast, are changes found in performance histories?
+"""Measure how well and how fast millrace finds changes in performance histories.
 
-Series of 200 points from recorded noise of real benchmarks, without and with three steps in them,
-quiet and with drift (``history_series``). A change point within ±5 points of a step is right, one
-to one. Unchanged series with any change point are false alarms. The zero detector, which never
-finds anything, stands beside it, and so do Apache Otava and MongoDB's E-divisive with their
-defaults, where they can be installed. Intervals are those of Clopper and Pearson (Biometrika 26,
-1934); series of one benchmark are alike, so that read with care what several draws of each say.
+Series of 200 points come from recorded noise of real benchmarks, with no steps or three, quiet and
+with drift (``history_series``). A change point within ±5 points of a step is right, one to one.
+Unchanged series with any change point are false alarms. The zero detector, which never finds
+anything, is compared too, and so are Apache Otava and MongoDB's E-divisive with their defaults,
+where they can be installed. Intervals are those of Clopper and Pearson (Biometrika 26, 1934).
+Series of one benchmark are alike: read results of several draws of each with care.
 
     benchmarks/history [--quick] [--alone] [--draws N] [--json FILE]
 """

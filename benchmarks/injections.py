@@ -1,9 +1,8 @@
-"""Causes of a difference that no option gives, put into a server's trial from outside, and taken
-away when it has been measured.
+"""Inject causes of a difference that no server option provides.
 
-An injection takes part in a trial as an observer does: it is opened before the clients are driven,
-told where the measured part begins and ends, and closed whatever happens. It only acts in trials of
-the treatment that ``Injections`` was told about.
+An injection takes part in a trial as a collector does: it is opened before the clients are driven,
+receives the begin and the end of the measured part, and is closed in any case. It acts only in
+trials of the treatment that ``Injections`` names.
 """
 
 from __future__ import annotations

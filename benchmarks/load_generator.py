@@ -3,10 +3,10 @@
     benchmarks/load_generator [--server NAME] [--turns N] [--seconds S] [--quick] [--json FILE]
 
 The tools take turns against one running server: in every turn each tool runs each cell once, in
-another order each time, so that drift of the machine meets all of them. A ratio is the geometric
-mean over the turns of one tool's figure by another's of the same turn, with Student's t interval.
-The floor is an epoll loop of one thread that sends ready packets and understands nothing. While
-there is one connection the CPUs are kept awake, for every tool.
+another order each time, so that drift of the machine affects all of them. A ratio is the geometric
+mean over the turns of one tool's figure over another's in the same turn, with Student's t interval.
+The floor is an epoll loop of one thread that sends prepared packets and parses nothing. With one
+connection idle states of the CPUs are disabled, for every tool.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The load generators that are compared, each behind one function: a cell in, figures out.
+"""Run the compared load generators, each behind one function from a cell to figures.
 
-All of them send the same statements to the same table of the same server over its socket file. CPU
-time of a client is that of its measured part: sysbench's is read from the kernel when its threads
-have started and when it has ended, the others tell their own.
+All of them send the same statements to the same table of the same server over its socket file. The
+CPU time of a client covers its measured part: for sysbench it is read from the kernel when its
+threads have started and when it has ended; the others report it themselves.
 """
 
 from __future__ import annotations

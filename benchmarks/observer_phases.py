@@ -1,12 +1,15 @@
-"""What do observers cost, on a host that is never quiet? Clients go on all the time, and the
-observers of every trial, in a process of their own, are let run and halted in phases of less than
-half a second, so that what else the host does changes little from one to the next.
+"""Measure the cost of collectors on a host that is never quiet.
 
-What is compared is how much goes over the loopback interface in both. In between, a process that
-does nothing is let run and halted likewise: that shows what the method itself makes. Observers
-begin anew every few phases, as in trials, and are not halted while the kernel notes events for
-them. Their clocks go on while they are halted, so that they do more or less in a phase than in a
-trial; both shares of the CPUs' time are told, and the loss at the share of a trial.
+Clients run continuously. The collectors of every trial, in a process of their own, are run and
+halted in phases of less than half a second, so that other load of the host changes little from one
+phase to the next.
+
+The compared figure is the traffic of the loopback interface in both kinds of phases. In between, a
+process that does nothing is run and halted likewise, which shows the effect of the method itself.
+Collectors restart every few phases, as in trials, and are not halted while the kernel records
+events for them. Their clocks continue while they are halted, so that they do more or less in a
+phase than in a trial. The output has both shares of the CPUs' time, and the loss at the share of a
+trial.
 
     benchmarks/observer_phases [--server NAME] [--seconds N] [--quick] [--json FILE]
 

@@ -1,13 +1,15 @@
-"""How often is a comparison of like with like refused, or given up, for nothing, when a run looks
-after every block? And after how many blocks is one given up that is not to be compared?
+"""Measure how often a run refuses or gives up a comparison of like with like.
 
-Trials that are unsteady with a given probability, trials of simulated seconds, and trials whose
-clients did work with noise, are judged by the functions that judge a run. A comparison is *refused*
-after a number of blocks where it would have no verdict then, and *given up* at the first look that
-closes it. How many are refused at some look shows what giving up at once would cost; how many are
-not, at some look before they are given up, how many would have a verdict if their difference was
-plain. Looks are from block 5, as before that nothing is given up. Intervals are binomial (Clopper
-and Pearson, Biometrika 26, 1934).
+The run looks after every block. The benchmark also measures after how many blocks it gives up a
+comparison that is incomparable.
+
+The functions that compare a run compare three kinds of trials: unsteady ones with a given
+probability, trials of simulated seconds, and trials whose clients did work with noise. A comparison
+is *refused* after a number of blocks where it would have no verdict then, and *given up* at the
+first look that closes it. The share refused at some look shows the cost of giving up at once. The
+share not refused at some look before being given up shows how many would have a verdict if their
+difference was plain. Looks start at block 5: no comparison is given up earlier. Intervals are
+binomial (Clopper and Pearson, Biometrika 26, 1934).
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """How often are steady trials called unsteady, unsteady ones found, and verdicts refused for it?
 
-Series of seconds are simulated (a first-order autoregression of a given correlation of neighbours),
-or recorded: blocks of iterations of real benchmarks' forks, in an order drawn by lot, which makes
-them steady whatever they were; and in the order in which they came, of which nobody knows.
-Intervals are binomial (Clopper and Pearson, Biometrika 26, 1934).
+Series of seconds are simulated (a first-order autoregression with a fixed correlation of
+neighbours), or recorded: blocks of iterations of real benchmarks' forks, in random order, which
+makes them steady in any case; and in recorded order, whose steadiness is unknown. Intervals are
+binomial (Clopper and Pearson, Biometrika 26, 1934).
 """
 
 from __future__ import annotations

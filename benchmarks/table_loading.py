@@ -1,10 +1,10 @@
 """How fast are sysbench's tables made and loaded, beside `sysbench oltp_common prepare`?
 
-Both make the same tables on the same running server, secondary index included, and take turns
-(A B, B A, A B ...), so that drift of the machine meets both. A time is from the start of the
-process to its end. CPU time is the tool's own, and the server's between the same instants. Before
-each turn the database is made anew and everything dirty is written back. Afterwards both must have
-left the same definition of the table and the same number of rows.
+Both make the same tables on the same running server, secondary index included, and take turns (A B,
+B A, A B ...), so that drift of the machine affects both. A time is from the start of the process to
+its end. CPU time is the tool's own, and the server's between the same instants. Before each turn
+the database is recreated and everything dirty is written back. Afterwards both must have left the
+same definition of the table and the same number of rows.
 """
 
 from __future__ import annotations

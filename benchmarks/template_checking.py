@@ -1,11 +1,11 @@
-"""What share of a trial does the check of a restored server's tables take?
+"""Measure the share of a trial that the check of a restored server's tables takes.
 
-Each time a template of sysbench's tables is restored, with a cold page cache, and its server
-started; then the check is timed, which is the first to read the tables. Servers, sizes and readings
-(samples, or all rows) take turns, so that drift of the machine meets all of them. The share is of
-the time for which clients are driven by default, warm-up and measured part; a whole trial takes
-longer. Trials read all rows of the small table, and samples of the others; the other readings show
-what that saves.
+Each time a snapshot of sysbench's tables is restored, with a cold page cache, and its server
+started; then the check, which reads the tables first, is timed. Servers, sizes and methods of
+reading (samples, or all rows) take turns, so that drift of the machine affects all of them. The
+share is of the time for which clients are driven by default, warm-up and measured part; a whole
+trial takes longer. Trials read all rows of the small table, and samples of the others; the other
+combinations show what that saves.
 """
 
 from __future__ import annotations

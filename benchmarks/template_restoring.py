@@ -1,8 +1,8 @@
 """How much sooner does a trial begin that restores a template instead of loading its tables?
 
 Both begin with an empty data directory and end when the server answers with sysbench's 8 tables of
-250,000 rows: one initialises, starts and loads, the other restores what was kept and starts. They
-take turns, so that drift of the machine meets both; everything dirty is written back before each.
+250,000 rows: one initialises, starts and loads, the other restores a snapshot and starts. They take
+turns, so that drift of the machine affects both; everything dirty is written back before each.
 """
 
 from __future__ import annotations

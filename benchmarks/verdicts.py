@@ -1,9 +1,9 @@
 """How often are verdicts wrong, how often do they see a difference, and how many blocks does that
-take? On recorded noise of real benchmarks, beside ways that are in common use.
+take? The data are recorded noise of real benchmarks; methods in common use serve for comparison.
 
 A difference is decided where the interval excludes no difference. Counts are of simulated series;
 those of one benchmark share its noise, so that binomial intervals (Clopper and Pearson, Biometrika
-26, 1934) are a little too narrow. Beside each rate stands what it is to be, where that is known.
+26, 1934) are a little too narrow. Each rate has its goal next to it, where one is known.
 """
 
 from __future__ import annotations

@@ -1,20 +1,21 @@
-"""Do verdicts of the whole product hold what they promise, on this host and with a real server?
+"""Check the error rates of the whole product's verdicts on this host, with a real server.
 
 One server is compared with itself, in trials of about 6 s on three short workloads, through
-experiment, plan, runner, store and the sequential rule: 60 verdicts, one after another, each looked
-at after every block, 16 blocks at most. The margin is next to nothing, so that a
-verdict is a matter of the interval alone, and none ends early because the two are equivalent. False
-verdicts are counted beside what chance allows a rate of 5 %, and estimates above 1 beside those
-below.
+experiment, plan, runner, store and the sequential rule: 60 verdicts, one after another, each with a
+look after every block, 16 blocks at most. The margin is next to nothing: the interval alone makes
+the verdict, and no comparison ends early as equivalent. The output compares the number of false
+verdicts with the number that chance allows at a rate of 5 %, and counts estimates above and below
+1.
 
 Then the server is slowed down by one and by two times the smallest change that the calibration
 announces for 16 blocks: 20 verdicts each. It is stopped and continued in turns of a tenth of a
-second, in which what is owed is settled by the clock, so that the share of the time for which it
-stands still is what was wanted to a hundredth; what it was, is measured in each trial and told.
+second. Each turn corrects by the clock for the turns before it, so that the share of stopped time
+matches the requested one to a hundredth. Each trial measures and reports its actual share.
 
-It runs for hours. Whatever ends it, the same command goes on with what is in its store; `--report`
-prints what there is so far. The verdicts may be divided among several stores, as of some hosts or
-servers, with `--verdicts` and `--planted` of each; a report of all of these stores adds them up.
+The benchmark runs for hours. After an interruption the same command resumes from its store;
+`--report` prints the results so far. Several stores, for example of several hosts or servers, can
+share the verdicts, with `--verdicts` and `--planted` for each; a report of all of these stores adds
+them up.
 
     benchmarks/whole_product --store FILE [--verdicts N] [--planted N] [--quick] [--server NAME]
     benchmarks/whole_product --store FILE [--store FILE ...] --report [--json FILE]

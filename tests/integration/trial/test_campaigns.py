@@ -48,7 +48,7 @@ def test_a_host_is_calibrated_and_reports_quote_it(tmp_path: Path, place: Place)
     assert document["verdicts"] == 1
     (group,) = document["groups"]
     assert group["noise"]["n_blocks"] == 3
-    (planted,) = group["planted"]
+    (planted,) = group["injected"]
     # It was stopped for at least what was wanted, as measured: a busy host is late to continue it.
     wanted = float(planted["level"].removeprefix("cpu=").removesuffix("%")) / 100
     assert 0.85 * wanted < planted["stopped"] < wanted + 0.3
@@ -68,7 +68,7 @@ def test_a_planted_option_and_a_delay_of_fsync(tmp_path: Path, place: Place) -> 
     file = written(tmp_path, "update-nonindex")
     ran = place.millrace("calibrate", file, "--verdicts", "1", "--slowdown", "fsync", "--json")
     assert ran.returncode == 0, ran.stderr
-    (planted,) = json.loads(ran.stdout)["groups"][0]["planted"]
+    (planted,) = json.loads(ran.stdout)["groups"][0]["injected"]
     assert planted["level"] == "fsync=1000us"
     assert planted["low"] < 1
     stored = place.latest()

@@ -95,7 +95,7 @@ def test_a_full_disk_ends_a_search_and_counts_against_no_server(
         output, _ = process.communicate(timeout=240)
     assert process.returncode == 4, output
     assert "could not be measured: failed at" in output
-    assert "the same command continues" in output
+    assert "the same command resumes" in output
     filler.unlink()
     again = place.millrace(*command)
     assert again.returncode == 0, again.stderr

@@ -70,7 +70,7 @@ def test_an_interrupted_run_goes_on_with_the_block_it_was_in(place: Place) -> No
         process.send_signal(signal.SIGINT)
         output, _ = process.communicate(timeout=120)
     assert process.returncode == 130, output
-    assert "continues where it was stopped" in output
+    assert "resumes where it stopped" in output
     stopped = place.latest()
     assert [attempt.outcome for attempt in stopped.attempts][-1] == "interrupted"
     assert stopped.run.blocks == max(trial.block for trial in stopped.trials) + 1

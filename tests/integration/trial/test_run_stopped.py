@@ -31,7 +31,7 @@ def test_an_interrupted_run_is_continued(place: Place, number: signal.Signals) -
         process.send_signal(number)
         output, _ = process.communicate(timeout=120)
     assert process.returncode == 130, output
-    assert "continues where it was stopped" in output
+    assert "resumes where it stopped" in output
     assert processes.running() == []
     stopped = place.latest()
     assert [attempt.outcome for attempt in stopped.attempts] == ["finished", "interrupted"]

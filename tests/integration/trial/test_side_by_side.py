@@ -225,7 +225,7 @@ def test_a_run_that_is_stopped_leaves_nothing_and_goes_on(
         output, _ = process.communicate(timeout=120)
     if number == signal.SIGINT:
         assert process.returncode == 130, output
-        assert "the same command continues" in output
+        assert "the same command resumes" in output
         assert nothing_is_left()
     deadline = time.monotonic() + LIMIT_S
     while not nothing_is_left():  # sides end by themselves when nobody listens any more
