@@ -27,6 +27,7 @@ from millrace.store.records import (
     TreatmentRecord,
     TrialRecord,
 )
+from millrace.store.store import Store
 
 NOW = "2026-05-01T12:00:00Z"
 LATER = "2026-05-01T12:05:00Z"
@@ -240,3 +241,14 @@ def runs(draw: st.DrawFn) -> Begun:
         millrace_command=draw(st.text(max_size=20)),
     )
     return Begun(run, treatments, trials)
+
+
+def begin(store: Store, what: Begun) -> None:
+    store.begin_run(what.run, what.treatments, what.trials)
+
+
+def carry_out(store: Store, trial_id: str, ended: AttemptResult) -> int:
+    attempt = store.claim(trial_id, OWNER, NOW, is_alive=alive, retry_failed=True)
+    assert attempt is not None
+    store.finish(attempt, ended, LATER)
+    return attempt

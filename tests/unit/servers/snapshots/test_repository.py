@@ -2,35 +2,28 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import json
-import multiprocessing
 import os
-import signal
 import stat
-import subprocess
-import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from millrace import paths, safe_json
+from millrace import safe_json
 from millrace.databases.table_checks import KeptTable, Reading
-from millrace.errors import HostError, TrialFailed, UserError
-from millrace.model.servers import FittedOptions, InstalledServer, Option, Provenance
+from millrace.errors import HostError, TrialFailed
+from millrace.model.servers import FittedOptions, InstalledServer, Option
 from millrace.servers import snapshots
 from millrace.servers.instances import lifecycle
 from millrace.servers.instances.lifecycle import Instance
-from millrace.servers.manifest import Layout, Manifest, server
 from millrace.servers.snapshots import (
     NotKept,
     Template,
-    TemplateKey,
     Unusable,
     copying,
     create_restore,
@@ -40,67 +33,9 @@ from millrace.servers.snapshots import (
 )
 from millrace.servers.snapshots.copying import Owner
 from millrace.trial.steps import time_limit
-from tests.unit.servers import small_servers
+from tests.unit.servers.snapshots.small_snapshots import NOTHING, files, kept, key_of, loaded, names
 
-NOTHING = FittedOptions("default", ())
 TABLES = (KeptTable("db.t", Reading(("SELECT 1",), 16, 5), Reading(("SELECT 2",), 90, 7)),)
-
-
-@pytest.fixture(autouse=True)
-def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MILLRACE_STATE", str(tmp_path / "state"))
-    monkeypatch.setenv("MILLRACE_WORK", str(tmp_path / "work"))
-    monkeypatch.delenv("MILLRACE_TEMPLATES", raising=False)
-    monkeypatch.delenv(snapshots.LIMIT_VARIABLE, raising=False)
-
-
-@pytest.fixture(scope="session")
-def small(own_places: Path) -> InstalledServer:
-    """A server that never runs here: only its data directory is of interest."""
-    tree = small_servers.tree(own_places / "small/tree")
-    layout = Layout("tree", "tree/bin/mysqld", "tree/share")
-    made = Manifest("small", "mysql", "5.7.99", layout, Provenance("test", ()))
-    return server(made, tree.parent)
-
-
-@contextlib.contextmanager
-def loaded(
-    small: InstalledServer, options: FittedOptions = NOTHING, content: bytes = b"rows"
-) -> Iterator[Instance]:
-    """An instance, with a data directory as if it had been loaded and stopped."""
-    with lifecycle.create(small, options) as instance:
-        data = instance.data_dir
-        (data / "db").mkdir()
-        (data / "db/t.ibd").write_bytes(content * 10_000)
-        (data / "ibdata1").write_bytes(b"system")
-        (data / "auto.cnf").write_text("server-uuid")
-        (data / "ib_buffer_pool").write_text("1,2\n")
-        status = data.stat()
-        for path in data.rglob("*"):
-            os.chown(path, status.st_uid, status.st_gid)
-        yield instance
-
-
-def key_of(small: InstalledServer, seed: int = 1, options: FittedOptions = NOTHING) -> TemplateKey:
-    return snapshots.key(small, options, {"seed": seed}, user="me")
-
-
-def kept(small: InstalledServer, seed: int = 1, content: bytes = b"rows") -> Template:
-    with loaded(small, content=content) as instance:
-        return snapshots.save(instance, key_of(small, seed), {"rows": 7}, made_s=1.5)
-
-
-def files(directory: Path) -> dict[str, bytes]:
-    return {
-        str(path.relative_to(directory)): path.read_bytes()
-        for path in directory.rglob("*")
-        if path.is_file()
-    }
-
-
-def names() -> set[str]:
-    root = paths.templates_dir()
-    return {path.name for path in root.iterdir()} if root.is_dir() else set()
 
 
 def test_what_was_saved_is_found_and_restored(small: InstalledServer) -> None:
@@ -427,108 +362,3 @@ def test_a_restore_that_takes_too_long_ends_its_threads(
     assert told
     assert all(told)
     assert snapshots.find(key_of(small)) == made
-
-
-def test_the_least_recently_used_go_first(small: InstalledServer) -> None:
-    made = [kept(small, seed) for seed in range(4)]
-    for age, template in zip((40, 10, 30, 20), made, strict=True):
-        os.utime(template.directory, (1e9 - age, 1e9 - age))
-    each = made[0].allocated_bytes + 20_000
-    assert snapshots.evict(3 * each, spared=[made[0].name]) == [made[2].name]
-    with lifecycle.create(small, NOTHING) as instance:
-        instance.restore(made[3])
-    assert snapshots.evict(each) == [made[0].name, made[1].name]
-    assert names() == {made[3].name}
-    assert snapshots.evict(0) == [made[3].name]
-
-
-def test_saving_makes_room(small: InstalledServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    first = kept(small)
-    monkeypatch.setenv(snapshots.LIMIT_VARIABLE, str(first.allocated_bytes * 3 // 2))
-    second = kept(small, seed=2)
-    assert names() == {second.name}
-
-
-def use_until_told(made: Template, ready: Any, leave: Any) -> None:
-    with repository.in_use(made):
-        ready.set()
-        leave.wait(30)
-
-
-def test_one_in_use_stays(small: InstalledServer) -> None:
-    made = kept(small)
-    context = multiprocessing.get_context("spawn")
-    ready, leave = context.Event(), context.Event()
-    user = context.Process(target=use_until_told, args=(made, ready, leave))
-    user.start()
-    assert ready.wait(30)
-    assert snapshots.evict(0) == []
-    with pytest.raises(UserError, match="in use"):
-        snapshots.remove(made.name)
-    with repository.in_use(made):
-        pass  # two may use one
-    leave.set()
-    user.join(30)
-    assert snapshots.evict(0) == [made.name]
-
-
-_SAVES_UNTIL_KILLED = """
-import sys, time
-from pathlib import Path
-from millrace.servers import snapshots
-from millrace.servers.snapshots import TemplateKey, repository
-
-with repository.draft(TemplateKey("small", {"seed": 1})) as draft:
-    (draft / "data").mkdir()
-    (draft / "data/t.ibd").write_bytes(b"half")
-    print("saving", flush=True)
-    time.sleep(60)
-"""
-
-
-def test_a_killed_save_leaves_nothing_that_is_taken_for_whole(
-    small: InstalledServer, child_environment: dict[str, str]
-) -> None:
-    environment = {**child_environment, **os.environ, "PYTHONPATH": child_environment["PYTHONPATH"]}
-    with subprocess.Popen(
-        [sys.executable, "-c", _SAVES_UNTIL_KILLED], stdout=subprocess.PIPE, env=environment
-    ) as saver:
-        assert saver.stdout is not None
-        assert saver.stdout.readline() == b"saving\n"
-        snapshots.reap()
-        assert len(names()) == 1, "one that is being made is left alone"
-        assert snapshots.listing() == []
-        saver.send_signal(signal.SIGKILL)
-        saver.wait(30)
-    assert len(names()) == 1
-    snapshots.evict(1 << 40)
-    assert names() == set()
-
-
-def test_a_limit_that_is_no_size_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(snapshots.LIMIT_VARIABLE, "much")
-    with pytest.raises(UserError, match=snapshots.LIMIT_VARIABLE):
-        snapshots.limit_bytes()
-    monkeypatch.setenv(snapshots.LIMIT_VARIABLE, "50G")
-    assert snapshots.limit_bytes() == 50 << 30
-    monkeypatch.delenv(snapshots.LIMIT_VARIABLE)
-    assert 0 < snapshots.limit_bytes() <= 100_000_000_000
-
-
-def test_an_unknown_one_is_told_with_the_nearest(small: InstalledServer) -> None:
-    made = kept(small)
-    with pytest.raises(UserError, match="no template") as caught:
-        snapshots.remove(made.name[:-1])
-    assert made.name in (caught.value.hint or "")
-
-
-def test_templates_lie_where_a_copy_can_share_blocks(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert paths.templates_dir() == tmp_path / "state/templates"
-    shared = Path("/dev/shm")
-    if shared.is_dir() and shared.stat().st_dev != tmp_path.stat().st_dev:
-        monkeypatch.setenv("MILLRACE_WORK", str(shared / "not-made/work"))
-        assert paths.templates_dir() == shared / "not-made/work/templates"
-    monkeypatch.setenv("MILLRACE_TEMPLATES", str(tmp_path / "mine"))
-    assert paths.templates_dir() == tmp_path / "mine"

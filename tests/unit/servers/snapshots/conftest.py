@@ -1,0 +1,29 @@
+"""Places for snapshots, and a server to take them of."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from millrace.model.servers import InstalledServer, Provenance
+from millrace.servers import snapshots
+from millrace.servers.manifest import Layout, Manifest, server
+from tests.unit.servers import small_servers
+
+
+@pytest.fixture(autouse=True)
+def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MILLRACE_STATE", str(tmp_path / "state"))
+    monkeypatch.setenv("MILLRACE_WORK", str(tmp_path / "work"))
+    monkeypatch.delenv("MILLRACE_TEMPLATES", raising=False)
+    monkeypatch.delenv(snapshots.LIMIT_VARIABLE, raising=False)
+
+
+@pytest.fixture(scope="session")
+def small(own_places: Path) -> InstalledServer:
+    """A server that never runs here: only its data directory is of interest."""
+    tree = small_servers.tree(own_places / "small/tree")
+    layout = Layout("tree", "tree/bin/mysqld", "tree/share")
+    made = Manifest("small", "mysql", "5.7.99", layout, Provenance("test", ()))
+    return server(made, tree.parent)

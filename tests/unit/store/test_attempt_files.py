@@ -1,0 +1,130 @@
+"""Files of attempts beside the store: histograms, observations and series."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from millrace.errors import DamagedResult
+from millrace.store.records import AttemptResult
+from millrace.store.store import Store
+from tests.unit.store.stored_records import (
+    begin,
+    begun,
+    carry_out,
+    histogram,
+    result,
+)
+
+
+def test_a_changed_file_of_the_store_is_told(store: Store) -> None:
+    what = begun()
+    begin(store, what)
+    carry_out(store, what.trials[0].id, result())
+    sha256 = store.load_run(what.run.id).attempts[0].artefacts[0].sha256
+    store.artefacts.path(sha256).write_bytes(b"changed")
+    with pytest.raises(DamagedResult, match="was changed"):
+        store.export_runs([what.run.id], store.path.with_name("run.zip"))
+    assert not store.path.with_name("run.zip").exists()
+
+
+def test_histograms_are_kept_as_a_file_and_read_back(store: Store) -> None:
+    what = begun()
+    begin(store, what)
+    measured = (histogram("point-query"), histogram("COMMIT"))
+    carry_out(store, what.trials[0].id, replace(result(), histograms=measured))
+    carry_out(store, what.trials[1].id, result())
+
+    with_some, without = store.load_run(what.run.id).attempts
+    assert with_some.histograms == measured
+    assert [artefact.kind for artefact in with_some.artefacts] == ["error_log", "histograms"]
+    assert without.histograms == ()
+    assert [artefact.kind for artefact in without.artefacts] == ["error_log"]
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda path: path.unlink(), "cannot be read"),
+        (lambda path: path.write_bytes(b"[]"), "was changed"),
+    ],
+)
+def test_lost_histograms_are_told(
+    store: Store, damage: Callable[[Path], object], message: str
+) -> None:
+    what = begun()
+    begin(store, what)
+    carry_out(store, what.trials[0].id, replace(result(), histograms=(histogram(),)))
+    artefact = store.load_run(what.run.id).attempts[0].artefacts[-1]
+    damage(store.artefacts.path(artefact.sha256))
+    with pytest.raises(DamagedResult, match=message) as caught:
+        store.load_run(what.run.id)
+    assert artefact.sha256 in caught.value.message
+
+
+def test_a_file_of_histograms_that_holds_something_else_is_told(store: Store) -> None:
+    what = begun()
+    begin(store, what)
+    other = AttemptResult("finished", artefacts=(("histograms", "client", b'[{"phase": 1}]'),))
+    carry_out(store, what.trials[0].id, other)
+    with pytest.raises(DamagedResult, match="holds no histograms"):
+        store.load_run(what.run.id)
+
+
+def test_observations_are_read_back_where_they_are_asked_for(store: Store, tmp_path: Path) -> None:
+    what = begun()
+    begin(store, what)
+    observed = {"version": 1, "status": {"deltas": {"Questions": 5}}, "missing": []}
+    carry_out(store, what.trials[0].id, replace(result(), observations=observed))
+    carry_out(store, what.trials[1].id, result())
+
+    assert [a.observations for a in store.load_run(what.run.id).attempts] == [{}, {}]
+    some, none = store.load_run(what.run.id, observations_too=True).attempts
+    assert (some.observations, none.observations) == (observed, {})
+
+    store.export_runs([what.run.id], tmp_path / "run.zip")
+    with Store.open(tmp_path / "other.sqlite") as other:
+        other.import_file(tmp_path / "run.zip")
+        copied, _ = other.load_run(what.run.id, observations_too=True).attempts
+    assert copied.observations == observed
+
+
+def test_a_file_of_observations_that_holds_something_else_is_told(store: Store) -> None:
+    what = begun()
+    begin(store, what)
+    other = AttemptResult("finished", artefacts=(("observations", "server", b"[1]"),))
+    carry_out(store, what.trials[0].id, other)
+    store.load_run(what.run.id)
+    with pytest.raises(DamagedResult, match="holds no observations"):
+        store.load_run(what.run.id, observations_too=True)
+
+
+def test_series_are_read_back_and_copied(store: Store, tmp_path: Path) -> None:
+    what = begun()
+    begin(store, what)
+    lines = b'{"type": "mark"}\n{"type": "interval", "duration_s": 1.0, "transactions": 5}\n'
+    carry_out(store, what.trials[0].id, replace(result(), artefacts=(("series", "server", lines),)))
+    carry_out(store, what.trials[1].id, result())
+    with_some, without = store.load_run(what.run.id).attempts
+    assert with_some.series == tuple(map(json.loads, lines.splitlines()))
+    assert without.series == ()
+
+    store.export_runs([what.run.id], tmp_path / "run.zip")
+    with Store.open(tmp_path / "other.sqlite") as other:
+        other.import_file(tmp_path / "run.zip")
+        copied, _ = other.load_run(what.run.id).attempts
+    assert copied.series == with_some.series
+
+
+@pytest.mark.parametrize("content", [b"[1]\n", b'{"type": "mark"}\n{"type"'])
+def test_a_file_of_series_that_holds_something_else_is_told(store: Store, content: bytes) -> None:
+    what = begun()
+    begin(store, what)
+    other = AttemptResult("finished", artefacts=(("series", "server", content),))
+    carry_out(store, what.trials[0].id, other)
+    with pytest.raises(DamagedResult, match="holds no series"):
+        store.load_run(what.run.id)
