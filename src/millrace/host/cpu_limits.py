@@ -1,5 +1,7 @@
-"""How much CPU time a process is allowed: the CPUs that its threads may run on, and the quota of
-its control group or of one above it, of either version."""
+"""The CPU time that a process may use: its CPU affinity and its control group's quota.
+
+The quota is the smallest one of the group and the groups above it, in version 1 or 2.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,10 @@ from millrace.host.files import read, read_file
 
 
 def allowed_cpus(pid: int) -> int | None:
-    """On how many CPUs the threads of a process may run, all together; None where it is gone."""
+    """Return the number of CPUs on which the threads of a process may run, all threads together.
+
+    Return None where the process is gone.
+    """
     allowed: set[int] = set()
     try:
         tasks = os.listdir(f"/proc/{pid}/task")  # noqa: PTH208 - quick
@@ -26,8 +31,12 @@ def allowed_cpus(pid: int) -> int | None:
 
 
 def quota_cpus(process: str, root: Path) -> float | None:
-    """How many CPUs' worth of time a process may use (``process`` is its number, or ``self``), a
-    fraction maybe; None without a quota."""
+    """Return the CPU quota of a process as a number of CPUs; None without a quota.
+
+    The number may be a fraction.
+
+    ``process`` is a process number or ``self``.
+    """
     groups = text.control_groups(read(root, f"proc/{process}/cgroup"))
     quotas = [*_unified(root, groups.get("")), *_old(root, groups.get("cpu"))]
     return min(quotas, default=None)
@@ -46,7 +55,7 @@ def _old(root: Path, group: str | None) -> Iterator[float]:
 
 
 def _upwards(top: Path, group: str | None) -> Iterator[Path]:
-    """The group's directory and those above it."""
+    """Yield the directory of a group, then those of the groups above it."""
     if group is not None:
         place = top / group
         yield place

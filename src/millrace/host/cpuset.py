@@ -1,4 +1,4 @@
-"""The CPUs of this host in two halves, for pairs that are measured side by side."""
+"""Partition the CPUs of this host in two, for pairs of trials that run at the same time."""
 
 from __future__ import annotations
 
@@ -16,24 +16,26 @@ _CPUS = Path("/sys/devices/system/cpu")
 
 @dataclass(frozen=True)
 class CpuPartition:
-    """What a trial has for itself and all that it starts: ``cpus``, which are the half number
-    ``side`` (0 or 1)."""
+    """The CPUs that one trial of a pair and all its processes use; ``side`` is 0 or 1."""
 
     side: int
     cpus: tuple[int, ...]
 
 
 def cpu_partitions() -> tuple[CpuPartition, CpuPartition]:
-    """The two halves of the CPUs that this process may use. Raises UserError where there is only
-    one."""
+    """Return two partitions of the CPUs that this process may use.
+
+    Raise UserError where there is only one CPU.
+    """
     return halves(os.sched_getaffinity(0), core_of)
 
 
 def halves(cpus: Collection[int], core_of: CoreOf) -> tuple[CpuPartition, CpuPartition]:
-    """Two sets of as many CPUs each. Those of a core stay together where there are several cores,
-    and those of a package as far as they can; what would make the halves unlike is in neither.
+    """Divide CPUs into two partitions of equal size.
 
-    ``core_of`` gives the package and the core of a CPU. Raises UserError for a single CPU.
+    CPUs of one core stay together where there are several cores, and cores of one package as far as
+    possible. A CPU that would make the partitions unequal belongs to neither. ``core_of`` returns
+    the package and the core of a CPU. Raise UserError for a single CPU.
     """
     if len(cpus) < 2:
         raise UserError(
@@ -58,7 +60,10 @@ def halves(cpus: Collection[int], core_of: CoreOf) -> tuple[CpuPartition, CpuPar
 
 
 def core_of(cpu: int, root: Path = _CPUS) -> tuple[int, int]:
-    """The package and the core of a CPU; where the kernel does not say, a core of its own."""
+    """Return the package and the core of a CPU.
+
+    Where the kernel does not report them, each CPU counts as a core of its own.
+    """
     try:
         package, core = (
             int((root / f"cpu{cpu}" / "topology" / name).read_text(encoding="ascii"))

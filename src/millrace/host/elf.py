@@ -1,4 +1,7 @@
-"""What an ELF file says about itself: the libraries it needs, its build id, its compiler."""
+"""Read from an ELF file its libraries, its build id, its compilers and its symbols.
+
+The file may be malicious, so the number and the size of reads are limited.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,8 @@ from millrace.errors import MillraceError
 
 _SECTION_LIMIT_BYTES = 1 << 30
 _COMMENTS_BYTES = 1 << 16
-# A server of 60 MB takes some 100,000 reads, of its hash tables; one made to harm has no end.
+# A server of 60 MB takes about 100,000 reads, for its hash tables; a malicious file can loop
+# forever.
 _MOST_READS = 1_000_000
 _MOST_NEEDED = 1_000
 _MOST_NAME = 255  # NAME_MAX
@@ -28,7 +32,11 @@ _MOST_COMMENT = 200
 
 @dataclass(frozen=True)
 class Elf:
-    """``comment`` is what the compilers wrote, each once; ``symbols`` the names of the tables."""
+    """The facts of an ELF file.
+
+    ``needed`` are the names of its libraries, ``comment`` the distinct texts that compilers left in
+    it, ``names`` the bytes of its symbol name tables.
+    """
 
     needed: tuple[str, ...]
     build_id: str | None
@@ -37,12 +45,12 @@ class Elf:
     names: bytes
 
     def has_symbol(self, name: str) -> bool:
-        """Whether a function or variable of this name is defined or used."""
+        """Return whether the file defines or uses a function or variable of this name."""
         return b"\0" + name.encode() + b"\0" in self.names
 
 
 def is_elf(path: Path) -> bool:
-    """Whether the file begins as an ELF file does."""
+    """Return whether the file begins with the ELF magic number."""
     try:
         with path.open("rb") as file:
             return file.read(4) == b"\x7fELF"
@@ -52,14 +60,19 @@ def is_elf(path: Path) -> bool:
 
 @contextmanager
 def opened(path: Path) -> Iterator[ELFFile]:
-    """Open an ELF file, which somebody may have made to harm. Raises OSError, and ELFError for
-    whatever the file leads to inside the block."""
+    """Open an ELF file that may be malicious.
+
+    Raise OSError, and ELFError for any damage that code inside the block runs into.
+    """
     with _Bounded(path) as file, _damage_as_error():
         yield ELFFile(file)
 
 
 def needed(path: Path) -> tuple[str, ...]:
-    """The names of the libraries an ELF file asks for (DT_NEEDED); none for any other file."""
+    """Return the names of the libraries that an ELF file needs (DT_NEEDED).
+
+    There are none for any other file.
+    """
     try:
         with opened(path) as elf:
             return _needed(elf)
@@ -68,7 +81,7 @@ def needed(path: Path) -> tuple[str, ...]:
 
 
 def read(path: Path) -> Elf:
-    """Everything millrace wants to know of a program. Raises ELFError for another kind of file."""
+    """Read the facts of a program. Raise ELFError for another kind of file."""
     with opened(path) as elf:
         return Elf(
             needed=_needed(elf),
@@ -84,7 +97,7 @@ def read(path: Path) -> Elf:
 
 
 class _Bounded(io.BufferedReader):
-    """A file that is read in so many pieces at most; then it raises ELFError."""
+    """A file that raises ELFError after a limited number of reads."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(io.FileIO(path))
@@ -99,18 +112,21 @@ class _Bounded(io.BufferedReader):
 
 @contextmanager
 def _damage_as_error() -> Iterator[None]:
-    """Raise whatever the library makes of a file that is damaged, or made to harm, as ELFError."""
+    """Raise any exception of the library about a damaged or malicious file as ELFError."""
     try:
         yield
-    except (ELFError, MillraceError):  # the latter says that the user interrupted
+    except (ELFError, MillraceError):  # MillraceError: the user interrupted
         raise
     except Exception as error:
         raise ELFError(f"{type(error).__name__}: {error}") from error
 
 
 def data_of(section: Section, most_bytes: int | None = None) -> bytes:
-    """Return what a section holds, or no more than its first bytes. Raises ELFError for one that
-    would not fit in memory, or is compressed, as nothing is but what a debugger reads."""
+    """Return the content of a section, or at most its first ``most_bytes``.
+
+    Raise ELFError for a section that would not fit in memory, or is compressed; only sections for
+    debuggers are compressed.
+    """
     size = section.data_size if most_bytes is None else min(section.data_size, most_bytes)
     if section.compressed or size > _SECTION_LIMIT_BYTES:
         kind = "compressed " if section.compressed else ""
@@ -133,7 +149,7 @@ def _needed(elf: ELFFile) -> tuple[str, ...]:
         if len(name) > _MOST_NAME or len(names) == _MOST_NEEDED:
             raise ELFError("it needs more libraries, or one of a longer name, than a program has")
         names.append(name)
-    # A path could lead to any file of this host; no build of a server has one.
+    # A path could lead to any file of this host, and no build of a server needs a library by path.
     return tuple(name for name in names if "/" not in name)
 
 

@@ -1,4 +1,4 @@
-"""One measurement at a time on a host, whoever runs it: two would disturb each other."""
+"""Lock a host so that only one measurement, of any user, runs on it at a time."""
 
 from __future__ import annotations
 
@@ -16,19 +16,20 @@ from millrace import safe_json
 from millrace.errors import HostError, UserError
 from millrace.utc import utc_now
 
-# Not the user's own temporary directory: all users of the host have to meet at the same file.
+# Not the user's own temporary directory: all users of the host must lock the same file.
 HOST_LOCK = Path("/tmp/millrace-host.lock")  # noqa: S108 - opened without following links
 
-# Set by our own tests alone, which run beside each other: what they measure is of no interest.
+# Only millrace's own tests set it: they run at the same time, and their measurements do not matter.
 TESTS_VARIABLE = "MILLRACE_TESTS_HOST_LOCK"
 
 
 @contextmanager
 def host_lock(purpose: str, *, file: Path | None = None) -> Iterator[None]:
-    """Keep this host to ourselves; ``purpose`` is told to whoever is refused meanwhile.
+    """Lock this host for the block.
 
-    The kernel frees the lock with the process, however that ends. Raises UserError, naming the
-    holder, when another process has it, and HostError when the file cannot be used.
+    Another process that asks for the lock meanwhile reads ``purpose`` in its error. The kernel
+    releases the lock when the process ends, however it ends. Raise UserError, naming the holder,
+    where another process holds the lock, and HostError where the file cannot be used.
     """
     file = file or lock_file()
     descriptor = _open(file)
@@ -49,16 +50,16 @@ def host_lock(purpose: str, *, file: Path | None = None) -> Iterator[None]:
 
 
 def lock_file() -> Path:
-    """Where all users of this host meet."""
+    """Return the lock file that all users of this host share."""
     return Path(os.environ.get(TESTS_VARIABLE) or HOST_LOCK)
 
 
 def _open(file: Path) -> int:
-    """The lock file, made if need be.
+    """Open the lock file, creating it where it is missing, and return its descriptor.
 
-    /tmp is writable by all, so a link is not followed and only a plain file with one name is used.
-    An existing file is opened without O_CREAT, which kernels refuse (fs.protected_regular) on a
-    file of another user.
+    All users can write /tmp, so millrace follows no link and uses only a regular file with one
+    name. It opens an existing file without O_CREAT, which kernels refuse (fs.protected_regular) on
+    a file of another user.
     """
     flags = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
     try:
@@ -86,12 +87,12 @@ def _open(file: Path) -> int:
 
 
 def _require_place(descriptor: int, file: Path) -> None:
-    """Raise HostError unless the locked file has its name, so that the next one meets it there.
+    """Raise HostError unless the locked file is still at its path, where the next process looks.
 
-    The owner of a file in /tmp can remove it; root takes one of another user over.
+    The owner of a file in /tmp can remove it; root takes ownership of another user's file.
     """
     if os.geteuid() == 0 and os.fstat(descriptor).st_uid != 0:
-        with contextlib.suppress(OSError):  # a file system without owners
+        with contextlib.suppress(OSError):  # the file system may have no owners
             os.fchown(descriptor, 0, -1)
             os.fchmod(descriptor, 0o666)
     try:
@@ -117,7 +118,7 @@ def _tell(descriptor: int, purpose: str) -> None:
 
 
 def _holder(descriptor: int) -> str:
-    """What the holder said of itself, without characters that would act on a terminal."""
+    """Describe the holder of the lock, in printable characters only."""
     try:
         said = safe_json.parse_object(os.pread(descriptor, 4096, 0))
         text = f"process {said['pid']}, {said['command']!r}, {said['purpose']}"

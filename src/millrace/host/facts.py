@@ -1,6 +1,7 @@
-"""Facts of the host that make results comparable or not: what it is, and how it is set.
+"""Facts of a host that decide whether results are comparable: hardware, system and settings.
 
-Plain readers of /proc, /sys and /etc below ``root``; what a host does not say is None.
+The functions read /proc, /sys and /etc below ``root``. A fact that the host does not report is
+None.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ from millrace.host import parsers as text
 from millrace.host.files import block_device, mount_below, number, read, read_file
 
 _CPUS = "sys/devices/system/cpu"
-_NO_MEMORY_LIMIT = 1 << 62  # version 1 control groups write "no limit" as the largest page count
+_NO_MEMORY_LIMIT = 1 << 62  # control groups of version 1 write "no limit" as the largest page count
 
 
 def facts(work_dir: Path, *, root: Path = Path("/")) -> dict[str, Any]:
-    """Everything that is recorded about this host, as plain data for the store.
+    """Return all recorded facts of this host, as plain data for the store.
 
     Keys: ``machine`` (a digest of the installation's id), ``cpu``, ``frequency``, ``kernel``,
     ``distribution``, ``libc``, ``memory``, ``huge_pages``, ``virtualisation``, ``limits`` (of the
@@ -57,8 +58,11 @@ def facts(work_dir: Path, *, root: Path = Path("/")) -> dict[str, Any]:
 
 
 def host_id(known: Mapping[str, Any]) -> str:
-    """What tells this host from others: a digest of the hardware and of the installation, but of
-    nothing that a reboot, an update of the system or a setting changes. 12 hexadecimal digits."""
+    """Return 12 hexadecimal digits that identify this host.
+
+    They are a digest of the hardware and the installation. A reboot, an update of the system or a
+    changed setting does not change them.
+    """
     cpu = known["cpu"]
     names = ("vendor", "model", "sockets", "cores", "threads")
     identity = [known["machine"], known["kernel"]["architecture"], *(cpu[name] for name in names)]
@@ -66,7 +70,7 @@ def host_id(known: Mapping[str, Any]) -> str:
 
 
 def _machine(root: Path) -> str | None:
-    # The id itself must not be shown to others (man 5 machine-id), so only a digest leaves here.
+    # The id must stay private (man 5 machine-id), so this function returns only a digest of it.
     for name in ("etc/machine-id", "var/lib/dbus/machine-id", "sys/class/dmi/id/product_uuid"):
         identity = read(root, name)
         if identity and identity != "uninitialized":
@@ -150,7 +154,7 @@ def _virtualisation(root: Path, cpu: text.CpuInfo) -> dict[str, Any]:
     product = " ".join(part for part in dmi if part) or None
     kind = read(root, "sys/hypervisor/type")
     is_virtual = "hypervisor" in cpu.flags or kind is not None or "microsoft" in release
-    # Arm has no flag for it; there the machine's own name is all there is to go by.
+    # Arm CPUs have no hypervisor flag; the product name of the machine is the only sign.
     named = ("QEMU", "KVM", "VMware", "VirtualBox", "Virtual Machine", "Amazon EC2", "Google")
     if not is_virtual and product and not product.endswith(".metal"):
         is_virtual = any(name in product for name in named)
@@ -165,7 +169,7 @@ def _virtualisation(root: Path, cpu: text.CpuInfo) -> dict[str, Any]:
 
 
 def _container(root: Path) -> str | None:
-    """The kind of container this runs in, None where none is seen."""
+    """Return the kind of container that this process runs in; None without a sign of one."""
     if (root / ".dockerenv").exists():
         return "docker"
     if (root / "run/.containerenv").exists():
@@ -178,7 +182,10 @@ def _container(root: Path) -> str | None:
 
 
 def _limits(root: Path) -> dict[str, Any]:
-    """What the control group (either version) allows: CPUs, maybe a fraction of one, and memory."""
+    """Return the control group's limits of CPUs, maybe a fraction, and memory.
+
+    The group may be of version 1 or 2.
+    """
     groups = text.control_groups(read(root, "proc/self/cgroup"))
     unified = root / "sys/fs/cgroup" / groups.get("", "")
     memory = number(unified, "memory.max")
@@ -193,7 +200,7 @@ def _limits(root: Path) -> dict[str, Any]:
 
 
 def _filesystem(root: Path, work_dir: Path) -> dict[str, Any]:
-    """The filesystem that holds ``work_dir`` (which need not exist yet), and its device."""
+    """Return the filesystem that holds ``work_dir``, which need not exist yet, and its device."""
     existing, mount = mount_below(root, work_dir)
     device = block_device(root, mount) if mount else None
     space = os.statvfs(existing)

@@ -1,6 +1,6 @@
-"""Files of /proc, /sys and /etc below a root, and the device below a directory.
+"""Read files of /proc, /sys and /etc below a root, and find the device below a directory.
 
-What a host does not say is None.
+A fact that the host does not report is None.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from millrace.host import procfs
 
 
 def read(root: Path, name: str) -> str | None:
-    """A file below ``root`` without surrounding white space; None when it cannot be read."""
+    """Return the text of a file below ``root``, stripped; None where it cannot be read."""
     return read_file(root / name)
 
 
@@ -22,7 +22,7 @@ def read_file(path: Path) -> str | None:
 
 
 def number(root: Path, name: str) -> int | None:
-    """A file that holds one whole number; None when it does not."""
+    """Return the whole number that a file holds; None where it holds none."""
     found = read(root, name)
     try:
         return None if found is None else int(found)
@@ -31,18 +31,19 @@ def number(root: Path, name: str) -> int | None:
 
 
 def mount_below(root: Path, directory: Path) -> tuple[Path, text.Mount | None]:
-    """The deepest parent of ``directory`` that exists, if it does not do so itself, and the
-    filesystem that holds it."""
+    """Return the deepest existing one of ``directory`` and its parents, and its filesystem."""
     existing = next(path for path in (directory, *directory.parents) if _is_there(path)).resolve()
     return existing, text.mount_of(str(existing), text.mounts(read(root, "proc/self/mountinfo")))
 
 
 def block_device(root: Path, mount: text.Mount) -> Path | None:
-    """The whole device (not its partition) below a filesystem, as its directory in /sys; None where
-    there is none."""
+    """Return the directory in /sys of the whole device (not the partition) below a filesystem.
+
+    Return None where there is none.
+    """
     device = root / "sys/dev/block" / mount.device
     if not device.exists() and mount.source.startswith("/dev/"):
-        # btrfs and others have a device number of their own; the source names the real one.
+        # btrfs and others report a device number of their own; the source names the real device.
         name = (root / mount.source.lstrip("/")).resolve().name
         device = root / "sys/class/block" / name
     if not device.exists():
@@ -54,5 +55,5 @@ def block_device(root: Path, mount: text.Mount) -> Path | None:
 def _is_there(path: Path) -> bool:
     try:
         return path.exists()
-    except OSError:  # below a directory that is closed to us
+    except OSError:  # this user may not look below a parent
         return False

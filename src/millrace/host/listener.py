@@ -1,8 +1,8 @@
-"""Who may listen at a Unix socket in place of the right server.
+"""Decide whether another process than the right server may listen at a Unix socket.
 
-The password itself goes over a socket only where nobody but root, the user of this process and whom
-these two let own the socket's directory can have put it there. The rules and the words are those of
-the load generator (``mysql/listener.rs``); a test asks both.
+millrace sends the password itself over a socket only where nobody can have created it but root, the
+user of this process, and owners of the socket's directory whom these two admitted. The load
+generator follows the same rules and words (``mysql/listener.rs``); a test compares both.
 """
 
 from __future__ import annotations
@@ -22,13 +22,16 @@ _WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 
 
 def peer_pid(connected: sockets.socket) -> int:
-    """Return the process that listens at the other end of a Unix socket."""
+    """Return the number of the process that listens at the other end of a Unix socket."""
     return _credentials(connected)[0]
 
 
 def doubt(path: Path, connected: sockets.socket) -> str | None:
-    """Return why another than the right server may listen at the other end of ``connected``, which
-    is connected to the absolute ``path``; None where none can."""
+    """Return the reason why a wrong server may listen at the other end of ``connected``.
+
+    ``connected`` is connected to the absolute ``path``. Return None where no wrong server can
+    listen.
+    """
     try:
         return _judge(path, _credentials(connected)[1])
     except OSError as error:
@@ -50,7 +53,7 @@ def _judge(path: Path, listener: int) -> str | None:
         place = entry.parent
         mode = place.lstat().st_mode
         if not mode & _WRITABLE_BY_OTHERS:
-            # Whoever owns an entry there was let in by somebody who is trusted.
+            # A trusted user admitted the owner of each entry of this directory.
             if not stat.S_ISLNK(status.st_mode):
                 trusted.add(status.st_uid)
         elif not mode & stat.S_ISVTX or status.st_uid not in trusted:

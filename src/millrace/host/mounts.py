@@ -1,7 +1,7 @@
-"""Gives a thread mounts of its own, which the processes that it starts have too.
+"""Give a thread, and the processes that it starts, a mount namespace of their own.
 
-They are a copy of the host's (a mount namespace), and gone with the last process that has them. The
-host's mounts never change. Needs CAP_SYS_ADMIN and Linux 5.12; call it within ``in_own_thread``.
+The namespace begins as a copy of the host's mounts and ends with the last process in it. The host's
+mounts never change. Needs CAP_SYS_ADMIN and Linux 5.12; call it within ``in_own_thread``.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 
 from millrace.system_calls import call, checked, libc
 
-_MOUNT_SETATTR = 442  # one table for all architectures from Linux 5.1 on
+_MOUNT_SETATTR = 442  # the same number on all architectures from Linux 5.1 on
 _CLONE_NEWNS = 0x20000
 _MS_NOSUID, _MS_NODEV, _MS_BIND, _MS_PRIVATE = 1 << 1, 1 << 2, 1 << 12, 1 << 18
 _AT_FDCWD, _AT_RECURSIVE = -100, 0x8000
@@ -21,8 +21,11 @@ _RDONLY, _NOSUID = 1, 2
 
 
 def take_own(change: Callable[[], None], *, writable: Sequence[Path]) -> None:
-    """Give this thread mounts of its own, which ``change`` changes; then all become read-only and
-    ``nosuid``, but the mounts at ``writable`` can be written to. Raise OSError."""
+    """Give this thread mounts of its own, and let ``change`` change them.
+
+    Afterwards all mounts become read-only and ``nosuid``, except those at ``writable``. Raise
+    OSError where the kernel refuses.
+    """
     checked(libc.unshare(_CLONE_NEWNS))
     _set_attributes(Path("/"), _AT_RECURSIVE, propagation=_MS_PRIVATE)
     change()
@@ -32,12 +35,15 @@ def take_own(change: Callable[[], None], *, writable: Sequence[Path]) -> None:
 
 
 def bind(source: Path, target: Path) -> None:
-    """Show the directory ``source`` at ``target``, too. Raise OSError."""
+    """Bind-mount the directory ``source`` at ``target``. Raise OSError where the kernel refuses."""
     checked(libc.mount(os.fsencode(source), os.fsencode(target), None, _MS_BIND, None))
 
 
 def mount_empty(directory: Path, *, size_bytes: int) -> None:
-    """Mount an empty file system in memory, for this user alone. Raise OSError."""
+    """Mount an empty file system in memory, for this user alone.
+
+    Raise OSError where the kernel refuses.
+    """
     options = f"mode=700,size={size_bytes}".encode()
     flags = _MS_NOSUID | _MS_NODEV
     checked(libc.mount(b"tmpfs", os.fsencode(directory), b"tmpfs", flags, options))

@@ -1,7 +1,7 @@
-"""Parsers of what Linux says about a host in /proc, /sys and /etc: text in, plain values out.
+"""Parse files of Linux about a host in /proc, /sys and /etc: text in, plain values out.
 
-Each takes the text of one file, or None when the host has no such file, and gives None (or nothing)
-for what the text does not say.
+Each function takes the text of one file, or None where the host has no such file. It returns None
+(or nothing) for facts that are not in the text.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import shlex
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-# Main ID register values (implementer, part) of server cores; Arm's cpuinfo has numbers, no names.
+# Main ID register values (implementer, part) of server cores: Arm's cpuinfo has numbers, not names.
 _ARM_CORES = {
     ("0x41", "0xd08"): "Arm Cortex-A72",
     ("0x41", "0xd0c"): "Arm Neoverse-N1",
@@ -25,7 +25,7 @@ _ARM_CORES = {
 
 @dataclass(frozen=True)
 class CpuInfo:
-    """What /proc/cpuinfo says about the first CPU, and how many there are."""
+    """The first CPU of /proc/cpuinfo, and the number of its CPUs as ``threads``."""
 
     model: str | None
     vendor: str | None
@@ -35,7 +35,7 @@ class CpuInfo:
 
 
 def cpu_info(text: str | None) -> CpuInfo:
-    """/proc/cpuinfo of x86, Arm and POWER."""
+    """Parse /proc/cpuinfo of x86, Arm and POWER."""
     first: dict[str, str] = {}
     threads = 0
     for line in (text or "").splitlines():
@@ -57,7 +57,7 @@ def cpu_info(text: str | None) -> CpuInfo:
 
 
 def sizes(text: str | None) -> Mapping[str, int]:
-    """/proc/meminfo in bytes (its kB are 1024 bytes); counts, which have no unit, as they are."""
+    """Parse /proc/meminfo. Sizes are in bytes (1 kB there is 1024 bytes); counts have no unit."""
     found: dict[str, int] = {}
     for line in (text or "").splitlines():
         match = re.fullmatch(r"([^:]+):\s+(\d+)( kB)?\s*", line)
@@ -67,7 +67,7 @@ def sizes(text: str | None) -> Mapping[str, int]:
 
 
 def os_release(text: str | None) -> Mapping[str, str]:
-    """/etc/os-release: shell assignments."""
+    """Parse /etc/os-release, a list of shell assignments."""
     found: dict[str, str] = {}
     for line in (text or "").splitlines():
         name, equals, value = line.partition("=")
@@ -81,7 +81,7 @@ def os_release(text: str | None) -> Mapping[str, str]:
 
 
 def chosen(text: str | None) -> str | None:
-    """The choice in brackets, as in ``always [madvise] never``; the text when there are none."""
+    """Return the choice in brackets, as in ``always [madvise] never``, or else the text."""
     if text is None:
         return None
     match = re.search(r"\[([^\]]+)\]", text)
@@ -90,7 +90,7 @@ def chosen(text: str | None) -> str | None:
 
 @dataclass(frozen=True)
 class Mount:
-    """One mounted filesystem; ``device`` is ``major:minor``, ``source`` mostly a path in /dev."""
+    """A mounted filesystem; ``device`` is ``major:minor``, ``source`` mostly a path in /dev."""
 
     point: str
     type: str
@@ -100,7 +100,10 @@ class Mount:
 
 
 def mounts(text: str | None) -> tuple[Mount, ...]:
-    """/proc/self/mountinfo, in its order; options of the mount and of the filesystem together."""
+    """Parse /proc/self/mountinfo, in its order.
+
+    A mount's options are those of the mount, then those of the filesystem.
+    """
     found = []
     for line in (text or "").splitlines():
         before, separator, after = line.partition(" - ")
@@ -121,13 +124,16 @@ def mounts(text: str | None) -> tuple[Mount, ...]:
 
 
 def _unescape(text: str) -> str:
-    """Space, tab, newline and backslash are written in octal."""
+    """Decode the octal escapes of space, tab, newline and backslash."""
     return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), text)
 
 
 def mount_of(path: str, table: tuple[Mount, ...]) -> Mount | None:
-    """The filesystem that holds the absolute ``path``: the deepest mount point above it, and the
-    one mounted last where several share a point."""
+    """Return the filesystem that holds the absolute ``path``.
+
+    That is the one with the deepest mount point above it, and the one mounted last where several
+    share a mount point.
+    """
     best = None
     for mount in table:
         inside = mount.point == "/" or f"{path}/".startswith(f"{mount.point}/")
@@ -157,8 +163,10 @@ _CPU_STATES = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "st
 
 
 def cpu_ticks(text: str | None) -> Mapping[str, int] | None:
-    """Ticks since boot over all CPUs, from the first line of /proc/stat, by what they went to; 0
-    what an old kernel does not tell."""
+    """Return the ticks of all CPUs since boot by CPU state, from the first line of /proc/stat.
+
+    A state that an old kernel does not count is 0.
+    """
     for line in (text or "").splitlines():
         name, *values = line.split()
         if name == "cpu" and len(values) >= 4:
@@ -168,8 +176,10 @@ def cpu_ticks(text: str | None) -> Mapping[str, int] | None:
 
 
 def cpu_steal(text: str | None, cpus: Collection[int]) -> tuple[int, int] | None:
-    """Return the stolen and all ticks of some CPUs since boot, from /proc/stat; None where it does
-    not list one of them, or does not count what was stolen."""
+    """Return the stolen ticks and all ticks of some CPUs since boot, from /proc/stat.
+
+    Return None where it does not list one of them, or does not count stolen time.
+    """
     found: dict[int, tuple[int, int]] = {}
     for line in (text or "").splitlines():
         match = re.match(r"cpu(\d+) ([\d ]+)$", line)
@@ -182,26 +192,31 @@ def cpu_steal(text: str | None, cpus: Collection[int]) -> tuple[int, int] | None
 
 
 def cpu_count(text: str | None) -> int:
-    """How many CPUs run, by /proc/stat."""
+    """Return the number of online CPUs in /proc/stat."""
     return len(re.findall(r"^cpu\d+ ", text or "", flags=re.MULTILINE))
 
 
 def numbers(text: str | None) -> Mapping[str, int]:
-    """A file of lines that are a name and a whole number, such as /proc/vmstat."""
+    """Parse a file whose lines are a name and a whole number, such as /proc/vmstat."""
     found = re.findall(r"^(\S+) (\d+)$", text or "", flags=re.MULTILINE)
     return {name: int(value) for name, value in found}
 
 
 def pressure_s(text: str | None) -> Mapping[str, float]:
-    """A file of /proc/pressure: seconds in which ``some`` tasks waited, and in which ``full``, all
-    that were not idle, did."""
+    """Parse a file of /proc/pressure into seconds since boot.
+
+    ``some`` is the time in which at least one task waited, ``full`` that in which all tasks that
+    were not idle waited.
+    """
     found = re.findall(r"^(some|full) .*\btotal=(\d+)$", text or "", flags=re.MULTILINE)
     return {name: int(total_us) / 1e6 for name, total_us in found}
 
 
 def control_groups(text: str | None) -> Mapping[str, str]:
-    """/proc/self/cgroup: the path of the group of each controller, without the leading slash; of
-    the unified ones (version 2) under the name of nothing."""
+    """Parse /proc/self/cgroup into the group's path by controller, without the leading slash.
+
+    The group of version 2 has the empty string as its controller.
+    """
     groups: dict[str, str] = {}
     for line in (text or "").splitlines():
         _, _, named = line.partition(":")
@@ -211,7 +226,7 @@ def control_groups(text: str | None) -> Mapping[str, str]:
 
 
 def process_ticks(text: str | None) -> tuple[str, int] | None:
-    """Name and CPU ticks (user and system) of a process, from /proc/PID/stat."""
+    """Return the name and the CPU ticks (user and system) of a process, from /proc/PID/stat."""
     # The name may hold spaces and parentheses, so the fields start after the last one.
     match = re.match(r"\d+ \((.*)\) (.*)", text or "", flags=re.DOTALL)
     if not match:

@@ -1,4 +1,4 @@
-"""The program perf: whether there is one, what it can do, and what it says when it cannot."""
+"""Find the program perf, and report its abilities and the reasons for its failures."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ _ASK_LIMIT_S = 10.0
 
 @dataclass(frozen=True)
 class Perf:
-    """A perf that runs here.
+    """A perf that runs on this host.
 
-    ``unwinds``: it follows calls by DWARF. ``is_told``: it can be started in advance and told when
-    to begin and to end. ``is_bounded``: it can be told how much to keep.
+    ``unwinds``: it follows calls by DWARF. ``is_told``: it has ``--control``, so it can be started
+    in advance and ordered to begin and to end. ``is_bounded``: it has ``--max-size``.
     """
 
     program: str
@@ -38,7 +38,10 @@ class Perf:
 
 
 def find() -> Perf:
-    """The perf on PATH. Raises Unavailable where there is none, or one of another kernel."""
+    """Return the perf on PATH.
+
+    Raise Unavailable where there is none, or it is for another kernel.
+    """
     program = shutil.which("perf")
     if program is None:
         raise Unavailable(
@@ -61,14 +64,17 @@ def find() -> Perf:
 
 
 def environment() -> dict[str, str]:
-    """That of every perf: no setting of the user changes what it records or where it seeks."""
+    """Return the environment of every perf.
+
+    It holds no setting of the user that would change what perf records or where it looks for files.
+    """
     path = os.environ.get("PATH", os.defpath)
     return {"PATH": path, "LC_ALL": "C", "PERF_CONFIG": "/dev/null", "DEBUGINFOD_URLS": ""}
 
 
 @contextlib.contextmanager
 def reading(perf: Perf, arguments: Sequence[str], memory: int) -> Iterator[subprocess.Popen[bytes]]:
-    """Yield a perf that prints what is in a descriptor, and end it at the end of the block."""
+    """Yield a perf that prints the recording in a descriptor; end it after the block."""
     process = perf_isolation.popen(
         [perf.program, *arguments, f"--input={path_of(memory)}"],
         pass_fds=[memory],
@@ -82,12 +88,12 @@ def reading(perf: Perf, arguments: Sequence[str], memory: int) -> Iterator[subpr
 
 
 def path_of(memory: int) -> str:
-    """The name by which a child finds a descriptor that was passed to it."""
+    """Return the path by which a child opens a descriptor that was passed to it."""
     return f"/proc/self/fd/{memory}"
 
 
 def refused(said: str) -> Unavailable:
-    """Why perf could not record, from what it said on standard error."""
+    """Return the reason why perf could not record, from its standard error."""
     lines = [line.strip() for line in said.splitlines()]
     telling = (line for line in lines if line not in ("", "Error:", "Events disabled"))
     why = next(telling, "it ended without a word")
@@ -100,12 +106,12 @@ def refused(said: str) -> Unavailable:
 
 
 def rights(wanted: int) -> str:
-    """What to do to be permitted what needs ``kernel.perf_event_paranoid`` to be this or lower."""
+    """Return the hint for work that needs ``kernel.perf_event_paranoid`` at most ``wanted``."""
     return RIGHTS.format(paranoid=setting("perf_event_paranoid"), wanted=wanted)
 
 
 def setting(name: str) -> str:
-    """A setting of the kernel, ``unknown`` where it does not say."""
+    """Return a setting of the kernel; ``unknown`` where it cannot be read."""
     try:
         return Path("/proc/sys/kernel", name).read_text(encoding="ascii").strip()
     except OSError:
@@ -113,7 +119,7 @@ def setting(name: str) -> str:
 
 
 def _asked(program: str, *arguments: str) -> tuple[int, str]:
-    """The exit status of perf, and what it said on either output."""
+    """Run perf and return its exit status and its output; -1 and no text where it cannot run."""
     try:
         ran = subprocess.run(
             [program, *arguments],

@@ -1,14 +1,14 @@
-"""Starts the perf that reads a recording, so that other users of the host do not steer it.
+"""Start the perf that reads a recording so that other users of the host cannot influence it.
 
-Problem. The names of functions in memory that belongs to no file are, to perf, those in
-``/tmp/perf-PID.map``, whoever made it: another user's names, a link to a file that only root may
-read, a pipe without an end. perf looks there for every process that was sampled, and in the mount
-namespace of that process.
+Problem. For functions in memory that belongs to no file, perf reads names from
+``/tmp/perf-PID.map``, whoever created that file. It may hold another user's names, be a link to a
+file that only root may read, or be a pipe without an end. perf looks for the file for every sampled
+process, and in the mount namespace of that process.
 
-Answer. Where it runs as root, perf has mounts of its own, all of them read-only, with a ``/tmp`` of
-its own, in which are the directories of this user alone: servers, or perf itself, may be there.
-Without CAP_SYS_CHROOT it cannot go over to mounts of another process. Of root's capabilities it has
-those to read files and the kernel's symbols.
+Solution. Where perf runs as root, it gets mounts of its own, all read-only, with its own ``/tmp``.
+That holds only the directories of this user, because servers or perf itself may be there. Without
+CAP_SYS_CHROOT perf cannot enter the mounts of another process. Of root's capabilities it keeps
+those that read files and the kernel's symbols.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from pathlib import Path
 from millrace.host import mounts
 from millrace.system_calls import checked, in_own_thread, libc
 
-_PLACE = Path("/tmp")  # noqa: S108  where perf looks for maps
+_PLACE = Path("/tmp")  # noqa: S108 - perf looks for maps there
 _SIZE_BYTES = 64 << 20  # perf writes the code there that the kernel maps into each process
 
 _PR_CAPBSET_DROP = 24
@@ -37,7 +37,7 @@ def popen(
     """Start a perf that prints to a pipe, in a session of its own.
 
     Where the host allows no mount namespace, or this process is not root, perf starts in the mounts
-    of the host. Raises OSError.
+    of the host. Raise OSError where it cannot start.
     """
 
     def start() -> subprocess.Popen[bytes]:
@@ -63,21 +63,21 @@ def popen(
 
 
 def _cover_tmp() -> None:
-    """Mount a directory for temporary files over the one of all users."""
+    """Mount an empty directory over the shared ``/tmp``, and show this user's directories in it."""
     covered = os.open(_PLACE, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         mounts.mount_empty(_PLACE, size_bytes=_SIZE_BYTES)
         for name in _own_directories(covered):
             (_PLACE / name).mkdir()
-            with contextlib.suppress(FileNotFoundError):  # removed just now
+            with contextlib.suppress(FileNotFoundError):  # removed a moment ago
                 mounts.bind(Path(f"/proc/self/fd/{covered}/{name}"), _PLACE / name)
     finally:
         os.close(covered)
 
 
 def _own_directories(place: int) -> Iterator[str]:
-    """Yield the names of the directories of this user in an open directory. No link counts."""
-    # A descriptor that is a path alone lists nothing.
+    """Yield the names of this user's directories in an open directory, without links."""
+    # A descriptor opened with O_PATH cannot list a directory.
     with os.scandir(f"/proc/self/fd/{place}") as entries:
         for entry in entries:
             with contextlib.suppress(FileNotFoundError):
@@ -87,7 +87,10 @@ def _own_directories(place: int) -> Iterator[str]:
 
 
 def _drop_capabilities() -> None:
-    """Keep from programs that this thread starts what root may, but for reading. Raise OSError."""
+    """Drop root's capabilities, except for reading, from programs that this thread starts.
+
+    Raise OSError where the kernel refuses.
+    """
     for capability in range(64):
         if capability in (_CAP_DAC_READ_SEARCH, _CAP_SYSLOG):
             continue

@@ -1,6 +1,6 @@
-"""What the kernel tells of a process or a thread below /proc: bytes in, plain values out.
+"""Parse the kernel's files about a process or a thread below /proc: bytes in, plain values out.
 
-A text that is not what it should be raises ValueError: the kernel does not write one.
+A malformed text raises ValueError: the kernel does not write one.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _LIMIT_BYTES = 16 << 20
 _KERNEL_THREAD = 0x00200000  # PF_KTHREAD
 _RUNNING = b"running"
 
-# Calls, bytes asked for, and bytes that went to a disk, as the kernel calls them.
+# The kernel's names of calls, of requested bytes, and of bytes that reached a disk.
 IO: Mapping[str, bytes] = {
     "read_calls": b"syscr",
     "write_calls": b"syscw",
@@ -28,9 +28,9 @@ IO: Mapping[str, bytes] = {
 
 @dataclass(frozen=True)
 class Stat:
-    """/proc/PID/stat, of a process with what its threads that have ended did, or of a thread.
+    """The file /proc/PID/stat of a process, including its ended threads, or that of a thread.
 
-    Ticks are of the clock ``SC_CLK_TCK``; ``children_ticks`` are those of children that have ended
+    Ticks are of the clock ``SC_CLK_TCK``. ``children_ticks`` are those of children that have ended
     and were waited for; ``started_ticks`` count from the boot.
     """
 
@@ -48,17 +48,19 @@ class Stat:
 
 @dataclass(frozen=True)
 class Call:
-    """What a thread is blocked in: a system call's number and arguments. The number is -1 where it
-    is blocked without one, such as in a page fault."""
+    """The system call in which a thread is blocked: number and arguments.
+
+    The number is -1 where the thread is blocked without a system call, such as in a page fault.
+    """
 
     number: int
     arguments: tuple[int, ...]
 
 
 def read(path: str | Path, limit_bytes: int = _LIMIT_BYTES) -> bytes:
-    """Return a file of /proc, or the first ``limit_bytes`` of it. Raise OSError.
+    """Return the content of a file of /proc, or its first ``limit_bytes``. Raise OSError.
 
-    Any process can say where its ``environ`` and ``cmdline`` lie, over terabytes.
+    The limit matters because any process can make its ``environ`` and ``cmdline`` terabytes long.
     """
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
@@ -73,7 +75,7 @@ def read(path: str | Path, limit_bytes: int = _LIMIT_BYTES) -> bytes:
 
 
 def read_or_none(path: str | Path, limit_bytes: int = _LIMIT_BYTES) -> bytes | None:
-    """The same, None where it is gone or may not be read."""
+    """Return the content of a file of /proc; None where it is gone or may not be read."""
     try:
         return read(path, limit_bytes)
     except OSError:
@@ -87,7 +89,7 @@ def stat(raw: bytes) -> Stat:
     if len(fields) < 20:
         raise ValueError(f"too short for a stat file: {raw!r}")
     numbers = [int(field) for field in fields[1:20]]
-    # Of the manual's numbers, field 4 is the first here.
+    # The manual's field 4 is the first of these numbers.
     return Stat(
         name=raw[opening + 1 : closing].decode(errors="replace"),
         state=fields[0].decode(),
@@ -103,13 +105,13 @@ def stat(raw: bytes) -> Stat:
 
 
 def schedstat(raw: bytes) -> tuple[int, int]:
-    """/proc/PID/task/TID/schedstat: nanoseconds on a CPU, and runnable but waiting for one."""
+    """Parse /proc/PID/task/TID/schedstat: nanoseconds on a CPU, and runnable without a CPU."""
     ran_ns, waited_ns, _slices = raw.split()
     return int(ran_ns), int(waited_ns)
 
 
 def switches(raw: bytes) -> tuple[int, int]:
-    """/proc/PID/task/TID/status: voluntary and involuntary context switches."""
+    """Parse /proc/PID/task/TID/status: voluntary and involuntary context switches."""
     found = {}
     for line in raw.splitlines():
         name, colon, value = line.partition(b":")
@@ -122,7 +124,7 @@ def switches(raw: bytes) -> tuple[int, int]:
 
 
 def io(raw: bytes) -> dict[str, int]:
-    """/proc/PID/io, of a process with its threads that have ended, or of a thread."""
+    """Parse /proc/PID/io of a process, including its ended threads, or that of a thread."""
     found = dict(line.split(b":", 1) for line in raw.splitlines() if b":" in line)
     try:
         return {name: int(found[kernels]) for name, kernels in IO.items()}
@@ -131,7 +133,7 @@ def io(raw: bytes) -> dict[str, int]:
 
 
 def call(raw: bytes) -> Call | None:
-    """/proc/PID/task/TID/syscall; None while the thread runs or is runnable."""
+    """Parse /proc/PID/task/TID/syscall; None while the thread runs or is runnable."""
     first, *rest = raw.split()
     if first == _RUNNING:
         return None
@@ -141,14 +143,19 @@ def call(raw: bytes) -> Call | None:
 
 
 def stack_pointer(raw: bytes) -> int | None:
-    """/proc/PID/task/TID/syscall: where the stack of a thread that waits ends; None while it runs
-    or is runnable."""
+    """Return the stack pointer of a waiting thread, from /proc/PID/task/TID/syscall.
+
+    Return None while the thread runs or is runnable.
+    """
     words = raw.split()
     return None if words[0] == _RUNNING else int(words[-2], 16)
 
 
 def writes_through(raw: bytes) -> bool:
-    """/proc/PID/fdinfo/N: whether a write returns only when the disk has it."""
+    """Return whether writes to a descriptor wait for the disk (O_DSYNC).
+
+    The text is /proc/PID/fdinfo/N.
+    """
     for line in raw.splitlines():
         name, _, value = line.partition(b":")
         if name == b"flags":

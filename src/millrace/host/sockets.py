@@ -1,8 +1,9 @@
-"""Whose the sockets are that a server's threads wait on.
+"""Classify the sockets on which a server's threads wait, by the process at the other end.
 
-A connected socket belongs to a client, unless its other end is one of this process: a session by
-which millrace watches. A listening socket belongs to nobody yet. Sockets are known by their inode,
-which is in the link /proc/PID/fd/N too: ``socket:[inode]``.
+A connected socket belongs to a client, unless its other end is in this process: then it is a
+session through which millrace observes the server. A listening socket serves no session yet.
+Sockets are identified by their inode, which the link /proc/PID/fd/N contains, too:
+``socket:[inode]``.
 """
 
 from __future__ import annotations
@@ -48,13 +49,13 @@ _ANSWER_LIMIT_S = 1.0
 
 @dataclass(frozen=True)
 class Sockets:
-    """Inodes of sockets: those that listen, and those whose other end is this process."""
+    """The inodes of listening sockets, and of sockets whose other end is in this process."""
 
     listening: frozenset[int]
     own: frozenset[int]
 
     def use(self, link: str) -> Use | None:
-        """Whose a socket is, by its link; None where it is no socket."""
+        """Classify a socket by its link; None where the link leads to no socket."""
         inode = inode_of(link)
         if inode is None:
             return None
@@ -69,7 +70,7 @@ def inode_of(link: str) -> int | None:
 
 
 def listening(pid: int) -> frozenset[int]:
-    """The listening sockets of the network that a process is in."""
+    """Return the inodes of the listening sockets in the network namespace of a process."""
     net = f"/proc/{pid}/net"
     found: set[int] = set()
     for name in ("tcp", "tcp6"):
@@ -83,14 +84,16 @@ def listening(pid: int) -> frozenset[int]:
 
 
 def listening_tcp(text: str) -> set[int]:
-    """/proc/net/tcp and tcp6."""
+    """Return the inodes of the listening sockets in /proc/net/tcp or tcp6."""
     rows = (line.split() for line in text.splitlines()[1:])
     return {int(row[9]) for row in rows if len(row) > 9 and row[3] == _LISTENING_TCP}
 
 
 def accepted_tcp(text: str, port: int) -> dict[int, int]:
-    """Of /proc/net/tcp or tcp6, the connected sockets of whoever listens at ``port``, by the port
-    at their other end."""
+    """Return the connected sockets of the server at ``port`` in /proc/net/tcp or tcp6.
+
+    The result maps the port at the other end to the socket's inode.
+    """
     rows = [line.split() for line in text.splitlines()[1:]]
     return {
         int(row[2].rpartition(":")[2], 16): int(row[9])
@@ -101,20 +104,25 @@ def accepted_tcp(text: str, port: int) -> dict[int, int]:
 
 
 def listening_unix(text: str) -> set[int]:
-    """/proc/net/unix, in which a socket's name may hold anything, lines of its own too."""
+    """Return the inodes of the listening sockets in /proc/net/unix.
+
+    A socket's name may hold any character there, even a newline.
+    """
     rows = filter(None, map(_UNIX_ROW.fullmatch, text.split("\n")))
     return {int(row["inode"]) for row in rows if int(row["flags"], 16) & _ACCEPTS}
 
 
 def own() -> frozenset[int]:
-    """The other ends of this process's UNIX sockets, as of now. Raises OSError where the kernel
-    does not tell."""
+    """Return the inodes at the other ends of this process's UNIX sockets, as of now.
+
+    Raise OSError where the kernel does not report them.
+    """
     ours = set()
     for name in os.listdir("/proc/self/fd"):  # noqa: PTH208 - quick, at a mark
         try:
             inode = inode_of(str(Path(f"/proc/self/fd/{name}").readlink()))
         except OSError:
-            continue  # the directory's own descriptor, closed by now
+            continue  # the descriptor of this directory, closed by now
         if inode is not None:
             ours.add(inode)
     others = peers()
@@ -122,14 +130,19 @@ def own() -> frozenset[int]:
 
 
 def peers() -> Mapping[int, int]:
-    """Each connected UNIX socket's other end. Raises OSError where the kernel does not tell."""
+    """Return the inode at the other end of each connected UNIX socket.
+
+    Raise OSError where the kernel does not report them.
+    """
     pairs = (peer(body) for body in _unix_sockets(_ALL_STATES, _SHOW_PEER))
     return dict(pair for pair in pairs if pair is not None)
 
 
 def _unix_sockets(states: int, show: int) -> Iterator[bytes]:
-    """The kernel's messages about the UNIX sockets in these states. Raises OSError where it tells
-    nothing."""
+    """Yield the kernel's messages about the UNIX sockets in these states.
+
+    Raise OSError where the kernel reports none.
+    """
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _NETLINK_SOCK_DIAG) as asked:
         asked.settimeout(_ANSWER_LIMIT_S)
         request = _REQUEST.pack(socket.AF_UNIX, 0, 0, states, 0, show, _NO_COOKIE, _NO_COOKIE)
@@ -146,7 +159,7 @@ def _unix_sockets(states: int, show: int) -> Iterator[bytes]:
 
 
 def messages(answer: bytes) -> Iterator[tuple[int, bytes]]:
-    """The netlink messages of an answer: type and body."""
+    """Yield the type and the body of each netlink message of an answer."""
     at = 0
     while at + _HEADER.size <= len(answer):
         size, kind, *_ = _HEADER.unpack_from(answer, at)
@@ -157,12 +170,15 @@ def messages(answer: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 def _inode(body: bytes) -> int:
-    """The inode of the UNIX socket that a message is about."""
+    """Return the inode of the UNIX socket that a message describes."""
     return int(_MESSAGE.unpack_from(body)[4])
 
 
 def peer(body: bytes) -> tuple[int, int] | None:
-    """A UNIX socket and its other end, from a message about it; None where it has none."""
+    """Return the inodes of a UNIX socket and its other end, from a message.
+
+    Return None where the socket has no other end.
+    """
     if len(body) < _MESSAGE.size:
         return None
     at = _MESSAGE.size

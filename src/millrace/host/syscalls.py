@@ -1,6 +1,6 @@
-"""System calls that a server's threads wait in: their numbers by architecture.
+"""System calls in which a server's threads wait: their numbers by architecture.
 
-None where an architecture has no such call. Numbers never change once a kernel has them.
+None where an architecture has no call of the name. The kernel never changes a number.
 """
 
 from __future__ import annotations
@@ -101,8 +101,11 @@ _NUMBERS: Mapping[str, tuple[int | None, int | None]] = {
 
 @functools.cache
 def names(architecture: str | None = None) -> Mapping[int, str]:
-    """The calls by their numbers on an architecture, as ``uname -m`` calls it, or on this one; none
-    where its numbers are not known."""
+    """Return the names of the system calls by number.
+
+    ``architecture`` is a name as ``uname -m`` prints it, by default that of this host. The result
+    is empty where the numbers of the architecture are unknown.
+    """
     machine = architecture or os.uname().machine
     if machine not in (_X86_64, _AARCH64):
         return {}

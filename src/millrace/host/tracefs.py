@@ -1,8 +1,8 @@
-"""The kernel's tracing file system: where it is mounted, or a mount that nobody else sees.
+"""Find the kernel's tracing file system where it is mounted, or mount it privately.
 
 Distributions mount it with systemd; containers and small virtual machines do not. Root then
 attaches it to a descriptor instead of a directory (fsopen and fsmount, Linux 5.2). The mount ends
-with the last descriptor, so that a killed process leaves none behind.
+with the last descriptor, so a killed process leaves none behind.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from millrace.system_calls import call
 _PLACES = (Path("/sys/kernel/tracing"), Path("/sys/kernel/debug/tracing"))
 _NAME = "tracefs"
 
-# One table for all architectures from Linux 5.1 on; the C library has names for them since 2.36.
+# The same numbers on all architectures from Linux 5.1 on; the C library names them since 2.36.
 _FSOPEN, _FSCONFIG, _FSMOUNT = 430, 431, 432
 _FSOPEN_CLOEXEC = _FSMOUNT_CLOEXEC = 1
 _FSCONFIG_CMD_CREATE = 6
@@ -34,7 +34,7 @@ _AS_ROOT = (
 def opened() -> Iterator[Path]:
     """Yield the directory of the tracing file system.
 
-    Raises Unavailable where this process may not use it.
+    Raise Unavailable where this process may not use it.
     """
     writable = next((place for place in _PLACES if _may_use(place)), None)
     if writable is not None:
@@ -67,7 +67,7 @@ def _kernel_knows() -> bool:
 
 
 def _for_user() -> str:
-    """Return the command that gives the kernel's tracing to the current user."""
+    """Return the command that gives the current user access to the kernel's tracing."""
     user = os.geteuid()
     if os.path.ismount(_PLACES[0]):
         return f"sudo mount -o remount,uid={user},mode=700 {_PLACES[0]}"

@@ -1,7 +1,7 @@
-"""The kernel's own tracing of events, in an instance that nobody else uses.
+"""Trace events of the kernel's scheduler in a private instance.
 
-An instance is a directory of the tracing file system (``tracefs``). It has buffers of its own, and
-is gone with the directory. One that a killed process has left behind is removed by the next.
+An instance is a directory of the tracing file system (``tracefs``) with buffers of its own;
+removing the directory ends it. The next process removes an instance that a killed one left behind.
 """
 
 from __future__ import annotations
@@ -21,27 +21,31 @@ _NAME = re.compile(r"millrace-(\d+)-\d+")
 _OVERRUN = re.compile(r"(?m)^(?:overrun|dropped events): (\d+)")
 _numbers = itertools.count()
 
-# Of all CPUs together: an event takes some 80 bytes.
+# For all CPUs together: an event takes about 80 bytes.
 _BUFFERS_KB = 8 << 10
 _LEAST_BUFFER_KB = 256
 
 _RIGHTS = "run millrace as root, or let its user write to /sys/kernel/tracing"
 _HOST_NUMBERS = "let the container share the processes of its host: docker run --pid=host"
-_OF_THE_HOST = "pid:[4026531836]"  # the first namespace of processes, the same in every kernel
+_OF_THE_HOST = "pid:[4026531836]"  # the initial namespace of processes, the same in every kernel
 
 
 class Tracing:
-    """Events of the scheduler, taken where they are told to. ``close`` forgets them."""
+    """A trace of the scheduler's events; ``close`` discards it."""
 
     def __init__(self, events: Collection[str]) -> None:
-        """Nothing is taken before ``start``. Raises Unavailable where that is not allowed."""
+        """Prepare a trace that records nothing before ``start``.
+
+        Raise Unavailable where tracing is not allowed.
+        """
         self._events = events
         with contextlib.ExitStack() as opened:
             self._directory = _made(opened)
             self._opened = opened.pop_all()
         try:
             self._write("trace_clock", "mono")
-            # Each event names its threads; to note names at every switch takes as much as all else.
+            # Each event names its threads; recording names at every switch costs as much as
+            # everything else.
             self._write("trace_options", "norecord-cmd")
             self._write("tracing_on", "0")
             size_kb = max(_BUFFERS_KB // (os.cpu_count() or 1), _LEAST_BUFFER_KB)
@@ -51,12 +55,12 @@ class Tracing:
             raise Unavailable(f"the kernel cannot trace its scheduler: {error}") from error
 
     def choose(self, filters: Mapping[str, str]) -> None:
-        """Take only events that these filters let through, by event."""
+        """Record only the events that the filters admit; the keys are names of events."""
         for event, text in filters.items():
             self._write(f"events/sched/{event}/filter", text)
 
     def start(self) -> None:
-        """To have an event told takes milliseconds; they are kept when all are."""
+        """Enable all events, then record: enabling one takes milliseconds."""
         for event in self._events:
             self._write(f"events/sched/{event}/enable", "1")
         self._write("tracing_on", "1")
@@ -67,11 +71,11 @@ class Tracing:
             self._write(f"events/sched/{event}/enable", "0")
 
     def text(self) -> str:
-        """What was taken, an event a line; comments begin with #."""
+        """Return the recorded events, one a line; comments begin with #."""
         return (self._directory / "trace").read_text(encoding="utf-8", errors="replace")
 
     def lost(self) -> int:
-        """How many events there was no room for."""
+        """Return the number of events that the buffers had no room for."""
         stats = self._directory.glob("per_cpu/cpu*/stats")
         return sum(int(number) for each in stats for number in _OVERRUN.findall(each.read_text()))
 
@@ -84,13 +88,13 @@ class Tracing:
 
 
 def check() -> None:
-    """Raise Unavailable where the scheduler's events cannot be traced; changes nothing."""
+    """Raise Unavailable where the scheduler's events cannot be traced; change nothing."""
     with contextlib.ExitStack() as opened:
         _instances(opened)
 
 
 def _made(opened: contextlib.ExitStack) -> Path:
-    """Make an instance, which is removed when ``opened`` is closed."""
+    """Create an instance that is removed when ``opened`` closes."""
     instances = _instances(opened)
     try:
         _tidy(instances)
@@ -106,7 +110,7 @@ def _made(opened: contextlib.ExitStack) -> Path:
 
 
 def _instances(opened: contextlib.ExitStack) -> Path:
-    """Return the directory of all instances, usable until ``opened`` is closed."""
+    """Return the directory of all instances, usable until ``opened`` closes."""
     if not sees_the_host():
         raise Unavailable("the kernel's events name processes otherwise here", hint=_HOST_NUMBERS)
     return opened.enter_context(tracefs.opened()) / "instances"
@@ -118,7 +122,7 @@ def _removed(instance: Path) -> None:
 
 
 def sees_the_host() -> bool:
-    """Whether processes have the numbers here that the kernel's events give them."""
+    """Return whether process numbers here are those in the kernel's events."""
     try:
         return str(Path("/proc/self/ns/pid").readlink()) == _OF_THE_HOST
     except OSError:
@@ -126,7 +130,7 @@ def sees_the_host() -> bool:
 
 
 def _tidy(instances: Path) -> None:
-    """Remove instances of processes that are gone."""
+    """Remove instances of processes that have ended."""
     for left in instances.iterdir():
         owner = _NAME.fullmatch(left.name)
         if owner and not Path("/proc", owner[1]).exists():
