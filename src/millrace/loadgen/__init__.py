@@ -1,1 +1,1 @@
-"""The contract with the load generator `millrace-load`: specification out, results in."""
+"""The contract with the load generator `millrace-load`: a specification in, results out."""

@@ -1,8 +1,8 @@
-"""The contract with the load generator: a specification out, events and a result in.
+"""Run the load generator: send it a specification, read its events and build a result.
 
-The program writes JSON lines: ``start``, a ``mark`` where a phase begins (``phase_started``) and
-where a part of a drive phase begins or ends, an ``interval`` a second, a ``phase`` at the end of
-each phase, and a ``summary``; or an ``error`` before the summary. Times are seconds, sizes bytes.
+The program writes JSON lines: ``start``; a ``mark`` where a phase begins (``phase_started``) and
+where a part of a drive phase begins or ends; an ``interval`` each second; a ``phase`` at the end of
+each phase; and a ``summary``, or an ``error`` before the summary. Times are seconds, sizes bytes.
 """
 
 from __future__ import annotations
@@ -59,18 +59,20 @@ __all__ = [
 ]
 
 _SPEC_REFUSED = 2
-# A result of 16 MiB with each character escaped; one of 100 statements' histograms has 1 MiB.
+# A result of 16 MiB with each character escaped; the histograms of 100 statements take 1 MiB.
 _OF_AN_EVENT = safe_json.Limits(size_bytes=128 << 20, values=4_000_000, text_chars=128 << 20)
-_GRACE_S = 0.7  # less than that of a trial's steps
+_GRACE_S = 0.7  # less than the grace of a trial's steps
 
-# What LOAD DATA LOCAL is answered where local_infile is off: by older servers of both families, by
-# newer ones of MySQL, by newer ones of MariaDB.
+# The errors of LOAD DATA LOCAL where local_infile is off: of older servers of both families, of
+# newer MySQL, of newer MariaDB.
 _LOCAL_INFILE_OFF = frozenset((1148, 3948, 4166))
 
 
 class LoadFailed(TrialFailed):
-    """A run that could not go on; ``result`` is what it yielded until then, None where it did not
-    even log in."""
+    """A run that failed.
+
+    ``result`` holds its results until then, None where it did not even log in.
+    """
 
     def __init__(
         self,
@@ -87,16 +89,16 @@ class LoadFailed(TrialFailed):
 def run(
     spec: RunSpec, *, on_event: Callable[[Event], None] | None = None, limit_s: float
 ) -> LoadResult:
-    """Run a specification and return what it yielded.
+    """Run a specification and return its result.
 
-    ``on_event`` gets every event as it comes; whatever it raises ends the run. Raises LoadFailed
-    with the server's code and message, or when ``limit_s`` is over; HostError when the program
-    itself cannot do its work. The program is gone when this returns or raises.
+    ``on_event`` gets every event as it comes; an exception from it ends the run. Raise LoadFailed
+    with the server's code and message, or when ``limit_s`` has passed; raise HostError where the
+    program itself cannot work. The program has ended when this returns or raises.
     """
     events: list[Event] = []
     with tempfile.TemporaryFile() as stderr, _started(stderr) as process:
         late = threading.Event()
-        # The program counts its own limits from its log-in on, and then tells what it has.
+        # The program counts its own limits from its log-in and then reports its results so far.
         alarm = threading.Timer(limit_s + _GRACE_S, _end, (process, late))
         alarm.daemon = True
         alarm.start()
@@ -122,10 +124,10 @@ def run(
 
 @contextlib.contextmanager
 def _started(stderr: IO[bytes]) -> Iterator[subprocess.Popen[bytes]]:
-    """The program, ended at the end of the block however that comes."""
+    """Start the program, and end it at the end of the block, however that comes."""
     command = [str(program.find_load_generator()), "--die-with-parent", "run", "-"]
     try:
-        # A session of its own: Ctrl-C reaches us alone, and we end it in order.
+        # A session of its own: Ctrl-C reaches only millrace, which ends the program in order.
         process = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
@@ -153,7 +155,7 @@ def _end(process: subprocess.Popen[bytes], late: threading.Event) -> None:
 
 def _hand_over(process: subprocess.Popen[bytes], spec: RunSpec) -> None:
     assert process.stdin is not None
-    # A program that ended before it read tells why on standard error.
+    # A program that ended before it read its input gives the reason on standard error.
     with contextlib.suppress(BrokenPipeError):
         process.stdin.write(spec.to_json().encode())
         process.stdin.close()
@@ -166,7 +168,7 @@ def _events(process: subprocess.Popen[bytes]) -> Iterator[Event]:
             event = safe_json.parse_object(line, _OF_AN_EVENT)
         except safe_json.JsonRefused as error:
             if len(line) <= _OF_AN_EVENT.size_bytes and not line.endswith(b"\n"):
-                return  # half a line of a killed program
+                return  # the truncated line of a killed program
             raise LoadFailed(f"{program.NAME} reported what cannot be kept: {error}") from error
         yield event
 

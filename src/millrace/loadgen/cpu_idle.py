@@ -1,4 +1,4 @@
-"""Sleeping CPUs, as the load generator measures them and keeps them awake."""
+"""Measure the wake-up time of idle CPUs, and keep CPUs awake, with the load generator."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any
 from millrace.errors import HostError
 from millrace.loadgen import program
 
-# A second or so in all; more on hosts of many CPUs, each of which gets the least below.
+# About a second in all; more on hosts with many CPUs, because each gets at least the minimum below.
 _SAMPLES_OF_ALL_CPUS = 500
 _LEAST_SAMPLES = 30
 _END_LIMIT_S = 10.0
@@ -22,8 +22,10 @@ _END_LIMIT_S = 10.0
 
 @dataclass(frozen=True)
 class CpuWakeup:
-    """How long one CPU takes to run a thread that was signalled: the median, in microseconds,
-    when the CPU sleeps and when it is kept awake."""
+    """The median time in microseconds that one CPU takes to run a signalled thread.
+
+    ``idle_us``: when the CPU is idle. ``awake_us``: when it is kept awake.
+    """
 
     cpu: int
     idle_us: float
@@ -32,8 +34,11 @@ class CpuWakeup:
 
 @dataclass(frozen=True)
 class KeptAwake:
-    """What keeps the CPUs awake: the kernel's own idle loop (``latency_request``: it took the
-    request for no wake-up latency), and so many threads of the idle class."""
+    """The means that keep CPUs awake.
+
+    ``latency_request``: the kernel's own idle loop polls, because it accepted the request for no
+    wake-up latency. ``pollers``: the number of threads of the idle class that poll.
+    """
 
     latency_request: bool
     pollers: int
@@ -41,10 +46,10 @@ class KeptAwake:
 
 @functools.cache
 def measure() -> tuple[CpuWakeup, ...]:
-    """Measure each CPU this process may use, one after the other, for about a second in all; only
-    once, so that what is found about a host and what is decided by it are the same.
+    """Measure each CPU that this process may use, one after the other, in about a second in all.
 
-    Raises HostError where that cannot be done.
+    The measurement runs only once, so that the reported facts of a host and the decisions based on
+    them agree. Raise HostError where it fails.
     """
     samples = max(_LEAST_SAMPLES, _SAMPLES_OF_ALL_CPUS // len(os.sched_getaffinity(0)))
     answer = program.ask(["wakeup", "--samples", str(samples)])
@@ -54,10 +59,10 @@ def measure() -> tuple[CpuWakeup, ...]:
 
 @contextlib.contextmanager
 def kept_awake() -> Iterator[KeptAwake]:
-    """While the block runs, no CPU this process may use halts.
+    """Keep all CPUs that this process may use from halting while the block runs.
 
-    Raises HostError when the host refuses the scheduling class that the pollers need, and at the
-    block's end when they ended before it.
+    Raise HostError where the host refuses the scheduling class of the pollers, and at the end of
+    the block where they ended before it.
     """
     command = [str(program.find_load_generator()), "--die-with-parent", "keep-awake"]
     with subprocess.Popen(

@@ -1,4 +1,4 @@
-"""Data sets: which there are, what a table that holds one must give, and one as a file."""
+"""List data sets, compute the checksum of one, and write one to a file."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from millrace.loadgen import program
 
 @dataclass(frozen=True)
 class DataChecksum:
-    """What identifies a data set's content in any order.
+    """The checksum of a data set's content, in any order of rows.
 
-    ``bytes`` is its length as text; ``checksum`` the sum over its rows of the CRC-32 of the row
-    without its newline, which SQL computes as ``SUM(CRC32(CONCAT_WS('\\t', columns...)))``;
+    ``bytes`` is its length as text. ``checksum`` is the sum over its rows of the CRC-32 of the row
+    without its newline, which SQL computes as ``SUM(CRC32(CONCAT_WS('\\t', columns...)))``.
     ``data_version`` names the definition of the set.
     """
 
@@ -28,8 +28,11 @@ class DataChecksum:
 
 
 def versions() -> dict[str, str]:
-    """The versions of the load generator, of its data sets' definitions, and of how it makes the
-    rows of a workload's tables: keys ``load_generator``, ``data`` and ``tables``."""
+    """Return the versions of the load generator and of the data that it generates.
+
+    Keys: ``load_generator``; ``data``, of the data sets' definitions; ``tables``, of the generation
+    of a workload's rows.
+    """
     answer = program.ask(["version"])
     sets: dict[str, str] = answer["data"]
     return {
@@ -40,7 +43,7 @@ def versions() -> dict[str, str]:
 
 
 def data_checksum(data_set: str, rows: int, seed: int) -> DataChecksum:
-    """The checksum of a data set; computed once, then kept in the cache directory."""
+    """Return the checksum of a data set, from the cache directory where it was computed before."""
     version = _version_of(data_set)
     known = paths.cache_dir() / "data-checksums" / f"{version}-{rows}-{seed}.json"
     with contextlib.suppress(OSError, ValueError, TypeError):
@@ -52,15 +55,15 @@ def data_checksum(data_set: str, rows: int, seed: int) -> DataChecksum:
         checksum=int(answer["checksum"]),
         data_version=answer["data_version"],
     )
-    with contextlib.suppress(OSError):  # a cache that cannot be written costs time, nothing else
+    with contextlib.suppress(OSError):  # a cache that cannot be written costs only time
         atomic_file.write_text(known, json.dumps(asdict(checksum)))
     return checksum
 
 
 def write_data_file(path: Path, data_set: str, rows: int, seed: int) -> None:
-    """Write a data set to ``path``. On any failure no part of it is left.
+    """Write a data set to ``path``, and remove the file on any failure.
 
-    Raises HostError when the file cannot be written.
+    Raise HostError where the file cannot be written.
     """
     try:
         program.ask(["data", data_set, *_size(rows, seed), "--output", str(path)])

@@ -1,4 +1,4 @@
-"""The load generator as a program: where it is, and what its words mean."""
+"""Find and run the load generator's program, and interpret its errors."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ NAME = "millrace-load"
 
 
 def find_load_generator() -> Path:
-    """The program: ``MILLRACE_LOAD``, else beside the running Python, else on ``PATH``.
+    """Return the program: ``MILLRACE_LOAD``, else next to the running Python, else on ``PATH``.
 
-    Raises UserError when ``MILLRACE_LOAD`` names no program, HostError when there is none.
+    Raise UserError where ``MILLRACE_LOAD`` names no program, HostError where none is found.
     """
     named = os.environ.get("MILLRACE_LOAD")
     if named:
@@ -43,9 +43,10 @@ def find_load_generator() -> Path:
 
 
 def ask(arguments: Sequence[str], given: str = "") -> dict[str, Any]:
-    """Run the program to its end, ``given`` being its input, and return the JSON object it prints.
+    """Run the program to its end with the input ``given``, and return its JSON object.
 
-    It ends with us: when we are killed, and when an exception (Ctrl-C) passes through here.
+    The program ends with millrace: when millrace is killed, and when an exception (Ctrl-C) passes
+    through here.
     """
     command = [str(find_load_generator()), "--die-with-parent", *arguments]
     try:
@@ -61,7 +62,7 @@ def ask(arguments: Sequence[str], given: str = "") -> dict[str, Any]:
 
 
 def last_words(returncode: int, stderr: bytes) -> str:
-    """What the program said about its end, or how it was ended."""
+    """Return the program's own message about its end, or else its signal or exit status."""
     said = stderr.decode(errors="replace").strip().removeprefix(f"{NAME}: ")
     if said:
         return said

@@ -1,4 +1,4 @@
-"""What the load generator's events say, as values. Times are seconds, sizes bytes."""
+"""Results of the load generator, built from its events. Times are seconds, sizes bytes."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ Event = dict[str, Any]
 
 @dataclass(frozen=True)
 class PhaseResult:
-    """One phase of statements, or one that loaded a named data set (``kind`` load_data).
+    """A phase of statements, or one that loaded a named data set (``kind`` load_data).
 
-    ``generator_wait_s`` is how long the sender waited for rows to be made, None where none were;
-    ``result`` holds at most 100 rows of the phase's last result set, None where it had none.
+    ``generator_wait_s`` is the time that the sender waited for generated rows, None where it sent
+    none; ``result`` holds at most 100 rows of the phase's last result set, None where it had none.
     """
 
     name: str
@@ -30,7 +30,7 @@ class PhaseResult:
 
 @dataclass(frozen=True)
 class LoadedTable:
-    """One table as it was made; ``checksum`` identifies its rows in any order."""
+    """A table that was loaded; ``checksum`` identifies its rows in any order."""
 
     name: str
     rows: int
@@ -42,8 +42,11 @@ class LoadedTable:
 
 @dataclass(frozen=True)
 class TablesResult:
-    """A phase that loaded, verified or warmed the tables of a workload. ``tables`` and ``method``
-    are of loading; ``method_reason`` says why it is not the one that was asked for."""
+    """A phase that loaded, verified or warmed the tables of a workload.
+
+    ``tables`` and ``method`` apply to loading; ``method_reason`` says why the method is not the
+    requested one.
+    """
 
     name: str
     kind: str
@@ -57,7 +60,7 @@ class TablesResult:
 
 @dataclass(frozen=True)
 class HistogramResult:
-    """Latencies: HdrHistogram V2 in base64, of nanoseconds."""
+    """A histogram of latencies: HdrHistogram V2 in base64, of nanoseconds."""
 
     encoded: str
     count: int
@@ -68,8 +71,11 @@ class HistogramResult:
 
 @dataclass(frozen=True)
 class Record:
-    """One kind of transaction or statement of the measured part: ``count`` succeeded, ``errors``
-    counts the others by the server's code; ``response`` is None in a closed loop."""
+    """One kind of transaction or statement of the measured part.
+
+    ``count`` is the number that succeeded; ``errors`` counts the others by the server's code;
+    ``response`` is None in a closed loop.
+    """
 
     name: str
     count: int
@@ -87,8 +93,8 @@ class Record:
 class DriveResult:
     """The measured part of a drive phase; ``partial_reason`` says why it ended early.
 
-    A run is about its ``primary`` one, where several phases drive clients. ``details`` are the
-    phase's other facts as the load generator gives them: clients, threads, pacing, the clients'
+    Where several phases drive clients, the run's result is its ``primary`` one. ``details`` are the
+    phase's other facts as the load generator reports them: clients, threads, pacing, the clients'
     mean gap and CPU.
     """
 
@@ -106,8 +112,11 @@ class DriveResult:
 
 @dataclass(frozen=True)
 class StatementResult:
-    """The statements of one phase: ``count`` succeeded, ``errors`` counts the others by the
-    server's code; ``histogram`` is their latency in microseconds, HdrHistogram V2 in base64."""
+    """The statements of one phase.
+
+    ``count`` is the number that succeeded; ``errors`` counts the others by the server's code;
+    ``histogram`` is their latency in microseconds, HdrHistogram V2 in base64.
+    """
 
     name: str
     count: int
@@ -117,7 +126,7 @@ class StatementResult:
 
 @dataclass(frozen=True)
 class ClientUsage:
-    """What the load generator itself used of the host."""
+    """The resources of the host that the load generator itself used."""
 
     user_s: float
     system_s: float
@@ -128,8 +137,11 @@ class ClientUsage:
 
 @dataclass(frozen=True)
 class LoadResult:
-    """What a run yielded. ``server_version`` is the server's own word; ``client`` is None where the
-    program was ended before it could tell."""
+    """The result of a run.
+
+    ``server_version`` is as the server reports it. ``client`` is None where the program ended
+    before it could report its usage.
+    """
 
     load_generator: str
     server_version: str
@@ -146,7 +158,7 @@ class LoadResult:
 
 
 def result_of(events: Sequence[Event]) -> LoadResult:
-    """The result of a run whose last event is its summary."""
+    """Return the result of a run whose last event is its summary."""
     start, summary = events[0], events[-1]
     return LoadResult(
         load_generator=start["load_generator"],
@@ -160,7 +172,7 @@ def result_of(events: Sequence[Event]) -> LoadResult:
 
 
 def partial_result(events: Sequence[Event]) -> LoadResult | None:
-    """What a run yielded that did not end well; None where it had not even begun."""
+    """Return the result of a run that failed; None where it had not begun."""
     if not events or events[0]["type"] != "start":
         return None
     if events[-1]["type"] == "summary":
@@ -233,7 +245,9 @@ _Value = TypeVar("_Value")
 
 
 def _of(kind: type[_Value], event: Mapping[str, Any], **made: Any) -> _Value:
-    """A value from the event's fields of the same names, apart from those that are ``made``; what
-    else an event holds is for other readers."""
-    names = getattr(kind, "__dataclass_fields__")  # noqa: B009 - a type variable cannot say it
+    """Build a value from the event's fields of the same names, except for those in ``made``.
+
+    Other fields of the event are for other readers.
+    """
+    names = getattr(kind, "__dataclass_fields__")  # noqa: B009 - mypy sees no such attribute
     return kind(**{name: event[name] for name in names if name not in made}, **made)

@@ -1,7 +1,7 @@
-"""What the load generator is asked to do, and its form as JSON (version 2).
+"""The specification of a run of the load generator, and its form as JSON (version 2).
 
-The program checks the specification itself and names the key of a mistake; these types make sure
-that there is none. Sizes and times have their unit in the name; a limit is of one phase.
+The program checks the specification itself and names the key of an error; these types prevent
+errors. Sizes and times have their unit in the name; a limit applies to one phase.
 """
 
 from __future__ import annotations
@@ -19,9 +19,12 @@ VERSION = 2
 
 @dataclass(frozen=True)
 class Tls:
-    """How a connection is encrypted: ``required`` verifies nothing, ``verify-ca`` the certificate
-    against ``ca`` (a PEM file), and ``verify-identity`` the host's name too; without ``ca`` it
-    takes the authorities that this host trusts."""
+    """The encryption of a connection.
+
+    ``required`` verifies nothing, ``verify-ca`` the certificate against ``ca`` (a PEM file), and
+    ``verify-identity`` the host's name, too. Without ``ca``, the authorities that this host trusts
+    apply.
+    """
 
     mode: TlsMode
     ca: Path | None = None
@@ -29,11 +32,11 @@ class Tls:
 
 @dataclass(frozen=True)
 class Connection:
-    """Where and as whom to log in: either ``socket``, or ``host`` and ``port``.
+    """The address and account of a server: either ``socket``, or ``host`` and ``port``.
 
-    Without ``tls`` the load generator verifies hosts other than this one.
-    ``allow_unverified`` gives the password to a server that no verified TLS shows to be the right
-    one, where it wants more than a proof.
+    Without ``tls`` the load generator verifies hosts other than this one. ``allow_unverified``
+    sends the password itself, not only a proof, to a server that asks for it and whose identity no
+    TLS verified.
     """
 
     user: str
@@ -65,7 +68,7 @@ class Connection:
 
 @dataclass(frozen=True)
 class GeneratedSource:
-    """Rows that the load generator makes while it sends them (LOAD DATA LOCAL)."""
+    """Rows that the load generator generates while it sends them (LOAD DATA LOCAL)."""
 
     set: str
     rows: int
@@ -118,9 +121,11 @@ class Statement:
 
 @dataclass(frozen=True)
 class LoadTables:
-    """A phase that creates and fills every table of the workload, then runs its ``after_load``;
-    ``threads`` connections load at the same time, 0 leaves their number to the program. They stay
-    open for ``linger_s`` when the phase has ended."""
+    """A phase that creates and fills every table of the workload, then runs its ``after_load``.
+
+    ``threads`` connections load at the same time; 0 leaves the number to the program. They stay
+    open for ``linger_s`` after the phase.
+    """
 
     name: str
     limit_s: float
@@ -141,7 +146,7 @@ class LoadTables:
 
 @dataclass(frozen=True)
 class VerifyTables:
-    """A phase that compares every table's rows and checksum with what was generated."""
+    """A phase that compares every table's rows and checksum with the generated ones."""
 
     name: str
     limit_s: float
@@ -163,7 +168,7 @@ class WarmTables:
 
 @dataclass(frozen=True)
 class Closed:
-    """Each client sends its next request when the last one is answered."""
+    """A closed loop: each client sends its next request when the last one is answered."""
 
     def _plain(self) -> dict[str, Any]:
         return {"kind": "closed"}
@@ -171,8 +176,10 @@ class Closed:
 
 @dataclass(frozen=True)
 class Open:
-    """Transactions begin at ``rate`` a second in all, whatever the server does; one that would be
-    later than ``late_limit_s`` is skipped."""
+    """An open loop: ``rate`` transactions begin per second in all, at any speed of the server.
+
+    A transaction that would begin more than ``late_limit_s`` late is skipped.
+    """
 
     rate: float
     arrivals: Literal["poisson", "constant"]
@@ -189,12 +196,15 @@ class Open:
 
 @dataclass(frozen=True)
 class Drive:
-    """A phase in which ``clients`` repeat a test's transactions, ``warmup_s`` unmeasured (or
-    ``until_steady`` throughput, so long at most), then for ``time_s`` or, where that is None, until
-    ``transactions`` were made in all. A transaction that ends with one of the ``retry`` codes is
-    begun again. Each client begins with ``pings`` requests that ask for nothing, and stays
-    connected for ``linger_s`` after the mark ``measure_ended``. Clients show their statements on
-    the ``board``, if there is one. Of several such phases of a run, one is ``primary``."""
+    """A phase in which ``clients`` repeat a test's transactions.
+
+    ``warmup_s`` is the unmeasured time; with ``until_steady`` the warm-up ends when the throughput
+    is steady, after ``warmup_s`` at the latest. The measured part lasts ``time_s`` or, where that
+    is None, until ``transactions`` were executed in all. A client restarts a transaction that ends
+    with one of the ``retry`` codes. Each client begins with ``pings`` empty requests, and stays
+    connected for ``linger_s`` after the mark ``measure_ended``. Clients publish their statements on
+    the ``board``, if there is one. Where a run has several drive phases, one is ``primary``.
+    """
 
     name: str
     test: str
@@ -250,8 +260,11 @@ Phase = LoadData | Statement | LoadTables | VerifyTables | WarmTables | Drive
 
 @dataclass(frozen=True)
 class Tables:
-    """What phases on tables need: ``definition`` holds the workload's tables, draws, statements and
-    tests; ``values`` win over a test's own, and these over ``defaults``."""
+    """The workload of phases on tables.
+
+    ``definition`` holds the workload's tables, generators, statements and tests. ``values``
+    override a test's own values, and these override ``defaults``.
+    """
 
     definition: Mapping[str, Any]
     defaults: Mapping[str, Any]
@@ -261,7 +274,7 @@ class Tables:
 
 @dataclass(frozen=True)
 class RunSpec:
-    """One run: ``session`` is SQL for every fresh session, then the phases in order."""
+    """One run: ``session`` is SQL for every new session, then the phases in order."""
 
     connection: Connection
     session: Sequence[str]
@@ -269,7 +282,7 @@ class RunSpec:
     tables: Tables | None = None
 
     def to_json(self) -> str:
-        """The specification as the load generator reads it (it holds the password)."""
+        """Return the specification as JSON for the load generator, with the password."""
         plain: dict[str, Any] = {
             "version": VERSION,
             "connection": self.connection._plain(),

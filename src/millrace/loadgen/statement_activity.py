@@ -1,8 +1,8 @@
-"""The board on which the load generator's clients show which of their statements is under way.
+"""Share in memory which statement each client of the load generator executes.
 
-A file in memory without a name: it is gone with this process, and nothing of it is ever written to
-a disk. The load generator fills it when its clients have connected; its form is described where it
-is made, in ``crates/engine/src/statement_activity.rs``.
+The board is a file in memory without a name: it ends with this process, and nothing of it ever
+reaches a disk. The load generator fills it when its clients have connected. The form is described
+in ``crates/engine/src/statement_activity.rs``.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ from typing import Literal
 _MAGIC, _VERSION = b"millrace", 1
 _HEADER = struct.Struct("=8sIII")
 _SLOT = struct.Struct("=IIQ")
-_STATEMENT = struct.Struct("=4xI")  # of a slot: 0 for none, else its index among the names and one
+_STATEMENT = struct.Struct(
+    "=4xI"
+)  # of a slot: 0 for no statement, else the index of its name plus 1
 _HEADER_BYTES = _SLOT_BYTES = 64
 _UNIX = 1
 
@@ -38,12 +40,12 @@ class Client:
 
 @dataclass(frozen=True)
 class Board:
-    """A board, by the path under which processes of the same user find it."""
+    """A board, by the path under which processes of the same user open it."""
 
     path: Path
 
     def clients(self) -> tuple[Client, ...]:
-        """Its clients; none before they have connected."""
+        """Return the clients of the board; none before they have connected."""
         told = self._told()
         if told is None:
             return ()
@@ -55,19 +57,23 @@ class Board:
         return tuple(found)
 
     def statements(self) -> tuple[str, ...]:
-        """The names of what clients send; none before they have connected."""
+        """Return the names of the clients' statements; none before the clients have connected."""
         told = self._told()
         if told is None:
             return ()
         text, slots, size = told
         begin = _HEADER_BYTES + slots * _SLOT_BYTES
-        *names, _rollback = json.loads(text[begin : begin + size])  # nobody measures that one
+        *names, _rollback = json.loads(
+            text[begin : begin + size]
+        )  # no measurement counts the rollback
         return tuple(names)
 
     @contextlib.contextmanager
     def shown(self) -> Iterator[Shown]:
-        """What clients show, for the block. Raises OSError or ValueError where nobody has filled
-        it."""
+        """Map the board into memory for the block.
+
+        Raise OSError or ValueError where no load generator has filled it.
+        """
         names = self.statements()
         with (
             self.path.open("rb") as file,
@@ -76,7 +82,10 @@ class Board:
             yield Shown(text, names)
 
     def _told(self) -> tuple[bytes, int, int] | None:
-        """Its bytes, the number of its slots and the length of its names."""
+        """Return the bytes of the board, the number of its slots and the length of its names.
+
+        Return None where it is not complete.
+        """
         text = self.path.read_bytes()
         if len(text) < _HEADER_BYTES:
             return None
@@ -88,20 +97,20 @@ class Board:
 
 @dataclass(frozen=True)
 class Shown:
-    """A board's bytes, as they are at each moment, and the names of what clients send."""
+    """The current bytes of a board, and the names of the clients' statements."""
 
     text: mmap.mmap
     names: tuple[str, ...]
 
     def under_way(self, slot: int) -> str | None:
-        """The statement that a client has under way; None where there is none that is measured."""
+        """Return the measured statement that a client executes; None where there is none."""
         (number,) = _STATEMENT.unpack_from(self.text, _HEADER_BYTES + slot * _SLOT_BYTES)
         return self.names[number - 1] if 0 < number <= len(self.names) else None
 
 
 @contextlib.contextmanager
 def made() -> Iterator[Board]:
-    """A board for the block, still empty."""
+    """Create an empty board for the block."""
     descriptor = os.memfd_create("millrace-board")
     try:
         yield Board(Path(f"/proc/{os.getpid()}/fd/{descriptor}"))

@@ -1,4 +1,4 @@
-"""What the clients of a specification will ask."""
+"""List the SQL of a specification's clients."""
 
 from __future__ import annotations
 
@@ -10,8 +10,11 @@ from millrace.loadgen.spec import Drive, RunSpec
 
 
 def statements(spec: RunSpec) -> Mapping[str, str]:
-    """The SQL of each statement by its name, with values that a client sends; those that
-    transactions hardly ever come to are left out. Raises HostError when the program cannot."""
+    """Return the SQL of each statement by its name, with values as a client sends them.
+
+    The result leaves out statements that transactions hardly ever reach. Raise HostError where the
+    program fails.
+    """
     phases = [
         replace(phase, protocol="text") if isinstance(phase, Drive) else phase
         for phase in spec.phases
