@@ -1,1 +1,1 @@
-"""What is observed of a server from outside while a trial measures it: one module an observer."""
+"""Collectors: they observe a server from outside while a trial measures it; one module each."""

@@ -1,5 +1,7 @@
-"""All observers of a trial, told when its measured part begins and ends, and what they found made
-into one document."""
+"""Run all collectors of a trial at the edges of its measured part, and merge their results.
+
+The merged results are one document.
+"""
 
 from __future__ import annotations
 
@@ -21,21 +23,24 @@ CollectorFactory = Callable[[Target], Collector]
 
 _FAILURES = (Unavailable, OSError, DatabaseError)
 
-# Sections, each called like its observer, whose amounts are counted from its first look on.
+# Sections with the name of their collector, whose amounts count from its first look.
 _COUNTED = frozenset({"threads", "states", "host", "disk", "status", "waits", "profile"})
 
 
 @dataclass(frozen=True)
 class Window:
-    """The measured part by the load generator's events: that of a drive phase, by its marks, or
-    from the begin of the phase ``first`` to the end of ``last``."""
+    """The measured part of a trial, by the load generator's events.
+
+    For a drive phase its marks delimit it; otherwise it lasts from the begin of the phase ``first``
+    to the end of ``last``.
+    """
 
     first: str
     last: str
     drives: bool
 
     def edge(self, event: Mapping[str, Any]) -> Edge | None:
-        """Whether an event begins or ends the measured part."""
+        """Return the edge of the measured part that an event marks; None where it marks none."""
         match event["type"], event.get("mark"):
             case "mark", "measure_started":
                 return "begin"
@@ -49,11 +54,12 @@ class Window:
 
 
 class CollectorSet:
-    """Has observers look at the edges of the measured part.
+    """The collectors of one trial, which look at the server at the edges of the measured part.
 
-    They look one after the other, at its begin in the order in which they were opened and at its
-    end in reverse: what one sees holds least of what the others do. ``missing`` tells what could
-    not be observed, each with ``observer``, ``what`` and ``remedy``.
+    They look one after the other: at the begin in the order in which they were opened, at the end
+    in reverse, so that the window of each holds as little as possible of the others' work.
+    ``missing`` lists the parts that no collector could observe, each with ``observer``, ``what``
+    and ``remedy``.
     """
 
     def __init__(self, window: Window) -> None:
@@ -66,7 +72,7 @@ class CollectorSet:
         self._looking_again: tuple[str, ...] = ()
 
     def open(self, name: str, make: CollectorFactory, target: Target, opened: ExitStack) -> None:
-        """Have an observer take part; it is closed with ``opened``."""
+        """Add a collector, which closes with ``opened``."""
         try:
             observer = make(target)
         except _FAILURES as problem:
@@ -76,7 +82,7 @@ class CollectorSet:
             self._observers[name] = observer
 
     def on_event(self, event: Mapping[str, Any]) -> None:
-        """Take an event of the load generator."""
+        """Handle an event of the load generator."""
         if self._window.drives and event.get("mark") == "connected":
             early = {
                 name: each
@@ -94,12 +100,14 @@ class CollectorSet:
 
     @property
     def wants_more(self) -> bool:
-        """Whether the measured part is over, and some observer saw too little of it."""
+        """Return whether the measured part is over and some collector observed too little of it."""
         return self._window_s is not None and bool(self._unsated())
 
     def on_repeated_event(self, event: Mapping[str, Any]) -> None:
-        """Take an event of a repetition of the measured part, at which only those look who saw too
-        little: all others keep what they saw the first time."""
+        """Handle an event of a repetition of the measured part.
+
+        Only the collectors that observed too little look again; all others keep their first result.
+        """
         edge = self._window.edge(event)
         if edge == "begin":
             self._looking_again = self._unsated()
@@ -108,8 +116,11 @@ class CollectorSet:
             self._each(lambda _, observer: observer.end(), of=self._looking_again, in_reverse=True)
 
     def document(self) -> dict[str, Any]:
-        """What was observed, empty where the measured part had no end. ``late_s`` of a section is
-        how long after the begin its observer first looked."""
+        """Return the document of all observations; empty where the measured part had no end.
+
+        ``late_s`` of a section is the time from the begin to its collector's first look, in
+        seconds.
+        """
         if self._window_s is None:
             return {}
         sections: dict[str, Any] = {}
@@ -132,7 +143,7 @@ class CollectorSet:
         assert self._began is not None
         before = time.monotonic()
         observer.begin()
-        # It reads for a while: the middle of that is when.
+        # Reading takes a while; its middle counts as the time of the look.
         self._late_s[name] = (before + time.monotonic()) / 2 - self._began
 
     def _unsated(self) -> tuple[str, ...]:
@@ -149,8 +160,11 @@ class CollectorSet:
         of: Collection[str] | None = None,
         in_reverse: bool = False,
     ) -> dict[str, Any]:
-        """Ask every observer (``of``: of these); one that cannot answer is left out from then on,
-        and closed when all were asked, so that nothing of it works on."""
+        """Call ``ask`` for every collector, or those of ``of``, and return the answers by name.
+
+        A collector that fails takes no further part. It closes after all others have answered, so
+        that nothing of it keeps running.
+        """
         answers = {}
         failed = []
         names = [name for name in self._observers if of is None or name in of]
@@ -174,8 +188,7 @@ class CollectorSet:
 def collecting(
     makers: Mapping[str, CollectorFactory], names: Sequence[str], target: Target, window: Window
 ) -> Iterator[CollectorSet]:
-    """The observers called ``names``, opened in the order of ``makers``, and closed at the end of
-    the block."""
+    """Open the collectors ``names`` in the order of ``makers``, and close them after the block."""
     with ExitStack() as opened:
         collector = CollectorSet(window)
         for name in sorted(names, key=list(makers).index):

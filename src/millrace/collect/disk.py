@@ -1,8 +1,8 @@
-"""What the disk under the data directory did, by the kernel's own count (/proc/diskstats).
+"""Collect the activity of the disk below the data directory, from /proc/diskstats.
 
-The figures are the device's: who else uses it is in them too. A partition's are its whole disk's,
-and what lies on one device alone, such as a logical volume, is followed down to it, since only a
-whole disk counts flushes.
+The figures are those of the whole device, so they include its other users and partitions. A device
+that lies on a single other one, such as a logical volume, is followed down to it, because the
+kernel counts flushes only for whole disks.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ NAME = "disk"
 COST = "one file of /proc where the measured part begins and where it ends: less than a millisecond"
 
 _DISKSTATS = "proc/diskstats"
-_SECTOR_BYTES = 512  # whatever the device's own are
-_WRAP = 1 << 32  # milliseconds are counted in 32 bits
+_SECTOR_BYTES = 512  # for every device, whatever its own sector size
+_WRAP = 1 << 32  # the kernel counts milliseconds in 32 bits
 
-# Where a line has each figure, behind the device's name.
+# The position of each figure in a line, after the device's name.
 _COUNTS = {"reads": 0, "writes": 4, "flushes": 15}
 _SECTORS = {"read_bytes": 2, "write_bytes": 6}
 _MILLISECONDS = {"read_s": 3, "write_s": 7, "flush_s": 16, "busy_s": 9}
@@ -30,7 +30,7 @@ _ORDER = ("reads", "writes", "read_bytes", "write_bytes", "flushes", "read_s", "
 
 
 class Disk:
-    """Reads the device's figures at both marks."""
+    """A collector of the device's figures, read at both marks."""
 
     def __init__(self, device: str, root: Path) -> None:
         self._device = device
@@ -56,7 +56,11 @@ class Disk:
 
 
 def collector(target: Target, root: Path = Path("/")) -> Disk:
-    """Raises Unavailable where the data directory cannot be seen, or has no disk with figures."""
+    """Create the collector of the disk below the data directory.
+
+    Raise Unavailable where this host does not show the data directory, or it is on no disk with
+    figures.
+    """
     if target.data_dir is None:
         raise Unavailable(
             "the server's data directory cannot be seen",
@@ -69,7 +73,10 @@ def collector(target: Target, root: Path = Path("/")) -> Disk:
 
 
 def disk_below(directory: Path, root: Path) -> str:
-    """The name of the device that holds ``directory``. Raises Unavailable where there is none."""
+    """Return the name of the device that holds ``directory``.
+
+    Raise Unavailable where there is none.
+    """
     _, mount = mount_below(root, directory)
     device = None if mount is None else block_device(root, mount)
     if device is None:
@@ -86,7 +93,7 @@ def disk_below(directory: Path, root: Path) -> str:
 
 
 def figures(text: str, device: str) -> tuple[int, ...] | None:
-    """A device's line of /proc/diskstats; None where there is none."""
+    """Return the figures of a device from /proc/diskstats; None where it is not listed."""
     for line in text.splitlines():
         fields = line.split()
         if len(fields) >= 14 and fields[2] == device:
@@ -95,7 +102,10 @@ def figures(text: str, device: str) -> tuple[int, ...] | None:
 
 
 def between(before: tuple[int, ...], after: tuple[int, ...]) -> dict[str, int | float | None]:
-    """What the device did between two readings; None what this kernel does not count."""
+    """Return the device's activity between two readings.
+
+    A figure that the kernel does not count is None.
+    """
     done = [b - a for a, b in zip(before, after, strict=True)]
     found: dict[str, int | float | None] = {}
     for name, at in _COUNTS.items():

@@ -1,9 +1,9 @@
-"""What the host did beside the server, and whether that disturbed the measurement.
+"""Collect the activity of the host outside the server, and detect disturbances of the measurement.
 
-Files of /proc and /sys are read where the measured part begins and where it ends. Processes that
-are neither the server's nor millrace's own (this process and all below it: the load generator, what
-keeps CPUs awake, observers) are others. Threads of the kernel are nobody's: what they do, they
-mostly do for the server.
+The collector reads files of /proc and /sys where the measured part begins and where it ends. A
+process that belongs neither to the server nor to millrace counts as other. This process and all
+below it belong to millrace: the load generator, the idle-state pollers, the collectors. Kernel
+threads count for neither side, because most of their work is for the server.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ COST = (
     "where it ends: some milliseconds each; nothing in between"
 )
 
-# More than this much of the host's CPU time disturbs.
+# Other guests and other processes disturb above these shares of the host's CPU time.
 STEAL_SHARE = 0.01
 OTHERS_SHARE = 0.02
-# So does a frequency that differs by more than this much between the two marks.
+# A frequency that differs by more than this share between the marks disturbs.
 FREQUENCY_SHARE = 0.05
-# And a control group that was not let run for more than this much of the time.
+# A control group that was stopped for more than this share of the time disturbs.
 THROTTLED_SHARE = 0.01
 
 _SHOWN_OTHERS = 5
@@ -43,8 +43,10 @@ _FREQUENCIES = "sys/devices/system/cpu"
 
 @dataclass(frozen=True)
 class Reading:
-    """The host's files at a mark, None where there is none. ``pressure`` is by resource,
-    ``frequencies_mhz`` by CPU, ``processes`` holds the stat file of each."""
+    """The host's files at a mark; None for a file that does not exist.
+
+    ``pressure`` is by resource, ``frequencies_mhz`` by CPU; ``processes`` holds each stat file.
+    """
 
     stat: str | None
     vmstat: str | None
@@ -57,7 +59,7 @@ class Reading:
 
 @dataclass(frozen=True)
 class Other:
-    """A process, and the CPU time that it and its children that have ended used, in ticks."""
+    """A process, and the CPU time in ticks that it and its ended children used."""
 
     name: str
     pid: int
@@ -65,7 +67,7 @@ class Other:
 
 
 class Host:
-    """Reads the host's files at both marks."""
+    """A collector of the host's files, read at both marks."""
 
     def __init__(self, own_pid: int, server_pid: int | None, root: Path) -> None:
         self._own_pid = own_pid
@@ -88,7 +90,7 @@ class Host:
         return {NAME: found, "missing": missing(after)}
 
     def _server_limits(self) -> dict[str, float | None]:
-        """How many CPUs the server may use; None what is not limited, or cannot be seen."""
+        """Return the CPUs that the server may use; None where unlimited or unknown."""
         pid = self._server_pid
         return {
             "cpus": None if pid is None else cpu_limits.allowed_cpus(pid),
@@ -100,7 +102,7 @@ class Host:
 
 
 def collector(target: Target, root: Path = Path("/")) -> Host:
-    """Raises Unavailable where the host does not tell of its CPUs."""
+    """Create the collector of the host. Raise Unavailable where /proc/stat lists no CPU times."""
     if text.cpu_ticks(read(root, "proc/stat")) is None:
         raise Unavailable("this host does not tell what its CPUs do (/proc/stat)")
     return Host(target.own_pid, target.pid, root)
@@ -135,7 +137,7 @@ def take(root: Path) -> Reading:
 def section(
     before: Reading, after: Reading, *, own_pid: int, server_pid: int | None
 ) -> dict[str, Any]:
-    """The section of the document."""
+    """Return the document's section ``host``."""
     tick_s = 1 / os.sysconf("SC_CLK_TCK")
     cpu_s = {f"{name}_s": n * tick_s for name, n in _cpu_ticks(before, after).items()}
     found = others(
@@ -162,7 +164,7 @@ def section(
 
 
 def missing(reading: Reading) -> Missing:
-    """What the host does not tell, and what to do about it."""
+    """Return the parts that the host does not report, each with its remedy."""
     found: Missing = []
     if len(reading.pressure) < len(_PRESSURES):
         found.append(
@@ -182,7 +184,7 @@ def missing(reading: Reading) -> Missing:
 
 
 def disturbed(before: Reading, after: Reading, found: Sequence[Other]) -> list[str]:
-    """What is likely to have changed the measurement, a clause each."""
+    """Return the likely disturbances of the measurement, one clause each."""
     clauses: list[str] = []
     ticks = _cpu_ticks(before, after)
     total = sum(ticks.values())
@@ -216,11 +218,11 @@ def others(
     own_pid: int,
     server_pid: int | None,
 ) -> list[Other]:
-    """The other processes that used CPU time between two readings, the largest first.
+    """Return the other processes that used CPU time between two readings, the largest first.
 
-    What a process did that began and ended in between is in the time of its parent's children, if
-    that waited for it, and so is what a process did that was there before: that is taken off again.
-    Where the server's process is not known, every database server is taken for it.
+    A parent that waited for an ended child counts the child's time. That includes time from before
+    the first reading, which is subtracted here. Where the server's process is unknown, every
+    database server counts as the server.
     """
     ours = _descendants({own_pid}, [before, after])
     if server_pid is not None:
@@ -247,8 +249,10 @@ def others(
 def _heir(
     ended: procfs.Stat, before: Mapping[int, procfs.Stat], after: Mapping[int, procfs.Stat]
 ) -> int | None:
-    """Whose children's time has that of a process that ended: its parent's, or the next's above
-    that has not ended too."""
+    """Return the process whose children's time includes that of an ended process.
+
+    That is its parent, or the closest ancestor that has not ended.
+    """
     pid = ended.parent
     while pid in before:
         if _same(pid, before[pid], after) is not None:
@@ -258,13 +262,13 @@ def _heir(
 
 
 def _same(pid: int, stat: procfs.Stat, readings: Mapping[int, procfs.Stat]) -> procfs.Stat | None:
-    """A process as another reading has it; None where it is not there, and its number at most."""
+    """Return a process in another reading; None where it is missing or its number was reused."""
     found = readings.get(pid)
     return found if found is not None and found.started_ticks == stat.started_ticks else None
 
 
 def _descendants(above: Collection[int], readings: Iterable[Mapping[int, procfs.Stat]]) -> set[int]:
-    """Processes and all that are below them at any of the readings."""
+    """Return processes and all their descendants in any of the readings."""
     found = set(above)
     for reading in readings:
         children: dict[int, list[int]] = {}
@@ -288,7 +292,7 @@ def _parsed(processes: Mapping[int, bytes]) -> dict[int, procfs.Stat]:
 
 def _cpu_ticks(before: Reading, after: Reading) -> dict[str, int]:
     was, is_now = text.cpu_ticks(before.stat) or {}, text.cpu_ticks(after.stat) or {}
-    # The kernel may take a tick of idle time back.
+    # The kernel may subtract a tick of idle time later.
     return {name: max(0, ticks - was.get(name, 0)) for name, ticks in is_now.items()}
 
 
@@ -315,5 +319,5 @@ def _mean(values: Sequence[float]) -> float | None:
 
 
 def _grown(before: str | None, after: str | None, name: str) -> int:
-    """By how much a counter in a file of names and numbers grew; 0 where there is none."""
+    """Return the increase of a counter in a file of names and numbers; 0 where it is missing."""
     return text.numbers(after).get(name, 0) - text.numbers(before).get(name, 0)

@@ -1,6 +1,6 @@
-"""What an observer is: something that looks at a server at the two ends of the measured part.
+"""The protocol of collectors, which observe a server at both ends of the measured part.
 
-What it found is plain data, a section or more of the document that ``collecting`` makes of all.
+A collector's result is plain data: one or more sections of the document that ``collecting`` builds.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from millrace.databases.client import ServerClient
 from millrace.loadgen.statement_activity import Board
 
 Missing = list[dict[str, str | None]]
-"""Parts that an observer could not see, each with ``what`` and ``remedy``."""
+"""Parts that a collector could not observe, each with ``what`` and ``remedy``."""
 
 
 @dataclass(frozen=True)
 class Target:
     """The server of a trial.
 
-    ``pid`` and ``data_dir`` are None where they cannot be seen from here. ``statements`` are those
-    of the test by name, with values, as a client would send them. ``limit_s`` is for one question.
-    ``board`` is where clients show their statements, None where they do not; ``connections`` is how
-    many talk to the server at a time. ``own_pid`` is the millrace whose processes, all that it
-    started, do not count as others of the host.
+    ``pid`` and ``data_dir`` are None where this host does not show them. ``statements`` are the
+    test's statements by name, with values as a client sends them. ``limit_s`` limits one query.
+    ``board`` holds the statements that clients execute, None where clients do not publish them.
+    ``connections`` is the number of clients that work at the same time. ``own_pid`` is the millrace
+    process that started the trial; its descendants are not other processes of the host.
     """
 
     instance: ServerClient
@@ -41,35 +41,41 @@ class Target:
 
 
 class Collector(Protocol):
-    """One observer of one trial. All but ``close`` may raise Unavailable, OSError or a
-    DatabaseError: it is then left out, and the trial goes on."""
+    """A collector of one trial.
+
+    All methods but ``close`` may raise Unavailable, OSError or a DatabaseError: the trial then goes
+    on without the collector.
+    """
 
     def begin(self) -> None:
-        """The measured part begins: look, in milliseconds."""
+        """Look at the server as the measured part begins, within milliseconds."""
 
     def end(self) -> None:
-        """The measured part is over, the clients are still connected: look again."""
+        """Look again after the measured part, while the clients are still connected."""
 
     def result(self) -> Mapping[str, Any]:
-        """What was found, by section of the document; may take its time. The key ``missing`` holds
-        parts that could not be had, a list of ``what`` and ``remedy``."""
+        """Return the observations by section of the document; this may take time.
+
+        The key ``missing`` holds the parts that could not be observed, a list of ``what`` and
+        ``remedy``.
+        """
 
     def close(self) -> None:
-        """Leave nothing behind, whatever happened before; may be called twice."""
+        """Release everything, whatever happened before; may run twice."""
 
 
 @runtime_checkable
 class ConnectionCollector(Protocol):
-    """An observer of driven clients that looks before they begin."""
+    """A collector that looks at connected clients before they begin to work."""
 
     def connected(self) -> None:
-        """All clients have connected, and wait for a moment before they begin."""
+        """Look while all clients are connected and wait for a moment before they begin."""
 
 
 @runtime_checkable
 class RepeatableCollector(Protocol):
-    """An observer that adds to what it saw when the measured part comes again."""
+    """A collector that adds to its observations when the measured part is repeated."""
 
     @property
     def wants_more(self) -> bool:
-        """Whether it has seen too little, and another time would help."""
+        """Return whether it observed too little and a repetition would help."""

@@ -1,5 +1,8 @@
-"""The plans by which a server carries out the workload's statements: each is explained once, after
-the window. A statement that cannot be explained has an error instead of rows."""
+"""Collect the plans of the workload's statements.
+
+Each statement is explained once, after the window. One that cannot be explained has an error
+instead of rows.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +22,10 @@ COST = "Nothing while clients are measured: statements are explained after the w
 
 
 def collector(target: Target) -> Collector:
-    """Return an observer of the plans of ``target.statements``. Raises Unavailable where the server
-    does not tell its version."""
+    """Create the collector of the plans of ``target.statements``.
+
+    Raise Unavailable where the server does not report its version.
+    """
     explainer = target.instance.family.monitoring.explainer(_version_of(target))
     return _PlansObserver(target, explainer)
 

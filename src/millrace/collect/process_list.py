@@ -1,10 +1,10 @@
-"""Looks at a server's process list and at what its engine says of itself, now and then, from a
-thread of its own, so that neither the marks nor the clients wait for the answers.
+"""Poll a server's process list and its engine's status from a thread of its own.
 
-The engine is asked when the window begins and when it ends. The process list is asked a second
-after the begin, and then again after a second or a quarter of the time that has passed, whichever
-is longer: a look a second in a short window, ever fewer in a long one, and 20 in all, which is
-after two minutes and a half.
+Neither the marks nor the clients wait for the answers. The engine's status is queried when the
+window begins and when it ends. The first look at the process list comes a second after the begin.
+The gap to the next one is a second or a quarter of the time that has passed, whichever is longer: a
+look each second in a short window, fewer and fewer in a long one. After 20 looks, which take two
+and a half minutes, there are no more.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _GAP_SHARE = 0.25
 
 @dataclass
 class Watched:
-    """What was seen; ``asked`` counts how often the server was asked for what, before the end."""
+    """The observations; ``asked`` counts the queries of each kind before the end."""
 
     engine_status: list[dict[str, Any]] = field(default_factory=list)
     process_list: list[dict[str, Any]] = field(default_factory=list)
@@ -36,10 +36,10 @@ class Watched:
 
 
 class Watcher:
-    """Watches from ``start`` until ``finish``; ``watched`` waits for the last answer.
+    """A poller that runs from ``start`` until ``finish``; ``watched`` waits for the last answer.
 
-    ``session`` is the watcher's alone from ``start`` on; whoever made it closes it, after
-    ``watched`` or ``abandon``.
+    From ``start`` on only the watcher uses ``session``; the caller closes it, after ``watched`` or
+    ``abandon``.
     """
 
     def __init__(self, session: Session, monitoring: Monitoring, database: str) -> None:
@@ -53,22 +53,22 @@ class Watcher:
         self._thread = threading.Thread(target=self._watch, name="watcher", daemon=True)
 
     def start(self) -> None:
-        """Begin to watch; t_s counts from here."""
+        """Begin to poll; ``t_s`` counts from here."""
         self._began_at = time.monotonic()
         self._thread.start()
 
     def finish(self) -> None:
-        """Have the engine asked once more, and end; returns at once."""
+        """Stop polling after one more query of the engine's status; return at once."""
         self._ended_at = time.monotonic()
         self._ended.set()
 
     def watched(self) -> Watched:
-        """What was seen, when the last answer is there."""
+        """Wait for the last answer and return the observations."""
         self._thread.join()
         return self._found
 
     def abandon(self) -> None:
-        """End, wherever it is, and wait until the session is not used any more."""
+        """Stop at any point, and wait until the session is no longer in use."""
         self._ended.set()
         if self._thread.ident is not None:
             self._thread.join()
@@ -111,5 +111,5 @@ class Watcher:
 
 
 def gap_s(passed_s: float) -> float:
-    """How long after a look at ``passed_s`` the next one is."""
+    """Return the seconds from a look at ``passed_s`` to the next one."""
     return max(_SHORTEST_GAP_S, passed_s * _GAP_SHARE)

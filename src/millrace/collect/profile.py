@@ -1,9 +1,9 @@
-"""The CPU profile: what the server's threads did while they were on a CPU, with their calls.
+"""Collect a CPU profile: the call paths of the server's threads while they were on a CPU.
 
-Two ways lead from a function to its callers. By DWARF, from copies of the stack that are unwound
-afterwards, it succeeds for nearly every sample. By frame pointers it is cheaper, but the C library
-seldom keeps them: a third to more than half of the samples of short queries lose their callers
-there. Frame pointers are for a perf that cannot unwind, and a build that keeps them.
+perf has two ways to find the callers of a function. By DWARF, it copies the stack and unwinds it
+afterwards; that succeeds for nearly every sample. By frame pointers it is cheaper, but the C
+library seldom keeps them: a third to more than half of the samples of short queries lose their
+callers there. Frame pointers are for a perf that cannot unwind and a build that keeps them.
 """
 
 from __future__ import annotations
@@ -29,26 +29,29 @@ COST = (
     "of stack: 1 to 2 % of the server's CPU time; its trials are of their own and enter no verdict"
 )
 
-# Of all CPUs together, whatever runs there: what is recorded lies in memory, and is to be read.
+# For all CPUs together, whatever runs there: the recording lies in memory, and millrace reads it.
 _STACK_BYTES = 32 * 1024
 _DWARF_PER_S = 500
 _FP_PER_S = 20_000
 
-# Frequencies that nothing else is likely to run at, the highest that is afforded first.
+# Frequencies at which nothing else is likely to run, the highest first; the first affordable one
+# applies.
 _DWARF_HZ = (199, 149, 97, 61, 43, 31, 23, 17, 11, 7, 3, 1)
 _FP_HZ = (997, 499, 251, 127, 61)
 
 _NOTICEABLE_SHARE = 0.02
 
-# What is shorter is to be seen again, until it was recorded for so long: of 0.1 s there are at most
-# twenty samples of each CPU.
+# A shorter recording is repeated until it has this length: 0.1 s yield at most twenty samples of
+# each CPU.
 ENOUGH_S = 2.0
 MOST_RUNS = 20
 
 
 def collector(target: Target) -> Profile:
-    """A profile of the target's process, made ready. Raises Unavailable where perf cannot sample
-    the process."""
+    """Create the collector of the profile of the target's process.
+
+    Raise Unavailable where perf cannot sample the process.
+    """
     pid = needs_process(target)
     by = perf.find()
     settings = choose(by, os.cpu_count() or 1, functools.partial(_keeps_frame_pointers, target))
@@ -61,7 +64,7 @@ def collector(target: Target) -> Profile:
 
 
 def choose(by: Perf, n_cpus: int, keeps_frame_pointers: Callable[[], bool]) -> Settings:
-    """How to sample with this perf on so many CPUs."""
+    """Return the settings with which this perf samples ``n_cpus`` CPUs."""
     if by.unwinds:
         return Settings(_afforded(_DWARF_HZ, _DWARF_PER_S / n_cpus), "dwarf", _STACK_BYTES)
     frequency_hz = _afforded(_FP_HZ, _FP_PER_S / n_cpus)
@@ -69,7 +72,7 @@ def choose(by: Perf, n_cpus: int, keeps_frame_pointers: Callable[[], bool]) -> S
 
 
 class Profile:
-    """See observe.model.Observer."""
+    """A collector of the CPU profile; see collect.model.Collector."""
 
     def __init__(self, recording: Recording, settings: Settings, watch: ThreadWatch) -> None:
         self._recording = recording
@@ -79,7 +82,7 @@ class Profile:
 
     @property
     def wants_more(self) -> bool:
-        """See observe.model.Repeatable."""
+        """Return whether the recording is too short; see collect.model.RepeatableCollector."""
         recording = self._recording
         return self._runs < MOST_RUNS and recording.seconds < ENOUGH_S and recording.may_resume
 
@@ -129,7 +132,7 @@ class Profile:
 def missing(
     granted: Granted, folded: Folded, settings: Settings
 ) -> Iterator[dict[str, str | None]]:
-    """What a profile lacks, and what would mend it."""
+    """Yield the parts that a profile lacks, each with its remedy."""
     if not granted.whole_cpus:
         yield _lack(
             "permission to sample whole CPUs: following threads can take a fifth of the throughput",
@@ -175,5 +178,5 @@ def _afforded(frequencies_hz: Sequence[int], most_hz: float) -> int:
 
 def _keeps_frame_pointers(target: Target) -> bool:
     server = target.instance.server
-    # The installed program: a server says by its mappings what it likes, and where links lead.
+    # The installed program: a server controls its own mappings and where its links lead.
     return isinstance(server, InstalledServer) and bool(frame_pointers.are_kept(server.program))

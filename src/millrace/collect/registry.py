@@ -1,9 +1,8 @@
-"""The observers there are, by name, in the order in which they look where the measured part begins;
-where it ends it is the reverse.
+"""List the collectors by name, in the order in which they look as the measured part begins.
 
-What looks now and again in between comes last: it begins when all have looked, and ends before the
-others do. What threads did is read inside of what is asked of the server, whose work is not the
-clients'.
+At its end they look in reverse. Collectors that also look in between come last: they begin after
+all others have looked, and end before the others look again. The window of thread usage lies inside
+that of the collectors that query the server, because their queries are not the clients' work.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from millrace.collect import (
 from millrace.collect.collectors import CollectorFactory
 
 PROFILE = profile.NAME
-"""The observer of profiled trials alone: what it costs must not be in a verdict."""
+"""The collector of profiled trials only: its cost must not affect a verdict."""
 
 COLLECTORS: Mapping[str, CollectorFactory] = {
     module.NAME: module.collector

@@ -1,15 +1,15 @@
-"""How long the threads that serve clients were blocked: by the scheduler's own events, in short
-windows.
+"""Collect how long the threads that serve clients were blocked, from scheduler events in windows.
 
-Looks at random moments (``states``) tell what threads wait for; on a host of few CPUs they take a
-CPU from somebody, or wait for one that sleeps, and so find a thread blocked that would not be. The
-events tell how long waits are that last some microseconds, and who ended them: a thread of the
-server, somebody outside of it, or the kernel.
+Looks at random moments (``states``) show the reasons for which threads wait. On a host with few
+CPUs a look takes a CPU from a thread, or waits for an idle one, and so finds threads blocked that
+would otherwise run. The events show the length of waits of a few microseconds, and who ended them:
+a thread of the server, a process outside of it, or the kernel.
 
-Where clients show their statements on a board, that is looked at in the windows: by the events,
-each look finds threads on a CPU, or ready without one, which looks at the threads themselves cannot
-tell apart. The section's ``statements`` has these looks, by the ``statement`` that was under way:
-``on_cpu`` and ``ready``; it is null where nobody looked.
+Where clients publish their statements on a board, this collector looks at the board within the
+windows. The events show for each look whether the thread was on a CPU, or ready without one; looks
+at the threads themselves cannot distinguish these. The section's ``statements`` counts these looks
+by the ``statement`` that was executing: ``on_cpu`` and ``ready``. It is null where there were no
+looks.
 """
 
 from __future__ import annotations
@@ -42,28 +42,28 @@ COST = (
     "is under way every half millisecond then"
 )
 
-_MOST_THREADS = 8  # a filter of the kernel's compares with each
+_MOST_THREADS = 8  # a filter of the kernel compares with each
 _WINDOW_S = 0.01
-# From one window to the next, random by half; the growing gap keeps them to some dozens. Windows of
-# many threads tell more each, and come where no CPU is idle to have them for nothing.
+# The gap between windows varies at random by half; it grows, so that there are only some dozen
+# windows. Each window of many threads shows more; but the CPUs are busy then, so it costs more.
 _FIRST_GAP_S, _GROWTH = 0.3, 1.05
 _LOOK_S = 0.0005  # from one look at the board to the next, random by half
-_FIRST_LOOK_S = 0.1  # from one look for threads to the next, where there are none yet
-_SETTLED_S = 0.001  # CPUs are busy with being told, right after they were
+_FIRST_LOOK_S = 0.1  # from one search for threads to the next, while there are none
+_SETTLED_S = 0.001  # enabling the events keeps the CPUs busy for a moment
 _HANDS_OUT = "ksoftirqd/"
 _NOTICEABLE_LOSS = 0.01
 
 
 @dataclass(frozen=True)
 class Look:
-    """What clients had under way at a moment, by the threads that serve them."""
+    """The statements of clients at a moment, by the threads that serve them."""
 
     at_s: float
     statements: Mapping[int, str]
 
 
 class Switches:
-    """See observe.model.Observer and Early."""
+    """A collector of scheduler events; see collect.model.Collector and ConnectionCollector."""
 
     def __init__(self, watch: ThreadWatch, tracing: Tracing, target: Target) -> None:
         self._watch = watch
@@ -83,10 +83,10 @@ class Switches:
         self._listening: threading.Thread | None = None
 
     def connected(self) -> None:
-        """See observe.model.Early: threads that wait for a client's first request are its own."""
+        """Look at the threads that wait for a client's first request: these serve the clients."""
         self._connected = True
         looks = self._watch.look()
-        # Where a client has one statement alone, all of its time is that one's anyway.
+        # Where a client has a single statement, all of its time belongs to that one.
         if self._board is not None and len(self._board.statements()) > 1:
             self._slots = connection_map.of_threads(
                 looks, connection_map.seats(self._board, self._watch.pid, self._port)
@@ -104,7 +104,7 @@ class Switches:
 
     def end(self) -> None:
         self._stop_listening()
-        # Whoever was there at either mark; the threads of clients are gone soon.
+        # Threads that exist at either mark count; those of clients end soon.
         self._own |= frozenset(self._watch.look())
         if self._trouble is not None:
             raise self._trouble
@@ -129,7 +129,7 @@ class Switches:
         self._watch.close()
 
     def _choose(self) -> None:
-        """Choose of the threads that serve clients now."""
+        """Choose some of the threads that serve clients now."""
         self._own |= frozenset(self._watch.look())
         serving = self._watch.serving
         tids = [tid for tid, kind in self._watch.kinds().items() if kind == serving]
@@ -142,11 +142,11 @@ class Switches:
             self._listening = None
 
     def _listen(self) -> None:
-        """Have events noted in windows, until the measured part is over."""
+        """Trace events in windows until the measured part is over."""
         self._looker = threading.get_native_id()
         try:
             while not self._tids and not self._over.wait(_FIRST_LOOK_S):
-                # Who loads tables connects when it has begun; other sessions do nothing then.
+                # A client that loads tables connects after the begin; other sessions are idle then.
                 self._choose()
                 self._began_s = time.monotonic()
             if not self._tids:
@@ -173,7 +173,7 @@ class Switches:
             self._trouble = trouble
 
     def _look_at(self, shown: Shown, slots: Mapping[int, int], until_s: float) -> None:
-        """Look at the board until then."""
+        """Look at the board until ``until_s``."""
         while not self._over.wait(_about(_LOOK_S)) and (now_s := time.monotonic()) < until_s:
             under_way = {tid: shown.under_way(slot) for tid, slot in slots.items()}
             known = {tid: name for tid, name in under_way.items() if name is not None}
@@ -181,12 +181,12 @@ class Switches:
 
 
 def _about(seconds: float) -> float:
-    """So long, random by half."""
+    """Return the time, varied at random by half."""
     return seconds * random.uniform(0.5, 1.5)  # noqa: S311
 
 
 def collector(target: Target) -> Switches:
-    """Raises Unavailable where the scheduler's events may not be seen."""
+    """Create the collector. Raise Unavailable where the scheduler's events are not accessible."""
     with contextlib.ExitStack() as opened:
         needs_process(target)
         watch = ThreadWatch(target)
@@ -199,8 +199,11 @@ def collector(target: Target) -> Switches:
 
 
 def filters(tids: Collection[int], *, both: bool) -> Mapping[str, str]:
-    """What lets through only events about these threads, by event; ``both`` their leaving a CPU and
-    their coming onto one, or the first alone."""
+    """Return, by event, the filter that admits only events about these threads.
+
+    With ``both``, it admits a switch that takes a thread off a CPU and one that puts it on a CPU;
+    otherwise only the former.
+    """
     switched = ("prev_pid", "next_pid") if both else ("prev_pid",)
     fields = {"sched_switch": switched, "sched_waking": ("pid",), "sched_wakeup": ("pid",)}
     return {
@@ -210,8 +213,11 @@ def filters(tids: Collection[int], *, both: bool) -> Mapping[str, str]:
 
 
 def wakers(own: Collection[int]) -> Callable[[int], sched_events.Waker]:
-    """Tells what a thread is to a server with these threads of its own. The kernel's threads that
-    hand out what came over the network stand for those who sent it."""
+    """Return a function that classifies a thread that woke a thread of the server.
+
+    ``own`` are the server's threads. Kernel threads that deliver packets from the network stand for
+    their senders.
+    """
 
     def waker(tid: int) -> sched_events.Waker:
         if tid in own:
@@ -226,8 +232,11 @@ def wakers(own: Collection[int]) -> Callable[[int], sched_events.Waker]:
 
 
 def weighted(windows: Sequence[tuple[float, float]], began_s: float) -> Sequence[Window]:
-    """Windows, from and to, in their order, that weigh what they stand for: the time since the one
-    before, or since the begin, by the mean of that."""
+    """Return the windows, in their order, with the weights of the time that they represent.
+
+    ``windows`` are pairs of begin and end. A window represents the time since the previous one, or
+    since the begin, relative to the mean of these times.
+    """
     if not windows:
         return ()
     ends_s = [began_s, *(to_s for _, to_s in windows)]
@@ -239,7 +248,7 @@ def weighted(windows: Sequence[tuple[float, float]], began_s: float) -> Sequence
 
 
 def section(found: Mapping[int, Waits], windows: Collection[Window]) -> dict[str, Any]:
-    """The section of the document: by thread what it waited for, the longest in sum first."""
+    """Return the document's section: the waits of each thread, those with the longest sum first."""
     return {
         "windows": len(windows),
         "seconds": math.fsum(window.seconds for window in windows),
@@ -267,8 +276,10 @@ def statements(
     looks: Sequence[Look],
     looker: int,
 ) -> list[dict[str, Any]] | None:
-    """By statement, how often its thread was found on a CPU, and ready without one, by the weight
-    of the windows; None where nobody looked."""
+    """Return by statement how often its thread was on a CPU, and ready without one.
+
+    The looks count by the weight of their windows. Return None where there were no looks.
+    """
     if not looks:
         return None
     on_cpu: defaultdict[str, float] = defaultdict(float)
@@ -288,7 +299,7 @@ def statements(
 
 
 def missing(found: Collection[Waits], lost: int) -> Missing:
-    """What there was no room for."""
+    """Return the events that the buffers lost, where these are too many."""
     counted = sum(each.count for waits in found for each in waits.sums.values())
     if lost <= _NOTICEABLE_LOSS * counted:
         return []

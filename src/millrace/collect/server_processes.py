@@ -1,4 +1,4 @@
-"""The processes of a server as a whole: one with threads, or one that starts another a session."""
+"""Treat the processes of a server as one: a process with threads, or one process per session."""
 
 from __future__ import annotations
 
@@ -16,27 +16,33 @@ from millrace.servers.instances.lifecycle import Instance
 
 @dataclass(frozen=True)
 class ServerProcesses:
-    """A server that runs: its first process, and those that it started where ``has_children``."""
+    """A running server: its first process and, where ``has_children``, those that it started."""
 
     main: int
     has_children: bool = False
 
     def pids(self) -> tuple[int, ...]:
-        """Return the processes now, the first one first. Raises OSError when that is gone."""
+        """Return the current processes, the first one first.
+
+        Raise OSError where the first one has ended.
+        """
         if not self.has_children:
             return (self.main,)
         started = Path(f"/proc/{self.main}/task/{self.main}/children").read_text()
         return (self.main, *map(int, started.split()))
 
     def tasks(self) -> Iterator[tuple[int, Path]]:
-        """Give the number and the directory below /proc of each thread of each process."""
+        """Yield the number and the directory below /proc of each thread of each process."""
         for pid in self.pids():
             with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # a session has ended
                 for task in Path(f"/proc/{pid}/task").iterdir():
                     yield int(task.name), task
 
     def cpu_time(self) -> CpuTime:
-        """Return the CPU time of all that run now. Raises OSError when the first one is gone."""
+        """Return the CPU time of all running processes.
+
+        Raise OSError where the first one has ended.
+        """
         times = [cpu_time(self.main)]
         for pid in self.pids()[1:]:
             with contextlib.suppress(OSError):
@@ -49,24 +55,24 @@ class ServerProcesses:
 
 
 class Stopper:
-    """Stops all processes of a server, and lets them go on. To be closed."""
+    """A control that stops and resumes all processes of a server; the caller closes it."""
 
     def __init__(self, processes: ServerProcesses) -> None:
-        # Not by number: whoever has that number later is not to be stopped.
+        # A process number could be reused, and the signal would stop a wrong process.
         self._main = os.pidfd_open(processes.main)
         self._processes = processes
         self._children: list[int] = []
 
     def stop(self) -> None:
-        """Stop the server. Raises ProcessLookupError when it has ended."""
+        """Stop the server. Raise ProcessLookupError where it has ended."""
         signal.pidfd_send_signal(self._main, signal.SIGSTOP)
-        for pid in self._processes.pids()[1:]:  # the first one starts no more of them
+        for pid in self._processes.pids()[1:]:  # the stopped first process starts no more of them
             with contextlib.suppress(OSError):
                 self._children.append(os.pidfd_open(pid))
                 signal.pidfd_send_signal(self._children[-1], signal.SIGSTOP)
 
     def resume(self) -> None:
-        """Let the server go on. Raises ProcessLookupError when it has ended."""
+        """Resume the server. Raise ProcessLookupError where it has ended."""
         try:
             signal.pidfd_send_signal(self._main, signal.SIGCONT)
         finally:
@@ -77,12 +83,12 @@ class Stopper:
                 os.close(child)
 
     def close(self) -> None:
-        """Leave no descriptor open."""
+        """Close all descriptors."""
         os.close(self._main)
 
 
 def processes_of(client: ServerClient) -> ServerProcesses | None:
-    """Return the processes of a server; None where they cannot be seen, or none runs."""
+    """Return the processes of a server; None where they are not visible, or none runs."""
     if not isinstance(client, Instance) or client.pid is None:
         return None
     return ServerProcesses(client.pid, client.family.has_process_per_session)

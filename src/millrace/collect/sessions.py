@@ -1,5 +1,8 @@
-"""Sessions of collectors: without a database, so that their statements are told from those of the
-workload, and opened before clients are driven."""
+"""Open the sessions of collectors.
+
+They have no database, which distinguishes their statements from the workload's, and open before the
+clients work.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +12,10 @@ from millrace.errors import DatabaseError, TrialFailed, Unavailable
 
 
 def session_of(target: Target, database: str | None = None) -> Session:
-    """Open a session of a collector's own; the caller closes it. Raises Unavailable where the
-    server does not let it in."""
+    """Open a session for a collector; the caller closes it.
+
+    Raise Unavailable where the server refuses it.
+    """
     try:
         return target.instance.connect(database, limit_s=target.limit_s)
     except TrialFailed as error:
@@ -20,5 +25,5 @@ def session_of(target: Target, database: str | None = None) -> Session:
 
 
 def missing(lack: Unavailable) -> dict[str, str | None]:
-    """Return a part that is missing, for the key ``missing`` of what a collector found."""
+    """Return a missing part, for the key ``missing`` of a collector's result."""
     return {"what": lack.message, "remedy": lack.hint}

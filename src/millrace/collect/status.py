@@ -1,5 +1,4 @@
-"""What a server counts between the marks, its engine's status at both, and its sessions in
-between."""
+"""Collect a server's counters and engine status at both marks, and its sessions in between."""
 
 from __future__ import annotations
 
@@ -21,8 +20,10 @@ COST = (
 
 
 def collector(target: Target) -> Collector:
-    """Return an observer of what the server counts. Raises Unavailable where it gives no
-    session."""
+    """Create the collector of the server's counters.
+
+    Raise Unavailable where the server refuses a session.
+    """
     return _StatusObserver(target)
 
 
@@ -35,7 +36,7 @@ class _StatusObserver:
             self._counters = monitoring.status_counters(session, target.database)
             self._watcher = Watcher(watching, monitoring, target.database)
             opened.callback(self._watcher.abandon)
-            self._counters.read()  # the first time takes longer than it may at the mark
+            self._counters.read()  # the first reading would take too long at the mark
             self._opened = opened.pop_all()
         self._readings: list[object] = []
 

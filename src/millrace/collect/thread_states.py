@@ -1,13 +1,13 @@
-"""What the server's threads were doing at random moments: running, or waiting, and for what.
+"""Collect the states of the server's threads at random moments: running, or waiting, and for what.
 
-The load generator's ``threads`` command looks at them as long as the measured part takes; here its
-counts get the classes by which the time of an operation is accounted for.
+The load generator's ``threads`` command samples the threads during the measured part. This module
+assigns the samples the classes of the time breakdown.
 
-Where the clients show their statements on a board, each look at a thread that serves one of them is
-one at its statement too. The section's ``statements`` has those looks, summed over the ``threads``
-that serve clients: a list ``states``, in which a ``statement`` (null: none was under way) and a
-``class`` have ``count``, ``seconds`` and ``during_sync`` as the states of a thread have. It is null
-where nobody knows which statement a thread works for.
+Where the clients publish their statements on a board, each look at a thread that serves a client is
+a look at its statement, too. The section's ``statements`` holds these looks, summed over the
+``threads`` that serve clients. In its list ``states``, each pair of a ``statement`` (null: none was
+executing) and a ``class`` has ``count``, ``seconds`` and ``during_sync``, as the states of a thread
+have. ``statements`` is null where the statements of threads are unknown.
 """
 
 from __future__ import annotations
@@ -54,19 +54,22 @@ _OF_A_STATE = ("class", "syscall", "target", "wchan", "stack")
 
 
 def budget(connections: int) -> float:
-    """The share of one CPU that looking may take: where few CPUs do all the work, the server loses
-    that, and as much again by being disturbed. Of so many ``connections``, each look at all threads
-    tells more, so that fewer will do."""
+    """Return the share of one CPU that sampling may use.
+
+    Where few CPUs do all the work, the server loses that share, and the same again by the
+    disturbance. With many ``connections`` each look at all threads shows more, so fewer looks
+    suffice.
+    """
     of_all = max(_OF_ALL_CPUS / math.sqrt(connections), _LEAST_OF_ALL_CPUS)
     return min(_OF_ONE_CPU, of_all * (os.cpu_count() or 1))
 
 
 class Sampler:
-    """The load generator's ``threads`` command: begin, end, and then its counts."""
+    """The load generator's ``threads`` command: it begins, ends, and then reports its counts."""
 
     def __init__(self, pid: int, connections: int) -> None:
-        """Start it and wait until it can begin. Raises Unavailable where it cannot."""
-        self._words = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the rest
+        """Start the command and wait until it can begin. Raise Unavailable where it cannot."""
+        self._words = tempfile.TemporaryFile()  # noqa: SIM115 - close() closes it
         self._rest = b""
         try:
             command = [str(program.find_load_generator()), "--die-with-parent", "threads"]
@@ -87,7 +90,7 @@ class Sampler:
             raise
 
     def order(self, what: str) -> None:
-        """Tell it to begin or to end, or before that which board to look at."""
+        """Send the command an order: to begin, to end or, before that, to look at a board."""
         assert self._process.stdin is not None
         try:
             self._process.stdin.write(f"{what}\n".encode())
@@ -96,11 +99,11 @@ class Sampler:
             raise self._failure() from None
 
     def counts(self) -> Mapping[str, Any]:
-        """What it counted, after its end was ordered."""
+        """Return the counts of the samples, after the order to end."""
         return self._answer("threads", _ANSWER_LIMIT_S)
 
     def close(self) -> None:
-        """End it, whatever it is at."""
+        """End the command at any point."""
         process = self._process
         for pipe in (process.stdin, process.stdout):
             assert pipe is not None
@@ -124,7 +127,7 @@ class Sampler:
         return answer
 
     def _line(self, limit_s: float) -> bytes:
-        """Its next line. Raises Unavailable where none comes in time."""
+        """Return the next line of the output. Raise Unavailable where none comes in time."""
         assert self._process.stdout is not None
         descriptor = self._process.stdout.fileno()
         deadline = time.monotonic() + limit_s
@@ -144,7 +147,7 @@ class Sampler:
         return line
 
     def _failure(self) -> Unavailable:
-        """Why it ended by itself."""
+        """Return the reason why the command ended early."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(_END_LIMIT_S)
         status = self._process.poll()
@@ -160,7 +163,7 @@ class Sampler:
 
 @dataclass
 class States:
-    """Has the threads sampled between the marks."""
+    """A collector of thread states, sampled between the marks."""
 
     watch: ThreadWatch
     sampler: Sampler
@@ -172,7 +175,7 @@ class States:
     _lack: Missing = field(default_factory=list)
 
     def connected(self) -> None:
-        """Have the sampler see which thread waits for which client."""
+        """Let the sampler learn which thread waits for which client."""
         if self.board is not None:
             self._seat(self.board)
 
@@ -199,8 +202,11 @@ class States:
         self.sampler.close()
 
     def _seat(self, board: Board) -> None:
-        """Have the sampler look at the statements that clients show; where a client has one alone,
-        all of its time is that one's anyway."""
+        """Order the sampler to look at the statements on the board.
+
+        Where a client has a single statement, all of its time belongs to that one, so no looks are
+        needed.
+        """
         if len(board.statements()) < 2:
             return
         if self.watch.serving == POOL:
@@ -216,7 +222,7 @@ class States:
 
 
 def collector(target: Target) -> States:
-    """Raises Unavailable where the server's threads cannot be looked at."""
+    """Create the collector. Raise Unavailable where the server's threads are not accessible."""
     pid = needs_process(target)
     binary_logs = frozenset(_binary_logs(target))
     watch = ThreadWatch(target)
@@ -237,7 +243,7 @@ def collector(target: Target) -> States:
 
 
 def seen(thread: Mapping[str, Any]) -> Seen:
-    """What a thread's states say about its kind."""
+    """Return the evidence for a thread's kind in its states."""
     states = thread["states"]
     calls = {syscalls.names().get(state["syscall"]) for state in states}
     return Seen(
@@ -250,7 +256,7 @@ def seen(thread: Mapping[str, Any]) -> Seen:
 def section(
     counts: Mapping[str, Any], kinds: Mapping[int, str], around: Surroundings
 ) -> dict[str, Any]:
-    """The section of the document, from what the sampler counted."""
+    """Return the document's section, from the sampler's counts."""
     return {
         **{name: counts[name] for name in ("rate_hz", "ticks", "cpu_s", "realtime")},
         "threads": [
@@ -270,7 +276,7 @@ def section(
 def _statements(
     threads: Collection[Mapping[str, Any]], around: Surroundings
 ) -> dict[str, Any] | None:
-    """The looks at statements over all threads; None where there was none."""
+    """Return the looks at statements, summed over all threads; None where there were none."""
     looked_at = [thread["statements"] for thread in threads if thread["statements"]]
     if not looked_at:
         return None
@@ -291,8 +297,10 @@ def _statements(
 def _states(
     raw: Collection[Mapping[str, Any]], around: Surroundings, names: Sequence[str] = _OF_A_STATE
 ) -> list[dict[str, Any]]:
-    """The states by class and what else is among ``names``, the most frequent first; those that are
-    the same now are one."""
+    """Return the states by class and the other fields in ``names``, the most frequent first.
+
+    States that are equal in these fields are merged.
+    """
     count: Counter[tuple[str | None, ...]] = Counter()
     during_sync: Counter[tuple[str | None, ...]] = Counter()
     seconds: defaultdict[tuple[str | None, ...], float] = defaultdict(float)
@@ -316,18 +324,18 @@ def _states(
 
 
 def _binary_logs(target: Target) -> Iterator[str]:
-    """What the server's binary logs are called; none where it keeps none."""
+    """Yield the base names of the server's binary logs; nothing where it keeps none."""
     with contextlib.suppress(TrialFailed):
         for name in target.instance.family.monitoring.change_logs(target.instance):
             yield state_classes.binary_log(name)
 
 
 def _written_through(pid: int, around: Surroundings) -> Iterator[str]:
-    """What the files are whose writes wait for the disk; none where they may not be seen."""
+    """Yield the kinds of files whose writes wait for the disk; nothing where they are hidden."""
     try:
         descriptors = list(Path(f"/proc/{pid}/fd").iterdir())
     except OSError:
-        return  # nor may its threads: that is said with better words
+        return  # the threads are not accessible either; the collector reports that in better words
     for descriptor in descriptors:
         with contextlib.suppress(OSError):
             link = str(descriptor.readlink())

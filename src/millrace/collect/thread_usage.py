@@ -1,9 +1,10 @@
-"""What each thread of the server did: CPU time, waits for a CPU, switches, faults, reads, writes.
+"""Collect the usage of each server thread: CPU time, waits for a CPU, switches, faults, I/O.
 
-Files of /proc are read where the measured part begins and where it ends, and looked into
-afterwards. A thread that began in between counts from zero. What threads did that had ended by the
-end is what the process did beyond the others, and told as one thread of the kind ``ended``; their
-context switches and waits for a CPU are not known, nor are the process's then.
+The collector reads files of /proc where the measured part begins and where it ends, and parses them
+afterwards. A thread that began in between counts from zero. The usage of threads that had ended by
+the end is the process's usage beyond that of the others; it appears as one thread of the kind
+``ended``. The context switches of ended threads and their waits for a CPU are unknown; so are the
+process's then.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ COST = (
 _ENDED_TID = 0
 _ENDED_NAME = "ended"
 
-# Figures of a thread or a process, None where they cannot be read.
+# Figures of a thread or a process; None where they cannot be read.
 Figures = Mapping[str, float | int | None]
 
 _COUNTED = (
@@ -40,13 +41,13 @@ _COUNTED = (
     *procfs.IO,
 )
 _FIGURES = ("cpu_s", "runnable_s", "user_s", "system_s", *_COUNTED)
-# What the kernel tells of threads that are there, but not of a process.
+# Figures that the kernel reports for existing threads, but not for a process.
 _OF_THREADS = ("runnable_s", "voluntary_switches", "involuntary_switches")
 
 
 @dataclass(frozen=True)
 class RawThread:
-    """A thread's files at a mark; None what cannot be read."""
+    """A thread's files at a mark; None for a file that cannot be read."""
 
     stat: bytes
     schedstat: bytes | None
@@ -56,7 +57,7 @@ class RawThread:
 
 @dataclass(frozen=True)
 class Reading:
-    """The server's files at a mark, which took ``took_s`` to read."""
+    """The server's files at a mark; reading them took ``took_s``."""
 
     stat: bytes
     clock_ns: int
@@ -67,7 +68,7 @@ class Reading:
 
 @dataclass(frozen=True)
 class Counts:
-    """What a thread or a process did since it began; ``counted`` are the figures of _COUNTED."""
+    """The usage of a thread or process since it began; ``counted`` are the figures of _COUNTED."""
 
     cpu: CpuTime
     runnable_ns: int | None
@@ -78,7 +79,7 @@ _NOTHING = Counts(CpuTime(0.0, 0.0, 0), 0, dict.fromkeys(_COUNTED, 0))
 
 
 class Threads:
-    """Reads the threads' files at both marks."""
+    """A collector of the threads' files, read at both marks."""
 
     def __init__(self, target: Target) -> None:
         self._pid = needs_process(target)
@@ -112,13 +113,15 @@ class Threads:
 
 
 def collector(target: Target) -> Threads:
-    """Raises Unavailable where the server's process cannot be seen."""
+    """Create the collector. Raise Unavailable where the server's process is not visible."""
     return Threads(target)
 
 
 def read(pid: int, looks: Mapping[int, Look], began_s: float) -> Reading:
-    """Read a process's files and those of its threads, which were looked at since ``began_s``.
-    Raises OSError when it is gone."""
+    """Read the files of a process and its threads; the looks at the threads began at ``began_s``.
+
+    Raise OSError where the process is gone.
+    """
     tasks = f"/proc/{pid}/task"
     threads = {
         tid: RawThread(
@@ -139,12 +142,12 @@ def read(pid: int, looks: Mapping[int, Look], began_s: float) -> Reading:
 
 
 def section(before: Reading, after: Reading, kinds: Mapping[int, str]) -> dict[str, Any]:
-    """The section of the document: the process, and its threads, the busiest first."""
+    """Return the document's section: the process, and its threads, the busiest first."""
     threads: list[dict[str, Any]] = []
     for tid, raw in after.threads.items():
         earlier = before.threads.get(tid)
         if earlier is not None and _started(earlier) != _started(raw):
-            earlier = None  # another thread of that number
+            earlier = None  # another thread with the same number
         threads.append(
             {
                 "tid": tid,
@@ -162,7 +165,7 @@ def section(before: Reading, after: Reading, kinds: Mapping[int, str]) -> dict[s
 
 
 def missing(reading: Reading, *, some_ended: bool) -> Missing:
-    """What could not be read, and what to do about it."""
+    """Return the parts that could not be read, each with its remedy."""
     threads = reading.threads.values()
     found: Missing = []
     if reading.io is None and all(thread.io is None for thread in threads):
@@ -197,8 +200,11 @@ def _ended(
     process: Figures,
     threads: Sequence[Mapping[str, Any]],
 ) -> list[dict[str, Any]]:
-    """What the process did beyond its threads, if any ended or it is more than what they did while
-    they were read one after the other."""
+    """Return the process's usage beyond that of its threads, as a list of at most one thread.
+
+    The list is empty where no thread ended, unless the difference exceeds the time that reading the
+    threads one after the other took.
+    """
     sums = {name: sum(thread[name] or 0 for thread in threads) for name in _FIGURES}
     beyond: dict[str, float | int | None] = dict.fromkeys(_FIGURES)
     for name in set(_FIGURES) - set(_OF_THREADS):
@@ -215,7 +221,7 @@ def _ended(
 
 
 def _figures(before: Counts, after: Counts) -> dict[str, float | int | None]:
-    """What was done between two readings."""
+    """Return the usage between two readings."""
     user_s, system_s = cpu_between(before.cpu, after.cpu)
     waited_ns = after.runnable_ns
     return {
@@ -261,14 +267,14 @@ def _counted(stat: procfs.Stat, status: bytes | None, io: bytes | None) -> Mappi
 
 
 def _scheduled(raw: RawThread) -> tuple[int, int] | tuple[None, None]:
-    """Nanoseconds that a thread ran and waited for a CPU; None where the kernel does not count."""
+    """Return the nanoseconds that a thread ran and waited for a CPU; None where uncounted."""
     if raw.schedstat is None or not _has_schedstat(raw):
         return None, None
     return procfs.schedstat(raw.schedstat)
 
 
 def _has_schedstat(raw: RawThread) -> bool:
-    """Whether the kernel counts what a thread ran; where it does not it may say 0."""
+    """Return whether the kernel counts the running time of a thread; where not, it may report 0."""
     if raw.schedstat is None:
         return False
     return procfs.schedstat(raw.schedstat)[0] > 0 or _ticked_ns(procfs.stat(raw.stat)) == 0

@@ -1,7 +1,7 @@
-"""What a server itself sums up between the marks: waits, statements and stages.
+"""Collect a server's own sums between the marks: waits, statements and stages.
 
-Each look takes its time, while clients work: sums miss what was done in the first milliseconds of
-the window. A time for one statement is a sum over the same row's count, not over what clients did.
+Each look takes time while clients work, so the sums miss the first milliseconds of the window. A
+time for one statement divides a row's sum by the same row's count, not by the clients' count.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ COST = (
 
 
 def collector(target: Target) -> Collector:
-    """Return an observer of the sums. Raises Unavailable where the server gives no session."""
+    """Create the collector of the sums. Raise Unavailable where the server refuses a session."""
     return _WaitsObserver(target)
 
 
@@ -32,7 +32,7 @@ class _WaitsObserver:
             session = opened.enter_context(contextlib.closing(session_of(target)))
             monitoring = target.instance.family.monitoring
             self._statistics = monitoring.wait_statistics(session, target.database)
-            self._statistics.read()  # the first time takes longer than it may at the mark
+            self._statistics.read()  # the first reading would take too long at the mark
             self._opened = opened.pop_all()
         self._readings: list[object] = []
 

@@ -1,17 +1,16 @@
-"""The text that perf script prints of a profile, to stacks and how often each was seen.
+"""Fold the text that perf script prints of a profile into stacks and their sample counts.
 
-A stack is written as the folded format has it, root first: the kind of the thread, then a frame
-``module`symbol`` for each call, separated by semicolons. Frames of the kernel have the module
-``[kernel]``, those without a name the symbol ``[unknown]``. Modules are the files' names without
-versions, so that ``libc-2.31.so`` and ``libc.so.6`` are one, as functions are under their short
-names (see function_names).
+A stack has the folded format, root first: the kind of the thread, then a frame ``module`symbol``
+for each call, separated by semicolons. Frames of the kernel have the module ``[kernel]``, those
+without a name the symbol ``[unknown]``. Modules are file names without versions, so that
+``libc-2.31.so`` and ``libc.so.6`` are one; functions have their short names (see function_names).
 
-Before the function that a thread begins with come frames of the C library. Every version of it
-names them otherwise, or not at all, and unwinding may find some more that never were. One frame
-stands for them all, and shows that a stack goes back to where its thread began.
+Frames of the C library come before the function with which a thread begins. Each version of the
+library names them differently, or not at all, and unwinding may add frames that never existed. One
+frame replaces them all, and shows that a stack goes back to the start of its thread.
 
-A session that loads a table comes and goes between the marks: its thread is gone at both, or waits
-there for connections to come, which is nothing to tell it by. Its calls tell it.
+A session that loads a table lives between the marks. At both marks its thread is missing, or waits
+for a connection, which identifies nothing. Only its calls identify it.
 """
 
 from __future__ import annotations
@@ -31,9 +30,10 @@ PROGRAM_START = "libc.so`__libc_start_main"
 
 _THREAD = re.compile(r"\s*(\S.*?)\s+(\d+)\s*")
 _THREAD_AND_FRAME = re.compile(r"\s*(\S.*?)\s+(\d+)\s+([0-9a-f]+ .*\))\s*")
-# What is in the last parentheses is the module, but a path may hold parentheses, as symbols do.
+# The last parentheses hold the module, but a path may hold parentheses, as symbols do.
 _NAMED = re.compile(r"(.*?) \((//anon|[/\[].*|[^() ]+)\)\s*")
-# Where perf seeks names for memory that belongs to no file. Any user of the host can write there.
+# perf looks there for names of memory that belongs to no file. Any user of the host can write
+# there.
 _MAP = re.compile(r"/tmp/perf-\d+\.map")  # noqa: S108
 _LOST = re.compile(r"PERF_RECORD_LOST(?:_SAMPLES)?\s+lost\s+(\d+)")
 _VERSION = re.compile(r"(?:-\d[\d.]*)?\.so(?:\.\w+)*$")
@@ -46,7 +46,7 @@ _PROGRAM_STARTS = frozenset(
 _STARTS = _PROGRAM_STARTS | {
     "start_thread", "clone", "clone3", "__clone", "__clone3", "__clone_internal", "thread_start",
 }  # fmt: skip
-# What a thread runs from a client's log-in to its end; compilers put some into their callers.
+# Functions that a thread runs from a client's log-in to its end; compilers inline some of them.
 _OF_SESSIONS = frozenset((
     "handle_connection", "handle_one_connection", "do_handle_one_connection", "do_command",
     "dispatch_command",
@@ -55,7 +55,7 @@ _OF_SESSIONS = frozenset((
 
 @dataclass(frozen=True)
 class Sample:
-    """What one thread did at one moment: frames as ``module`symbol``, root first."""
+    """The call path of one thread at one moment: frames as ``module`symbol``, root first."""
 
     comm: str
     tid: int
@@ -64,18 +64,18 @@ class Sample:
 
 @dataclass(frozen=True)
 class Lost:
-    """So many samples were taken, but could not be kept."""
+    """A number of samples that perf took but could not keep."""
 
     samples: int
 
 
 @dataclass(frozen=True)
 class Folded:
-    """Stacks and how many samples had each.
+    """Stacks, and the number of samples of each.
 
-    ``samples`` are in ``stacks``, ``lost`` are not. ``rooted`` samples go back to where their
-    thread began; ``unnamed`` by module were taken in user code that has no name; ``kernel`` were
-    taken in the kernel, ``unnamed_kernel`` of them where it gave no name.
+    ``samples`` are in ``stacks``, ``lost`` are not. ``rooted`` samples go back to the start of
+    their thread. ``unnamed`` counts, by module, the samples in user code without a name. ``kernel``
+    samples were taken in the kernel, ``unnamed_kernel`` of them in code without a name.
     """
 
     stacks: Mapping[str, int]
@@ -88,10 +88,10 @@ class Folded:
 
 
 def parse(lines: Iterable[str]) -> Iterator[Sample | Lost]:
-    """The samples in the output of ``perf script -F comm,tid,ip,sym,dso --show-lost-events``.
+    """Parse the output of ``perf script -F comm,tid,ip,sym,dso --show-lost-events``.
 
-    Each is a line with its thread, its frames below, leaf first, and an empty line; or, where no
-    call graph was recorded, all of it in one line. What cannot be read is left out.
+    A sample is a line with its thread, its frames below, leaf first, and an empty line. Where no
+    call graph was recorded, all of it is in one line. Unreadable lines are skipped.
     """
     names: dict[str, str] = {}
     thread: tuple[str, int] | None = None
@@ -116,9 +116,9 @@ def parse(lines: Iterable[str]) -> Iterator[Sample | Lost]:
 def fold(
     seen: Iterable[Sample | Lost], kinds: Mapping[int, str], serving: str = CONNECTION
 ) -> Folded:
-    """Count stacks, each under the kind of its thread, or under its name where that is unknown.
+    """Count the stacks, each under the kind of its thread, or else under the thread's name.
 
-    A thread of no known purpose that carried out what a client asked is ``serving``.
+    A thread of unknown purpose that executed a client's statements has the kind ``serving``.
     """
     seen_of: Counter[tuple[int, str, tuple[str, ...]]] = Counter()
     unnamed: Counter[str] = Counter()
@@ -147,7 +147,7 @@ def fold(
 
 
 def _frame(line: str, names: dict[str, str]) -> list[str]:
-    """The frame of a line ``ADDRESS SYMBOL (MODULE)``, none in another line."""
+    """Return the frame of a line ``ADDRESS SYMBOL (MODULE)``; none for another line."""
     address, _, said = line.strip().partition(" ")
     try:
         is_kernel = _FIRST_OF_KERNEL <= int(address, 16) < _NO_ADDRESS
@@ -174,7 +174,7 @@ def _short_module(path: str) -> str:
 
 
 def _plain(text: str) -> str:
-    """Text that can be part of a folded stack."""
+    """Return text without the characters that separate folded stacks."""
     return text.replace(";", ":").replace("\n", " ")
 
 
@@ -199,18 +199,18 @@ def _is_unnamed(call: str) -> bool:
 
 
 def _from_start(calls: tuple[str, ...]) -> tuple[str, ...]:
-    """The calls with one frame for all that is before the function a thread begins with."""
+    """Return the calls with one frame for all those before the function that begins the thread."""
     nowhere = 0
     while nowhere < len(calls) - 1 and _module(calls[nowhere]) == UNKNOWN:
         nowhere += 1
     calls = calls[nowhere:]
-    # The program's own `_start`, whether it has a name or not, is called by nobody.
+    # Nothing calls the program's own `_start`, whether it has a name or not.
     first = 1 if calls and _may_be_first(calls[0]) else 0
     begun = first
     while begun < len(calls) and _may_start(calls[begun]):
         begun += 1
     named = {_symbol(call) for call in calls[first:begun]} & _STARTS
-    # Code of the C library without a name that the program called is not where a thread starts.
+    # Unnamed code of the C library that the program called is not the start of a thread.
     if begun == first or not (first == 0 or named) or not _is_begun(calls[begun:]):
         return calls
     return (PROGRAM_START if named & _PROGRAM_STARTS else THREAD_START, *calls[begun:])
@@ -227,5 +227,5 @@ def _may_start(call: str) -> bool:
 
 
 def _is_begun(calls: tuple[str, ...]) -> bool:
-    """Whether these are calls from a function that a thread begins with."""
+    """Return whether the calls begin with a function that can begin a thread."""
     return bool(calls) and not _is_kernel(calls[0]) and _module(calls[0]) not in _C_LIBRARY

@@ -1,10 +1,10 @@
-"""Whether a build keeps frame pointers, so that its calls can be followed cheaply.
+"""Detect whether a build keeps frame pointers, which make its calls cheap to follow.
 
-No build says so in a way that can be relied on; its code does. A function that keeps the frame
+No build reports that reliably, so this module looks at its code. A function that keeps the frame
 pointer begins by saving its caller's and setting its own. Compilers may put other instructions
-before or between, and leave it out of functions that return early, so not all functions of a build
-with frame pointers begin like that; but next to none of another build do, because there only
-functions with frames of varying size need one.
+before or between these, and omit them in functions that return early, so not all functions of a
+build with frame pointers begin that way. In a build without them, almost none do, because only
+functions with frames of varying size need a frame pointer.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from millrace.host.elf import data_of, opened
 
 _KEPT_SHARE = 0.4
 _LOOKED_AT = 2000
-_SHORTEST_BYTES = 64  # shorter ones jump to another function, or call none
+_SHORTEST_BYTES = 64  # shorter functions jump to another one, or call none
 _SEEN_BYTES = 32
 
 _FUNCTION = 2  # STT_FUNC
@@ -31,16 +31,16 @@ _ENDBR64 = b"\xf3\x0f\x1e\xfa"
 _PUSH_RBP = b"\x55"
 _MOV_RSP_RBP = (b"\x48\x89\xe5", b"\x48\x8b\xec")
 
-# stp x29, x30, [sp, #-N]! or, after sub sp, sp, #N, stp x29, x30, [sp, #M]: whatever N and M are.
+# stp x29, x30, [sp, #-N]! or, after sub sp, sp, #N, stp x29, x30, [sp, #M], for any N and M.
 _STP_FP_LR, _STP_MASK = 0xA9007BFD, 0xFF407FFF
 # bti c, paciasp, pacibsp
 _LANDING = frozenset((0xD503245F, 0xD503233F, 0xD503237F))
 
 
 def are_kept(program: Path) -> bool | None:
-    """Whether the functions of a program keep frame pointers; None where that cannot be told.
+    """Return whether the functions of a program keep frame pointers; None where that is unknown.
 
-    Raises OSError where the program cannot be read.
+    Raise OSError where the program cannot be read.
     """
     status = program.stat()
     share = _share(program, status.st_mtime_ns, status.st_size)
@@ -48,9 +48,9 @@ def are_kept(program: Path) -> bool | None:
 
 
 def begins_with_frame(code: bytes, machine: str) -> bool:
-    """Whether the first bytes of a function save the caller's frame pointer and set their own.
+    """Return whether a function's first bytes save the caller's frame pointer and set their own.
 
-    ``machine`` is what the ELF header says, such as ``EM_X86_64``.
+    ``machine`` is the ELF header's machine, such as ``EM_X86_64``.
     """
     if machine == _X86_64:
         return _frame_x86_64(code)
@@ -70,8 +70,11 @@ def _frame_aarch64(code: bytes) -> bool:
 
 @functools.cache
 def _share(program: Path, _mtime_ns: int, _size_bytes: int) -> float | None:
-    """The share of functions that begin with a frame; a developer's build changes under its name,
-    so time and size tell whether it was looked at."""
+    """Return the share of functions that begin with a frame.
+
+    A developer's build changes under the same name, so time and size belong to the key of the
+    cache.
+    """
     try:
         with opened(program) as elf:
             machine = str(elf["e_machine"])
@@ -84,11 +87,14 @@ def _share(program: Path, _mtime_ns: int, _size_bytes: int) -> float | None:
 
 
 def _functions(elf: ELFFile) -> list[int]:
-    """The addresses of functions that are long enough to tell, of the fullest symbol table."""
+    """Return the addresses of functions that are long enough to judge, from one symbol table.
+
+    The fullest table counts: ``.symtab``, or else ``.dynsym``.
+    """
     section = elf.get_section_by_name(".symtab") or elf.get_section_by_name(".dynsym")
     if section is None or elf.elfclass != 64 or not elf.little_endian:
         return []
-    # pyelftools takes seconds for the hundred thousands of a server's symbols.
+    # pyelftools would take seconds for the several hundred thousand symbols of a server.
     symbols = struct.iter_unpack("<IBBHQQ", data_of(section))
     return sorted(
         {
@@ -100,7 +106,7 @@ def _functions(elf: ELFFile) -> list[int]:
 
 
 def _chosen(addresses: Sequence[int]) -> Sequence[int]:
-    """Enough of them, from everywhere in the program."""
+    """Return enough of the addresses, from everywhere in the program."""
     return addresses[:: max(1, len(addresses) // _LOOKED_AT)]
 
 

@@ -1,9 +1,9 @@
-"""Names of functions that people can read and that compare between builds.
+"""Shorten names of functions so that people can read them and builds can be compared.
 
-A compiler's symbol says more than which function it is: the types of its parameters and template
-arguments, which of several copies of the code it is (``.isra.0``, ``.cold``), a version of the
-library. All of it changes between versions of a server and of its compiler while the function stays
-the same, so all of it is left out: overloads, instances of a template and copies are one function.
+A compiler's symbol also encodes the types of parameters and template arguments, the copy of the
+code (``.isra.0``, ``.cold``) and the version of the library. These change between versions of a
+server and of its compiler while the function stays the same. So this module drops them: overloads,
+instances of a template and copies count as one function.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import functools
 import re
 from collections.abc import Callable
 
-# What GCC and Clang add to the name of a copy or a part of a function, and to that of a static one.
+# Suffixes of GCC and Clang for a copy or a part of a function, and for a static one.
 _COPY = re.compile(
     r"(?:\.(?:isra|part|constprop|cold|lto_priv|llvm|localalias|clone|unlikely|warm)\b|\.\d+\b)+$"
 )
@@ -32,21 +32,21 @@ _QUALIFIERS = re.compile(
 _OF_THE_LIBRARY = "__cxx11::"  # the version of an interface, inside of std
 _CLOSES = {">": "<", ")": "("}
 
-# Stand for text that is not to be looked into while a name is taken apart.
+# Placeholders for text that must stay intact while a name is taken apart.
 _KEPT_OPERATOR, _KEPT_SPACE = "\1", "\2"
 
 
 def short(symbol: str) -> str:
-    """The name of the function behind a symbol, mangled or not, without types and copies.
+    """Return the name of the function of a symbol, mangled or not, without types and copies.
 
-    What cannot be demangled stays as it is.
+    A symbol that cannot be demangled stays as it is.
     """
     name, _, version = symbol.partition("@")
     if not name:
         return symbol
     if version == "plt":
         return short(name) + "@plt"
-    # The first character may be a dot of its own, as in `.plt`.
+    # The first character may be a dot that belongs to the name, as in `.plt`.
     name = name[0] + _COPY.sub("", name[1:])
     if name.startswith("_Z"):
         name = demangled(name) or name
@@ -54,15 +54,18 @@ def short(symbol: str) -> str:
 
 
 def demangled(symbol: str) -> str | None:
-    """A mangled C++ name as C++ writes it; None where it is none, or nothing here demangles."""
+    """Return a mangled C++ name as C++ writes it; None for another name, or without a demangler."""
     demangle = _demangler()
     return None if demangle is None else demangle(symbol)
 
 
 @functools.cache
 def _demangler() -> Callable[[str], str | None] | None:
-    """That of the host's C++ library: many a perf is built without one, and with another output.
-    None where there is no such library, as beside a C++ library of another maker."""
+    """Return the demangler of the host's C++ library; None where there is no libstdc++.
+
+    Many builds of perf lack one, and others print names differently. libstdc++ is missing where the
+    host has only a C++ library of another vendor.
+    """
     try:
         function, free = ctypes.CDLL("libstdc++.so.6").__cxa_demangle, ctypes.CDLL(None).free
     except (OSError, AttributeError):
@@ -84,20 +87,20 @@ def _demangler() -> Callable[[str], str | None] | None:
 
 
 def _without_types(name: str) -> str:
-    """A demangled name without its parameters, template arguments and return type."""
+    """Return a demangled name without its parameters, template arguments and return type."""
     name = _THUNK.sub("", name)
     if not any(letter in name for letter in "<( ["):
         return name
     outer, operators = _outermost(name)
     outer = _QUALIFIERS.sub("", outer).rstrip()
-    outer = outer.rpartition(" ")[2].lstrip("*&")  # what a template returns comes first
+    outer = outer.rpartition(" ")[2].lstrip("*&")  # the return type of a template comes first
     for operator in operators[len(operators) - outer.count(_KEPT_OPERATOR) :]:
         outer = outer.replace(_KEPT_OPERATOR, operator, 1)
     return outer.replace(_KEPT_SPACE, " ")
 
 
 def _outermost(name: str) -> tuple[str, list[str]]:
-    """What is outside of all brackets, and the operators that stand-ins in it stand for."""
+    """Return the text outside of all brackets, and the operators that its placeholders replace."""
     kept: list[str] = []
     operators: list[str] = []
     opened: list[str] = []
@@ -127,7 +130,7 @@ def _outermost(name: str) -> tuple[str, list[str]]:
 
 
 def _operator_at(name: str, at: int) -> str | None:
-    """The name of the operator function that is written there, one that converts with its type."""
+    """Return the name of the operator function at a position; a conversion includes its type."""
     if not name.startswith("operator", at) or (
         at and (name[at - 1].isalnum() or name[at - 1] == "_")
     ):
@@ -150,7 +153,7 @@ def _operator_at(name: str, at: int) -> str | None:
 
 
 def _close(opened: list[str], letter: str) -> None:
-    """Forget the bracket that this one closes; a `>` that closes none is "greater" or an arrow."""
+    """Drop the bracket that this one closes; a `>` that closes none is "greater" or an arrow."""
     if letter == ")":
         while opened and opened.pop() != "(":
             pass
@@ -159,7 +162,7 @@ def _close(opened: list[str], letter: str) -> None:
 
 
 def _without_arguments(operator: str) -> str:
-    """``operator std::vector<int>`` without what it is a vector of."""
+    """Return a conversion's name without template arguments, such as ``<int>``."""
     if _OPERATOR.fullmatch(operator):
         return operator
     return _CONVERSION + _outermost(operator.removeprefix(_CONVERSION))[0].strip()

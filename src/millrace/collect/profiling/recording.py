@@ -1,15 +1,16 @@
-"""A recording of a server by perf: begun and ended at the marks of a trial, then read.
+"""Record a server with perf between the marks of a trial, then read the recording.
 
-It is kept in memory that has no name: it writes to no disk that is measured, and is gone with the
-last process that holds it. perf is started before the measured part, which it would disturb by
-reading what is mapped into processes, and only told when that begins and ends; a perf that cannot
-be told is started and ended at these moments. It is ended with us, however we end, but for one
-case: the kernel forgets to tell it that we were killed where its file has capabilities and we are
-not root. It then goes on until its memory is full or somebody ends it.
+The recording lies in memory without a name: it writes to no measured disk, and ends with the last
+process that holds it. perf starts before the measured part, because at its start it reads the
+mappings of all processes, which would disturb. At the marks it only gets the commands to begin and
+to end. A perf without ``--control`` starts and ends at the marks themselves. perf ends with
+millrace, however millrace ends, with one exception: where perf's file has capabilities and millrace
+does not run as root, the kernel does not signal perf when millrace is killed. perf then goes on
+until its memory is full or a user ends it.
 
-Whole CPUs are sampled where that is permitted, and the server's samples chosen afterwards. To
-follow threads the kernel sets a timer or a counter whenever one of them gets a CPU: in a virtual
-machine that took 22 % of the throughput of a client that reads single rows, 42 % at 997 Hz.
+Where permitted, perf samples whole CPUs, and millrace selects the server's samples afterwards. To
+follow threads the kernel sets a timer or a counter whenever one of them gets a CPU. In a virtual
+machine that took 22 % of the throughput of a client that reads single rows, and 42 % at 997 Hz.
 """
 
 from __future__ import annotations
@@ -39,11 +40,11 @@ CallGraph = Literal["fp", "dwarf", "none"]
 
 _ALL_CPUS = "--all-cpus"
 
-# Of memory; perf ends when it has recorded so much.
+# The limits of the recording in memory; perf ends when it reaches them.
 _LARGEST_BYTES = 1 << 30
 _LARGEST_SHARE = 0.1
 
-# Samples wait in the kernel until perf gets a CPU; a stack with each, and they are many bytes.
+# Samples wait in the kernel until perf gets a CPU; each carries a stack, so they take many bytes.
 _WAITING_S = 1.0
 
 _START_LIMIT_S = 20.0
@@ -63,8 +64,10 @@ if os.getppid() == int(sys.argv[1]):
 
 @dataclass(frozen=True)
 class Settings:
-    """How to sample. Where calls are followed by DWARF, ``stack_bytes`` of the stack are kept with
-    each sample."""
+    """The settings of a recording.
+
+    Where perf follows calls by DWARF, it keeps ``stack_bytes`` of the stack with each sample.
+    """
 
     frequency_hz: int
     call_graph: CallGraph
@@ -72,7 +75,7 @@ class Settings:
 
     @property
     def buffer_bytes(self) -> int:
-        """The next power of two to what a CPU yields while samples may wait."""
+        """The bytes that a CPU produces while samples may wait, rounded up to a power of two."""
         wanted = int(self.frequency_hz * self.stack_bytes * _WAITING_S)
         return 1 << max(19, (wanted - 1).bit_length())
 
@@ -86,9 +89,9 @@ class Settings:
 
 @dataclass(frozen=True)
 class Granted:
-    """What the samples are of: perf and the kernel may allow less than was asked for.
+    """The actual kind of samples: perf and the kernel may permit less than requested.
 
-    ``event`` ends in ``:u`` where it is counted outside of the kernel only.
+    ``event`` ends in ``:u`` where it is counted only outside of the kernel.
     """
 
     event: str
@@ -98,14 +101,16 @@ class Granted:
 
 
 class Recording:
-    """A recording of one process, from each ``begin`` to its ``end``; ``seconds`` is how long.
+    """A recording of one process, from each ``begin`` to its ``end``.
 
-    ``was_cut`` says that perf ended by itself before that, because it had recorded so much. Every
-    method raises Unavailable, with what perf said, where it cannot go on.
+    ``seconds`` is its total time.
+
+    ``was_cut`` says that perf ended early because the recording reached its size limit. Every
+    method raises Unavailable, with perf's own message, where it cannot go on.
     """
 
     def __init__(self, by: Perf, pid: int, settings: Settings) -> None:
-        """Make ready to record; takes tens of milliseconds, or a second on a crowded host."""
+        """Prepare to record; this takes tens of milliseconds, or a second on a crowded host."""
         self._perf = by
         self._pid = pid
         self._settings = settings
@@ -122,8 +127,10 @@ class Recording:
 
     @property
     def may_resume(self) -> bool:
-        """Whether another ``begin`` adds to what is recorded: a perf that cannot be told starts
-        anew, and one that has recorded so much is gone."""
+        """Return whether another ``begin`` adds to the recording.
+
+        A perf without ``--control`` starts over, and one that reached its size limit has ended.
+        """
         return self._perf.is_told and not self._running().has_ended_well()
 
     def begin(self) -> None:
@@ -145,11 +152,11 @@ class Recording:
             self._running().interrupt()
 
     def close(self) -> None:
-        """End perf and forget what it recorded."""
+        """End perf and discard the recording."""
         self._opened.close()
 
     def granted(self) -> Granted:
-        """What the samples are of."""
+        """Return the actual kind of samples."""
         self._finish()
         with perf.reading(self._perf, ["evlist", "--verbose"], self._memory) as process:
             try:
@@ -159,8 +166,11 @@ class Recording:
         return granted(said, whole_cpus=_ALL_CPUS in self._way)
 
     def lines(self) -> Iterator[str]:
-        """The samples as text, see folding.parse. Where calls are followed by DWARF, a thousand
-        samples take a second. Inlined functions are not sought: that takes hours."""
+        """Yield the lines of the samples as text; see folding.parse.
+
+        Where perf follows calls by DWARF, a thousand samples take a second. Inlined functions are
+        left out: finding them takes hours.
+        """
         self._finish()
         arguments = ["script", "--fields=comm,tid,ip,sym,dso", "--no-inline", "--show-lost-events"]
         if _ALL_CPUS in self._way:
@@ -181,9 +191,11 @@ class Recording:
             raise Unavailable(f"perf script {how}")
 
     def _first_permitted(self) -> tuple[str, ...]:
-        """What to sample, in the words of perf: the best that is permitted. perf waits for
-        ``begin`` then, if it can. Of itself it takes another event where there is no counter of
-        cycles, and leaves the kernel out where it must."""
+        """Start perf with the best permitted events, and return them as arguments of perf.
+
+        perf then waits for ``begin``, if it can. On its own it takes another event where there is
+        no counter of cycles, and leaves the kernel out where it must.
+        """
         refusal: Unavailable | None = None
         threads = f"--pid={self._pid}"
         for way in (
@@ -212,7 +224,7 @@ class Recording:
 
     def _start(self, way: tuple[str, ...]) -> None:
         os.ftruncate(self._memory, 0)
-        # Build ids would be sought in all samples in the end, and the programs copied.
+        # Otherwise perf would look for build ids in all samples at the end, and copy the programs.
         arguments = [*way, *self._settings.arguments(), "--no-buildid", "--no-buildid-cache"]
         if self._perf.is_bounded:
             largest = min(_LARGEST_BYTES, _LARGEST_SHARE * psutil.virtual_memory().available)
@@ -225,7 +237,7 @@ class Recording:
         return self._recorder
 
     def _finish(self) -> None:
-        """Have perf write what it still holds."""
+        """Make perf write the rest of its samples."""
         if self._recorder is not None:
             self._recorder.finish()
             self._drop_recorder()
@@ -237,12 +249,12 @@ class Recording:
 
 
 def granted(said: str, *, whole_cpus: bool) -> Granted:
-    """What is in a recording, from what ``perf evlist --verbose`` said of it."""
+    """Return the kind of samples in a recording, from the output of ``perf evlist --verbose``."""
     found = re.search(r"(?m)^(?!dummy)(\S+): .*?sample_freq \}: (\d+).*$", said)
     if found is None:
         raise Unavailable(f"perf does not tell what it recorded, but {said.strip()[:200]!r}")
     with_kernel = "exclude_kernel: 1" not in found[0]
-    # Processors with two kinds of cores have an event for each.
+    # Processors with two kinds of cores have one event for each kind.
     event = "cycles" if "cycles" in found[1] else found[1].partition(":")[0]
     return Granted(
         event=event if with_kernel else f"{event}:u",
@@ -253,7 +265,7 @@ def granted(said: str, *, whole_cpus: bool) -> Granted:
 
 
 class _Recorder:
-    """A perf record that runs, with the two pipes by which it is told and answers."""
+    """A running perf record, with a pipe for its commands and one for its answers."""
 
     def __init__(self, by: Perf, arguments: list[str], memory: int) -> None:
         with contextlib.ExitStack() as opened:
@@ -285,7 +297,7 @@ class _Recorder:
             self._opened = opened.pop_all()
 
     def tell(self, command: str, limit_s: float) -> None:
-        """Tell perf what to do, and wait until it has done it."""
+        """Send perf a command, and wait until perf has executed it."""
         deadline = time.monotonic() + limit_s
         said = b""
         try:
@@ -302,7 +314,7 @@ class _Recorder:
             said += part
 
     def rehearse(self) -> None:
-        """See whether a perf that samples at once may do so."""
+        """Check that a perf that samples at once is permitted to."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(_REHEARSAL_S)
             raise self._refusal()
@@ -311,7 +323,7 @@ class _Recorder:
         return self._process.poll() == 0
 
     def interrupt(self) -> None:
-        """Have perf write what it holds, and end."""
+        """Make perf write its samples, and end."""
         if self._process.poll() is None:
             self._process.send_signal(signal.SIGINT)
 
@@ -333,7 +345,7 @@ class _Recorder:
         self._process.wait()
 
     def _refusal(self) -> Unavailable:
-        """Why perf ended, in its own words."""
+        """Return the reason why perf ended, in its own words."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(_CONTROL_LIMIT_S)
         self._words.seek(0)

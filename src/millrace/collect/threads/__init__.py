@@ -1,1 +1,1 @@
-"""Threads of a server: which serve clients, and the states they are in."""
+"""Threads of a server: their kinds, their states, and the clients that they serve."""

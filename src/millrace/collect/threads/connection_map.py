@@ -1,7 +1,7 @@
-"""Which of the server's sockets leads to which client on the load generator's board.
+"""Map the server's sockets to the clients on the load generator's board.
 
-The client knows its own end of a connection. Of a UNIX socket the kernel tells the other end
-(sock_diag); of TCP, the server's tables tell who is at the other end of which socket.
+A client knows its own end of a connection. For a UNIX socket the kernel reports the other end
+(sock_diag); for TCP, the server's socket tables do.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from millrace.loadgen.statement_activity import Board
 
 
 def seats(board: Board, pid: int, port: int | None) -> dict[int, int]:
-    """The slots of a board by the inodes of the server's sockets, as far as the kernel tells.
+    """Return the slots of a board by the inodes of the server's sockets, as far as they are known.
 
-    ``pid`` is the server's process, ``port`` where it listens. Raises OSError where the board is
-    gone.
+    ``pid`` is the server's process, ``port`` the one on which it listens. Raise OSError where the
+    board is gone.
     """
     ends = _ends(board, pid, port)
     return {
@@ -28,8 +28,10 @@ def seats(board: Board, pid: int, port: int | None) -> dict[int, int]:
 
 
 def of_threads(looks: Mapping[int, Look], slots: Mapping[int, int]) -> dict[int, int]:
-    """The slots of a board by the threads that wait for their clients where they are looked at;
-    ``slots`` are by the inodes of the server's sockets."""
+    """Return the slots of a board by the threads that wait for their clients in ``looks``.
+
+    ``slots`` are by the inodes of the server's sockets.
+    """
     inodes = {tid: sockets.inode_of(look.waits_on or "") for tid, look in looks.items()}
     return {
         tid: slots[inode] for tid, inode in inodes.items() if inode is not None and inode in slots
@@ -37,7 +39,7 @@ def of_threads(looks: Mapping[int, Look], slots: Mapping[int, int]) -> dict[int,
 
 
 def _ends(board: Board, pid: int, port: int | None) -> Mapping[tuple[str, int], int]:
-    """The server's ends by the clients' own."""
+    """Return the server's ends of connections by the clients' ends."""
     ways = {client.by for client in board.clients()}
     found: dict[tuple[str, int], int] = {}
     if "inode" in ways:

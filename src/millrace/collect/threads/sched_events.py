@@ -1,10 +1,10 @@
-"""From the scheduler's events to waits: how long threads were blocked, and who woke them.
+"""Derive waits from scheduler events: how long threads were blocked, and who woke them.
 
-A thread that leaves its CPU (``sched_switch``) is blocked from then on, unless it was only put
-aside for another one, until it is put into the queue of a CPU again (``sched_wakeup``). Somebody
-had that done a moment before (``sched_waking``): a thread that ran there, or the kernel, for a
-device or because it was time. From then on it is ready, until it comes onto a CPU (``sched_switch``
-again, of the thread that leaves it).
+A thread that leaves its CPU (``sched_switch``) is blocked from then on, unless another one merely
+preempted it, until it enters the queue of a CPU again (``sched_wakeup``). The cause comes a moment
+earlier (``sched_waking``): a thread that ran there, or the kernel, for a device or a timer. From
+then on the thread is ready, until it gets a CPU (``sched_switch`` again, of the thread that leaves
+it).
 """
 
 from __future__ import annotations
@@ -31,14 +31,16 @@ _SWITCH = re.compile(
 )
 _WOKEN = re.compile(r"comm=.* pid=(\d+) prio=-?\d+")
 _READY, _SLEEPS, _UNKNOWN = "R", "S", "?"
-_ASIDE_S = 0.0002  # from a look's taking a CPU to the look itself, at most
-_IN_INTERRUPT = frozenset("hHzZ")  # by a device or a clock, whoever ran there
+_ASIDE_S = 0.0002  # the longest time from when a look takes a CPU to the look itself
+_IN_INTERRUPT = frozenset("hHzZ")  # by a device or a timer, whatever thread ran there
 
 
 @dataclass(frozen=True)
 class Left:
-    """A thread left its CPU, in a state of the scheduler's, such as S; R where it could go on, but
-    was put aside for ``to``."""
+    """A thread left its CPU in a scheduler state, such as S.
+
+    The state is R where it could go on, but ``to`` preempted it.
+    """
 
     at_s: float
     tid: int
@@ -52,7 +54,7 @@ class Left:
 
 @dataclass(frozen=True)
 class Came:
-    """A thread came onto a CPU."""
+    """A thread got a CPU."""
 
     at_s: float
     tid: int
@@ -60,7 +62,7 @@ class Came:
 
 @dataclass(frozen=True)
 class Waking:
-    """A thread is about to be woken; ``by`` ran there, None where it was an interrupt."""
+    """A thread is about to wake; ``by`` ran there, None where an interrupt wakes it."""
 
     at_s: float
     tid: int
@@ -80,7 +82,7 @@ Event = Left | Came | Waking | Woken
 
 @dataclass(frozen=True)
 class Window:
-    """A time in which events were noted; it stands for ``weight`` times its length."""
+    """A traced time span, which represents ``weight`` times its length."""
 
     from_s: float
     to_s: float
@@ -93,7 +95,7 @@ class Window:
 
 @dataclass
 class Sum:
-    """How many waits, and how long they were in all, by weight."""
+    """The number of waits and their total time in seconds, both by weight."""
 
     count: int = 0
     seconds: float = 0.0
@@ -101,13 +103,14 @@ class Sum:
 
 @dataclass
 class Waits:
-    """What a thread waited for, by the scheduler's letter and who woke it, in waits that ended in a
-    window. Of one that began before it, what was inside counts twice: as often others are inside by
-    as much that end after it, of which nobody knows who will end them.
+    """The waits of a thread that ended in a window, by the scheduler's letter and the waker.
 
-    ``blocked_s`` is how long it was blocked inside of windows, whoever ended that; ``unknown_s``
-    the windows in which it neither left a CPU nor was woken, ``windows`` in how many waits ended.
-    All seconds are by weight.
+    Of a wait that began before the window, the part inside counts twice. Just as often a wait with
+    an equal part inside ends after the window, with an unknown waker.
+
+    ``blocked_s`` is the time blocked inside of windows, whoever ended it; ``unknown_s`` the time of
+    the windows without a switch or wakeup of the thread; ``windows`` the number of windows in which
+    a wait ended. All seconds are by weight.
     """
 
     sums: dict[tuple[str, Waker], Sum] = field(default_factory=lambda: defaultdict(Sum))
@@ -117,7 +120,7 @@ class Waits:
 
 
 def parse(lines: Iterable[str]) -> Iterator[Event]:
-    """The events in the text of a trace; their times are seconds of CLOCK_MONOTONIC."""
+    """Yield the events in the text of a trace; their times are seconds of CLOCK_MONOTONIC."""
     for line in lines:
         found = _LINE.match(line)
         if found is None:
@@ -143,8 +146,11 @@ def waits(
     tids: Collection[int],
     waker: Callable[[int], Waker],
 ) -> Mapping[int, Waits]:
-    """What each of the threads waited for in ``windows``. ``waker`` says what a thread is that woke
-    another one; None of them, and thread 0, are the kernel."""
+    """Return the waits of each thread in ``windows``.
+
+    ``waker`` classifies a thread that woke another one. An interrupt and thread 0 count as the
+    kernel.
+    """
     found = {tid: Waits() for tid in tids}
     known = by_thread(events)
     for tid, of_thread in found.items():
@@ -154,7 +160,7 @@ def waits(
 
 
 def by_thread(events: Iterable[Event]) -> Mapping[int, Sequence[Event]]:
-    """The events of each thread, in their order: each CPU tells its own."""
+    """Return the events of each thread, sorted by time: the trace lists each CPU on its own."""
     found: defaultdict[int, list[Event]] = defaultdict(list)
     for event in events:
         found[event.tid].append(event)
@@ -166,14 +172,17 @@ def _when(event: Event) -> float:
 
 
 def inside(events: Sequence[Event], window: Window) -> Sequence[Event]:
-    """The events in a window, of those in their order."""
+    """Return the events in a window, from events sorted by time."""
     first = bisect_left(events, window.from_s, key=_when)
     return events[first : bisect_right(events, window.to_s, key=_when)]
 
 
 def doing(events: Sequence[Event], at_s: float, looker: int) -> Doing | None:
-    """What a thread did at a moment, by its events in a window around it, in their order; None
-    where none of them tells. One that was put aside for the ``looker`` just then was on a CPU."""
+    """Return the state of a thread at a moment, from its sorted events in a window around it.
+
+    Return None where no event shows it. A thread that the ``looker`` preempted a moment ago counts
+    as on a CPU.
+    """
     now: Doing | None = None
     last: Left | Came | Woken | None = None
     for event in events:
@@ -182,7 +191,7 @@ def doing(events: Sequence[Event], at_s: float, looker: int) -> Doing | None:
         if event.at_s > at_s:
             now = now or _before(event)
             break
-        # One that is on a CPU may be woken before it has left that.
+        # A thread on a CPU may be woken before it has left that CPU.
         now = "on_cpu" if isinstance(event, Woken) and now == "on_cpu" else _after(event)
         last = event
     put_aside = isinstance(last, Left) and last.is_ready and last.to == looker
@@ -210,8 +219,10 @@ def _after(event: Left | Came | Woken) -> Doing:
 
 
 def _add(to: Waits, events: Sequence[Event], window: Window, waker: Callable[[int], Waker]) -> None:
-    """Add what a thread waited for in a window. A wait whose end was not seen although the thread
-    went on is forgotten."""
+    """Add the waits of a thread in a window.
+
+    A wait whose end is missing from the trace, although the thread went on, does not count.
+    """
     left: Left | None = None
     by: int | None = None
     ended = 0
@@ -221,7 +232,7 @@ def _add(to: Waits, events: Sequence[Event], window: Window, waker: Callable[[in
             case Left():
                 left = None if event.is_ready else event
             case Waking():
-                by = event.by  # it may be woken before it has left its CPU
+                by = event.by  # a thread may be woken before it has left its CPU
             case Woken():
                 if left is not None or not known:
                     who: Waker = waker(by) if by else "kernel"
@@ -243,7 +254,7 @@ def _add(to: Waits, events: Sequence[Event], window: Window, waker: Callable[[in
 
 
 def _state(left: Left | None, who: Waker) -> str:
-    """The scheduler's letter; of waits that began before the window, what it is most often."""
+    """Return the scheduler's letter; for waits that began before the window, the likeliest one."""
     if left is not None:
         return left.state[0]
     return _UNKNOWN if who == "kernel" else _SLEEPS

@@ -1,7 +1,7 @@
-"""What a sampled thread was doing: the class of a state, and what a file is for.
+"""Classify the states of sampled threads, and the purpose of the files on which they wait.
 
 A state comes from ``millrace-load threads``: the scheduler's letter, the system call, and the
-target, which is the link of the descriptor that the call is about.
+target, which is the link of the call's descriptor.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ LISTENING_SOCKET = "listening socket"
 _RUNNING = "R"
 _NO_CALL = -1
 _BLOCKED = frozenset("SD")
-_NO_DESCRIPTORS = "[no descriptors]"  # what a call waits on that waits for a time only
+_NO_DESCRIPTORS = "[no descriptors]"  # the target of a call that only waits for a time
 
-# What commits wait for.
+# The logs for which commits wait.
 _LOGS = frozenset({REDO_LOG, BINARY_LOG, "Aria log", "RocksDB log", "log of the coordinator"})
 _SOCKETS = frozenset({CLIENT_SOCKET, OWN_SOCKET, LISTENING_SOCKET})
 
@@ -67,7 +67,7 @@ _CALLS: tuple[tuple[frozenset[str], StateClass], ...] = (
     (_QUEUE, "io_queue"),
 )
 
-# What a server's files are, by the last part of their names; the first match counts.
+# The kinds of a server's files, by the last part of their names; the first match counts.
 _FILES: tuple[tuple[str, str], ...] = (
     (r"ib_logfile\d+|#?ib_redo\d+(_tmp)?", REDO_LOG),
     (r".*\.dblwr|.*\.bdblwr", "doublewrite buffer"),
@@ -91,8 +91,10 @@ _BINARY_LOG_NUMBER = re.compile(r"\.\d{6,}$")
 
 @dataclass(frozen=True)
 class State:
-    """A state as it was sampled. ``syscall`` is a call's number, -1 where a thread is blocked in
-    none, None where it runs."""
+    """A sampled state.
+
+    ``syscall`` is the number of the call, -1 where a thread is blocked in none, None where it runs.
+    """
 
     state: str
     syscall: int | None
@@ -101,8 +103,11 @@ class State:
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What targets are told by: the sockets, what binary logs are called (without their numbers),
-    and which logs are written through, so that a write to them waits for the disk."""
+    """The context in which targets are classified.
+
+    ``sockets``: the sockets by their users. ``binary_logs``: the names of binary logs, without
+    their numbers. ``written_through``: the logs whose writes wait for the disk.
+    """
 
     sockets: Sockets
     binary_logs: Collection[str] = ()
@@ -112,7 +117,7 @@ class Surroundings:
 
 @dataclass(frozen=True)
 class Doing:
-    """What a thread did: its class, the call's name and what the target is."""
+    """A classified state: its class, the name of the call and the kind of the target."""
 
     state_class: StateClass
     syscall: str | None
@@ -120,7 +125,7 @@ class Doing:
 
 
 def doing(state: State, around: Surroundings) -> Doing:
-    """What a thread did when it was sampled."""
+    """Classify the activity of a thread at the moment of a sample."""
     if state.state == _RUNNING:
         return Doing("running", None, None)
     if state.syscall is None or state.syscall == _NO_CALL:
@@ -134,7 +139,7 @@ def doing(state: State, around: Surroundings) -> Doing:
 
 
 def target_of(link: str, around: Surroundings) -> str:
-    """What a descriptor's link leads to; a link that is not known stands for itself."""
+    """Return the kind of a descriptor's target; an unknown link stands for itself."""
     match around.sockets.use(link):
         case "client":
             return CLIENT_SOCKET
@@ -151,7 +156,7 @@ def target_of(link: str, around: Surroundings) -> str:
 
 
 def binary_log(name: str) -> str:
-    """What a file's binary log is called: its name without the number and the directory."""
+    """Return the base name of a binary log: without its directory and its number."""
     return _BINARY_LOG_NUMBER.sub("", PurePosixPath(name).name)
 
 
@@ -159,7 +164,7 @@ def _by_call(call: str, target: str | None, around: Surroundings) -> StateClass:
     if call in _SYNC:
         return "log_flush" if target in _LOGS else "fsync"
     if call == "msync":
-        return "log_flush"  # servers map no data to write it, but logs
+        return "log_flush"  # the only files that servers map for writing are logs
     if call in _WRITE:
         return _by_written(target, around)
     if call in _READ:

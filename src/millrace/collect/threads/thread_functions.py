@@ -1,8 +1,8 @@
-"""Which function a thread spends its life in, by what lies at the end of its stack.
+"""Find the outermost function of a thread, from the end of its stack.
 
-A server that gives its threads no names still has symbols for the functions that these run. Where a
-thread was begun with such a function, its address is kept above the stack; where the function was
-called by another one, the return address of what it calls itself lies in the outermost frames.
+A server whose threads have no names still has symbols for their functions. Where a thread began
+with one of these functions, the function's address lies above the stack. Where another function
+called it, the outermost frames hold a return address inside it.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ _TABLES = ((".symtab", ".strtab"), (".dynsym", ".dynstr"))
 _SYMBOL = struct.Struct("<IBBHQQ")  # of 64-bit programs: name, info, other, section, value, size
 _FUNCTION = 2  # STT_FUNC, in the lower half of info
 _WORD_BYTES = 8
-_MOST_BYTES = 1 << 18  # of a stack; a thread that waits for work uses some kilobytes
+_MOST_BYTES = 1 << 18  # of a stack; a thread that waits for work uses a few kilobytes
 _PAGE_BYTES = 4096
 _EXECUTABLE = b"x"
-_PAUSES_S = (0, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05)  # before each look at those that ran
+_PAUSES_S = (0, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05)  # before each look at the threads that ran
 _MAY_EXECUTE = 1  # PF_X
 
 
 @dataclass(frozen=True)
 class Function:
-    """The addresses of a function, as its program says."""
+    """The addresses of a function, as in its program."""
 
     start: int
     end: int
@@ -44,7 +44,7 @@ class Function:
 
 @dataclass(frozen=True)
 class Mapped:
-    """A part of a process's memory: addresses, rights, offset in the file, and the file."""
+    """A mapping of a process's memory: addresses, rights, offset in the file, and the file."""
 
     start: int
     end: int
@@ -54,11 +54,12 @@ class Mapped:
 
 
 def functions_of(pid: int, program: Path, names: Collection[str]) -> dict[int, str]:
-    """The function of each of a process's threads, if it is one of ``names``. Threads that may not
-    be looked at have none, and neither have those that ran, or waited for a CPU, at each of several
-    looks: a stack can be read where its thread waits.
+    """Return the function of each thread of a process, where it is one of ``names``.
 
-    Raises OSError where the process is gone or closed to us.
+    Threads that are not accessible have none. Neither have threads that ran, or waited for a CPU,
+    at each of several looks, because a stack is only readable while its thread waits.
+
+    Raise OSError where the process is gone or not accessible.
     """
     functions = functions_in(program, frozenset(names))
     base = _base(list(maps(procfs.read(f"/proc/{pid}/maps"))), program)
@@ -83,7 +84,7 @@ def functions_of(pid: int, program: Path, names: Collection[str]) -> dict[int, s
                 try:
                     words = os.pread(memory.fileno(), size, pointer)
                 except (OSError, OverflowError):
-                    continue  # it has just ended, or takes a page of the kernel's for its stack
+                    continue  # the thread has just ended, or its stack is in a kernel page
                 name = outermost(words, functions, base)
                 if name is not None:
                     found[tid] = name
@@ -94,9 +95,11 @@ def functions_of(pid: int, program: Path, names: Collection[str]) -> dict[int, s
 
 
 def outermost(stack: bytes, functions: tuple[Function, ...], base: int) -> str | None:
-    """The known function whose address lies highest on a stack, which is read from its pointer on,
-    else the one into which the highest address leads; ``base`` is where the program's address 0
-    is."""
+    """Return the known function whose start address lies highest on a stack.
+
+    Where there is none, return the function into which the highest address leads. ``stack`` begins
+    at the stack pointer; ``base`` is the program's address 0 in memory.
+    """
     whole = len(stack) // _WORD_BYTES
     starts = [function.start for function in functions]
     inside = None
@@ -106,7 +109,7 @@ def outermost(stack: bytes, functions: tuple[Function, ...], base: int) -> str |
             continue
         if word - base == functions[at].start:
             return functions[at].name
-        # Sizes, which are whole pages, look like addresses of programs that lie at the bottom.
+        # Sizes are whole pages; they look like addresses of programs at the bottom of memory.
         if inside is None and word % _PAGE_BYTES:
             inside = functions[at].name
     return inside
@@ -114,8 +117,7 @@ def outermost(stack: bytes, functions: tuple[Function, ...], base: int) -> str |
 
 @functools.cache
 def functions_in(program: Path, names: frozenset[str]) -> tuple[Function, ...]:
-    """The functions of a 64-bit program that are called ``names``, in the order of addresses; none
-    where it has no symbols."""
+    """Return the functions ``names`` of a 64-bit program, by address; none without symbols."""
     found = set()
     try:
         with opened(program) as elf:
@@ -131,8 +133,8 @@ def functions_in(program: Path, names: frozenset[str]) -> tuple[Function, ...]:
 
 
 def maps(raw: bytes) -> Iterator[Mapped]:
-    """/proc/PID/maps, or the beginning of it: long names of files make it longer than is read."""
-    *lines, _cut = raw.split(b"\n")  # the only one that names of files have not
+    """Parse /proc/PID/maps, or its beginning where long file names exceed the read limit."""
+    *lines, _cut = raw.split(b"\n")  # a newline is the only byte that file names here cannot hold
     for line in lines:
         addresses, rights, offset, _device, _inode, *file = line.split(None, 5)
         start, _, end = addresses.partition(b"-")
@@ -141,7 +143,7 @@ def maps(raw: bytes) -> Iterator[Mapped]:
 
 
 def _base(mapped: list[Mapped], program: Path) -> int | None:
-    """Where the program's address 0 is in a process; None where it does not run it."""
+    """Return the program's address 0 in a process; None where the process does not run it."""
     name = os.fsencode(program.resolve())
     text = next((m for m in mapped if m.file == name and _EXECUTABLE in m.rights), None)
     if text is None:
@@ -155,12 +157,12 @@ def _base(mapped: list[Mapped], program: Path) -> int | None:
                 if is_mapped and segment["p_flags"] & _MAY_EXECUTE:
                     return int(text.start - text.offset + first - segment["p_vaddr"])
     except ELFError:
-        pass  # its own kernel runs it all the same
+        pass  # the kernel runs even a program that the library cannot read
     return None
 
 
 def in_table(table: bytes, texts: bytes, names: frozenset[str]) -> Iterator[Function]:
-    """The functions of a symbol table that have one of the names."""
+    """Yield the functions of a symbol table that have one of the names."""
     at = dict(itertools.chain.from_iterable(_places(texts, name) for name in names))
     for name, info, _other, _section, value, size in _SYMBOL.iter_unpack(table):
         if name in at and info & 0xF == _FUNCTION and value and size:
@@ -168,15 +170,18 @@ def in_table(table: bytes, texts: bytes, names: frozenset[str]) -> Iterator[Func
 
 
 def _places(texts: bytes, name: str) -> Iterator[tuple[int, str]]:
-    """Where in a table of texts there are symbols of a function, plain, mangled (its name behind
-    its length, its parameters behind it) or of a copy (``.isra.0``)."""
+    """Yield the places in a string table that hold symbols of a function, and its name.
+
+    A symbol is plain, mangled (the name after its length, the parameters after it) or that of a
+    copy (``.isra.0``).
+    """
     plain = name.encode()
     length = b"%d" % len(plain)
     behind = len(plain)
     at = texts.find(plain)
     most_before = len(b"_ZL" + length) + 1
     while at >= 0:
-        # No further: a table of texts that was made to harm may have no zero at all.
+        # The search has a limit because a malicious string table may hold no zero byte.
         earliest = max(at - most_before, 0)
         begin = texts.rfind(b"\0", earliest, at) + 1
         before = texts[max(begin, earliest) : at]

@@ -1,22 +1,22 @@
-"""What a server's thread is for, judged from all that is known of it.
+"""Classify a server's threads by all known facts.
 
-In this order, the first that says anything counts:
+The first of these rules that yields a kind applies:
 
 1. The process's first thread is ``main``: it starts the server and mostly listens.
-2. A name that it gave itself and that only a background thread has.
-3. What the server tells of it, or else the function that it spends its life in. One that works for
-   a session in a database is a ``connection``, a worker of a pool of threads, whichever session it
-   works for at the moment, is ``pool``; either only if it ran at all inside the window.
-4. A descriptor it was seen waiting on: a client's connected socket makes it a ``connection``, again
-   if it ran inside the window; one of millrace's own sessions ``observer``, whatever the server
-   tells of that session; a listening socket ``main``; the kernel's queue of asynchronous reads and
-   writes ``io``.
-5. Where the server tells of all its sessions, a thread it does not tell of is ``background``.
-6. Its start: a thread that began after the server was ready, and that ran inside the window, is a
-   ``connection``, unless it was seen to wait for a lock each time: where MySQL without Performance
-   Schema starts a thread of its own so late, it does nothing else.
-7. All else is ``background``. So are threads that are kept for connections to come, and connections
-   of whoever did nothing inside the window, since neither took part in it.
+2. A name that the thread gave itself and that only a background thread has.
+3. The server's own report, or else the thread's outermost function. A thread that works for a
+   session in a database is a ``connection``. A worker of a thread pool is ``pool``, whichever
+   session it serves at the moment. Both hold only if the thread ran inside the window.
+4. A descriptor on which it waited. A client's connected socket makes it a ``connection``, again if
+   it ran inside the window; a session of millrace makes it ``observer``, whatever the server
+   reports of that session; a listening socket ``main``; the kernel's queue of asynchronous reads
+   and writes ``io``.
+5. Where the server reports all its sessions, a thread outside its report is ``background``.
+6. Its start. A thread that began after the server was ready, and that ran inside the window, is a
+   ``connection``, unless it waited for a lock at each look: the only threads that MySQL without
+   Performance Schema starts so late on its own do nothing else.
+7. All others are ``background``. So are threads that the server keeps for future connections, and
+   connections that did nothing inside the window, because neither took part in it.
 """
 
 from __future__ import annotations
@@ -34,12 +34,11 @@ _OF_IO_URING = re.compile(r"iou-(wrk|sqp)-\d+")  # the kernel's own helpers
 
 @dataclass(frozen=True)
 class Thread:
-    """All that is known of a thread.
+    """All known facts of a thread.
 
-    ``ran`` says whether it ran inside the window, ``told`` the kind it has by the server's word or
-    by its function, ``sockets`` whose sockets it was seen waiting on, ``waited_for_io`` that it was
-    seen waiting for reads and writes it had begun before, ``waited_for_locks`` that it was seen to
-    wait for a lock at each mark.
+    ``ran``: it ran inside the window. ``told``: its kind by the server's report or by its function.
+    ``sockets``: the users of the sockets on which it waited. ``waited_for_io``: it waited for
+    asynchronous reads and writes. ``waited_for_locks``: it waited for a lock at each mark.
     """
 
     tid: int
@@ -54,12 +53,13 @@ class Thread:
 
 @dataclass(frozen=True)
 class Server:
-    """What is known of a thread's server.
+    """The known facts of a thread's server.
 
-    ``ready`` tells the last of the threads that it started before it took connections, by the ticks
-    since boot at its start and, as several start in one, its number; None where that is not known.
-    ``tells_sessions`` says whether it told of the threads of all its sessions; ``names`` are
-    patterns of the names that its threads give themselves, with their kinds.
+    ``ready`` identifies the last thread that the server started before it accepted connections, by
+    its start in ticks since boot and its number, because several threads start in one tick; None
+    where it is unknown. ``tells_sessions`` says whether the server reported the threads of all its
+    sessions. ``names`` are patterns of the names that its threads give themselves, with their
+    kinds.
     """
 
     pid: int
@@ -69,7 +69,7 @@ class Server:
 
 
 def kind_of(thread: Thread, server: Server) -> str:
-    """What a thread is for; see the module's text."""
+    """Return the kind of a thread by the rules in the module's text."""
     if thread.tid == server.pid:
         return MAIN
     return (
@@ -81,8 +81,10 @@ def kind_of(thread: Thread, server: Server) -> str:
 
 
 def agreed(sections: Mapping[str, Any]) -> dict[str, Any]:
-    """The document's sections with the same kind for each thread in both that have threads: samples
-    saw more of what it waits on than two looks."""
+    """Return the document's sections with the same kind for a thread in all of them.
+
+    The kinds of the samples win, because samples observe more waits of a thread than two looks.
+    """
     if "threads" not in sections or "states" not in sections:
         return dict(sections)
     sampled = {thread["tid"]: thread["kind"] for thread in sections["states"]["threads"]}

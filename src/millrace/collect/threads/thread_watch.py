@@ -1,4 +1,4 @@
-"""Sees what each thread of a server is for, where the measured part begins and where it ends."""
+"""Find the kind of each thread of a server, from looks where the measured part begins and ends."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ from millrace.host.sockets import Sockets
 from millrace.model.servers import InstalledServer
 from millrace.servers.instances.lifecycle import Instance
 
-# Calls whose first argument is the descriptor that is waited on, and those whose first argument
-# points to a list of them.
+# Calls whose first argument is the awaited descriptor, and calls whose first argument points to a
+# list of descriptors.
 _ON_DESCRIPTOR = frozenset({"read", "readv", "recvfrom", "recvmsg", "accept", "accept4"})
 _ON_LIST = frozenset({"poll", "ppoll"})
 FOR_IO = frozenset({"io_getevents", "io_pgetevents", "io_uring_enter"})
@@ -46,8 +46,11 @@ _DESCRIPTOR_BYTES = 4  # of struct pollfd, the first member
 
 @dataclass(frozen=True)
 class Look:
-    """One thread at one mark: its files as they were, the call it waits in, None where it runs or
-    that may not be seen, and what it waits on, as the link of its descriptor."""
+    """A thread at one mark.
+
+    ``stat`` and ``schedstat`` are its files. ``call`` is the call in which it waits, None where it
+    runs or the call is not visible. ``waits_on`` is the link of the descriptor on which it waits.
+    """
 
     stat: bytes
     schedstat: bytes | None
@@ -57,8 +60,11 @@ class Look:
 
 @dataclass(frozen=True)
 class Seen:
-    """What is known of a thread from between the marks: the links of what it was seen waiting on,
-    and whether it waited for reads and writes it had begun before."""
+    """The facts of a thread from between the marks.
+
+    ``waited_on`` are the links on which it waited; ``waited_for_io`` says whether it waited for
+    asynchronous reads and writes.
+    """
 
     name: str = ""
     waited_on: Collection[str] = ()
@@ -66,7 +72,7 @@ class Seen:
 
 
 def needs_process(target: Target) -> int:
-    """The server's process. Raises Unavailable where it cannot be seen."""
+    """Return the server's process. Raise Unavailable where it is not visible."""
     if target.pid is None:
         raise Unavailable(
             "the server's process cannot be seen",
@@ -76,16 +82,16 @@ def needs_process(target: Target) -> int:
 
 
 def needs_processes(target: Target) -> ServerProcesses:
-    """Return all of the server's processes. Raises Unavailable where they cannot be seen."""
+    """Return all of the server's processes. Raise Unavailable where they are not visible."""
     family = target.instance.family
     return ServerProcesses(needs_process(target), family.has_process_per_session)
 
 
 class ThreadWatch:
-    """Looks at a server's threads, twice, and then says of what kind each is.
+    """An observation of a server's threads: it looks at them twice, and then classifies each.
 
-    It has a session of its own, opened when it is made; where the server gives none, it goes by
-    what else is seen.
+    It opens a session of its own when it is created. Where the server refuses one, the
+    classification relies on the other facts.
     """
 
     def __init__(self, target: Target) -> None:
@@ -121,7 +127,7 @@ class ThreadWatch:
         return looks
 
     def sockets(self) -> Sockets:
-        """The sockets that are not clients', as known until now."""
+        """Return the sockets known so far that do not belong to clients."""
         return Sockets(self._listening, self._own)
 
     @property
@@ -130,8 +136,10 @@ class ThreadWatch:
         return POOL if self._has_pool else CONNECTION
 
     def kinds(self, seen: Mapping[int, Seen] | None = None) -> Mapping[int, str]:
-        """The kind of each thread that was there at a mark or was seen in between. To be asked
-        while the threads are there: workers of a pool begin when they are needed."""
+        """Return the kind of each thread that existed at a mark or was sampled in between.
+
+        Call it while the threads exist: workers of a pool start on demand.
+        """
         seen = seen or {}
         if self._has_pool:
             workers = _kinds_by_function(self.pid, self._instance, of_pools=True)
@@ -146,7 +154,7 @@ class ThreadWatch:
         return {tid: kind_of(self._thread(tid, seen.get(tid, Seen())), server) for tid in tids}
 
     def missing(self) -> Missing:
-        """What could not be seen, and what to do about it."""
+        """Return the parts that could not be observed, each with its remedy."""
         found: Missing = []
         if not self._calls_seen:
             found.append(
@@ -177,7 +185,7 @@ class ThreadWatch:
             self._session = None
 
     def _ask(self) -> None:
-        """Have the server tell of its threads; it is not asked again when it refuses."""
+        """Query the server for the kinds of its threads; stop asking once it refuses."""
         if self._roles is None:
             return
         try:
@@ -186,13 +194,15 @@ class ThreadWatch:
             self._roles = None
             return
         self._tells_sessions = self._roles.tells_sessions
-        # Whoever was a client at one mark was one, whatever is told at the other.
+        # A thread that served a client at one mark keeps that kind, whatever the other mark shows.
         clients = {tid: kind for tid, kind in self._told.items() if kind in (CONNECTION, POOL)}
         self._told |= told | clients
 
     def _ready(self) -> tuple[int, int] | None:
-        """Start and number of the last thread from before the server took connections: that is the
-        one which waits for signals, and which writes the process's number down."""
+        """Return start and number of the last thread from before the server accepted connections.
+
+        That is the thread that waits for signals, which also writes the pid file.
+        """
         return max(
             (
                 (procfs.stat(look.stat).started_ticks, tid)
@@ -212,7 +222,7 @@ class ThreadWatch:
             yield tid, Look(stat, schedstat, *self._wait(f"{task}/syscall"))
 
     def _wait(self, path: str) -> tuple[str | None, str | None]:
-        """The call that a thread waits in, and the link of what it waits on."""
+        """Return the call in which a thread waits, and the link of the awaited descriptor."""
         try:
             call = procfs.call(procfs.read(path))
         except FileNotFoundError:
@@ -227,7 +237,8 @@ class ThreadWatch:
         if name in _ON_DESCRIPTOR:
             descriptor = call.arguments[0]
         elif name in _ON_LIST and call.arguments[1]:
-            # The first of several is what a server's thread waits on: others wake it up.
+            # A server's thread waits on the first of several descriptors; the others only wake it
+            # up.
             descriptor = self._first_of_list(call.arguments[0])
         return name, None if descriptor is None else self._link(descriptor)
 
@@ -254,7 +265,7 @@ class ThreadWatch:
             return Thread(tid, seen.name, 0, True, told, uses, seen.waited_for_io)
         first, last = procfs.stat(looks[0].stat), procfs.stat(looks[-1].stat)
         runs = self._running.get((tid, last.started_ticks))
-        # A session is told under the worker of a pool that carried it out last.
+        # A server reports a session under the pool worker that last executed it.
         told = POOL if runs == POOL else self._told.get(tid) or runs
         seen_twice = len(looks) > 1 and first.started_ticks == last.started_ticks
         return Thread(
@@ -272,8 +283,10 @@ class ThreadWatch:
 def _kinds_by_function(
     pid: int, instance: ServerClient, *, of_pools: bool
 ) -> Mapping[tuple[int, int], str]:
-    """The kinds of threads by the functions that they spend their lives in, by number and start:
-    of the workers of a pool, or of all others."""
+    """Return the kinds of threads by their outermost functions, keyed by number and start.
+
+    With ``of_pools``, the result holds the workers of a pool, otherwise all others.
+    """
     server = instance.server
     if not isinstance(server, InstalledServer):
         return {}
@@ -292,8 +305,10 @@ def _kinds_by_function(
 
 
 def _pid_file_written(instance: ServerClient) -> tuple[int, int] | None:
-    """When a server wrote its number down, as the start of a thread that could not be later; None
-    where it did not."""
+    """Return the time of a server's pid file as the latest possible start of a thread.
+
+    Return None where it wrote none.
+    """
     if not isinstance(instance, Instance):
         return None
     try:
@@ -302,7 +317,7 @@ def _pid_file_written(instance: ServerClient) -> tuple[int, int] | None:
         return None
     booted_s = time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
     ticks = (written_s - booted_s) * os.sysconf("SC_CLK_TCK")
-    # A file's time may be that of the kernel's tick before.
+    # The time of a file may be that of the kernel's previous tick.
     return int(ticks) + 1, sys.maxsize
 
 
