@@ -1,4 +1,4 @@
-"""The families of servers. A folder here is a kind of database; its package offers ``FAMILIES``."""
+"""Find the families of servers. Each package here is a kind of database and offers ``FAMILIES``."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def programs() -> frozenset[str]:
 def get(name: str) -> Family:
     """Return the family called ``name``.
 
-    Raises UserError, with the nearest names, where there is none.
+    Raise UserError, with the nearest names, if there is none.
     """
     family = _shipped().get(name) or _registered.get(name)
     if family is None:
@@ -41,7 +41,7 @@ def get(name: str) -> Family:
 
 @contextlib.contextmanager
 def registered(family: Family) -> Iterator[None]:
-    """Let ``get`` find a family that is not shipped, inside the block: for tests."""
+    """Let ``get`` find an unshipped family inside the block, for tests."""
     _registered[family.name] = family
     try:
         yield
@@ -50,8 +50,10 @@ def registered(family: Family) -> Iterator[None]:
 
 
 def option_forms(name: str) -> tuple[str, ...]:
-    """Return the options that a name may be about in any family: itself first, then what it
-    switches."""
+    """Return the options that a name may refer to in any family.
+
+    The first is the name itself; then follow the options it switches.
+    """
     spelt = [family.options.forms(name) for family in _shipped().values()]
     return tuple(dict.fromkeys(form for forms in spelt for form in forms))
 

@@ -1,9 +1,9 @@
-"""What a family of databases offers to the rest of millrace: a record of small protocols.
+"""Define the protocols that a family of databases offers to the rest of millrace.
 
 A family is a line of servers that are initialised, started, queried and observed in the same way
-(MySQL, MariaDB; PostgreSQL). No other room names one, sends it SQL or knows its options: it asks
-the capability of the family that the server belongs to. A capability does no more than its
-protocol says; how long something may take and what to do when it fails is up to the caller.
+(MySQL, MariaDB; PostgreSQL). No other room names one, sends it SQL or knows its options: it calls a
+capability of the server's family. A capability does no more than its protocol says; the caller
+decides how long a call may take and what to do when it fails.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Site:
-    """Where one instance lives, as its family needs to know it to write a command line.
+    """The location of one instance, from which its family writes command lines.
 
     The server's user owns ``data_dir``, ``tmp_dir`` and ``run_dir`` (socket and pid file).
-    ``user_argument`` is the user to name where the server must run as root; ``password`` is the one
-    of every account. The server listens at ``port`` where ``by_tcp``.
+    ``user_argument`` is the user to name where the server must run as root. ``password`` is the
+    password of every account. The server listens at ``port`` where ``by_tcp``.
     """
 
     server: InstalledServer
@@ -51,9 +51,9 @@ class Site:
 class Initialisation:
     """One run of the server program that turns an empty data directory into a usable one.
 
-    ``directories`` are made beforehand inside the data directory; ``stdin`` is fed to the program;
-    ``init_file`` is the content of a file that only the server's user may read, whose path replaces
-    ``{init_file}`` in ``arguments``, and which is removed after the run.
+    ``directories`` are created beforehand inside the data directory; ``stdin`` is fed to the
+    program; ``init_file`` is the content of a file that only the server's user may read. The file's
+    path replaces ``{init_file}`` in ``arguments``, and the file is removed after the run.
     """
 
     arguments: tuple[str, ...]
@@ -63,37 +63,42 @@ class Initialisation:
 
 
 class Lifecycle(Protocol):
-    """How a server's data directory is made, and how the server is started and stopped."""
+    """The creation of a server's data directory, and the start and stop of the server."""
 
     @property
     def stop_signal(self) -> signal.Signals:
-        """The signal to the server's process that asks for a clean stop."""
+        """The signal that asks the server's process for a clean stop."""
 
     def socket_name(self, port: int) -> str:
         """Return the name of the socket of a server with this port."""
 
     def pid_file(self, site: Site) -> Path:
-        """Return where the server writes its process number, just before it takes connections."""
+        """Return the file into which the server writes its process id.
+
+        The server writes it just before it accepts connections.
+        """
 
     def initialisation(self, site: Site, options: Sequence[Option]) -> Initialisation:
-        """Return the run that makes a data directory whose only account is the address's.
-        ``options`` are those that shape it."""
+        """Return the run that creates a data directory with ``Family.account`` as its only account.
+
+        ``options`` are the shaping options of the configuration.
+        """
 
     def start_arguments(self, site: Site) -> tuple[str, ...]:
-        """Return the arguments that start the server, without those of its options."""
+        """Return the arguments that start the server, without those for its options."""
 
     def program_arguments(self, site: Site) -> tuple[str, ...]:
-        """Return the arguments of every other run of the program."""
+        """Return the arguments for every other run of the program."""
 
 
 @dataclass(frozen=True)
 class LogPatterns:
-    """How a family's error log is read.
+    """The patterns by which millrace reads a family's error log.
 
-    ``error`` matches lines that tell of an error, unless ``no_error`` does; ``before_error`` and
-    ``before_words`` are what comes before the words of an error or of any line; ``trouble`` matches
-    what a server cannot go on after; ``reasons`` are patterns with what they mean (``{port}`` and
-    ``{socket}`` are replaced), the first match counts.
+    ``error`` matches lines that report an error, unless ``no_error`` matches too; ``before_error``
+    and ``before_words`` match the text before the message of an error or of any line; ``trouble``
+    matches errors after which a server cannot continue; ``reasons`` are pairs of a pattern and its
+    meaning (``{port}`` and ``{socket}`` are replaced), and the first match counts.
     """
 
     error: re.Pattern[bytes]
@@ -106,20 +111,20 @@ class LogPatterns:
 
 @dataclass(frozen=True)
 class Replacement:
-    """Where a server has both options, ``winner`` makes it ignore ``loser``."""
+    """Two options of which a server that knows both ignores ``loser`` when ``winner`` is set."""
 
     winner: str
     loser: str
 
 
 class Options(Protocol):
-    """How a family's options are spelt, which of them there are, and what they imply.
+    """A family's options: their spelling, their names and their effects.
 
     Names have underscores. ``administrative`` options belong to millrace: a configuration must not
-    set them. ``shaping`` ones also decide how a data directory is laid out; ``runtime_only`` ones,
+    set them. ``shaping`` options also decide the layout of a data directory; ``runtime_only`` ones,
     names or shell patterns, leave no trace in the files of a server that was stopped cleanly.
-    ``listing_arguments`` make the program list its options; ``value_refused`` stands in the log of
-    one that refuses a value.
+    ``listing_arguments`` make the program list its options; ``value_refused`` appears in the log of
+    a server that rejects a value.
     """
 
     @property
@@ -136,26 +141,26 @@ class Options(Protocol):
     def value_refused(self) -> str: ...
 
     def forms(self, name: str) -> tuple[str, ...]:
-        """Return the options that a name may be about: itself first, then what it switches."""
+        """Return the options that a name may refer to: itself, then the option it switches."""
 
     def is_loose(self, name: str) -> bool:
-        """Return whether the server is asked to ignore the option if it does not know it."""
+        """Return whether the name asks the server to ignore the option if it does not know it."""
 
     def arguments(self, options: Iterable[Option]) -> list[str]:
         """Return the options as arguments of the program."""
 
     def parse_listing(self, text: str) -> KnownOptions:
-        """Return the options in what the program prints with ``listing_arguments``."""
+        """Return the options in the program's output for ``listing_arguments``."""
 
     def log_bytes(self, configuration: Configuration, version: str) -> int:
-        """Return the size of the write-ahead log on disk, whatever the data."""
+        """Return the size of the write-ahead log on disk, which does not depend on the data."""
 
     def keeps_binary_log(self, configuration: Configuration, version: str) -> bool:
-        """Return whether the server keeps a log of changes that grows with the data."""
+        """Return whether the server keeps a log of changes, which grows with the data."""
 
 
 class Connect(Protocol):
-    """Opens a session with autocommit and UTC."""
+    """A function that opens a session with autocommit and UTC."""
 
     def __call__(
         self,
@@ -165,14 +170,19 @@ class Connect(Protocol):
         *,
         as_text: bool = False,
     ) -> Session:
-        """Open a session; the caller closes it. ``limit_s`` bounds each wait for an answer; with
-        ``as_text`` every value comes as text. Raises DatabaseError."""
+        """Open a session, which the caller closes.
+
+        ``limit_s`` bounds each wait for an answer; with ``as_text`` every value comes as text.
+        Raise DatabaseError.
+        """
 
 
 @dataclass(frozen=True)
 class TableSize:
-    """A table as the server accounts for it; ``is_pooled`` says whether it goes through the buffer
-    pool."""
+    """The size of a table by the server's own accounts.
+
+    ``is_pooled`` says whether the table's pages go through the buffer pool.
+    """
 
     name: str
     engine: str
@@ -185,32 +195,35 @@ class Administration(Protocol):
     """The statements that a trial needs. All raise TrialFailed."""
 
     def version(self, client: ServerClient) -> str:
-        """Return the version as the server itself gives it."""
+        """Return the version that the server reports."""
 
     def identity(self, client: ServerClient) -> tuple[str, str]:
-        """Return the version, and a text that ``Family.recognises`` judges."""
+        """Return the version, and a text for ``Family.recognises``."""
 
     def settings(self, client: ServerClient) -> dict[str, str]:
-        """Return every setting in force and its value, as the server shows them."""
+        """Return every setting in force with its value, as the server shows them."""
 
     def data_directory(self, client: ServerClient) -> str:
         """Return the data directory that the server works in."""
 
     def create_database(self, client: ServerClient, name: str, limit_s: float) -> None:
-        """Create a database; it is an error if there is one of that name."""
+        """Create a database. It is an error if one of that name exists."""
 
     def drop_database(self, client: ServerClient, name: str, limit_s: float) -> None:
-        """Drop a database, if there is one of that name."""
+        """Drop a database, if one of that name exists."""
 
     def analyze_tables(self, client: ServerClient, database: str, limit_s: float) -> None:
-        """Have the server refresh the statistics of all tables of a database."""
+        """Make the server refresh the statistics of all tables of a database."""
 
     def table_sizes(self, client: ServerClient, database: str) -> tuple[TableSize, ...]:
-        """Return the sizes of a database's tables, right to a few percent."""
+        """Return the sizes of a database's tables, accurate to a few percent."""
 
 
 class SelfTest(Protocol):
-    """What shows that a server works. All return a detail in words and raise TrialFailed."""
+    """The checks that show that a server works.
+
+    All return a detail in words and raise TrialFailed.
+    """
 
     def insert(self, client: ServerClient, database: str, limit_s: float) -> str:
         """Insert rows into a fresh table, and verify them."""
@@ -218,15 +231,15 @@ class SelfTest(Protocol):
     def load_file(
         self, client: ServerClient, database: str, directory: Path, limit_s: float
     ) -> str:
-        """Have the server load rows from a file in ``directory``, and verify them."""
+        """Make the server load rows from a file in ``directory``, and verify them."""
 
     def require_client_load(self, client: ServerClient) -> str:
-        """Require that the server takes rows that a client streams from a file."""
+        """Require that the server accepts rows that a client streams from a file."""
 
 
 @dataclass(frozen=True)
 class PoolStatus:
-    """The buffer pool at a moment. The first two count since the server's start."""
+    """The buffer pool at one moment. The first two fields count since the server's start."""
 
     reads: int
     read_requests: int
@@ -236,10 +249,10 @@ class PoolStatus:
 
 @dataclass(frozen=True)
 class PendingWork:
-    """What a server says it still has to do; None where its version does not say.
+    """The work that a server has put off; None where its version does not report it.
 
-    ``history`` counts what purge has not removed yet. ``checkpoint`` is the position of the log up
-    to which all pages are written back.
+    ``history`` counts the undo logs that purge has not removed yet. ``checkpoint`` is the position
+    of the log up to which all pages are written back.
     """
 
     dirty_pages: int | None = None
@@ -252,7 +265,7 @@ class PendingWork:
 
 @dataclass(frozen=True)
 class PendingSample:
-    """Pending work at a moment, in seconds from the beginning."""
+    """A sample of the pending work, with its time in seconds from the beginning."""
 
     at_s: float
     work: PendingWork
@@ -260,8 +273,11 @@ class PendingSample:
 
 @dataclass(frozen=True)
 class StorageCounters:
-    """The storage engine at a mark of the measurement; ``state`` is what its steady state is judged
-    by: named counts, of which a server that does not tell leaves some out."""
+    """The storage engine's counters at a mark of the measurement.
+
+    ``state`` holds named counts for the checks of the steady state. A server that does not report
+    one leaves it out.
+    """
 
     pool: PoolStatus
     state: Mapping[str, int]
@@ -277,62 +293,74 @@ class Storage(Protocol):
     def pool_option(self) -> str: ...
 
     def pool_status(self, client: ServerClient) -> PoolStatus:
-        """Return the buffer pool now. Raises TrialFailed."""
+        """Return the state of the buffer pool now. Raise TrialFailed."""
 
     def counters(self, session: Session) -> StorageCounters:
-        """Read counters at a mark, in a millisecond. Raises DatabaseError."""
+        """Read the counters at a mark, within a millisecond. Raise DatabaseError."""
 
     def state_afterwards(self, client: ServerClient, database: str) -> dict[str, Any]:
-        """Return what of the state can be read when clients are no longer measured:
-        ``log_capacity_bytes``, and ``statistics`` with the age in seconds and the rows of each
-        table that has them. Never raises."""
+        """Return the part of the state that can be read when clients are no longer measured.
+
+        The keys are ``log_capacity_bytes``, and ``statistics`` with the age in seconds and the
+        number of rows of each table that has statistics. Never raise.
+        """
 
     def pending(self, client: ServerClient) -> PendingWork:
-        """Return what the server has put off. Raises TrialFailed."""
+        """Return the work that the server has put off. Raise TrialFailed."""
 
     def unsettled(self, samples: Sequence[PendingSample]) -> tuple[str, ...]:
-        """Return what still goes on, in words, by the samples so far, the oldest first; empty when
-        nothing does."""
+        """Return in words the work that still goes on, by the samples so far, the oldest first.
+
+        Return an empty tuple when the server is settled.
+        """
 
     def forced_flushing(self, client: ServerClient) -> AbstractContextManager[Mapping[str, str]]:
-        """Make a managed server do at once what it puts off, inside the block; gives the settings
-        that were changed, with what they were and are again afterwards."""
+        """Make a managed server do at once, inside the block, the work that it puts off.
+
+        Yield the changed settings with their original values, which are restored at the end of the
+        block.
+        """
 
 
 class SnapshotRules(Protocol):
-    """What a data directory must be like to be kept and restored.
+    """The conditions under which a data directory can be kept and restored.
 
-    ``left_out`` are shell patterns of files at its top that each start makes anew.
+    ``left_out`` are shell patterns of files at its top that each start creates anew.
     """
 
     @property
     def left_out(self) -> tuple[str, ...]: ...
 
     def prepare(self, client: ServerClient) -> str | None:
-        """Make the next stop a clean and complete one. Returns why the tables would not survive
-        it, None where they do. Raises TrialFailed."""
+        """Make the next stop a clean and complete one.
+
+        Return the reason why the tables would not survive it; None where they do. Raise
+        TrialFailed.
+        """
 
     def record_tables(self, session: Session) -> tuple[KeptTable, ...]:
-        """Read the tables by statements whose answers a restored server must repeat. Raises
-        DatabaseError, and ValueError for an odd answer."""
+        """Read the tables by statements whose answers a restored server must repeat.
+
+        Raise DatabaseError, and ValueError for an unexpected answer.
+        """
 
     def emptied(self, options: Iterable[Option]) -> Sequence[str]:
         """Return the files that are kept without their content."""
 
     def leads_away(self, options: Iterable[Option]) -> Option | None:
-        """Return an option that puts files outside of the data directory; None without one."""
+        """Return an option that puts files outside of the data directory; None if there is none."""
 
 
 @dataclass(frozen=True)
 class Family:
-    """A line of servers, and what is special about it.
+    """A line of servers, with the capabilities by which millrace handles them.
 
-    ``says`` is found in what a server of the family says of itself. ``host_variables`` are names or
-    shell patterns of settings that differ on every start (paths, ports, host names) and say nothing
-    about the server. ``scheme`` begins the address of a server that somebody else runs; it listens
-    at ``port`` unless the address says otherwise. ``account`` is the account that initialisation
-    leaves. ``programs`` are the names of its server processes; where
-    ``has_process_per_session``, the first one starts another for each session.
+    ``says`` matches the text by which a server of the family identifies itself. ``host_variables``
+    are names or shell patterns of settings that differ on every start (paths, ports, host names)
+    and say nothing about the server. ``scheme`` begins the address of an external server, which
+    listens at ``port`` unless the address says otherwise. ``account`` is the account that
+    initialisation leaves. ``programs`` are the names of its server processes; where
+    ``has_process_per_session``, the first one starts another process for each session.
     """
 
     name: str
@@ -356,7 +384,7 @@ class Family:
     monitoring: Monitoring
 
     def recognises(self, said: str) -> bool:
-        """Return whether a server that says ``said`` of itself is one of the family."""
+        """Return whether a server that identifies itself as ``said`` belongs to the family."""
         return self.says.search(said) is not None
 
 
@@ -366,7 +394,7 @@ def option_name(name: str) -> str:
 
 
 def version_key(version: str) -> tuple[int, ...]:
-    """Return the leading numbers of a version, for comparison: ``8.0.0-dmr`` is (8, 0, 0)."""
+    """Return the leading numbers of a version, for comparisons: ``8.0.0-dmr`` is (8, 0, 0)."""
     numbers: list[int] = []
     for part in version.split("."):
         digits = ""

@@ -1,4 +1,4 @@
-"""Sessions with a server, its address, and the queries that every server answers."""
+"""Define sessions with a server, its address, and the queries that every server answers."""
 
 from __future__ import annotations
 
@@ -28,39 +28,42 @@ Row = Mapping[str, Any]
 
 
 class Session(Protocol):
-    """A session with a server. What the server or the network refuses is a DatabaseError."""
+    """A session with a server. Errors of the server or the network raise DatabaseError."""
 
     @property
     def is_open(self) -> bool:
-        """Whether statements can still be sent."""
+        """True while the session can still send statements."""
 
     @property
     def id(self) -> int:
-        """The number that the server knows the session by."""
+        """The number by which the server knows the session."""
 
     @property
     def peer_pid(self) -> int:
-        """The process that listens at the other end of a Unix socket."""
+        """The id of the process that listens at the other end of a Unix socket."""
 
     def query(self, sql: str, *values: object) -> list[tuple[Any, ...]]:
         """Return the rows of a statement; ``values`` replace its ``%s``."""
 
     def rows(self, sql: str) -> list[Row]:
-        """Return the rows of a statement, by the columns' names in lower case."""
+        """Return the rows of a statement, as mappings by the columns' names in lower case."""
 
     def columns(self, sql: str) -> tuple[str, ...]:
-        """Return the names of the columns of a statement's rows."""
+        """Return the names of a statement's columns."""
 
     def literal(self, text: str) -> str:
-        """Return a text as it stands in a statement, quoted."""
+        """Return a text as a quoted literal for a statement."""
 
     def close(self) -> None:
-        """End the session; it may have ended already."""
+        """Close the session, which may have ended already."""
 
 
 @dataclass(frozen=True)
 class Address:
-    """Where a server listens, and as whom to log in. A socket goes before host and port."""
+    """A server's address and the account to log in with.
+
+    A socket takes precedence over host and port.
+    """
 
     server: str
     user: str
@@ -71,8 +74,10 @@ class Address:
     tls: Tls = field(default_factory=Tls)
 
     def doubt(self, connected: sockets.socket) -> str | None:
-        """Return why whoever is at the other end of ``connected`` must not get the password itself,
-        and what to do about it; None for the right server, and where the user allows it."""
+        """Return why the peer of ``connected`` must not receive the password, and the remedy.
+
+        Return None where the peer is verified, or where the user allows an unverified one.
+        """
         if self.tls.verifies or self.tls.allow_unverified:
             return None
         if self.socket is None:
@@ -96,14 +101,14 @@ class Address:
 
     @property
     def account(self) -> str:
-        """The address with the user who logs in there, without the password."""
+        """The address with the user name, without the password."""
         return f"{self.user}@{self.text}"
 
 
 class ServerClient:
-    """A server that answers at an address, whoever runs it.
+    """A client of a server at an address, whoever runs the server.
 
-    ``is_managed`` says whether millrace started it, and may set its variables.
+    ``is_managed`` says whether millrace started the server and may set its variables.
     """
 
     is_managed = False
@@ -120,19 +125,20 @@ class ServerClient:
 
     @property
     def port(self) -> int:
-        """Where the server listens, if it does."""
+        """The port at which the server listens, if it does."""
         return self._address.port
 
     def connect(self, database: str | None = None, *, limit_s: float | None = None) -> Session:
-        """Open a session with autocommit and UTC; the caller closes it. ``limit_s`` bounds each
-        wait for an answer. Raises DatabaseError."""
+        """Open a session with autocommit and UTC, which the caller closes.
+
+        ``limit_s`` bounds each wait for an answer. Raise DatabaseError.
+        """
         return self.family.connect(self._address, database, limit_s)
 
     def query(self, sql: str, *, limit_s: float | None = None) -> list[tuple[str | None, ...]]:
         """Return the rows of one statement in a session of its own, every value as text.
 
-        Raises TrialFailed with the server's own words; it names no step, because the caller knows
-        better which one it is.
+        Raise TrialFailed with the server's own words. The error names no step: the caller knows it.
         """
         try:
             with contextlib.closing(
@@ -148,8 +154,10 @@ class ServerClient:
     def rows(
         self, sql: str, *, n_columns: int, limit_s: float = QUERY_LIMIT_S
     ) -> list[tuple[str | None, ...]]:
-        """Return the rows of one statement. Raises TrialFailed where they have another number of
-        columns."""
+        """Return the rows of one statement.
+
+        Raise TrialFailed where their number of columns is not ``n_columns``.
+        """
         rows = self.query(sql, limit_s=limit_s)
         if any(len(row) != n_columns for row in rows):
             columns = sorted({len(row) for row in rows})
@@ -160,14 +168,17 @@ class ServerClient:
         return rows
 
     def count(self, sql: str, value: str | None) -> int:
-        """Return the count in an answer to ``sql``. Raises TrialFailed for what is none."""
+        """Return the count in an answer to ``sql``.
+
+        Raise TrialFailed where the answer is not a count.
+        """
         try:
             return count_of(value)
         except ValueError as error:
             raise TrialFailed(f"{self._address.server}: {_first_words(sql)}: {error}") from error
 
     def one_row(self, sql: str, *, n_columns: int) -> tuple[str | None, ...]:
-        """Return the only row of one statement. Raises TrialFailed for any other answer."""
+        """Return the only row of one statement. Raise TrialFailed for any other answer."""
         rows = self.query(sql, limit_s=QUERY_LIMIT_S)
         if len(rows) != 1 or len(rows[0]) != n_columns:
             columns = sorted({len(row) for row in rows})
@@ -178,16 +189,19 @@ class ServerClient:
         return rows[0]
 
     def version(self) -> str:
-        """Return the version as the server itself gives it, on one line."""
+        """Return the version that the server reports, on one line."""
         return shown_line(self.family.administration.version(self))
 
     def settings(self) -> dict[str, str]:
-        """Return every setting in force and its value, as the server shows them."""
+        """Return every setting in force with its value, as the server shows them."""
         return self.family.administration.settings(self)
 
 
 def count_of(value: object) -> int:
-    """Return a count that a server gave. Raises ValueError for all but whole numbers of 64 bits."""
+    """Return a server's value as a count.
+
+    Raise ValueError unless it is a whole number of 64 bits.
+    """
     text = str(value)
     if not _COUNT.fullmatch(text) or int(text) > _LARGEST_COUNT:
         raise ValueError(f"{text[:40]!r} is no count of 64 bits")

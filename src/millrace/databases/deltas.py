@@ -1,4 +1,4 @@
-"""What counted between two looks at the same counters. Pure."""
+"""Compute the differences between two readings of the same counters. Pure."""
 
 from __future__ import annotations
 
@@ -12,12 +12,14 @@ from millrace.databases.client import Row
 Number = int | float
 
 _NUMBER = re.compile(r"-?[0-9]{1,20}(\.[0-9]{1,20})?")
-_LARGEST = 2**64 - 1  # of a server's counter
+_LARGEST = 2**64 - 1  # the largest value of a server's counter
 
 
 def number(text: object) -> Number | None:
-    """A value as a number; None where it is none that a server counts to (ON, a date, a position
-    in a file, infinity)."""
+    """Return a value as a number; None where no server counts to it.
+
+    Values without a number are ON, a date, a position in a file or infinity.
+    """
     value = text if isinstance(text, int | float) else _parsed(str(text))
     return value if value is not None and abs(value) <= _LARGEST else None
 
@@ -32,17 +34,20 @@ def _parsed(text: str) -> Number | None:
 def split(
     values: Mapping[str, Number], gauges: Iterable[str]
 ) -> tuple[dict[str, Number], dict[str, Number]]:
-    """What counts, and what is one of the gauges: names or shell patterns, in any case."""
+    """Return the counters and the gauges among some values.
+
+    ``gauges`` are names or shell patterns, in any case.
+    """
     known = re.compile("|".join(map(translate, gauges)) or r"(?!)", re.IGNORECASE)
     counted = {name: value for name, value in values.items() if not known.match(name)}
     return counted, {name: value for name, value in values.items() if name not in counted}
 
 
 def grown(before: Mapping[str, Number], after: Mapping[str, Number]) -> dict[str, Number]:
-    """What each counter grew by, in the order of ``after``.
+    """Return the increase of each counter, in the order of ``after``.
 
-    One that did not change is left out, and so is one that went back (it wrapped, or somebody reset
-    it) or that was not there before: what it counted is not known.
+    Leave out an unchanged counter, one that decreased (it wrapped, or somebody reset it) and one
+    that was missing before: their increase is unknown.
     """
     return {
         name: value - before[name]
@@ -52,11 +57,11 @@ def grown(before: Mapping[str, Number], after: Mapping[str, Number]) -> dict[str
 
 
 def by_key(rows: Iterable[Row], counters: Sequence[str]) -> dict[Any, Row]:
-    """A summary's rows by their key, those of one key as one: MySQL 5.6 begins several rows for a
-    statement that is new to several sessions at once, and counts in more than one of them.
+    """Return a summary's rows by their key, with the rows of one key added up.
 
-    What is no counter is the first row's. A counter that one of them does not have, or that is no
-    number, is None.
+    MySQL 5.6 creates several rows for a statement that is new to several sessions at once, and
+    counts in more than one of them. Columns that are not counters come from the first row. A
+    counter that is missing from one of the rows, or that is not a number, is None.
     """
     found: dict[Any, Row] = {}
     for read in rows:
@@ -75,10 +80,10 @@ def _sum(one: Number | None, other: Number | None) -> Number | None:
 def grown_rows(
     before: Mapping[Any, Row], after: Mapping[Any, Row], counters: Sequence[str]
 ) -> dict[Any, Row]:
-    """The rows of a summary whose first counter grew, each counter as what it grew by.
+    """Return the rows of a summary whose first counter grew, with the increase of each counter.
 
-    A row that was not there before began at 0. A row of which any counter went back is left out:
-    the summary was emptied. A counter that either row does not have is None.
+    A row that was missing before began at 0. Leave out a row in which any counter decreased: the
+    summary was emptied. A counter that is missing from either row is None.
     """
     found: dict[Any, Row] = {}
     for key, row in after.items():

@@ -1,12 +1,12 @@
-"""A family for tests: its servers do as a script says, and clients are driven without waiting.
+"""Provide a family for tests, whose servers follow a script and whose clients never wait.
 
     server = fake.install("slow-1", fake.Script(operation_s=0.002), directory)
     with databases.registered(fake.FAMILY): ...
 
-A script has the speed, the options and what they cost, the waits, and at which steps the server
-fails. Servers are real processes with a data directory, a socket and an error log, so that plan,
-trial, store, analysis and report run whole; ``install_load_generator`` puts a program in the place
-of the load generator that reports what clients would have done.
+A script sets the speed, the options and their costs, the waits, and the steps at which the server
+fails. Servers are real processes with a data directory, a socket and an error log, so that tests
+run plan, trial, store, analysis and report as a whole; ``install_load_generator`` installs a
+replacement for the load generator that reports the work of imaginary clients.
 """
 
 from __future__ import annotations
@@ -46,12 +46,13 @@ _POOL_BYTES = 1 << 30
 
 @dataclass(frozen=True)
 class Script:
-    """What a fake server does.
+    """The behaviour of a fake server.
 
-    ``operation_s`` is how long an operation takes, times ``option_costs`` of each ``NAME=VALUE`` in
-    force, times a lognormal noise of ``spread`` from start to start. ``options`` are those it
-    knows, with their defaults. ``waits`` are the seconds of each wait in an operation. ``failures``
-    are what it says at the steps at which it fails: initialise, start or measure.
+    ``operation_s`` is the time of an operation, multiplied by ``option_costs`` of each
+    ``NAME=VALUE`` in force and by a lognormal noise of ``spread`` that each start draws.
+    ``options`` are the known options with their defaults. ``waits`` are the seconds of each wait in
+    an operation. ``failures`` are the messages for the steps at which the server fails: initialise,
+    start or measure.
     """
 
     version: str = "1.0.0"
@@ -127,7 +128,7 @@ class _Lifecycle:
         return Initialisation(("--initialise", f"--data={site.data_dir}", *_arguments(options)))
 
     def start_arguments(self, site: Site) -> tuple[str, ...]:
-        """Return the arguments; each start of a server draws its noise anew."""
+        """Return the arguments that start the server. Each start draws its own noise."""
         self._draws[site.server.base_dir] += 1
         draw = self._draws[site.server.base_dir]
         return (f"--data={site.data_dir}", f"--socket={site.socket}", f"--draw={draw}")

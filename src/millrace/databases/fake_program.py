@@ -1,12 +1,13 @@
-"""The programs of the fake family, in one file of the standard library: server and load generator.
+"""Run as the programs of the fake family: server and load generator, in one file.
 
     fake-server --list-options | --initialise --data=DIR
     fake-server --data=DIR --socket=PATH --draw=NUMBER [--OPTION=VALUE ...]
     millrace-load version | wakeup | statements - | run -
 
-The server does what ``SCRIPT``, a line that ``databases.fake`` appends, says. It answers JSON
-lines on its socket. The load generator speaks the contract of ``millrace.loadgen``: it asks the
-server how long an operation takes, and reports what clients would have done, without waiting.
+The file needs only the standard library. The server follows ``SCRIPT``, a line that
+``databases.fake`` appends, and answers JSON lines on its socket. The load generator speaks the
+contract of ``millrace.loadgen``: it asks the server how long an operation takes, and reports the
+work of imaginary clients without waiting.
 """
 
 # ruff: noqa: PTH108, PTH110, PTH118, PTH119, PTH123, S311 - it starts in a moment and holds no secrets
@@ -47,7 +48,7 @@ def serve(arguments: list[str]) -> int:
 
 
 class _Server:
-    """A running server: its databases, and what it has counted since its start."""
+    """A running server: its databases, and its counters since its start."""
 
     def __init__(self, flags: dict[str, str]) -> None:
         self._flags = flags
@@ -92,7 +93,7 @@ class _Server:
         return all(self._readers.get(each, n + 1) > n for each, n in self._awaited.items())
 
     def do_facts(self) -> dict[str, Any]:
-        """Return what does not change while the server runs."""
+        """Return the facts that do not change while the server runs."""
         options = {name: self._flags.get(name, value) for name, value in SCRIPT["options"].items()}
         return {
             "version": SCRIPT["version"],
@@ -109,22 +110,27 @@ class _Server:
             return file.read().split()
 
     def do_keep_tables(self, names: list[str]) -> None:
-        """Keep tables of these names, from now on and in every copy of the data directory."""
+        """Keep tables of these names in the data directory, and so in every later copy of it."""
         with open(os.path.join(self._flags["data"], "tables"), "w") as file:
             file.write("\n".join(names))
 
     def do_counters(self) -> dict[str, Any]:
-        """Return what has been counted since the start."""
+        """Return the counts since the start."""
         return {"counts": self._counts, "waits": self._waits}
 
     def do_begin_drive(self) -> None:
-        """Note which sessions have read the counters: they will read them where clients begin."""
+        """Record which sessions have read the counters.
+
+        Each of them reads the counters again where clients begin.
+        """
         with self._has_read:
             self._awaited = dict(self._readers)
 
     def do_drive(self, clients: int, time_s: float | None, operations: int | None) -> Any:
-        """Return how long an operation takes a client, and count what it would have done once
-        collectors have read the counters, however long they take."""
+        """Return how long an operation takes a client, and count the operations of all clients.
+
+        Wait for collectors to read the counters first, for at most ``_PATIENCE_S`` seconds.
+        """
         with self._has_read:
             self._has_read.wait_for(self._is_read, timeout=_PATIENCE_S)
         if (words := SCRIPT["failures"].get("measure")) is not None:
@@ -143,7 +149,7 @@ class _Server:
 
 
 def answer(arguments: list[str], given: str) -> dict[str, Any] | None:
-    """Return the load generator's answer to a command; None for one that it runs."""
+    """Return the load generator's answer to a command; None for a command that drives clients."""
     command, *_ = [each for each in arguments if each != "--die-with-parent"]
     if command == "statements":
         named = json.loads(given)["workload"]["statements"]
@@ -205,7 +211,7 @@ def _ask(lines: IO[str], **asked: Any) -> Any:
 
 
 def _phase(lines: IO[str], phase: dict[str, Any], spec: dict[str, Any]) -> str | None:
-    """Report one phase. Returns what the server said where it failed."""
+    """Report one phase. Return the server's error message where the phase failed."""
     if phase["kind"] == "drive":
         return _drive(lines, phase, spec)
     event = {"type": "phase", "name": phase["name"], "kind": phase["kind"], "duration_s": 0.01}
@@ -273,8 +279,7 @@ def _drive(lines: IO[str], phase: dict[str, Any], spec: dict[str, Any]) -> str |
 
 
 def _histogram(n: int, mean_s: float) -> dict[str, Any]:
-    """Return an HdrHistogram of ``n`` latencies: most of them equal, the slowest tenth twice as
-    long."""
+    """Return an HdrHistogram of ``n`` latencies: equal ones, and a slowest tenth twice as long."""
     counts = {_slot(int(1e9 * mean_s)): n - n // 10, _slot(int(2e9 * mean_s)): n // 10}
     payload, at = b"", 0
     for slot, count in sorted(counts.items()):
@@ -293,7 +298,7 @@ def _slot(value: int) -> int:
 
 
 def _integer(value: int) -> bytes:
-    """Return a number as zig-zag LEB128."""
+    """Encode a number as zig-zag LEB128."""
     value = value << 1 if value >= 0 else (-value << 1) - 1
     encoded = bytearray()
     while value > 0x7F:
@@ -303,7 +308,7 @@ def _integer(value: int) -> bytes:
 
 
 def main() -> int:
-    """Run as the program that the file is called."""
+    """Run as the program named by the file's name."""
     if os.path.basename(sys.argv[0]) == "fake-server":
         return serve(sys.argv[1:])
     return generate_load(sys.argv[1:])

@@ -1,4 +1,4 @@
-"""Sessions with fake servers, and what collectors read in them."""
+"""Open sessions with fake servers, and read their counters for collectors."""
 
 from __future__ import annotations
 
@@ -137,7 +137,10 @@ class _Explainer:
 
 
 class FakeMonitoring:
-    """See ``databases.monitoring.Monitoring``: the server sums up waits and operations."""
+    """The monitoring of fake servers, which add up waits and operations.
+
+    It implements ``databases.monitoring.Monitoring``.
+    """
 
     threads = ThreadNames(own=(), functions={})
 

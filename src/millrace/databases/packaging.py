@@ -1,4 +1,4 @@
-"""How builds of a family are packaged: the protocol, and what it speaks of."""
+"""Define the protocol by which millrace finds the parts of a family's builds."""
 
 from __future__ import annotations
 
@@ -10,13 +10,15 @@ from millrace.errors import UserError
 
 
 class Incomplete(UserError):
-    """A tree that has no complete server."""
+    """An error for a tree that has no complete server."""
 
 
 @dataclass(frozen=True)
 class Located:
-    """A server's parts in a tree; ``sql_dir`` has what a data directory is made with, None where
-    there is nothing of that."""
+    """A server's parts in a tree.
+
+    ``sql_dir`` holds the files that initialise a data directory; None where there are none.
+    """
 
     base_dir: Path
     program: Path
@@ -26,31 +28,34 @@ class Located:
 
 @dataclass(frozen=True)
 class Build:
-    """The build that a program says it is."""
+    """The family and version that a program reports."""
 
     family: str
     version: str
 
 
 class Packaging(Protocol):
-    """How builds are packaged. ``version_arguments`` make the program say its version."""
+    """The layout of a family's builds. ``version_arguments`` make the program print its version."""
 
     @property
     def version_arguments(self) -> tuple[str, ...]: ...
 
     def is_needed(self, path: PurePosixPath) -> bool:
-        """Return whether a member of a vendor's archive is of use: the program, its libraries, what
-        it shares, its licence. Tests, manuals, headers and the vendor's clients are not."""
+        """Return whether a server needs a member of a vendor's archive.
+
+        It needs the program, its libraries, its shared files and its licence, but neither tests,
+        manuals, headers nor the vendor's clients.
+        """
 
     def locate(self, directory: Path) -> Located:
         """Find the server in a directory: installed, unpacked from a package, or freshly built.
 
-        A directory that holds only one other (as a vendor's tarball does) is entered. Raises
-        Incomplete, which names what was looked for and where.
+        Enter a directory that holds only one other (as a vendor's tarball does). Raise Incomplete,
+        which names the files and places searched.
         """
 
     def read_version(self, printed: str) -> Build | None:
-        """Return the build in what the program printed; None for no such answer."""
+        """Return the build in the program's output; None if the output names none."""
 
     def missing(self, build: Build, located: Located) -> str | None:
-        """Return what a data directory cannot be made without, in words; None if all is there."""
+        """Name the parts without which no data directory can be created; None if all are there."""

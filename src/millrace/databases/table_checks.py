@@ -1,4 +1,4 @@
-"""What a table of a snapshot is compared by: statements, and the answers that they must repeat."""
+"""Define the checks of a snapshot's tables: statements, and the answers that they must repeat."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ from millrace.databases.client import Session
 
 @dataclass(frozen=True)
 class Reading:
-    """The rows that some statements found, and the sum of the rows' CRC-32 (0 where they only
-    count); each statement gives one row of both."""
+    """The number of rows that some statements found, and the sum of the rows' CRC-32.
+
+    Each statement returns one row of both. The sum is 0 where the statements only count.
+    """
 
     statements: tuple[str, ...]
     rows: int
@@ -21,7 +23,10 @@ class Reading:
 
 @dataclass(frozen=True)
 class KeptTable:
-    """A table of a snapshot. ``whole`` are all its rows, None where there are too many."""
+    """A table of a snapshot.
+
+    ``whole`` reads all its rows; None where there are too many.
+    """
 
     name: str
     sample: Reading
@@ -29,7 +34,10 @@ class KeptTable:
 
 
 def read(session: Session, statements: Sequence[str]) -> Reading:
-    """Read a table by statements. Raises DatabaseError, and ValueError for an odd answer."""
+    """Read a table by statements.
+
+    Raise DatabaseError, and ValueError for an unexpected answer.
+    """
     found = [numbers(session, statement, 2) for statement in statements]
     return Reading(
         tuple(statements), sum(rows for rows, _ in found), sum(crcs for _, crcs in found)
@@ -37,7 +45,7 @@ def read(session: Session, statements: Sequence[str]) -> Reading:
 
 
 def numbers(session: Session, sql: str, n: int) -> tuple[int, ...]:
-    """Return the only row of a statement, NULL as 0. Raises ValueError for any other answer."""
+    """Return the only row of a statement, NULL as 0. Raise ValueError for any other answer."""
     rows = session.query(sql)
     if len(rows) != 1 or len(rows[0]) != n:
         raise ValueError(f"the server answers with {len(rows)} rows where one of {n} is due")
@@ -48,7 +56,7 @@ def numbers(session: Session, sql: str, n: int) -> tuple[int, ...]:
 
 
 def difference(expected: Reading, found: Reading) -> str:
-    """Return in words how the rows found differ from those expected."""
+    """Describe in words how the rows found differ from those expected."""
     n = len(expected.statements)
     parts = []
     if found.rows != expected.rows:
@@ -61,7 +69,7 @@ def difference(expected: Reading, found: Reading) -> str:
 def of_data(data: Mapping[str, Any]) -> KeptTable:
     """Return the table that plain data describe, with the names of the fields as keys.
 
-    Raises LookupError, TypeError or ValueError for other data.
+    Raise LookupError, TypeError or ValueError for other data.
     """
     whole = data["whole"]
     return KeptTable(

@@ -1,4 +1,4 @@
-"""MySQL and MariaDB: what differs between the two and between their versions is data (TOML)."""
+"""Provide the families MySQL and MariaDB; differences of family and version are TOML data."""
 
 from __future__ import annotations
 

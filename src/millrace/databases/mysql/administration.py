@@ -1,4 +1,4 @@
-"""The statements that trials send to MySQL and MariaDB."""
+"""Send the statements of trials to MySQL and MariaDB."""
 
 # ruff: noqa: S608 - names of databases and tables are our own, or quoted
 
@@ -17,7 +17,7 @@ _SELF_TEST_ROWS = 1000
 
 
 class MysqlAdministration:
-    """See ``databases.base.Administration``."""
+    """The statements for MySQL and MariaDB: see ``databases.base.Administration``."""
 
     def version(self, client: ServerClient) -> str:
         return client.one_row("SELECT VERSION()", n_columns=1)[0] or ""
@@ -49,14 +49,17 @@ class MysqlAdministration:
             client.query(f"ANALYZE TABLE {listed}", limit_s=limit_s)
 
     def table_sizes(self, client: ServerClient, database: str) -> tuple[TableSize, ...]:
-        """Those of InnoDB are from its statistics: right to a few percent when the tables were
-        analysed, or restored and opened, after they were loaded."""
+        """Return the sizes of a database's tables.
+
+        Those of InnoDB come from its statistics, which are accurate to a few percent when the
+        tables were analysed, or restored and opened, after they were loaded.
+        """
         try:
             with (
                 oddities_as_errors(),
                 contextlib.closing(client.connect(limit_s=QUERY_LIMIT_S)) as session,
             ):
-                # MySQL 8 answers from a copy that may be a day old, unless told not to.
+                # MySQL 8 answers from a copy that may be a day old, unless this variable is 0.
                 if session.query("SHOW VARIABLES LIKE 'information_schema_stats_expiry'"):
                     session.query("SET SESSION information_schema_stats_expiry = 0")
                 rows = session.query(
@@ -82,10 +85,13 @@ class MysqlAdministration:
 
 
 class MysqlSelfTest:
-    """See ``databases.base.SelfTest``."""
+    """The checks of MySQL and MariaDB: see ``databases.base.SelfTest``."""
 
     def insert(self, client: ServerClient, database: str, limit_s: float) -> str:
-        """Insert by one statement: no file, which a server could ask for by another name."""
+        """Insert rows by one statement.
+
+        No file is involved, for which a server could ask by another name.
+        """
         rows = ", ".join(f"({i}, '{name}')" for i, name in _rows())
         return _fill(client, database, f"INSERT INTO t VALUES {rows}", limit_s)
 
@@ -110,7 +116,7 @@ def _rows() -> list[tuple[int, str]]:
 
 
 def _fill(client: ServerClient, database: str, sql: str, limit_s: float) -> str:
-    """Fill a fresh InnoDB table by a statement, and count and add up what arrived."""
+    """Fill a fresh InnoDB table by a statement, and verify the count and sum of its rows."""
     try:
         with contextlib.closing(client.connect(database, limit_s=limit_s)) as session:
             arrived = _filled(session, sql)

@@ -1,6 +1,6 @@
-"""Sessions with MySQL and MariaDB, by PyMySQL, whose errors end here.
+"""Open sessions with MySQL and MariaDB through PyMySQL, and translate its errors.
 
-PyMySQL is trusted with nothing: see ``_Session``.
+``_Session`` bounds what a server can make PyMySQL do.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ from millrace.shown_text import shown_line
 
 CONNECT_LIMIT_S = 10
 MOST_ANSWER_BYTES = 64 << 20
-MOST_ROWS = 100_000  # of any answer: no server has as many variables, digests or threads
-MOST_ANSWER_MEMORY_BYTES = 256 << 20  # a row of a few bytes takes twenty times as many in memory
-_LONGEST_WORDS = 2000  # of an error that a server sends, in characters
+MOST_ROWS = 100_000  # of any answer; servers have fewer variables, digests and threads
+MOST_ANSWER_MEMORY_BYTES = 256 << 20  # a row of a few bytes takes twenty times that in memory
+_LONGEST_WORDS = 2000  # of a server's error message, in characters
 _MOST_COLUMNS = 4096  # of a server's tables and results
 
-# Plugins that prove a password without sending it, and what asks a server for the key to encrypt it
-# with (sha256_password, caching_sha2_password).
+# Plugins that prove a password without sending it, and the requests for the server's key with which
+# sha256_password and caching_sha2_password encrypt it.
 _ED25519 = "client_ed25519"
 _PROVING = ("mysql_native_password", "caching_sha2_password", _ED25519)
 _KEY_REQUESTS = (b"\x01", b"\x02")
 
-# OpenSSL's numbers for a certificate of another host, by name and by IP address.
+# OpenSSL's error numbers for a certificate of another host, by name and by IP address.
 _OTHER_NAME = (62, 64)
 
-# Numbers of errors: no server at the address, or gone in the first moment; of the client, which
-# lost its session or did not understand; of missing rights; of missing objects.
+# Error numbers: no server at the address, or lost at once; errors of the client, which lost its
+# session or did not understand an answer; missing rights; missing objects.
 _NOT_THERE = frozenset({2002, 2003, 2006, 2013})
 _OF_THE_CLIENT = range(2000, 3000)
 _MAY_NOT = frozenset({1044, 1142, 1143, 1227, 1370})
@@ -54,11 +54,11 @@ def connect(
     *,
     as_text: bool = False,
 ) -> MysqlSession:
-    """Open a session with autocommit and UTC; the caller closes it.
+    """Open a session with autocommit and UTC, which the caller closes.
 
     With ``as_text`` every value comes as text. ``limit_s`` bounds each wait for an answer. No
-    server gets a file of this host, whatever it asks for, and none that nothing verifies gets the
-    password. Raises DatabaseError, and UserError for authorities that cannot be read.
+    server can read a file of this host, and no unverified server receives the password. Raise
+    DatabaseError, and UserError for certificate authorities that cannot be read.
     """
     context = address.tls.context()
     with _errors_as_ours():
@@ -80,13 +80,13 @@ def connect(
                 write_timeout=limit_s,
                 conv={} if as_text else None,
                 ssl=context,
-                ssl_disabled=context is None,  # PyMySQL would take what is offered, unverified
+                ssl_disabled=context is None,  # PyMySQL would accept any offer of TLS, unverified
             )
         )
 
 
 class MysqlSession:
-    """A session of PyMySQL's; its errors are DatabaseErrors."""
+    """A PyMySQL session whose errors are DatabaseErrors."""
 
     def __init__(self, connection: Connection[Any]) -> None:
         self._connection = connection
@@ -161,7 +161,7 @@ else:
 
 
 class _InTime:
-    """What a server sends, read as it comes: it may send a byte a second without end."""
+    """A reader that checks a time limit: a server may send one byte a second without end."""
 
     def __init__(self, file: BufferedReader, check: Callable[[], None]) -> None:
         self._file = file
@@ -169,7 +169,7 @@ class _InTime:
         self.close = file.close
 
     def read(self, n_bytes: int) -> bytes:
-        """Return as many bytes, or fewer where the server has closed the connection."""
+        """Return ``n_bytes`` bytes, or fewer where the server has closed the connection."""
         content = bytearray()
         while len(content) < n_bytes:
             self._check()
@@ -183,9 +183,10 @@ class _InTime:
 class _Session(_Connection):
     """A session that a server cannot misuse.
 
-    PyMySQL reads answers as they come: an odd one ends it with whatever exception the bytes led to,
-    and one without end takes all memory; here both are errors of the server. And it gives a server
-    the password itself when that asks for it; here only one that the address does not doubt.
+    PyMySQL reads answers as they come: an unexpected one ends it with an arbitrary exception, and
+    an endless one takes all memory. Here both are errors of the server. PyMySQL also sends the
+    password in the clear to a server that asks for it. Here only a server that ``Address.doubt``
+    clears gets it.
     """
 
     _n_bytes_read = 0
@@ -215,7 +216,7 @@ class _Session(_Connection):
 
     def _request_authentication(self) -> None:
         self._doubt = self._address.doubt(self._sock)  # type: ignore[attr-defined]
-        # The server's default plugin: some begin with the password itself.
+        # This is the server's default plugin. Some plugins begin with the password itself.
         if self._doubt is not None and self._auth_plugin_name not in _PROVING:  # type: ignore[has-type]
             self._auth_plugin_name = _PROVING[0]
         self._is_logging_in = True
@@ -256,7 +257,7 @@ class _Session(_Connection):
     def _read_query_result(self, unbuffered: bool = False) -> int | None:
         self._n_bytes_read = 0
         limit_s = self._read_timeout
-        # The first packet may take the whole limit; it bounds each wait, and then all together.
+        # The first packet may take the whole limit, and all packets together twice the limit.
         self._ends_s = math.inf if limit_s is None else time.monotonic() + 2 * limit_s
         try:
             with oddities_as_errors():
@@ -290,7 +291,7 @@ class _Session(_Connection):
 
 
 class _Result(MySQLResult):
-    """The answer to a statement, bounded by what it takes in memory."""
+    """The answer to a statement, limited by the memory it takes."""
 
     connection: _Session
     _memory_bytes = 0
@@ -317,9 +318,9 @@ def _unverified(wish: str, doubt: str) -> pymysql.OperationalError:
 
 
 def _tls_failure(error: pymysql.OperationalError) -> pymysql.OperationalError | None:
-    """Return what a failure to begin TLS means and what to do about it, None for another failure.
+    """Return the meaning and the remedy of a failure to begin TLS; None for another failure.
 
-    The words are those of the load generator.
+    The load generator uses the same words.
     """
     cause = getattr(error, "original_exception", None)
     if error.args[0] == CR.CR_SSL_CONNECTION_ERROR:
@@ -344,14 +345,14 @@ def _tls_failure(error: pymysql.OperationalError) -> pymysql.OperationalError | 
 
 @contextlib.contextmanager
 def oddities_as_errors() -> Iterator[None]:
-    """Turn what an odd answer leads to into a DatabaseError that says so.
+    """Turn any exception that an unexpected answer causes into a DatabaseError.
 
-    That may be anything: a short greeting leads to a variable that was never set. RuntimeError is
-    its answer to a server that asks for a local file.
+    It may be any type: a short greeting leads to a variable that was never set. PyMySQL raises
+    RuntimeError where a server asks for a local file.
     """
     try:
         yield
-    except (pymysql.MySQLError, OSError, MillraceError):  # the last: the user interrupted, too
+    except (pymysql.MySQLError, OSError, MillraceError):  # the last covers user interrupts
         raise
     except Exception as error:
         raise DatabaseError(
@@ -367,7 +368,7 @@ def _not_understood(error: Exception) -> str:
 
 
 def words_of(error: pymysql.MySQLError) -> str:
-    """The server's (or the client's) own words for an error, with its number, on one line."""
+    """Return the error message of the server (or the client) with its number, on one line."""
     if len(error.args) >= 2 and isinstance(error.args[0], int):
         number, text = error.args[0], str(error.args[1])
         return f"{_shortened(text)} (error {number})"

@@ -1,9 +1,9 @@
-"""What a data directory of MySQL and MariaDB must be like to be kept and restored.
+"""Prepare data directories of MySQL and MariaDB to be kept and restored.
 
-Left out are files that each start of a server makes by itself: its UUID (``auto.cnf``; so two
-servers of one snapshot may replicate), process ids, sockets, error logs. The dump of the buffer
-pool is emptied, or newer servers would load pages in the background while a trial warms up, and
-older ones would not; without the file newer servers write an error into their log.
+Files that each start of a server creates are left out: its UUID (``auto.cnf``; so two servers of
+one snapshot may replicate), process ids, sockets, error logs. The dump of the buffer pool is
+emptied: with its content newer servers, but not older ones, would load pages in the background
+while a trial warms up, and without the file they would write an error into their log.
 """
 
 from __future__ import annotations
@@ -32,15 +32,17 @@ _MAY_LEAD_AWAY = re.compile(r"(?:admin_)?(?:ssl|tls)_.*|plugin_dir|(?:slow_query
 
 @dataclass(frozen=True)
 class MysqlSnapshotRules:
-    """See ``databases.base.SnapshotRules``. ``forget_binary_log`` is the statement that empties the
-    binary log, by the first version that has it."""
+    """The rules for snapshots of MySQL and MariaDB: see ``databases.base.SnapshotRules``.
+
+    ``forget_binary_log`` are pairs of a version and a statement that empties the binary log from
+    that version on.
+    """
 
     forget_binary_log: tuple[tuple[str, str], ...]
     left_out: tuple[str, ...] = ("auto.cnf", "*.pid", "*.sock", "*.sock.lock", "*.err")
 
     def prepare(self, client: ServerClient) -> str | None:
-        """Empty the binary log, and have the next stop be a slow one: purged, change buffer
-        merged."""
+        """Empty the binary log, and make the next stop a slow one: purged, change buffer merged."""
         lost = client.query(_LOST_AT_A_STOP, limit_s=QUERY_LIMIT_S)
         if lost:
             named = ".".join(part or "" for part in lost[0])

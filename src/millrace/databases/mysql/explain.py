@@ -1,7 +1,7 @@
-"""The plans by which a server carries out statements.
+"""Read the plans by which a server executes statements.
 
-Versions differ in what they explain: MySQL and MariaDB to 5.5 only SELECT. The plan is the one for
-the values that stand in the statement.
+Versions differ in the statements that they explain: MySQL and MariaDB to 5.5 explain only SELECT.
+The plan is for the values in the statement.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _VERB = re.compile(r"(?:\s|\(|/\*.*?\*/|--\s.*?\n|#.*?\n)*([A-Za-z]+)", re.DOTAL
 
 
 class MysqlExplainer:
-    """See ``databases.monitoring.Explainer``."""
+    """The explainer of MySQL and MariaDB: see ``databases.monitoring.Explainer``."""
 
     def __init__(self, explains: Explains) -> None:
         self._explains = explains
@@ -39,21 +39,24 @@ class MysqlExplainer:
 
 
 def explains_of(observable: Observable, version: str) -> Explains:
-    """Return how a version of a family explains."""
+    """Return the syntax in which a version of a family explains."""
     first, *later = observable.explains
     key = version_key(version)
     return [first, *(entry for entry in later if version_key(entry.since) <= key)][-1]
 
 
 def verb_of(sql: str) -> str:
-    """The first word of a statement, in capitals, behind comments and parentheses."""
+    """Return the first word of a statement, in capitals, after comments and parentheses."""
     matched = _VERB.match(sql)
     return matched[1].upper() if matched else ""
 
 
 def plain(row: Row) -> dict[str, Any]:
-    """A row of a plan as JSON has it. MariaDB tells the number of rows as text: as a number, unless
-    there is more to it (``10 (5%)``)."""
+    """Return a row of a plan as JSON has it.
+
+    MariaDB returns the number of rows as text. It becomes a number, unless the text says more:
+    ``10 (5%)``.
+    """
     told = {name: query.plain(value) for name, value in row.items()}
     rows = number(told.get("rows"))
     return told if rows is None else {**told, "rows": rows}

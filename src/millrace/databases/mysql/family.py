@@ -1,4 +1,4 @@
-"""The families of the mysqld line: a TOML file each, read into a Family."""
+"""Read the families of the mysqld line, one TOML file each."""
 
 from __future__ import annotations
 

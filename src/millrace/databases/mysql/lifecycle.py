@@ -1,10 +1,10 @@
-"""How servers of the mysqld line are initialised, started and stopped.
+"""Initialise, start and stop servers of the mysqld line.
 
-Two ways make a data directory. ``bootstrap`` feeds the package's own SQL scripts to the server's
-standard input; ``initialize`` asks the server to do it itself. Which one, which scripts, and the
-statements that leave root@localhost and root@127.0.0.1 as the only accounts, both with a password,
-are data of the family and depend on the version: the last entry whose ``since`` is not newer than
-the server counts.
+Two methods create a data directory. ``bootstrap`` feeds the package's own SQL scripts to the
+server's standard input; ``initialize`` asks the server to do it itself. The method, the scripts,
+and the statements that leave root@localhost and root@127.0.0.1 as the only accounts, both with a
+password, are data of the family and depend on the version: the last entry counts whose ``since`` is
+not newer than the server.
 """
 
 from __future__ import annotations
@@ -25,7 +25,10 @@ Data = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class MysqlLifecycle:
-    """``initialisations`` and ``starts`` are the entries of a family's TOML file."""
+    """The lifecycle of a family's servers: see ``databases.base.Lifecycle``.
+
+    ``initialisations`` and ``starts`` are the entries of the family's TOML file.
+    """
 
     initialisations: Sequence[Data]
     starts: Sequence[Data]
@@ -75,7 +78,7 @@ class MysqlLifecycle:
 
 
 def _program_arguments(site: Site) -> tuple[str, ...]:
-    """The arguments of every run of the program: its own files, never those of the host."""
+    """Return the arguments for every run of the program: its own files, never those of the host."""
     server = site.server
     arguments = [
         "--no-defaults",

@@ -1,4 +1,4 @@
-"""The inquiries of collectors to MySQL and MariaDB."""
+"""Answer the queries of collectors for MySQL and MariaDB."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from millrace.databases.mysql.thread_roles import MysqlThreadRoles
 from millrace.databases.mysql.wait_statistics import MysqlWaitStatistics
 from millrace.errors import DatabaseError
 
-# Names that threads give themselves, at most 15 characters: MySQL from 8.0.27 (with Performance
+# Names that threads set themselves, at most 15 characters: MySQL from 8.0.27 (with Performance
 # Schema) and MariaDB from 11.5. The first match counts.
 _OWN_NAMES = (
     (r"ib_log_checkpt", "checkpoint"),
@@ -36,7 +36,7 @@ _SHOWN = ("id", "db", "command", "time", "state")
 
 
 class MysqlMonitoring:
-    """See ``databases.monitoring.Monitoring``."""
+    """The monitoring of MySQL and MariaDB: see ``databases.monitoring.Monitoring``."""
 
     def __init__(self, observable: Observable) -> None:
         self._observable = observable
@@ -80,11 +80,11 @@ class MysqlMonitoring:
 
 
 def rows_of(answer: Sequence[Row], own_id: int, database: str) -> list[dict[str, Any]]:
-    """Return the rows of a process list that are kept: working ones first, and not more than 100.
+    """Return at most 100 rows of a process list, working sessions first.
 
-    A row has what the server shows, less the account and the address. What a session outside the
-    observed database does is nobody's business: its statement is left out. Sessions that sleep in
-    no database, as those of collectors do, are left out altogether.
+    A row has the server's columns without the account and the address. Statements of sessions
+    outside the observed database are private and left out. Sessions that sleep in no database, as
+    those of collectors do, are left out altogether.
     """
     kept = [
         {

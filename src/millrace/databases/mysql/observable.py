@@ -1,4 +1,4 @@
-"""What servers of the mysqld line can be asked about themselves, as mysqld.toml has it."""
+"""Read from mysqld.toml the queries by which servers of the mysqld line are observed."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _COMMON = Path(__file__).with_name("mysqld.toml")
 
 @dataclass(frozen=True)
 class Table:
-    """A table in which a server tells about itself.
+    """A table in which a server reports on itself.
 
-    ``columns`` are our names, each with what versions call that column: the first that a server has
-    counts, and what it has none of is left out. ``where`` is a condition, with ``%(database)s`` for
-    the database that is observed. Its rows grow only while an instrument whose name begins with
-    ``instruments`` is on, and each of ``consumers`` that the server has.
+    ``columns`` map millrace's names to the versions' names of that column: the first that a server
+    has counts, and a column that it lacks is left out. ``where`` is a condition, with
+    ``%(database)s`` for the observed database. The rows grow only while at least one instrument
+    whose name begins with ``instruments`` is on, and each of ``consumers`` that the server has.
     """
 
     name: str
@@ -33,8 +33,10 @@ class Table:
 
 @dataclass(frozen=True)
 class Explains:
-    """How versions from ``since`` are asked for the plan of ``{sql}``, and the first words of the
-    statements that they explain."""
+    """The syntax in which some versions explain statements.
+
+    Versions from ``since`` explain ``{sql}`` by ``form``, if its first word is one of ``verbs``.
+    """
 
     since: str
     form: str
@@ -43,15 +45,15 @@ class Explains:
 
 @dataclass(frozen=True)
 class Observable:
-    """What a family's servers can be asked about themselves while they work.
+    """The queries for a family's working servers.
 
-    ``status``, ``engine_status`` and ``process_list`` are statements; ``performance_schema`` is one
-    whose only value tells whether that is on, ``thread_handling`` one whose only value tells how
-    sessions get threads. Of ``explains`` the last entry counts that is not newer than the server.
-    ``gauges`` and ``metric_gauges`` are names or shell patterns of status variables and of engine
-    metrics that tell a state now; all others count. ``thread_kinds`` are pairs of a kind and a
-    pattern for the name of a thread, of which the first that fits counts; ``thread_functions`` are
-    the kinds of threads without a name by the functions that they run.
+    ``status``, ``engine_status`` and ``process_list`` are statements. ``performance_schema`` is one
+    whose only value says whether the Performance Schema is on, ``thread_handling`` one whose only
+    value says how sessions get threads. Of ``explains`` the last entry counts that is not newer
+    than the server. ``gauges`` and ``metric_gauges`` are names or shell patterns of status
+    variables and of engine metrics that report a current state; all others count. ``thread_kinds``
+    are pairs of a kind and a pattern for a thread's name, and the first match counts.
+    ``thread_functions`` map the functions that unnamed threads run to their kinds.
     """
 
     status: str
@@ -68,7 +70,7 @@ class Observable:
 
 
 def read_observable(data: Data) -> Observable:
-    """Return what all servers of the line can be asked, with what the family's ``data`` adds."""
+    """Return the queries for all servers of the line, with the additions of a family."""
     common = tomllib.loads(_COMMON.read_text(encoding="utf-8"))["observable"]
     return Observable(
         status=common["status"],

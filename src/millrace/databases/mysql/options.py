@@ -1,7 +1,7 @@
-"""How the mysqld line spells its options, lists them, and what they make a server keep on disk.
+"""Parse the options of the mysqld line, and derive the logs that they make a server keep.
 
 The line accepts names with dashes or underscores; behind ``skip``, ``disable``, ``enable`` or
-``maximum``; and behind ``loose``, which makes a server ignore what it does not know.
+``maximum``; and behind ``loose``, which makes a server ignore an option it does not know.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from millrace import sizes
 from millrace.databases.base import Replacement, option_name, version_key
 from millrace.model.servers import Configuration, KnownOptions, Option
 
-# The largest of the servers' own redo logs: 2 x 48M, or a capacity of 100M.
+# The largest default of a redo log: 2 x 48M, or a capacity of 100M.
 DEFAULT_REDO_BYTES = 100 << 20
 
 _PREFIXES = ("skip_", "disable_", "enable_", "maximum_")
@@ -74,7 +74,7 @@ def _is_from(version: str, since: tuple[int, ...] | None) -> bool:
 
 
 def forms(name: str) -> tuple[str, ...]:
-    """Return the options that a name may be about: itself, and what follows a prefix.
+    """Return the options that a name may refer to: itself, and the rest behind a prefix.
 
     ``skip_log_bin`` may be an option of that name, or ``log_bin`` switched off.
     """
@@ -92,8 +92,10 @@ def arguments(options: Iterable[Option]) -> list[str]:
 
 
 def parse_listing(text: str) -> KnownOptions:
-    """Return the options in the output of ``--verbose --help``: each is described, and those with a
-    value are listed again in a table with their defaults."""
+    """Return the options in the output of ``--verbose --help``.
+
+    It describes each option, and lists those with a value again in a table with their defaults.
+    """
     described, table = text, ""
     if (rule := _TABLE_RULE.search(text)) is not None:
         described, table = text[: rule.start()], text[rule.end() :].lstrip("\n")

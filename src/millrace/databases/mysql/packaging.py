@@ -1,4 +1,4 @@
-"""How MySQL and MariaDB are packaged: their program, messages and bootstrap SQL in a tree."""
+"""Find the program, messages and bootstrap SQL of MySQL and MariaDB in a tree."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _NOT_NEEDED = frozenset(
     )
 )
 
-# Installed trees first, then packages, then what cmake leaves in a build tree, then flat bundles.
+# Installed trees first, then packages, then build trees of cmake, then flat bundles.
 _PROGRAM_DIRS = (
     "bin",
     "sbin",
@@ -45,12 +45,12 @@ _PROGRAM_DIRS = (
 _MESSAGE_DIRS = ("share", "share/mysql", "share/mariadb", "sql/share")
 _MESSAGES = "english/errmsg.sys"
 _SQL_DIRS = ("share", "share/mysql", "share/mariadb", "scripts", "../scripts")
-# One of these means that the server is initialised with SQL from files.
+# A build with one of these is initialised with SQL from files.
 _SYSTEM_TABLES = ("mysql_system_tables.sql", "mariadb_system_tables.sql")
 
 
 class MysqlPackaging:
-    """See ``databases.packaging.Packaging``."""
+    """The packaging of MySQL and MariaDB: see ``databases.packaging.Packaging``."""
 
     version_arguments = ("--no-defaults", "--version")
 
@@ -71,22 +71,24 @@ class MysqlPackaging:
         match = _VERSION.search(printed)
         if match is None:
             return None
-        # What comes before is the program's path, which may have any name in it.
+        # The text before it is the program's path, which may contain any name.
         said = printed[match.start() :].lower()
         return Build("mariadb" if "mariadb" in said else "mysql", match[1])
 
     def missing(self, build: Build, located: Located) -> str | None:
-        """MySQL from 5.7 carries its system tables in the program; all others read them from
-        files."""
+        """Name the missing system tables; None if there is nothing to miss.
+
+        MySQL from 5.7 carries its system tables in the program; all others read them from files.
+        """
         in_program = build.family == "mysql" and version_key(build.version) >= (5, 7)
         return None if in_program or located.sql_dir is not None else " or ".join(_SYSTEM_TABLES)
 
 
 def locate(directory: Path) -> Located:
-    """The server in a directory: installed, unpacked from a package, or freshly built.
+    """Find the server in a directory: installed, unpacked from a package, or freshly built.
 
-    A directory that holds only one other (as a vendor's tarball does) is entered. Raises Incomplete
-    that names what was looked for and where.
+    Enter a directory that holds only one other (as a vendor's tarball does). Raise Incomplete,
+    which names the files and places searched.
     """
     for tree in _candidates(directory):
         program = find_program(tree)
@@ -101,7 +103,7 @@ def locate(directory: Path) -> Located:
 
 
 def find_program(tree: Path) -> Path | None:
-    """The ELF file of the server in a tree; wrappers and scripts of its name are passed over."""
+    """Return the ELF file of the server in a tree, ignoring wrappers and scripts of its name."""
     for place in _PROGRAM_DIRS:
         for name in PROGRAMS:
             path = tree / place / name

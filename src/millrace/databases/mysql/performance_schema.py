@@ -1,7 +1,8 @@
-"""What a server's Performance Schema can be session, as it is set up now.
+"""Build the queries that a server's Performance Schema can answer with its current setup.
 
-It may not be built, be off, or be on with most of its instruments off, as it is delivered: MySQL
-from 5.6 leaves mutexes, locks of the engine and stages alone, and MariaDB leaves it off altogether.
+It may be missing from the build, off, or on with most of its instruments off, which is the default:
+MySQL from 5.6 leaves mutexes, the engine's locks and stages off, and MariaDB leaves it off
+altogether.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _TURN_ON = "set performance_schema = ON in all configurations (it takes time)"
 
 @dataclass(frozen=True)
 class Setup:
-    """Instruments and whether they are on, and consumers."""
+    """The instruments and consumers of a server, each with whether it is on."""
 
     instruments: Mapping[str, bool]
     consumers: Mapping[str, bool]
@@ -30,7 +31,7 @@ class Setup:
 
 @dataclass(frozen=True)
 class Summaries:
-    """The questions for the summaries that can be had, and why others, or parts, cannot."""
+    """The queries for the available summaries, and why others or parts are unavailable."""
 
     questions: Mapping[str, Question]
     lacking: Mapping[str, Unavailable]
@@ -41,8 +42,7 @@ class Summaries:
 def summaries(
     session: Session, observable: Observable, names: Iterable[str], database: str
 ) -> Summaries:
-    """What can be asked of the tables called ``names``. Raises DatabaseError where the session is
-    lost."""
+    """Return the queries for the tables called ``names``. Raise DatabaseError on a lost session."""
     tables = {name: observable.tables[name] for name in names}
     try:
         with query.understood("the Performance Schema"):
@@ -67,7 +67,10 @@ def summaries(
 
 
 def _setup(session: Session, observable: Observable, database: str) -> Setup:
-    """Raises Unavailable where it is off, not built, or not to be read."""
+    """Return the setup.
+
+    Raise Unavailable where it is off, missing from the build, or unreadable.
+    """
     try:
         (row,) = session.rows(observable.performance_schema)
     except DatabaseError as error:
@@ -85,7 +88,7 @@ def _setup(session: Session, observable: Observable, database: str) -> Setup:
 
 
 def refuse_idle(table: Table, setup: Setup) -> None:
-    """Raise Unavailable where nothing comes into a table."""
+    """Raise Unavailable where the server adds nothing to a table."""
     for name in table.consumers:
         if not setup.consumers.get(name, True):
             raise Unavailable(
@@ -99,7 +102,10 @@ def refuse_idle(table: Table, setup: Setup) -> None:
 
 
 def classes_off(table: Table, setup: Setup) -> tuple[str, ...]:
-    """The classes of a table's instruments (``wait/synch/mutex``) of which most are off, sorted."""
+    """Return the classes of a table's instruments that are mostly off, sorted.
+
+    A class is ``wait/synch/mutex``, for example.
+    """
     classes: dict[str, list[bool]] = {}
     for name, is_on in _instruments_of(table, setup).items():
         parts = 3 if name.startswith("wait/") else 2
@@ -108,7 +114,7 @@ def classes_off(table: Table, setup: Setup) -> tuple[str, ...]:
 
 
 def partial(table: Table, classes: Iterable[str]) -> Unavailable:
-    """That classes of a table's instruments are off."""
+    """Return the error that reports which classes of a table's instruments are off."""
     listed = ", ".join(classes)
     return Unavailable(f"not instrumented: {listed}", hint=_switch(table))
 

@@ -1,4 +1,4 @@
-"""What collectors read of MySQL and MariaDB, and what it means when a server does not tell."""
+"""Query the tables that collectors read, and describe data that a server does not provide."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ SCHEMA_RIGHT = "GRANT SELECT ON performance_schema.* to millrace's account"
 
 @dataclass(frozen=True)
 class Question:
-    """A statement for the rows of a table; ``columns`` are those of our names that it yields."""
+    """A query for the rows of a table.
+
+    ``columns`` are millrace's names of the columns that it returns.
+    """
 
     sql: str
     columns: frozenset[str]
@@ -30,8 +33,10 @@ class Question:
 
 @contextlib.contextmanager
 def understood(what: str) -> Iterator[None]:
-    """Turn what an odd answer leads to inside the block into Unavailable: values of other types,
-    columns and rows that are not there."""
+    """Turn the exceptions that an unexpected answer causes inside the block into Unavailable.
+
+    The causes are values of other types, and missing columns and rows.
+    """
     try:
         yield
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
@@ -40,12 +45,12 @@ def understood(what: str) -> Iterator[None]:
 
 
 def question(session: Session, table: Table, database: str) -> Question:
-    """Return the statement that yields what this server has of a table.
+    """Return the query for the columns of a table that this server has.
 
-    Raises Unavailable where it has no such table, or does not show it.
+    Raise Unavailable where the table does not exist, or the account may not read it.
     """
     try:
-        # Without a row, some tables are not looked into, and rights to them not asked for.
+        # With LIMIT 0, servers do not open some tables, and do not check the rights to them.
         sql = f"SELECT * FROM {table.name} LIMIT 1"  # noqa: S608 - from mysqld.toml
         theirs = {column.upper() for column in session.columns(sql)}
     except DatabaseError as error:
@@ -65,7 +70,7 @@ def question(session: Session, table: Table, database: str) -> Question:
 
 
 def unavailable(what: str, error: DatabaseError | OSError) -> Unavailable:
-    """Return why ``what`` cannot be read, in words, with what to do about it."""
+    """Return the error that says why ``what`` cannot be read, with a hint."""
     if isinstance(error, OSError):
         return Unavailable(f"{what}: {error}")
     if error.kind == "forbidden":
@@ -77,12 +82,12 @@ def unavailable(what: str, error: DatabaseError | OSError) -> Unavailable:
 
 
 def missing(lack: Unavailable) -> dict[str, str | None]:
-    """A part that is missing, for the key ``missing`` of what an observer tells."""
+    """Return the entry of a missing part for the key ``missing`` of the observations."""
     return {"what": lack.message, "remedy": lack.hint}
 
 
 def plain(value: object) -> Any:
-    """A value of the server as JSON has it; None for a number that no server counts to."""
+    """Return a server's value as JSON has it; None for a number to which no server counts."""
     if isinstance(value, Decimal | int | float):
         known = number(value)
         if known is None or not isinstance(value, Decimal):

@@ -1,4 +1,4 @@
-"""How the error logs of all versions of the mysqld line are read."""
+"""Define the patterns for the error logs of all versions of the mysqld line."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ import re
 
 from millrace.databases.base import LogPatterns
 
-# A line that tells of an error, in the styles of all versions.
+# A line that reports an error, in the styles of all versions.
 _ERROR = re.compile(rb"\[ERROR\]|\[FATAL\]|^ERROR: |Fatal error|mysqld: |mariadbd: ", re.I)
 _NO_ERROR = re.compile(rb"\[(?:Note|System)\]", re.I)
 
-# What comes before the words of a line: date, time, process or thread, kind.
+# The text before the message of a line: date, time, process or thread, kind.
 _BEFORE_ERROR = re.compile(r"^.*?\[ERROR\]\s*", re.I)
 _BEFORE_WORDS = re.compile(
     r"^(?:\d{6}|\d{4}-\d\d-\d\d)?[T ]*\d{1,2}:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d| UTC -)?\s+"
     r"(?:(?:0x)?(?=[a-f]*\d)[0-9a-f]++\s+)?(?:\[\w+\]\s*)?"
 )
 
-# What a server cannot go on after, or waits on for ever.
+# Errors after which a server cannot continue, or on which it waits for ever.
 _TROUBLE = re.compile(
     rb"disk is full|no space left on device|disk full|errcode: 28\b|error number 28\b"
     rb"|\bgot (?:signal|exception)|assertion failure|\[FATAL\]"
@@ -26,7 +26,7 @@ _TROUBLE = re.compile(
     re.I,
 )
 
-# (what the log says, what that means). The first that fits is the reason.
+# (pattern, meaning). The first match is the reason.
 _REASONS = (
     (
         re.compile(rb"bind on tcp/ip port.*address already in use|server running on port", re.I),

@@ -1,9 +1,9 @@
-"""What a server counts: status variables, the engine's metrics, and pages that it compressed.
+"""Read status variables, the engine's metrics, and counts of compressed pages.
 
-Millrace's own statements are in what the server counts. Of ``Questions``, ``Queries`` and the
-``Com_`` variables, what the collector of the status sent is taken off. What remains: the statements
-of other collectors (about ten a trial), and for all of them the rows, temporary tables and bytes
-that their answers take (``Handler_``, ``Created_tmp_``, ``Bytes_``): a few thousand.
+The server's counts include millrace's own statements. The status collector's own are subtracted
+from ``Questions``, ``Queries`` and the ``Com_`` variables. The statements of other collectors
+remain (about ten a trial), and for all of them the rows, temporary tables and bytes of their
+answers (``Handler_``, ``Created_tmp_``, ``Bytes_``): a few thousand.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from millrace.databases.mysql import query
 from millrace.databases.mysql.observable import Observable
 from millrace.errors import Unavailable
 
-# Names of MySQL have 64 characters at most; no server has 2,000 variables.
+# MySQL's names have at most 64 characters, and no server has 2,000 variables.
 _MOST_CHARS = 128
 _MOST_NAMES = 10_000
 
-# The status variables that count what collectors ask for.
+# The status variables that count the queries of collectors.
 _COUNTED_BY = {
     "engine_status": "Com_show_engine_status",
     "process_list": "Com_show_processlist",
@@ -35,14 +35,14 @@ _EVERY_STATEMENT = ("Questions", "Queries")
 
 @dataclass(frozen=True)
 class Look:
-    """Status variables and metrics that are numbers, by name, at a moment."""
+    """A reading of the status variables and metrics that are numbers, by name."""
 
     status: Mapping[str, Number]
     metrics: Mapping[str, Number]
 
 
 class MysqlStatusCounters:
-    """See ``databases.monitoring.StatusCounters``."""
+    """The counters of MySQL and MariaDB: see ``databases.monitoring.StatusCounters``."""
 
     def __init__(self, session: Session, observable: Observable, database: str) -> None:
         self._session = session
@@ -52,8 +52,10 @@ class MysqlStatusCounters:
         self._compression_sql = self._question_for("compression", database, may_be_silent=True)
 
     def _question_for(self, name: str, database: str, *, may_be_silent: bool) -> str | None:
-        """What asks for the rows of a table; None where the server does not have it, or has it, but
-        with nothing that is on."""
+        """Return the query for the rows of a table.
+
+        Return None where the server lacks the table, or has it with all its metrics off.
+        """
         table = self._observable.tables[name]
         try:
             sql = query.question(self._session, table, database).sql
@@ -92,17 +94,17 @@ class MysqlStatusCounters:
 
 
 def status_in(rows: Iterable[Row]) -> dict[str, Number]:
-    """The status variables that are numbers."""
+    """Return the status variables that are numbers."""
     return _numbers((row["variable_name"], row["value"]) for row in rows)
 
 
 def metrics_in(rows: Iterable[Row]) -> dict[str, Number]:
-    """The metrics that are on."""
+    """Return the metrics that are on."""
     return _numbers((row["name"], row["count"]) for row in rows if _is_on(row["enabled"]))
 
 
 def _numbers(values: Iterable[tuple[object, object]]) -> dict[str, Number]:
-    """The values that are numbers and have a name of their own."""
+    """Return the values that are numbers and have a proper name."""
     found = {
         name: value
         for name, text in values
@@ -113,9 +115,9 @@ def _numbers(values: Iterable[tuple[object, object]]) -> dict[str, Number]:
 
 
 def refuse_silent(name: str, rows: Collection[Row]) -> None:
-    """Raise Unavailable where the metrics tell nothing."""
+    """Raise Unavailable where no metric has a value."""
     if not rows:
-        # MariaDB to 10.1 shows no rows to those who have no right to them.
+        # MariaDB to 10.1 shows no rows to accounts that have no right to them.
         raise Unavailable(f"{name}: no row is shown", hint=query.PROCESS_RIGHT)
     if not metrics_in(rows):
         raise Unavailable(
@@ -125,8 +127,10 @@ def refuse_silent(name: str, rows: Collection[Row]) -> None:
 
 
 def compression_in(rows: Iterable[Row]) -> dict[str, Number]:
-    """How many pages were compressed and decompressed, and for how many seconds, of all sizes:
-    ``INNODB_CMP.compress_ops`` and so on."""
+    """Return how many pages of all sizes were compressed and decompressed, and the seconds it took.
+
+    Names are ``INNODB_CMP.compress_ops`` and so on.
+    """
     found: dict[str, Number] = {}
     for row in rows:
         for name, value in row.items():
@@ -137,9 +141,9 @@ def compression_in(rows: Iterable[Row]) -> dict[str, Number]:
 def section(
     before: Look, after: Look, observable: Observable, own: Mapping[str, int]
 ) -> dict[str, Any]:
-    """What counted between two looks, and what gauges are at the second one.
+    """Return the increases between two readings, and the gauges at the second one.
 
-    ``own`` are statements of the observer between the looks, by their status variable.
+    ``own`` are the number of millrace's statements between the readings, by their status variable.
     """
     counted, gauges = split(after.status, observable.gauges)
     metrics_counted, metric_gauges = split(after.metrics, observable.metric_gauges)
@@ -152,12 +156,15 @@ def section(
 
 
 def _without(own: Mapping[str, int], deltas: Mapping[str, Number]) -> dict[str, Number]:
-    """Deltas less the observer's own statements; what they alone made is left out."""
+    """Subtract millrace's own statements from the deltas.
+
+    Leave out the counters that no other statement changed.
+    """
     asked = {**own, **dict.fromkeys(_EVERY_STATEMENT, sum(own.values()))}
     less = {name: value - asked.get(name, 0) for name, value in deltas.items()}
     return {name: value for name, value in less.items() if value > 0}
 
 
 def _is_on(enabled: object) -> bool:
-    """MySQL says ``enabled``, MariaDB from 10.5 says 1."""
+    """Return whether a metric is on: MySQL says ``enabled``, MariaDB from 10.5 says 1."""
     return str(enabled) in ("enabled", "1")

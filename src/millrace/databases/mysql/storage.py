@@ -1,13 +1,17 @@
-"""What InnoDB has put off and what it holds in memory, by what all versions say of it.
+"""Read the work that InnoDB has put off, and the content of its buffer pool.
 
-Pending work is in the text of SHOW ENGINE INNODB STATUS (0.2 to 0.4 ms where nobody else asks). A
-server is settled when, in two samples at least a second apart, at most a few pages are dirty, purge
-has come to the newest transaction or says that it is idle, the log's position has not moved, and
-the change buffer is empty, or as large as it was for longer than any version's cycle of background
-work (MariaDB from 10.5 merges only what is read). The length of the history list alone does not
-tell: newer versions shorten it once in 128 batches, so an idle server keeps some. Nor does the
-newest transaction where the list is all but empty: numbers jump at a restart, and 5.5 stays behind.
-Purge that matters writes the log, so its position tells.
+Pending work is in the text of SHOW ENGINE INNODB STATUS (0.2 to 0.4 ms where nobody else asks),
+which all versions have. A server is settled when two samples at least a second apart show that:
+
+* at most a few pages are dirty
+* purge has reached the newest transaction or reports that it is idle
+* the log's position has not moved
+* the change buffer is empty, or has kept its size for longer than any version's cycle of background
+  work (MariaDB from 10.5 merges only pages that are read)
+
+The length of the history list alone is no sign: newer versions shorten it once in 128 batches, so
+an idle server keeps some. Nor is the newest transaction where the list is all but empty: numbers
+jump at a restart, and 5.5 stays behind. Purge that matters writes the log and moves its position.
 """
 
 from __future__ import annotations
@@ -24,15 +28,15 @@ from millrace.databases.mysql.client import oddities_as_errors
 from millrace.errors import DatabaseError, MillraceError, TrialFailed
 
 _STILL_S = 1.0
-_FEW_PAGES = 16  # what a server's own statistics dirty now and then
+_FEW_PAGES = 16  # a server's own statistics dirty a few now and then
 _FEW_LOGS = 16  # undo logs of its own transactions
 _EMPTY_CHANGE_BUFFER_PAGES = 1  # its root page
-_CYCLE_S = 12.0  # of the slowest background work: 10 s in MySQL 5.5
+_CYCLE_S = 12.0  # above the slowest cycle of background work: 10 s in MySQL 5.5
 
-# Of all pending work, what the steady state is judged by.
+# The pending work by which the steady state is checked.
 _OF_STATE = ("dirty_pages", "history", "log_position", "checkpoint")
 
-# The pool's status variables, by our names; pages that are read ahead are fetched too.
+# The pool's status variables by millrace's names. Pages that are read ahead are fetched too.
 _POOL = {
     "pool_pages": ("Innodb_buffer_pool_pages_total",),
     "pool_data_pages": ("Innodb_buffer_pool_pages_data",),
@@ -53,7 +57,7 @@ _LOG_CAPACITY = ("Innodb_redo_log_capacity_resized", "Innodb_checkpoint_max_age"
 
 _LARGEST_AGE_S = 1e10  # three centuries
 
-# Kept in tables from MySQL 5.6 and MariaDB 10.0 on. The server's own clock tells both ends.
+# MySQL from 5.6 and MariaDB from 10.0 have the table. Both times are of the server's own clock.
 _STATISTICS_SQL = (
     "SELECT table_name, UNIX_TIMESTAMP() - UNIX_TIMESTAMP(last_update), n_rows "
     "FROM mysql.innodb_table_stats WHERE database_name = %s"
@@ -63,8 +67,10 @@ _COUNTERS_SQL = "SHOW GLOBAL STATUS LIKE 'Innodb_buffer_pool_%'"
 
 @dataclass(frozen=True)
 class FlushOverride:
-    """A global variable that makes a server write back sooner while it is at ``at_least`` or
-    ``at_most``; one of the two is None."""
+    """A global variable that makes a server write back sooner at ``at_least`` or ``at_most``.
+
+    One of the two bounds is None.
+    """
 
     variable: str
     at_least: float | None = None
@@ -77,7 +83,7 @@ class InnodbStorage:
 
     ``query`` is a statement whose last column is a text; ``figures`` are patterns with one group
     for that text, which has only the figures that its version knows. ``overrides`` are applied in
-    their order and taken back in the reverse one.
+    order and reverted in reverse order.
     """
 
     query: str
@@ -105,7 +111,10 @@ class InnodbStorage:
         )
 
     def _pending_state(self, session: Session) -> dict[str, int]:
-        """Return what the server has to write back and purge now; empty where it does not tell."""
+        """Return the counts of pages to write back and of undo logs to purge, and log positions.
+
+        Return an empty mapping where the server does not report them.
+        """
         try:
             with oddities_as_errors():
                 rows = session.query(self.query)
@@ -148,8 +157,10 @@ class InnodbStorage:
                 _set(client, variable, value)
 
     def parse(self, text: str) -> PendingWork:
-        """Return the pending work in a server's answer to ``query``. Raises ValueError for a figure
-        beyond 64 bits."""
+        """Return the pending work in a server's answer to ``query``.
+
+        Raise ValueError for a figure beyond 64 bits.
+        """
         found = {
             name: matched[1]
             for name, pattern in self.figures.items()
@@ -166,7 +177,7 @@ class InnodbStorage:
             change_buffer_pages=number("change_buffer_pages"),
             log_position=number("log_position"),
             checkpoint=number("checkpoint"),
-            # Numbers of transactions are compared as text: 5.5 writes them in hexadecimal.
+            # Transaction numbers are compared as text, because 5.5 writes them in hexadecimal.
             purged=None
             if purged_to is None or transactions_to is None
             else purged_to == transactions_to or "purge_idle" in found,
@@ -174,7 +185,7 @@ class InnodbStorage:
 
 
 def unsettled(samples: Sequence[PendingSample]) -> tuple[str, ...]:
-    """Return what still goes on, by the samples so far; empty when nothing does."""
+    """Return the work that still goes on, by the samples so far; empty when there is none."""
     last = samples[-1]
     now = last.work
     earlier = [sample for sample in samples if sample.at_s <= last.at_s - _STILL_S]
@@ -194,13 +205,13 @@ def unsettled(samples: Sequence[PendingSample]) -> tuple[str, ...]:
 
 
 def _purges(figures: PendingWork) -> bool:
-    """Whether purge is known to be behind by more than a few transactions."""
+    """Return whether purge is known to be more than a few transactions behind."""
     many = figures.history is None or figures.history > _FEW_LOGS
     return figures.purged is False and many
 
 
 def _merges(samples: Sequence[PendingSample]) -> bool:
-    """Whether the change buffer is being merged, or may be soon."""
+    """Return whether the change buffer is being merged, or may be soon."""
     last = samples[-1]
     pages = last.work.change_buffer_pages
     if pages is None or pages <= _EMPTY_CHANGE_BUFFER_PAGES:
@@ -211,14 +222,13 @@ def _merges(samples: Sequence[PendingSample]) -> bool:
 
 
 def pool_status_in(status: Mapping[str, int]) -> PoolStatus:
-    """Return the buffer pool by a server's status variables; without InnoDB everything is 0."""
+    """Return the buffer pool by a server's status variables; all fields are 0 without InnoDB."""
     reads, requests, data, total, page_size = (status.get(name, 0) for name in _POOL_STATUS)
     return PoolStatus(reads, requests, data * page_size, total * page_size)
 
 
 def pool_figures(status: Mapping[str, int]) -> dict[str, int]:
-    """Return the buffer pool's figures in status variables; one that is not all there is left
-    out."""
+    """Return the buffer pool's figures, leaving out those that lack a status variable."""
     return {
         name: sum(status[variable] for variable in variables)
         for name, variables in _POOL.items()
@@ -253,7 +263,10 @@ def _statistics(client: ServerClient, database: str) -> dict[str, Any]:
 
 
 def _age_s(value: object) -> float:
-    """Raises ValueError for what is no age of a table."""
+    """Return the age of a table's statistics in seconds.
+
+    Raise ValueError for an implausible one.
+    """
     age_s = float(str(value))
     if not abs(age_s) < _LARGEST_AGE_S:
         raise ValueError(f"{age_s} seconds are no age")
@@ -265,7 +278,7 @@ def _set(client: ServerClient, variable: str, value: str) -> None:
 
 
 def _beyond(override: FlushOverride, value: str) -> float | None:
-    """Return what the variable has to be set to; None where it is there already, or no number."""
+    """Return the value to set the variable to; None where it suffices or is not a number."""
     try:
         now = float(value)
     except ValueError:

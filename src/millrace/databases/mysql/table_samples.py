@@ -1,8 +1,8 @@
-"""Records the tables of a server by samples, so that a restored server can be compared with them.
+"""Sample the tables of a server, so that a restored server can be compared with them.
 
 The answer must be ready in a few milliseconds, and must be the same work for every server that
-serves the same data. So a table is read by samples: a few rows in the order of its primary key, at
-even distances over all of it, and the last ones. Tables that are small all together are also kept
+serves the same data. A sample is therefore a few rows in the order of the primary key, at even
+distances over the whole table, and the last ones. Tables that are small all together are also read
 as a whole. A table whose primary key cannot be sampled is only counted, up to a limit: without an
 order, the same server may find other rows first.
 """
@@ -21,7 +21,7 @@ from millrace.databases.mysql.table_sql import (
 )
 from millrace.databases.table_checks import KeptTable, Reading, numbers, read
 
-# Bounds of all tables together, so that a check takes less than 1 % of a trial also on a busy host
+# Limits for all tables together, so that a check takes less than 1 % of a trial even on a busy host
 # (benchmarks/template_checking).
 MOST_TABLES = 32
 MOST_PARTS = 64
@@ -47,10 +47,10 @@ _PRIMARY_KEY = (
 
 
 def record_tables(session: Session) -> tuple[KeptTable, ...]:
-    """Read the tables of a server, and return what a restored one is compared with.
+    """Read the tables of a server for later comparison with a restored one.
 
-    Where there are more than ``MOST_TABLES``, as many are taken at even distances by name. Raises
-    DatabaseError, and ValueError for an odd answer.
+    Where there are more than ``MOST_TABLES``, take that number at even distances by name. Raise
+    DatabaseError, and ValueError for an unexpected answer.
     """
     names = sorted((str(database), str(name)) for database, name in session.query(_TABLES))
     chosen = _evenly(names, MOST_TABLES)
@@ -101,8 +101,8 @@ def _sample(session: Session, table: Table, n_rows: int, n_parts: int) -> tuple[
     value = None
     parts = [table.part(None, n_at_once)]
     while len(parts) < n_parts:
-        # Each value is looked for from the last one, so that all of them cost one reading of the
-        # key. A value that many rows share is passed.
+        # Each search starts at the last value, so that all of them together read the key once. A
+        # value that many rows share is skipped.
         found = session.query(table.value_at(distance, beyond=value))
         if not found:
             break

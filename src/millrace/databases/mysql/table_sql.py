@@ -1,6 +1,7 @@
-"""Statements that read a table in the same way each time, whatever its columns are.
+"""Write statements that read a table in the same way each time, whatever its columns.
 
-A row is read as one string of bytes: each value as the server keeps it, whatever its character set.
+A row is read as one string of bytes: each value as the server stores it, whatever its character
+set.
 """
 
 # ruff: noqa: S608 - names are quoted, values are in hex
@@ -25,7 +26,7 @@ _HEX = re.compile(r"[0-9A-F]*")
 
 @dataclass(frozen=True)
 class Column:
-    """A column as the server describes it; ``type`` is its name in small letters."""
+    """A column as the server describes it; ``type`` is its name in lower case."""
 
     name: str
     is_nullable: bool
@@ -44,9 +45,10 @@ class Column:
         return f"IFNULL({value}, 0x00)" if self.is_nullable else value
 
     def literal(self, value_hex: str) -> str:
-        """Return a value, whose bytes are given in hex, as an index of the column can use it.
+        """Return a value as a literal with which an index of the column can be searched.
 
-        Raises ValueError for what is no hex, or a character set that cannot be named.
+        ``value_hex`` holds its bytes in hexadecimal. Raise ValueError for other text, or for a
+        character set that cannot be named.
         """
         if not _HEX.fullmatch(value_hex):
             raise ValueError(f"{value_hex!r} is not hex")
@@ -60,7 +62,7 @@ class Column:
 
 @dataclass(frozen=True)
 class KeyPart:
-    """A part of a primary key: ``length`` is None where it is the whole column."""
+    """A part of a primary key; ``length`` is None where it covers the whole column."""
 
     column: str
     length: int | None
@@ -94,7 +96,7 @@ class Table:
         return f"SELECT COUNT(*) FROM {self.sql}"
 
     def length(self) -> str:
-        """Return the statement that says how many bytes all rows are."""
+        """Return the statement that adds up the bytes of all rows."""
         return f"SELECT SUM(LENGTH({self._row})) FROM {self.sql}"
 
     def whole(self) -> str:
@@ -107,13 +109,15 @@ class Table:
         return f"SELECT COUNT(*), 0 FROM ({rows}) AS counted"
 
     def longest(self) -> str:
-        """Return the statement that says how many bytes the longest of the first rows has."""
+        """Return the statement that finds the size in bytes of the longest of the first rows."""
         rows = self._limited(f"LENGTH({self._row})", "", "ASC", ROWS_OF_A_PART)
         return f"SELECT MAX(value) FROM ({rows}) AS part"
 
     def part(self, since: str | None, n_rows: int) -> str:
-        """Return the statement that counts and sums the first rows whose key's ``first`` column is
-        at least ``since``, of all rows where that is None."""
+        """Return the statement that counts and sums the first ``n_rows`` rows from ``since`` on.
+
+        ``since`` is the least value of the key's ``first`` column; None reads from the beginning.
+        """
         condition = "" if since is None else f"WHERE {self._first_sql} >= {since} "
         return self._summed(condition, "ASC", n_rows)
 
@@ -122,8 +126,11 @@ class Table:
         return self._summed("", "DESC", n_rows)
 
     def value_at(self, distance: int, beyond: str | None) -> str:
-        """Return the statement that gives the value, in hex, of the key's ``first`` column
-        ``distance`` rows after the last one of a value, or after the first row."""
+        """Return the statement that finds the key's value, in hex, at a distance from another.
+
+        It is the value of the key's ``first`` column ``distance`` rows after the last row of
+        ``beyond``, or after the first row of all.
+        """
         condition = "" if beyond is None else f"WHERE {self._first_sql} > {beyond} "
         offset = distance if beyond is None else distance - 1
         return (

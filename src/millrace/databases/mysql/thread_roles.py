@@ -1,9 +1,9 @@
-"""What the threads of a server are for, where its Performance Schema tells.
+"""Find the kinds of a server's threads, where its Performance Schema reports them.
 
 Kinds: connection (works for a client), pool (works for whichever client has a request), observer
 (works for millrace), purge, page_cleaner, log, checkpoint, io, binlog, timer (waits for a time to
-come), main (takes connections), and background for all others. Clients have a database, sessions of
-millrace's own have none.
+come), main (accepts connections), and background for all others. Sessions of clients have a
+database, millrace's own have none.
 """
 
 from __future__ import annotations
@@ -20,17 +20,16 @@ _WAITS = "Sleep"  # the command of a session that waits for its client
 
 
 class MysqlThreadRoles:
-    """Asks a server for the kinds of its threads, as often as wanted, by one short question or two.
+    """A repeatable query for the kinds of a server's threads, by one or two short statements.
 
-    It tells nothing where its Performance Schema is off or not to be read, and in versions that do
-    not know the operating system's ids (before MySQL 5.7 and MariaDB 10.5), but for sessions, which
-    MariaDB always tells. ``tells_sessions`` says whether it told the threads of all its sessions,
-    ``has_pool`` whether sessions share a pool of threads.
+    It finds no kinds where the Performance Schema is off or unreadable, and in versions that do not
+    know the operating system's ids (before MySQL 5.7 and MariaDB 10.5), except for sessions, which
+    MariaDB always reports. ``tells_sessions`` says whether the server reported the threads of all
+    its sessions, ``has_pool`` whether sessions share a pool of threads.
     """
 
     def __init__(self, session: Session, observable: Observable) -> None:
-        """Find out what this server can tell. Raises DatabaseError where the session is
-        lost."""
+        """Find out which kinds this server can report. Raise DatabaseError on a lost session."""
         self.tells_sessions = False
         self._session = session
         self._observable = observable
@@ -41,7 +40,7 @@ class MysqlThreadRoles:
             self.has_pool = "pool" in str(*handling.values())
 
     def kinds(self) -> dict[int, str]:
-        """The kinds of threads now, by the operating system's ids, as far as the server tells."""
+        """Return the current kinds of threads, where known, by the operating system's ids."""
         with query.understood("threads of the server"):
             return self._kinds()
 
@@ -50,7 +49,7 @@ class MysqlThreadRoles:
         threads = self._rows(self._threads)
         self.tells_sessions |= bool(sessions or threads)
         by_session, by_name = sessions_in(sessions), kinds_in(threads, self._observable)
-        # Sessions are told under the worker of a pool that carried them out last.
+        # Servers list a session under the pool's worker that executed it last.
         workers = {tid: kind for tid, kind in by_name.items() if kind == POOL}
         return by_name | by_session | workers
 
@@ -66,8 +65,8 @@ class MysqlThreadRoles:
 
 
 def sessions_in(rows: Iterable[Row]) -> dict[int, str]:
-    """The kinds of the threads of sessions."""
-    # A session that is busy at the moment may be shown without its database.
+    """Return the kinds of the threads of sessions."""
+    # The server may list a busy session without its database.
     return {
         int(row["tid"]): CONNECTION if row["database"] is not None else OBSERVER
         for row in rows
@@ -76,7 +75,7 @@ def sessions_in(rows: Iterable[Row]) -> dict[int, str]:
 
 
 def kinds_in(rows: Iterable[Row], observable: Observable) -> dict[int, str]:
-    """The kinds of threads by their names; of several rows of a thread, that of a pool counts."""
+    """Return the kinds of threads by their names. Of several rows of a thread, a pool's counts."""
     found: dict[int, str] = {}
     for row in rows:
         if row["tid"] is not None and found.get(int(row["tid"])) != POOL:
@@ -87,7 +86,9 @@ def kinds_in(rows: Iterable[Row], observable: Observable) -> dict[int, str]:
 
 
 def kind_of(name: str, observable: Observable) -> str:
-    """The kind of a thread by its name in the Performance Schema, ``thread/innodb/io_read_thread``;
-    ``background`` where nothing more is known."""
+    """Return the kind of a thread by its name in the Performance Schema.
+
+    A name is ``thread/innodb/io_read_thread``, for example. An unknown one is ``background``.
+    """
     kinds = (kind for kind, pattern in observable.thread_kinds if pattern.search(name))
     return next(kinds, BACKGROUND)

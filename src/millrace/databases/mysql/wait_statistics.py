@@ -1,15 +1,16 @@
-"""What a server's Performance Schema sums up: waits, statements by digest, and stages. Its settings
-stay as they are, and nothing is emptied.
+"""Read the Performance Schema's totals of waits, statements by digest, and stages.
 
-Waits and stages are of the whole server: background threads wait too, a wait for a table holds the
-waits for its files, and the observers' own questions are in both (a few milliseconds). Sessions
-that wait for their client count under ``idle``, which is left out. Digests are of sessions in the
-observed database only, so that observers, which have none, are not among them.
+Its settings stay as they are, and no table is emptied.
 
-Executions of prepared statements have a digest only from MySQL 9, as ``EXECUTE SELECT ...``. Before
-that MySQL from 5.7 has them in a table of their own, under the text that was prepared, as long as
-the session that prepared them is there. What neither tells (MySQL 5.6, MariaDB, sessions that have
-ended) is in one row for all of them, which is of the whole server.
+Waits and stages cover the whole server: background threads wait too, a wait for a table includes
+the waits for its files, and the collectors' own queries are in both (a few milliseconds). Sessions
+that wait for their client count under ``idle``, which is left out. Digests cover only sessions in
+the observed database, and so exclude collectors, which have no database.
+
+Executions of prepared statements have a digest only from MySQL 9, as ``EXECUTE SELECT ...``. From
+5.7 on, earlier MySQL keeps them in a table of their own, under the prepared text, while the session
+that prepared them exists. All executions that neither table shows (MySQL 5.6, MariaDB, ended
+sessions) go into one row, which covers the whole server.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from millrace.errors import Unavailable
 REST = "(prepared statements)"
 
 _TABLES = ("waits", "digests", "prepared", "executions", "stages")
-# What tells nothing of prepared statements is missing only where there are any.
+# The other tables concern prepared statements, and are missed only where there are any of these.
 _WANTED = ("waits", "digests", "stages")
 _PARTLY = ("waits", "stages")
 
@@ -54,7 +55,7 @@ Snapshot = Mapping[str, Mapping[Any, Row]]
 
 
 class MysqlWaitStatistics:
-    """See ``databases.monitoring.WaitStatistics``."""
+    """The wait statistics of MySQL and MariaDB: see ``databases.monitoring.WaitStatistics``."""
 
     def __init__(self, session: Session, observable: Observable, database: str) -> None:
         self._session = session
@@ -89,7 +90,7 @@ class MysqlWaitStatistics:
         }
 
     def _lacks(self) -> Iterable[Unavailable]:
-        """What is not told and why, the same reason once."""
+        """Return the missing observations with their reasons, each reason once."""
         found = self._summaries
         lacking = [found.lacking[name] for name in _WANTED if name in found.lacking]
         partly = [
@@ -101,12 +102,12 @@ class MysqlWaitStatistics:
 
 
 def deltas_of(before: Mapping[Any, Row], after: Mapping[Any, Row]) -> list[Row]:
-    """The rows whose count grew, as what they grew by."""
+    """Return the rows whose count grew, with their increases."""
     return list(grown_rows(before, after, _COUNTERS).values())
 
 
 def events_of(deltas: Iterable[Row]) -> list[dict[str, Any]]:
-    """Waits or stages, those first that took the longest."""
+    """Return waits or stages, the longest first."""
     events = [
         {
             "name": query.plain(row["key"]),
@@ -121,7 +122,7 @@ def events_of(deltas: Iterable[Row]) -> list[dict[str, Any]]:
 def statements_of(
     deltas: Mapping[str, Sequence[Row]], *, tells_cpu: bool
 ) -> tuple[list[dict[str, Any]], list[Unavailable]]:
-    """Statements, those first that took the longest, and what is not told of them."""
+    """Return statements, the longest first, and the observations of them that are missing."""
     digests = [row for row in deltas.get("digests", ()) if row["key"] is not None]
     homeless = sum(row["count"] for row in deltas.get("digests", ()) if row["key"] is None)
     executed = [row for row in digests if row["text"].startswith("EXECUTE ")]
@@ -149,7 +150,7 @@ def statements_of(
 
 
 def _by_text(rows: Iterable[Row]) -> list[Row]:
-    """Statements that several sessions prepared, as one."""
+    """Merge the rows of statements that several sessions prepared."""
     groups: dict[str, list[Row]] = {}
     for row in rows:
         groups.setdefault(row["text"], []).append(row)
@@ -160,10 +161,11 @@ def _by_text(rows: Iterable[Row]) -> list[Row]:
 
 
 def _rest(executions: Sequence[Row], told: Sequence[Row]) -> list[Row]:
-    """One row for the executions that are not told apart; none where there are next to none.
+    """Return one row for the executions of unknown statements; none where they are very few.
 
-    Locks take time in any version: where they took none, all but times and changes is not counted
-    for them (MySQL 5.6 and MariaDB 10.1), rather than 0.
+    Locks take time in every version. Where their time is 0, the version (MySQL 5.6, MariaDB 10.1)
+    counts only times and changes for these executions, and all other columns are None rather than
+    0.
     """
     if not executions:
         return []
@@ -181,7 +183,7 @@ def _less(all_of_them: Number | None, told: Number | None) -> Number | None:
 
 
 def _total(rows: Iterable[Row], name: str) -> Any:
-    """The sum of a column; None where a row has none."""
+    """Return the sum of a column; None where a row lacks it."""
     values = [row[name] for row in rows]
     return None if None in values else sum(values)
 
