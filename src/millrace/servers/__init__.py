@@ -1,1 +1,1 @@
-"""The servers under test: where they come from, how they are configured, and their life."""
+"""Install, configure, run and snapshot the servers under test."""

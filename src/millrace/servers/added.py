@@ -1,8 +1,7 @@
-"""Servers the user added: a vendor's tarball, a package of a Debian suite, a build tree, a server
-that runs elsewhere.
+"""Manage servers that the user added: a tarball, a Debian package, a build tree, a running server.
 
-<state>/servers/NAME/server.json     an archive's server (in tree/ beside it) or a directory's
-<state>/servers/NAME/attached.json   a server that is not ours; holds a password, mode 0600
+<state>/servers/NAME/server.json     an archive's server (in tree/ next to it) or a directory's
+<state>/servers/NAME/attached.json   an attached server; holds a password, mode 0600
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ _SHA256 = re.compile(r"[0-9a-fA-F]{64}")
 
 @dataclass(frozen=True)
 class Damaged:
-    """A server whose record cannot be read, and why."""
+    """A server whose record cannot be read, with the reason."""
 
     name: str
     reason: str
@@ -61,8 +60,8 @@ def add_tarball(
 ) -> InstalledServer:
     """Add the server of a vendor's archive, from a URL or a path.
 
-    Raises UserError (name taken; an archive that is damaged, another one than ``sha256`` says, or
-    has no server of the family), HostError (it cannot be downloaded, or not be run here).
+    Raise UserError where the name is taken, or the archive is damaged, does not match ``sha256`` or
+    has no server of the family. Raise HostError where it cannot be downloaded, or cannot run here.
     """
     if sha256 is not None and _SHA256.fullmatch(sha256) is None:
         raise UserError(
@@ -89,7 +88,8 @@ def add_package(
 ) -> InstalledServer:
     """Add the server of a Debian package, which names its version; apt verifies it.
 
-    Raises UserError (name taken), HostError (it cannot be downloaded, or not be run here).
+    Raise UserError where the name is taken, HostError where the package cannot be downloaded, or
+    cannot run here.
     """
     assert package.version is not None
     progress = progress or Silent()
@@ -121,9 +121,9 @@ def _assembled(wanted: Wanted, arrived: Arrived, progress: Progress) -> Installe
 def add_directory(
     name: str, family: str, directory: Path, *, progress: Progress | None = None
 ) -> InstalledServer:
-    """Add the server of an installed tree or a developer's build tree; it is used in place.
+    """Add the server of an installed tree or a developer's build tree, used in place.
 
-    Raises UserError that says what is missing there.
+    Raise UserError that names the missing parts.
     """
     directory = directory.expanduser().absolute()
     if not directory.is_dir():
@@ -134,9 +134,9 @@ def add_directory(
 
 
 def add_attached(name: str, family: str, dsn: str) -> AttachedServer:
-    """Add a running server that is not ours; it is not asked anything now.
+    """Add a running server that somebody else runs, without connecting to it now.
 
-    Raises UserError, which never shows the password, for an address that cannot be one.
+    Raise UserError, which never shows the password, for an invalid address.
     """
     server = AttachedServer(name=name, family=family, dsn=dsn)
     attached.parse_dsn(server)
@@ -148,7 +148,10 @@ def add_attached(name: str, family: str, dsn: str) -> AttachedServer:
 
 
 def added(name: str) -> Server | None:
-    """The server the user added under this name. Raises HostError when its record is damaged."""
+    """Return the server that the user added under this name.
+
+    Raise HostError for a damaged record.
+    """
     if _NAME.fullmatch(name) is None:
         return None
     directory = _directory(name)
@@ -171,10 +174,10 @@ def added(name: str) -> Server | None:
 
 
 def current(name: str) -> Server | None:
-    """As ``added``, and a directory whose build has changed since is described anew.
+    """Return the server like ``added``, but inspect a directory again if its build has changed.
 
-    A build tree is built again and again; what is recorded of a trial must be what ran. Raises
-    UserError when the directory has no server any more.
+    A build tree is rebuilt often, and the record of a trial must describe the build that ran. Raise
+    UserError when the directory no longer has a server.
     """
     server = added(name)
     if not isinstance(server, InstalledServer) or not server.provenance.source.startswith("dir:"):
@@ -193,7 +196,7 @@ def current(name: str) -> Server | None:
 
 
 def all_added() -> list[Server | Damaged]:
-    """Every server the user added, by name."""
+    """Return every server that the user added, by name."""
     directory = _servers_dir()
     names = sorted(each.name for each in directory.iterdir()) if directory.is_dir() else []
     return [server for name in names if (server := _added_or_damaged(name)) is not None]
@@ -207,7 +210,7 @@ def _added_or_damaged(name: str) -> Server | Damaged | None:
 
 
 def forget(name: str) -> bool:
-    """Forget an added server; False when there is none. A directory used in place stays."""
+    """Forget an added server; return False if there is none. A directory used in place stays."""
     if _NAME.fullmatch(name) is None or not _directory(name).is_dir():
         return False
     with (
@@ -219,7 +222,7 @@ def forget(name: str) -> bool:
 
 
 def _describe(wanted: Wanted, directory: Path, progress: Progress) -> InstalledServer:
-    """Write down what a directory has; what was written down of it before is replaced."""
+    """Write the manifest of a directory's server, replacing an earlier one."""
     final = _directory(wanted.name)
     with assemble.workplace(final) as place:
         made = assemble.finish(place, directory, wanted, (), progress)
@@ -229,7 +232,7 @@ def _describe(wanted: Wanted, directory: Path, progress: Progress) -> InstalledS
 
 @contextmanager
 def _adding(name: str, family: str, progress: Progress) -> Iterator[None]:
-    """Hold the name while a server is added under it, once it is known to be free and right."""
+    """Hold a valid, unused name while a server is added under it."""
     if _NAME.fullmatch(name) is None:
         raise UserError(
             f"{name!r} is no name for a server",
@@ -252,9 +255,9 @@ def _adding(name: str, family: str, progress: Progress) -> Iterator[None]:
 
 @contextmanager
 def _archive_to_blame(location: str, tree: Path) -> Iterator[None]:
-    """Raise what is wrong with an archive that the user named as a mistake of the user.
+    """Raise errors of an archive that the user named as errors of the user.
 
-    Messages name the archive in the place of ``tree``, where it was unpacked and is no more.
+    Messages name the archive instead of ``tree``, where it was unpacked and which no longer exists.
     """
     shown = without_secrets(location) if "://" in location else location
     try:

@@ -1,8 +1,8 @@
-"""Makes a server that can boot out of what was downloaded.
+"""Assemble a server that can boot from downloaded files.
 
-A finished server is a directory: ``tree/`` what the vendor made, ``lib/`` the libraries millrace
-laid beside it, ``server.json`` the manifest. It is made under another name and renamed when it is
-complete and its program has answered, so that a server that is there works.
+A finished server is a directory: ``tree/`` holds the vendor's files, ``lib/`` the libraries that
+millrace added, ``server.json`` the manifest. The directory is filled under another name and renamed
+when it is complete and its program has answered, so that every server under its own name works.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ _SHARED_OBJECT = re.compile(r".*\.so(\.\w+)*")
 
 @dataclass(frozen=True)
 class Wanted:
-    """What a server is to be called and must be, and where it comes from.
+    """The requested name and family of a server, and its origin.
 
-    ``version`` is what its program must say, None where any will do.
+    ``version`` is the version that its program must report; None accepts any.
     """
 
     name: str
@@ -49,17 +49,19 @@ class Wanted:
 
 
 def draft_of(final: Path) -> Path:
-    """The directory that becomes the finished server ``final``.
+    """Return the directory that becomes the finished server ``final``.
 
-    Its name is always the same, so that what a killed process left there is cleared away.
+    Its name is always the same, so that the next attempt clears what a killed process left there.
     """
     return final.with_name(f".{final.name}.part")
 
 
 @contextmanager
 def workplace(final: Path) -> Iterator[Path]:
-    """An empty directory beside ``final``, which it becomes when the block ends well; the caller
-    holds a lock for it."""
+    """Yield an empty directory that is renamed to ``final`` when the block succeeds.
+
+    The caller holds a lock for it.
+    """
     place = draft_of(final)
     if place.exists():
         shutil.rmtree(place)
@@ -73,7 +75,7 @@ def workplace(final: Path) -> Iterator[Path]:
 
 
 def unpack_parts(artefact: Path, parts: Sequence[Part], tree: Path, family: str) -> None:
-    """Unpack what a server of ``family`` needs of an artefact into the server's tree."""
+    """Unpack the files that a server of ``family`` needs from an artefact into its tree."""
     keep = databases.get(family).packaging.is_needed
     for part in parts:
         with tempfile.TemporaryDirectory(prefix=".inner-", dir=tree.parent) as scratch:
@@ -94,7 +96,7 @@ def unpack_libraries(packages: Sequence[Package], into: Path) -> list[bundle_lib
 
 
 def _is_library(path: PurePosixPath) -> bool:
-    # lib64 has only the loader's well-known place, as a link that means the root of the host.
+    # lib64 holds only the loader's well-known path, as a link that is relative to the host's root.
     return _SHARED_OBJECT.fullmatch(path.name) is not None and "lib64" not in path.parts
 
 
@@ -105,12 +107,12 @@ def finish(
     packages: Sequence[Package],
     progress: Progress,
 ) -> Manifest:
-    """Find the server in ``tree``, lay its libraries, ask its program, write its manifest.
+    """Find the server in ``tree``, bundle its libraries, query its program and write its manifest.
 
-    ``place`` becomes the server's directory; ``tree`` is in it, or elsewhere and then used where it
-    is. ``packages`` came with the artefact; libraries that hosts often lack are fetched as well.
-    Raises UserError for a tree that has no complete server of the family, HostError when its
-    program cannot be run here, naming the library it lacks.
+    ``place`` becomes the server's directory. ``tree`` is in it, or elsewhere and then used in
+    place. ``packages`` came with the artefact; libraries that hosts often lack are fetched too.
+    Raise UserError for a tree that has no complete server of the family, HostError when its program
+    cannot run here, naming the missing library.
     """
     located = databases.get(wanted.family).packaging.locate(tree)
     if not os.access(located.program, os.X_OK):
@@ -138,7 +140,7 @@ def finish(
     files = builds.digests(manifest.server(made, place))
     made = replace(made, files={_inside(place, Path(path)): files[path] for path in files})
     manifest.write(made, place)
-    manifest.read(place)  # one that could not be read would be in the way of every later command
+    manifest.read(place)  # an unreadable manifest would stop every later command
     return made
 
 
@@ -165,7 +167,10 @@ def _lay_libraries(
 
 
 def _share_dir(located: Located, place: Path) -> Path:
-    """The share directory; where the SQL lies elsewhere, as in a build tree, links to both."""
+    """Return the share directory; where the SQL lies elsewhere, a directory with links to both.
+
+    The SQL lies elsewhere in a build tree, for example.
+    """
     if located.sql_dir is None or located.sql_dir == located.share_dir:
         return located.share_dir
     together = place / "share"
@@ -179,7 +184,7 @@ def _share_dir(located: Located, place: Path) -> Path:
 
 
 def _check(wanted: Wanted, answer: Build, located: Located) -> None:
-    """Require the right family and version, and a way to make a data directory."""
+    """Require the right family and version, and the files that initialise a data directory."""
     if answer.family != wanted.family:
         raise UserError(
             f"{wanted.name}: its program says that it is of the family {answer.family}, "
@@ -204,9 +209,9 @@ def _check(wanted: Wanted, answer: Build, located: Located) -> None:
 def _often_lacking(
     name: str, program: Path, base_dir: Path, workspace: Path, progress: Progress
 ) -> tuple[Package, ...]:
-    """The packages of the libraries that the program asks for and hosts often lack.
+    """Return the packages of libraries that the program needs and hosts often lack.
 
-    A host that cannot get them may still have them, so that this is no reason to give up.
+    A host that cannot fetch them may still have them, so a failure is only reported.
     """
     known = catalogue.libraries()
     lacking = bundle_libraries.lacking(program, base_dir, known)
@@ -218,18 +223,21 @@ def _often_lacking(
 
 
 def _from(place: Path, path: Path) -> str:
-    """A path as the manifest has it: relative where it is in the server's directory."""
+    """Return a path for the manifest: relative if it is in the server's directory."""
     place, path = place.resolve(), path.resolve()
     return str(path.relative_to(place) if path.is_relative_to(place) else path)
 
 
 def _inside(place: Path, path: Path) -> str:
-    """A path as ``_from``, but of the link where it is one: what it leads to may be replaced."""
+    """Return a path like ``_from``, without resolving links: their targets may be replaced."""
     return str(path.relative_to(place) if path.is_relative_to(place) else path)
 
 
 def ask(wanted: Wanted, argv: Sequence[str], env: dict[str, str]) -> Build:
-    """Ask the server program which build it is; PermanentHostError when it cannot be run here."""
+    """Query the server program for its build.
+
+    Raise PermanentHostError when the program cannot run here.
+    """
     packaging = databases.get(wanted.family).packaging
     try:
         done = single_run.run(wanted.name, argv, env, packaging.version_arguments, _ANSWER_LIMIT_S)

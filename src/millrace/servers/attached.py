@@ -1,4 +1,4 @@
-"""A server that is not ours: asked and measured, never started, stopped or reconfigured."""
+"""Query a server that somebody else runs, without starting, stopping or configuring it."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ _ALWAYS_LIMITED = (
 
 
 class AttachedInstance(ServerClient):
-    """The asking side of an instance, for a server that somebody else runs.
+    """The client of a server that somebody else runs.
 
-    ``limits`` says what cannot be controlled or observed there, a sentence each.
+    ``limits`` lists what millrace cannot control or observe there, a sentence each.
     """
 
     def __init__(self, server: AttachedServer, *, role: str = "server") -> None:
@@ -46,10 +46,10 @@ class AttachedInstance(ServerClient):
         self.limits = _limits(self._address)
 
     def connect(self, database: str | None = None, *, limit_s: float | None = None) -> Session:
-        """A session with autocommit and UTC; the caller closes it. ``limit_s`` bounds each wait for
-        an answer.
+        """Open a session with autocommit and UTC, which the caller closes.
 
-        Raises TrialFailed, naming the server and its address, when it does not let us in.
+        ``limit_s`` bounds each wait for an answer. Raise TrialFailed, naming the server and its
+        address, when it refuses the login.
         """
         try:
             return super().connect(database, limit_s=limit_s)
@@ -61,9 +61,9 @@ class AttachedInstance(ServerClient):
 
 
 def parse_dsn(server: AttachedServer) -> Address:
-    """The address in ``server.dsn``.
+    """Return the address in ``server.dsn``.
 
-    Raises UserError, which never quotes the password, when it is not one.
+    Raise UserError, which never quotes the password, when it is invalid.
     """
     try:
         parts = urlsplit(server.dsn)
@@ -93,14 +93,19 @@ def parse_dsn(server: AttachedServer) -> Address:
 
 
 def lacks_password(server: AttachedServer) -> bool:
-    """Whether ``server.dsn`` says nothing about a password; an empty one (``user:@host``) counts as
-    said. Raises UserError as ``parse_dsn`` does."""
+    """Return whether ``server.dsn`` has no password; an empty one (``user:@host``) counts as one.
+
+    Raise UserError like ``parse_dsn``.
+    """
     parse_dsn(server)
     return urlsplit(server.dsn).password is None
 
 
 def with_password(server: AttachedServer, password: str) -> AttachedServer:
-    """The server with a password in its address. Raises UserError for one that is not Unicode."""
+    """Return the server with a password in its address.
+
+    Raise UserError for one that is not Unicode.
+    """
     try:
         quoted = quote(password, safe="")
     except UnicodeEncodeError:
@@ -111,7 +116,7 @@ def with_password(server: AttachedServer, password: str) -> AttachedServer:
 
 
 def with_tls(server: AttachedServer, tls: Tls) -> AttachedServer:
-    """Return the server with another TLS in its address."""
+    """Return the server with other TLS settings in its address."""
     parts = urlsplit(server.dsn)
     asked = dict(_asked(server, parts.query))
     asked.pop("ca", None)
@@ -122,7 +127,7 @@ def with_tls(server: AttachedServer, tls: Tls) -> AttachedServer:
 
 
 def _asked(server: AttachedServer, query: str) -> Mapping[str, str]:
-    """What follows the ? of an address, by key."""
+    """Return the parameters after the ? of an address, by key."""
     asked = parse_qs(query, keep_blank_values=True)
     unknown = sorted(set(asked) - set(_KEYS))
     if unknown:

@@ -1,7 +1,8 @@
-"""The files that make a build, hashed as they are now and compared with what was installed.
+"""Hash the files of a build, and compare them with the files that were installed.
 
-What is recorded of a trial must be what ran. So a server is hashed again when a command takes it
-up: its program, its own loader and libraries, its plugins, and the SQL of its system tables.
+The record of a trial must describe the build that ran. A server is therefore hashed again when a
+command starts to use it: its program, its own loader and libraries, its plugins, and the SQL of its
+system tables.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from millrace.servers import bundle_libraries, provenance
 
 
 def digests(server: InstalledServer) -> dict[str, str]:
-    """Return the SHA-256 of each file that makes the build, by its path; missing ones are left out.
+    """Return the SHA-256 of each existing file of the build, by its path.
 
     A file that has not changed since this process hashed it is not read again.
     """
@@ -27,9 +28,10 @@ def digests(server: InstalledServer) -> dict[str, str]:
 
 
 def as_it_is(server: InstalledServer) -> InstalledServer:
-    """Return the server with what its files are now: their digest, and which have changed.
+    """Return the server with the digest of its current files and the names of those that changed.
 
-    A server that was installed before millrace recorded its files is judged by its program alone.
+    A server without digests of its installed files (older installations lack them) is compared by
+    its program alone.
     """
     now = digests(server)
     program = str(server.program)
@@ -43,17 +45,17 @@ def as_it_is(server: InstalledServer) -> InstalledServer:
 
 
 def digest(files: Mapping[str, str]) -> str:
-    """Return what tells the build from every other one, wherever it is installed."""
+    """Return a digest that identifies the build, wherever it is installed."""
     named = sorted((Path(path).name, sha256) for path, sha256 in files.items())
     return hashlib.sha256(json.dumps(named).encode()).hexdigest()
 
 
 def _files(server: InstalledServer) -> Iterator[Path]:
     yield server.program
-    yield Path(server.argv[0])  # its own loader, where it has one
+    yield Path(server.argv[0])  # its own loader, if it has one
     plugins = bundle_libraries.plugins(server.base_dir)
     yield from plugins
-    # The first directory is millrace's own. A vendor's may be /usr/lib, with all that is there.
+    # The first directory is millrace's own. A vendor's may be /usr/lib with all of its files.
     for directory in server.library_dirs[:1]:
         yield from directory.glob("*.so*")
     needed = provenance.reachable([server.program, *plugins], server.library_dirs)

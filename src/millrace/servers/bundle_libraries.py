@@ -1,8 +1,8 @@
-"""Finds every shared library a program needs, and lays what the host need not have beside it.
+"""Find every shared library a program needs, and bundle those that the host may lack.
 
-A library is looked for first in what the vendor bundled, then in the packages that were fetched for
-the server, and is otherwise left to the host. The C library and its kin are a set of their own:
-they fit only their own loader, so that they are taken together with it, and only when they are
+A library is searched for first among the vendor's own, then in the packages that were fetched for
+the server, and is otherwise left to the host. The C library and its companions are a set of their
+own: they fit only their own loader, so they are bundled together with it, and only when they are
 newer than the host's.
 """
 
@@ -29,7 +29,7 @@ _GLIBC_VERSION = re.compile(rb"GNU C Library [^\n]*?version (\d+)\.(\d+)")
 
 @dataclass(frozen=True)
 class Fetched:
-    """A package that was fetched for its libraries, and the directory it is unpacked in."""
+    """A package that was fetched for its libraries, and the directory that it is unpacked in."""
 
     artefact: Artefact
     directory: Path
@@ -40,8 +40,8 @@ class Laid:
     """The libraries of a server.
 
     ``loader`` is the name of the loader in the library directory, None where the host's is used;
-    ``bundled_dirs`` are the vendor's own directories that are needed; ``artefacts`` those of the
-    fetched packages that supplied something.
+    ``bundled_dirs`` are the vendor's own directories that are needed; ``artefacts`` are the fetched
+    packages that supplied a library.
     """
 
     loader: str | None
@@ -50,7 +50,10 @@ class Laid:
 
 
 def lay(program: Path, base_dir: Path, fetched: Iterable[Fetched], into: Path) -> Laid:
-    """Put what ``program`` and the plugins of ``base_dir`` need from ``fetched`` into ``into``."""
+    """Copy the libraries that ``program`` and its plugins need from ``fetched`` into ``into``.
+
+    The plugins are those of ``base_dir``.
+    """
     fetched = list(fetched)
     supplied = {name: path for each in fetched for name, path in _supplied(each.directory).items()}
     own_libc = _newer_than_host(supplied.get("libc.so.6"))
@@ -78,20 +81,20 @@ def lay(program: Path, base_dir: Path, fetched: Iterable[Fetched], into: Path) -
 
 
 def lacking(program: Path, base_dir: Path, names: Iterable[str]) -> list[str]:
-    """Which of ``names`` the program or what the vendor bundled ask for and the bundle lacks."""
+    """Return which of ``names`` the program or its plugins need and the vendor did not bundle."""
     bundled = _bundled(base_dir)
     needed = _closure([program, *plugins(base_dir)], bundled)
     return [name for name in names if name in needed and name not in bundled]
 
 
 def glibc_version(library: Path) -> tuple[int, int] | None:
-    """The version a libc.so.6 says it has."""
+    """Return the version that a libc.so.6 reports."""
     match = _GLIBC_VERSION.search(library.read_bytes())
     return (int(match[1]), int(match[2])) if match else None
 
 
 def host_glibc_version() -> tuple[int, int] | None:
-    """The version of the host's C library; None where it is another one than glibc."""
+    """Return the version of the host's C library; None where it is not glibc."""
     try:
         name, _, version = (os.confstr("CS_GNU_LIBC_VERSION") or "").partition(" ")
     except (OSError, ValueError):
@@ -108,23 +111,23 @@ def _newer_than_host(libc: Path | None) -> bool:
 
 
 def _supplied(directory: Path) -> dict[str, Path]:
-    """The shared libraries anywhere in an unpacked package, by name."""
+    """Return the shared libraries anywhere in an unpacked package, by name."""
     return {path.name: path for path in sorted(directory.rglob("*.so*")) if path.is_file()}
 
 
 def _bundled(base_dir: Path) -> dict[str, Path]:
-    """The shared libraries a vendor or a build lays beside the program, by name."""
+    """Return the shared libraries that a vendor or a build puts next to the program, by name."""
     places = (base_dir / place for place in _BUNDLE_DIRS)
     return {path.name: path for each in places for path in each.glob("*.so*") if path.is_file()}
 
 
 def plugins(base_dir: Path) -> list[Path]:
-    """Return the plugins that a vendor or a build lays beside the program."""
+    """Return the plugins that a vendor or a build puts next to the program."""
     return [path for pattern in _PLUGINS for path in base_dir.glob(pattern) if path.is_file()]
 
 
 def _closure(roots: Iterable[Path], known: Mapping[str, Path]) -> set[str]:
-    """The names of the libraries that ``roots`` need, directly or through others."""
+    """Return the names of the libraries that ``roots`` need, directly or through others."""
     names: set[str] = set()
     waiting = list(roots)
     while waiting:

@@ -1,4 +1,4 @@
-"""The servers millrace can get by itself, as data (``catalogue.toml``)."""
+"""Read the catalogue of servers that millrace can install by itself (``catalogue.toml``)."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ from millrace.servers.sources.coordinates import Coordinate, Deb
 
 @dataclass(frozen=True)
 class Part:
-    """A part of an artefact: which directory of it goes where in the server's tree.
+    """A part of an artefact, and its place in the server's tree.
 
     ``inner`` names an archive inside the artefact, ``root`` a directory of the (inner) archive,
-    ``into`` a directory of the tree; empty means the whole, and the tree itself.
+    ``into`` a directory of the tree. Empty ones mean the whole artefact, the whole archive, and the
+    tree itself.
     """
 
     inner: str = ""
@@ -30,10 +31,10 @@ class Part:
 
 @dataclass(frozen=True)
 class Source:
-    """One way to get a server.
+    """One source of a server.
 
     ``sha256`` and ``size_bytes`` are those of the artefact. ``gone`` is the day on which the source
-    was found to have it no more.
+    was found to have lost it.
     """
 
     coordinate: Coordinate
@@ -55,7 +56,7 @@ class Entry:
 
     @property
     def gone(self) -> date | None:
-        """The day since when no source has it; None while one has."""
+        """The day since which no source has it; None while one has."""
         days = [source.gone for source in self.sources if source.gone is not None]
         return max(days) if len(days) == len(self.sources) else None
 
@@ -64,7 +65,7 @@ class Entry:
 class Suite:
     """A name for the newest build of a Debian suite, which changes with the suite.
 
-    It is no server: installing it installs an exact one, under the name of its version and
+    It is not a server: installing it installs an exact one, under the name of its version and
     package revision (see ``exact_name``).
     """
 
@@ -75,7 +76,7 @@ class Suite:
 
 @cache
 def entries() -> Mapping[str, Entry]:
-    """Every server of the catalogue by name, in the order of the file."""
+    """Return every server of the catalogue by name, in the order of the file."""
     return {entry.name: entry for entry in map(_entry, _document()["server"])}
 
 
@@ -91,10 +92,10 @@ def suites() -> Mapping[str, Suite]:
 
 
 def exact_name(family: str, package_version: str) -> str:
-    """Return the name of the build that a Debian package version is.
+    """Return the name of the build with a Debian package version.
 
     ``1:11.8.9+ds-0+deb13u1`` of ``mariadb`` is ``mariadb-11.8.9-0+deb13u1``: no epoch, the release,
-    and the package revision, which other compilers and patches change.
+    and the package revision, which changes with compilers and patches.
     """
     release, revision = package_release(package_version), package_version.rpartition("-")[2]
     return f"{family}-{release}-{revision}"
@@ -109,7 +110,7 @@ def package_release(package_version: str) -> str:
 
 @cache
 def libraries() -> Mapping[str, Deb]:
-    """Shared libraries that hosts often lack, by the name programs ask for, and their packages."""
+    """Return the packages of shared libraries that hosts often lack, by the libraries' names."""
     packages = {}
     for name, text in _document()["libraries"].items():
         package = coordinates.parse(text)

@@ -1,4 +1,4 @@
-"""Space on the disk, and what the disk refuses, in words: full, read-only, not ours."""
+"""Check the space on the disk, and describe its refusals: full, read-only, no permission."""
 
 from __future__ import annotations
 
@@ -28,8 +28,10 @@ _REFUSALS = frozenset(
 
 @contextmanager
 def refusals_as_errors(purpose: str) -> Iterator[None]:
-    """Raise HostError where the file system refuses to do what is needed for ``purpose``, and
-    UserError where a place that the user can name gives no right to it."""
+    """Raise HostError where the file system refuses an operation for ``purpose``.
+
+    Raise UserError where a directory that the user can configure denies permission.
+    """
     try:
         yield
     except OSError as error:
@@ -47,9 +49,9 @@ def refusals_as_errors(purpose: str) -> Iterator[None]:
 
 
 def require_space(path: Path, wanted_bytes: int, what: str, *, hint: str = "") -> None:
-    """Raise HostError where so many bytes more would fill the disk on which ``path`` is made.
+    """Raise HostError where ``wanted_bytes`` more would fill the disk of ``path``.
 
-    ``what`` wants them; ``hint`` adds to what the user can do.
+    ``what`` needs them; ``hint`` extends the advice to the user.
     """
     free_bytes = shutil.disk_usage(path.parent).free
     if free_bytes < wanted_bytes + _KEPT_FREE_BYTES:

@@ -1,10 +1,10 @@
-"""Downloads one file over HTTP(S): resumes, follows the proxy variables, and retries what may pass.
+"""Download one file over HTTP(S), with resumption, proxy variables, and retries.
 
-A file may have no more bytes than the catalogue says, and leaves some of the disk free.
+A file may have no more bytes than the catalogue says, and must leave some of the disk free.
 
-While it arrives the file is called ``NAME.part``; it gets its name when it is whole and, where a
-checksum is known, right. An interrupted download leaves its part behind for the next attempt, a
-wrong one leaves nothing.
+While it arrives the file is called ``NAME.part``. It gets its name when it is complete and, where a
+checksum is known, correct. An interrupted download leaves its part for the next attempt, a wrong
+one leaves nothing.
 """
 
 from __future__ import annotations
@@ -25,30 +25,30 @@ from millrace.servers.web import RedirectRefused, open_address, without_secrets
 _CHUNK_BYTES = 1 << 18
 _TIMEOUT_S = 60
 MOST_BYTES = 8 << 30
-"""The limit of a file whose size is not known: several times the largest archive of a server."""
+"""The limit for a file of unknown size: several times a server's largest archive."""
 _PAUSES_S = (1.0, 3.0, 9.0)
 _GONE = frozenset((404, 410))
 _MAY_PASS = frozenset((408, 425, 429, 500, 502, 503, 504))
 
 
 class Refused(PermanentHostError):
-    """The address does not give the file to us; to a client with keys and passwords it may."""
+    """An error for an address that refuses the file to a client without keys and passwords."""
 
 
 class WrongChecksum(PermanentHostError):
-    """A file is another one than was expected."""
+    """An error for a file with another checksum than expected."""
 
 
 class TooLarge(PermanentHostError):
-    """A file has more bytes than it may have."""
+    """An error for a file with more bytes than allowed."""
 
 
 class _TransientError(Exception):
-    """Something that may be better in a moment."""
+    """An error that may pass in a moment."""
 
 
 class _TooManyBytesError(Exception):
-    """More bytes come than the file may have; the message says how many."""
+    """An error for more bytes than allowed; the message says how many arrive."""
 
 
 def download(
@@ -60,11 +60,11 @@ def download(
     most_bytes: int = MOST_BYTES,
     pauses_s: tuple[float, ...] = _PAUSES_S,
 ) -> None:
-    """Bring ``url`` to ``target``, checked against ``sha256`` (hex) where it is given.
+    """Download ``url`` to ``target``, and compare it with ``sha256`` (hex) unless that is None.
 
-    Tries again after each of ``pauses_s`` when the network or the server falters. Raises Refused
-    when that would not help, TooLarge, WrongChecksum, and HostError when it stays cut off or the
-    disk has no space for it.
+    Try again after each of ``pauses_s`` when the network or the server falters. Raise Refused when
+    that would not help, TooLarge, WrongChecksum, and HostError when the connection stays broken or
+    the disk has no space for the file.
     """
     target.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
     part = target.with_name(f"{target.name}.part")
@@ -93,9 +93,9 @@ def download(
 
 
 def require_served(url: str) -> None:
-    """Ask whether an address has a file, without downloading it.
+    """Query whether an address has a file, without downloading it.
 
-    Raises NotServed where the answer is no, HostError where there is no answer.
+    Raise NotServed where it has none, HostError where there is no answer.
     """
     if not url.startswith(("http://", "https://")):
         raise UserError(f"{without_secrets(url)}: only http and https addresses can be downloaded")
@@ -113,7 +113,7 @@ def require_served(url: str) -> None:
 
 
 def verify(file: Path, sha256: str | None, what: str) -> str:
-    """The SHA-256 of a file; one that is not the expected one is removed: WrongChecksum."""
+    """Return the SHA-256 of a file. Remove a file with a wrong one, and raise WrongChecksum."""
     got = file_sha256(file)
     if sha256 is not None and got != sha256.lower():
         size_bytes = file.stat().st_size
@@ -128,7 +128,7 @@ def verify(file: Path, sha256: str | None, what: str) -> str:
 def _transfer(
     url: str, part: Path, progress: Progress, most_bytes: int, *, is_verified: bool
 ) -> None:
-    """Bring the part to its full length, from where it ends."""
+    """Transfer the rest of the file to its part."""
     have = part.stat().st_size if part.exists() else 0
     if have > most_bytes:
         part.unlink()
@@ -203,12 +203,12 @@ def _require_space(part: Path, wanted_bytes: int) -> None:
 
 
 def _is_refusal(reason: object) -> bool:
-    """Whether no connection comes about for good: a certificate not trusted, a proxy's no."""
+    """Return whether a retry is useless: a certificate is not trusted, or a proxy refuses."""
     if isinstance(reason, ssl.SSLError):
         return not isinstance(reason, ssl.SSLEOFError | ssl.SSLZeroReturnError)
     return str(reason).startswith("Tunnel connection failed: 4")
 
 
 def _is_whole(error: urllib.error.HTTPError, have: int) -> bool:
-    """Whether "range not satisfiable" means that nothing is missing."""
+    """Return whether the error "range not satisfiable" means that nothing is missing."""
     return error.headers.get("Content-Range", "") == f"bytes */{have}"

@@ -1,4 +1,4 @@
-"""What a server has under a configuration: start it on an empty data directory, ask, end it."""
+"""Find a server's effective settings: start it on an empty data directory, query it, stop it."""
 
 from __future__ import annotations
 
@@ -21,8 +21,11 @@ _STOP_LIMIT_S = 60.0
 
 @dataclass(frozen=True)
 class Survey:
-    """What was asked of a server (``fitted``) and what it has: ``effective`` are its global
-    variables, ``host_variables`` the names and patterns of those that differ on every start."""
+    """The requested options (``fitted``) and effective settings of a server.
+
+    ``effective`` are its global variables, ``host_variables`` the names and patterns of those that
+    differ on every start.
+    """
 
     server: str
     configuration: str
@@ -39,9 +42,9 @@ def survey(
     definitions: Mapping[str, Mapping[str, Any]],
     data_bytes: int,
 ) -> Survey:
-    """Ask ``server`` under ``configuration``, its sizes scaled to ``data_bytes`` and this host.
+    """Inspect ``server`` under ``configuration``, its sizes scaled to ``data_bytes`` and this host.
 
-    Raises UserError for options that the server does not know, TrialFailed when it does not start.
+    Raise UserError for options that the server does not know, TrialFailed when it does not start.
     """
     wanted = configurations.resolve(
         configuration,

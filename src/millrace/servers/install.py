@@ -1,8 +1,8 @@
-"""Installs servers of the catalogue, and finds every server millrace knows by name.
+"""Install servers of the catalogue, and find every known server by name.
 
 <cache>/servers/NAME/        a finished server (see ``assemble``)
-<cache>/downloads/NAME/      what has been downloaded for it, until it is finished
-<cache>/clients/             what the package clients keep: lists of packages, mvn's plugin
+<cache>/downloads/NAME/      its downloads, until it is finished
+<cache>/clients/             files of the package clients: lists of packages, mvn's plugin
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from millrace.servers.locks import exclusive
 from millrace.servers.progress import Progress, Silent
 from millrace.servers.sources.fetch import fetch, forget, kept_for_next_attempt
 
-# States of servers that are not here, though their sources are known.
+# States of servers of the catalogue that are not installed.
 MISSING = ("available", "gone")
 
 
@@ -32,11 +32,11 @@ MISSING = ("available", "gone")
 class ServerListing:
     """One line of the list of servers.
 
-    ``state`` is available, installed, added, attached, ``gone`` (its sources have it no more, since
-    the day ``gone_since``), ``damaged`` (its record cannot be read, ``source`` says why), or
-    ``suite`` (a name for the newest build of a suite: see ``suites``). ``download_bytes`` is what
-    an installation would fetch at least, None for servers that need none; ``source`` of an attached
-    server is its user and address.
+    ``state`` is available, installed, added, attached, ``gone`` (its sources lack it since the day
+    ``gone_since``), ``damaged`` (its record cannot be read; ``source`` says why), or ``suite`` (a
+    name for the newest build of a suite: see ``suites``). ``download_bytes`` is the least that an
+    installation fetches, None for servers that need none; ``source`` of an attached server is its
+    user and address.
     """
 
     name: str
@@ -51,10 +51,10 @@ class ServerListing:
 def install(name: str, *, progress: Progress | None = None) -> InstalledServer:
     """Install a server of the catalogue, unless it is installed already.
 
-    Another process that installs the same server is waited for. Raises UserError for a name that
-    the catalogue does not have, HostError for what this host or its network cannot do now, and
-    PermanentHostError for what no source has or cannot run here; then nothing is left but what was
-    downloaded, for the next attempt.
+    Wait for another process that installs the same server. Raise UserError for a name that the
+    catalogue lacks, HostError for an error of this host or its network that may pass, and
+    PermanentHostError for a server that no source has or that cannot run here. After an error, only
+    the downloads are left, for the next attempt.
     """
     entry = catalogue.entries().get(name)
     if entry is None:
@@ -70,7 +70,7 @@ def install(name: str, *, progress: Progress | None = None) -> InstalledServer:
 
 
 def require_known(names: Iterable[str]) -> None:
-    """Raise UserError that tells of every name for which there is no server at all."""
+    """Raise UserError that lists every name without a server."""
     known = catalogue.entries()
     unknown = [name for name in names if name not in known and added.added(name) is None]
     if unknown:
@@ -78,18 +78,18 @@ def require_known(names: Iterable[str]) -> None:
 
 
 def installed(name: str) -> InstalledServer | None:
-    """A server of the catalogue that is installed on this host."""
+    """Return the installed server of this name in the catalogue; None if there is none."""
     directory = _servers_dir() / name
     made = manifest.read(directory) if name in catalogue.entries() else None
     server = manifest.server(made, directory) if made is not None else None
-    # Installed by an earlier millrace as another build under this name.
+    # A server with a note is another build, which an earlier millrace installed under this name.
     return None if server is not None and server.provenance.note else server
 
 
 def find(name: str) -> Server:
-    """The server of this name: installed, added or attached; as its files are now.
+    """Return the server of this name, installed, added or attached, with its current files.
 
-    Raises UserError that names the nearest names, or says that it can be installed.
+    Raise UserError that gives the nearest names, or says that the server can be installed.
     """
     server = installed(name) or added.current(name)
     if isinstance(server, InstalledServer):
@@ -105,7 +105,7 @@ def find(name: str) -> Server:
 
 
 def remove(name: str) -> None:
-    """Remove an installed server, or forget an added or attached one. Raises UserError."""
+    """Remove an installed server, or forget an added or attached one. Raise UserError."""
     if added.forget(name):
         return
     if name not in catalogue.entries():
@@ -114,7 +114,7 @@ def remove(name: str) -> None:
     with refusals_as_errors(f"removing {name}"), _lock(name, Silent()):
         if not directory.exists():
             raise UserError(f"{name} is not installed")
-        # Renamed first, so that a removal that is interrupted leaves no half server behind.
+        # Renamed first, so that an interrupted removal leaves no partial server behind.
         leaving = directory.with_name(f".{name}.leaving")
         shutil.rmtree(leaving, ignore_errors=True)
         directory.rename(leaving)
@@ -123,7 +123,7 @@ def remove(name: str) -> None:
 
 
 def list_servers() -> list[ServerListing]:
-    """Every server millrace knows: the catalogue in its order, then what the user added."""
+    """Return every known server: the catalogue in its order, then those that the user added."""
     from_catalogue = [_listing(entry) for entry in catalogue.entries().values()]
     from_user = []
     for server in added.all_added():
@@ -140,7 +140,7 @@ def list_servers() -> list[ServerListing]:
 
 
 def list_suites() -> list[ServerListing]:
-    """Return the names that follow a suite, which only ``suites.install_newest`` takes."""
+    """Return the names that follow a suite, which only ``suites.install_newest`` accepts."""
     return [
         ServerListing(each.name, each.family, None, "suite", None, str(each.package))
         for each in catalogue.suites().values()
@@ -163,7 +163,7 @@ def _listing(entry: Entry) -> ServerListing:
 
 
 def _install(entry: Entry, progress: Progress) -> InstalledServer:
-    """Try the sources in order."""
+    """Install from the first source that succeeds."""
     failures: list[HostError] = []
     for source in entry.sources:
         try:
@@ -178,7 +178,7 @@ def _install(entry: Entry, progress: Progress) -> InstalledServer:
 def _no_source(entry: Entry, failures: Sequence[HostError]) -> HostError:
     """Return one error that names every source with its reason.
 
-    It is of the kind of those failures that may pass soonest.
+    Its type is that of the failure that is most likely to pass.
     """
     if len(failures) == 1:
         return failures[0]
@@ -210,7 +210,7 @@ def _install_from(entry: Entry, source: Source, progress: Progress) -> Installed
 
 
 def _unknown(names: Iterable[str]) -> UserError:
-    """Return the error for names of which none is a server; a suite's name says what it is."""
+    """Return the error for unknown names. The message for a suite's name says that it is one."""
     names = list(names)
     for name in names:
         if name in catalogue.suites():

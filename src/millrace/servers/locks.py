@@ -1,4 +1,4 @@
-"""Locks between processes: one installs or asks a package client, the others wait."""
+"""Lock between processes: one installs or runs a package client, the others wait."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from millrace.shared_directories import refuse_shared
 
 @contextmanager
 def exclusive(path: Path, purpose: str, progress: Progress) -> Iterator[None]:
-    """Hold the lock file ``path``; when another process holds it, say so and wait for it.
+    """Hold the lock file ``path``; while another process holds it, say so and wait.
 
     The kernel drops the lock with the process, so that a killed one never blocks the next. The file
-    stays: removing it would let two processes hold two different files of one name. No other user
-    can open it: whoever can open a file can hold its lock for ever.
+    stays: after its removal two processes could hold two different files of one name. No other user
+    can open it, because a process that can open a file can hold its lock for ever.
 
-    Raises HostError where another user made its directory, or could replace what lies there.
+    Raise HostError where another user created its directory, or could replace its files.
     """
     path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
     refuse_shared(path.parent, _variable_of(path))
@@ -29,7 +29,7 @@ def exclusive(path: Path, purpose: str, progress: Progress) -> Iterator[None]:
     descriptor = os.open(path, flags, 0o600)
     try:
         if os.fstat(descriptor).st_uid == os.geteuid():
-            os.fchmod(descriptor, 0o600)  # made by an earlier millrace, for all to read
+            os.fchmod(descriptor, 0o600)  # an earlier millrace made it readable by all
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

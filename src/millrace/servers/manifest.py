@@ -1,6 +1,6 @@
-"""The manifest of an unpacked server (``server.json``): everything to use it again.
+"""Read and write the manifest of an installed server (``server.json``), which is enough to run it.
 
-Paths inside the server's directory are kept relative to it, so that the cache can be moved.
+Paths inside the server's directory are relative to it, so that the cache can be moved.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _VERSION = 1
 
 @dataclass(frozen=True)
 class Layout:
-    """Where the parts of a server lie: paths relative to its directory, or absolute.
+    """The locations of a server's parts: paths relative to its directory, or absolute.
 
     ``loader`` is the server's own dynamic loader, None where the host's is used; ``library_dirs``
     are searched before the host's.
@@ -37,8 +37,11 @@ class Layout:
 
 @dataclass(frozen=True)
 class Manifest:
-    """What is written down of a server; ``files`` is the SHA-256 of each file that makes the build,
-    by its path, which is relative to the server's directory, or absolute."""
+    """The record of an installed server.
+
+    ``files`` is the SHA-256 of each file of the build, by its path, which is relative to the
+    server's directory, or absolute.
+    """
 
     name: str
     family: str
@@ -49,9 +52,9 @@ class Manifest:
 
 
 def launch(layout: Layout, directory: Path) -> tuple[tuple[str, ...], dict[str, str]]:
-    """The arguments that start the server program, and what its environment must have in addition.
+    """Return the arguments that start the server program, and additional environment variables.
 
-    With an own loader the libraries are named to it alone, so that no child sees them.
+    With its own loader, the libraries are passed only to the loader, so that no child uses them.
     """
     program = str(directory / layout.program)
     libraries = ":".join(str(directory / each) for each in layout.library_dirs)
@@ -62,7 +65,7 @@ def launch(layout: Layout, directory: Path) -> tuple[tuple[str, ...], dict[str, 
 
 
 def server(manifest: Manifest, directory: Path) -> InstalledServer:
-    """The server that lies in ``directory``, as it was installed."""
+    """Return the server in ``directory``, as it was installed."""
     argv, env = launch(manifest.layout, directory)
     files = {str(directory / path): sha256 for path, sha256 in manifest.files.items()}
     return InstalledServer(
@@ -82,8 +85,11 @@ def server(manifest: Manifest, directory: Path) -> InstalledServer:
 
 
 def write(manifest: Manifest, directory: Path) -> None:
-    """Write the manifest; it appears whole or not at all. Raises PermanentHostError where it could
-    not be read back: the names of a build's files are whatever its archive says."""
+    """Write the manifest atomically.
+
+    Raise PermanentHostError where it could not be read back: an archive may give a build's files
+    any names.
+    """
     document = {"manifest_version": _VERSION, **asdict(manifest)}
     text = json.dumps(document, indent=2, ensure_ascii=False) + "\n"
     try:
@@ -97,7 +103,10 @@ def write(manifest: Manifest, directory: Path) -> None:
 
 
 def read(directory: Path) -> Manifest | None:
-    """The manifest in a directory, None where there is none. Raises HostError when damaged."""
+    """Return the manifest in a directory, None where there is none.
+
+    Raise HostError when damaged.
+    """
     try:
         document = safe_json.read(directory / FILE)
         return _manifest(document)

@@ -1,4 +1,4 @@
-"""What options a server has, asked from the server itself, and a configuration fitted to them."""
+"""List a server's options by its own program, and fit a configuration to them."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ _CACHE_FORMAT = 1
 
 
 def known(server: InstalledServer) -> KnownOptions:
-    """The options the server program itself lists, kept by the program's SHA-256.
+    """Return the options that the server program itself lists, cached by the program's SHA-256.
 
-    Raises PermanentHostError when it does not list them, TrialFailed when it needs a data directory
-    for that and cannot make one.
+    Raise PermanentHostError when it does not list them, TrialFailed when it needs a data directory
+    for that and cannot create one.
     """
     cache = paths.cache_dir() / "options" / f"{sha256(server.program)}.json"
     found = _read_cache(cache)
@@ -44,18 +44,20 @@ def known(server: InstalledServer) -> KnownOptions:
 
 
 def knows(rules: Options, options: KnownOptions, name: str) -> bool:
-    """Return whether a server with these options accepts ``name``, in one of the forms of its
-    family. Beginnings of names, which some servers also accept, are none: they may become ambiguous
-    in another version."""
+    """Return whether a server with these options accepts ``name``, in one of its family's forms.
+
+    Prefixes of names, which some servers also accept, do not count: they may become ambiguous in
+    another version.
+    """
     return not options.names.isdisjoint(rules.forms(name))
 
 
 def fit(server: Server, configuration: Configuration) -> FittedOptions:
-    """The configuration as this server can have it.
+    """Return the configuration with the options that this server can have.
 
-    Optional options the server does not know are left out, and so is one that another option of
-    the configuration makes it ignore. Raises UserError for all others it does not know, for options
-    that belong to millrace, and for any option of a server that is not ours to configure.
+    Leave out optional options that the server does not know, and any that another option of the
+    configuration makes it ignore. Raise UserError for all other unknown options, for options that
+    belong to millrace, and for any option of an attached server.
     """
     if isinstance(server, AttachedServer):
         if configuration.options:
@@ -75,7 +77,7 @@ def fit(server: Server, configuration: Configuration) -> FittedOptions:
 def fit_known(
     server: str, rules: Options, options: KnownOptions, configuration: Configuration
 ) -> FittedOptions:
-    """``fit`` for a server whose options are at hand."""
+    """Fit a configuration like ``fit`` to a server with known options."""
     applied: list[Option] = []
     left_out = list(configuration.left_out)
     unknown: list[Option] = []
@@ -129,8 +131,10 @@ def _unknown_options(
 
 
 def refuses(server: InstalledServer, name: str, value: str | None) -> bool:
-    """Whether the server knows an option and does not take the value, None for a bare flag: it is
-    had to print its options with it."""
+    """Return whether the server knows an option but refuses the value (None: a bare flag).
+
+    The program prints its options with this one to find out.
+    """
     rules = databases.get(server.family).options
     if not knows(rules, known(server), name):
         return False
@@ -145,14 +149,17 @@ def refuses(server: InstalledServer, name: str, value: str | None) -> bool:
 
 
 def _says_refused(instance: Instance) -> bool:
-    """Plugins, as InnoDB in MySQL 8, refuse their values, and the program ends without error."""
+    """Return whether the log reports a refused value.
+
+    Plugins, such as InnoDB in MySQL 8, refuse their values while the program ends without error.
+    """
     return instance.family.options.value_refused in instance.log_tail()
 
 
 def _ask(server: InstalledServer, rules: Options) -> KnownOptions:
-    """Ask the program, in an instance made for that.
+    """List the program's options, in an instance created for that.
 
-    Some versions (mysqld 10.1.8) crash when there is no initialised data directory.
+    Some versions (mysqld 10.1.8) crash without an initialised data directory.
     """
     arguments = list(rules.listing_arguments)
     with lifecycle.create(server, FittedOptions("default", ()), role="options") as instance:
@@ -183,7 +190,7 @@ def _read_cache(file: Path) -> KnownOptions | None:
 
 
 def _write_cache(file: Path, options: KnownOptions) -> None:
-    """Keep the answer; where that is impossible the server is asked again next time."""
+    """Cache the options; where that is impossible, the server lists them again next time."""
     text = json.dumps(
         {
             "format": _CACHE_FORMAT,

@@ -1,4 +1,4 @@
-"""What a download or an installation tells while it works; how it is shown is the caller's."""
+"""Define the progress events of downloads and installations, which the caller displays."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ from typing import Protocol
 
 
 class Progress(Protocol):
-    """Whoever wants to follow an installation."""
+    """A receiver of progress events."""
 
     def moved(self, what: str, done_bytes: int, total_bytes: int | None) -> None:
-        """``what`` has this many of its bytes; the total is None where nobody knows it."""
+        """Report how many bytes of ``what`` have arrived; the total is None if unknown."""
 
     def say(self, text: str) -> None:
-        """One sentence the user should read."""
+        """Report one sentence that the user should read."""
 
 
 class Silent:
-    """Nobody follows."""
+    """A receiver that ignores all events."""
 
     def moved(self, what: str, done_bytes: int, total_bytes: int | None) -> None:
-        """Ignored."""
+        """Ignore the event."""
 
     def say(self, text: str) -> None:
-        """Ignored."""
+        """Ignore the event."""

@@ -1,4 +1,4 @@
-"""How a server program was built, read from the program and the libraries it would load."""
+"""Read how a server program was built from the program and the libraries it would load."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from millrace.servers import bundle_libraries
 def observe(
     provenance: Provenance, program: Path, library_dirs: Sequence[Path], *, own_loader: bool
 ) -> Provenance:
-    """``provenance`` with what the program and its libraries say about themselves."""
+    """Return ``provenance`` with the facts in the program and its libraries."""
     build = elf.read(program)
     reached = frozenset(reachable([program], library_dirs))
     return replace(
@@ -33,7 +33,7 @@ def observe(
 
 
 def file_sha256(path: Path) -> str:
-    """The SHA-256 of a file, in hex."""
+    """Return the SHA-256 of a file, in hex."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -41,8 +41,8 @@ def file_sha256(path: Path) -> str:
 def sha256(path: Path) -> str:
     """Return the SHA-256 of a file as it is now, reading it only when it may have changed.
 
-    A developer's build changes under the same name. The time of modification can be set to any
-    value, that of the last change of the file's state cannot.
+    A developer's build changes under the same name. A process can set the modification time to any
+    value, but not the time of the last status change.
     """
     status = path.stat()
     state = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
@@ -55,7 +55,7 @@ def _sha256(path: Path, _state: tuple[int, ...]) -> str:
 
 
 def reachable(programs: Sequence[Path], library_dirs: Sequence[Path]) -> set[str]:
-    """The names of the libraries needed, directly or through those that lie beside the server."""
+    """Return the names of the libraries needed, directly or through those in ``library_dirs``."""
     names: set[str] = set()
     waiting = [name for program in programs for name in elf.needed(program)]
     while waiting:
@@ -70,7 +70,7 @@ def reachable(programs: Sequence[Path], library_dirs: Sequence[Path]) -> set[str
 
 
 def _compiler(build: Elf) -> str | None:
-    """The compilers named in .comment; several where libraries were linked in."""
+    """Return the compilers named in .comment; several where libraries were linked in."""
     return "; ".join(build.comment) or None
 
 

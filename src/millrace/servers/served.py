@@ -1,4 +1,4 @@
-"""Asks the sources of the catalogue which servers can be had today."""
+"""Query the sources of the catalogue for the servers that are available today."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _AT_ONCE = 4
 
 @dataclass(frozen=True)
 class ServedAnswer:
-    """Whether a server can be had: ``served`` is None where no source could be asked.
+    """The availability of a server: ``served`` is None where no source could be queried.
 
-    ``reason`` says why not, or which exact build a suite's name means.
+    ``reason`` says why it is unavailable, or which exact build a suite's name means.
     """
 
     served: bool | None
@@ -28,7 +28,7 @@ class ServedAnswer:
 
 
 def ask_all() -> Mapping[str, ServedAnswer]:
-    """Ask for every server and suite of the catalogue, by name; nothing is downloaded."""
+    """Query every server and suite of the catalogue, by name; nothing is downloaded."""
     entries, names = catalogue.entries(), catalogue.suites()
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         answers = [*pool.map(ask, entries.values()), *pool.map(ask_suite, names.values())]
@@ -36,7 +36,7 @@ def ask_all() -> Mapping[str, ServedAnswer]:
 
 
 def ask(entry: Entry) -> ServedAnswer:
-    """Ask the sources of a server in their order, until one has it."""
+    """Query the sources of a server in their order, until one has it."""
     refusals: list[NotServed] = []
     unclear: list[HostError] = []
     for source in entry.sources:
@@ -54,7 +54,7 @@ def ask(entry: Entry) -> ServedAnswer:
 
 
 def ask_suite(suite: Suite) -> ServedAnswer:
-    """Ask which exact build the name of a suite means today."""
+    """Query which exact build the name of a suite means today."""
     try:
         package = suites.newest(suite)
     except NotServed as error:

@@ -1,7 +1,7 @@
-"""Names that follow a Debian suite, such as ``mariadb-trixie``: which exact build they mean today.
+"""Resolve names that follow a Debian suite, such as ``mariadb-trixie``, to an exact build.
 
-Nothing but an installation takes such a name: it finds the newest version, and installs it under
-the exact name of its release and package revision. Experiments and results bear that one.
+Only an installation accepts such a name: it finds the newest version, and installs it under the
+exact name of its release and package revision, which experiments and results then use.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from millrace.servers.sources.fetch import suite_versions
 def newest(suite: Suite) -> Deb:
     """Return the newest package of a suite, with its version.
 
-    Raises HostError where apt or its mirror cannot be asked, NotServed where the suite has no
-    such package any more.
+    Raise HostError where apt or its mirror cannot be queried, NotServed where the suite no longer
+    has the package.
     """
     with tempfile.TemporaryDirectory(prefix="millrace-apt-") as scratch:
         served = suite_versions(suite.package, Path(scratch))
@@ -36,10 +36,10 @@ def newest(suite: Suite) -> Deb:
 
 
 def install_newest(suite: Suite, progress: Progress) -> InstalledServer:
-    """Install the newest build of a suite under its exact name, unless that is there already.
+    """Install the newest build of a suite under its exact name, unless it is installed already.
 
-    What the catalogue has is verified by the catalogue's checksum, another one by apt alone. Raises
-    as ``install.install``.
+    The catalogue's checksum verifies a build of the catalogue, apt alone any other. Raise the
+    errors of ``install.install``.
     """
     package = newest(suite)
     name = name_of(suite.family, package)
@@ -54,7 +54,7 @@ def install_newest(suite: Suite, progress: Progress) -> InstalledServer:
 def name_of(family: str, package: Deb) -> str:
     """Return the exact name of a package with a version: the catalogue's, where it has this build.
 
-    A Debian version is built once, whichever suites have it.
+    Debian builds a version once, whichever suites have it.
     """
     assert package.version is not None
     for entry in catalogue.entries().values():

@@ -1,8 +1,8 @@
-"""Unpacks archives without trusting them: nothing is ever written outside the target directory.
+"""Unpack untrusted archives: nothing is ever written outside the target directory.
 
 Members with absolute names, with ``..``, or that are neither file, directory nor link are refused.
-What it unpacks to is bounded: in bytes by a multiple of the archive's size, and in members.
-Links are made last, after every file, so that no file is written through one; then every link is
+The unpacked size is limited: in bytes by a multiple of the archive's size, and in members. Links
+are created last, after every file, so that no file is written through one; then every link is
 followed, and one that leads out of the directory is refused.
 """
 
@@ -37,9 +37,9 @@ _MOST_TIMES_ITS_SIZE = 100
 _ALWAYS_ALLOWED_BYTES = 64 << 20
 _MOST_MEMBERS = 500_000
 _MOST_LINK_BYTES = 4096  # PATH_MAX
-_MOST_DIRECTORY_BYTES = 64 << 20  # of a zip, whose reader takes it into memory as a whole
+_MOST_DIRECTORY_BYTES = 64 << 20  # of a zip, whose reader loads it into memory as a whole
 
-# zipfile makes of other kinds as much at once as they hold.
+# zipfile decompresses members of other kinds in one piece, whatever their size.
 _OF_ZIPS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 
 _EXTENDED = (
@@ -50,7 +50,7 @@ _EXTENDED = (
     tarfile.GNUTYPE_LONGLINK,
 )
 _MOST_HEADER_BYTES = 1 << 20
-_MOST_GLOBAL_FIELDS = 100  # of PAX: tarfile goes through them for each member
+_MOST_GLOBAL_FIELDS = 100  # of PAX: tarfile reads them for each member
 _DAMAGED = (
     tarfile.TarError,
     zipfile.BadZipFile,
@@ -58,12 +58,12 @@ _DAMAGED = (
     lzma.LZMAError,
     gzip.BadGzipFile,
     EOFError,
-    ValueError,  # a number that is none, a name that is no text
+    ValueError,  # an invalid number, a name that is not text
     # A zip that is encrypted or compressed in an unknown way.
     RuntimeError,
 )
 
-# What the system says to names that only a damaged or a hostile archive has: two members of one
+# The system's errors for names that only a damaged or a hostile archive has: two members of one
 # name, a file where another member needs a directory, links that lead to each other, names that are
 # too long. An error without a number comes from a decompressor.
 _DAMAGED_NAMES = frozenset(
@@ -82,7 +82,7 @@ _DAMAGED_NAMES = frozenset(
 
 
 class Unusable(PermanentHostError):
-    """An archive that is damaged, not safe to unpack, or of no kind that is known."""
+    """An error for an archive that is damaged, unsafe to unpack, or of an unknown kind."""
 
 
 class _Readable(Protocol):
@@ -95,13 +95,14 @@ def everything(path: PurePosixPath) -> bool:
 
 
 def unpack(archive: Path, into: Path, *, root: str = "", keep: Keep = everything) -> None:
-    """Unpack the members below the directory ``root`` of the archive that ``keep`` wants.
+    """Unpack the members below the directory ``root`` of the archive that ``keep`` accepts.
 
-    Knows zip and jar, deb, and tar that is plain or compressed with gzip, bzip2, xz or zstd, by
-    their content. ``keep`` is asked with the path below ``root``. Files become readable by
-    everybody, because servers run as an unprivileged user. Raises Unusable for an archive that is
-    damaged, reaches outside or unpacks to more than 100 times its size, and HostError where its
-    content would fill the disk; ``into`` then holds a part, which the caller removes.
+    Recognise by their content zip and jar, deb, and tar that is plain or compressed with gzip,
+    bzip2, xz or zstd. ``keep`` gets the path below ``root``. Make all files readable by everybody,
+    because servers run as an unprivileged user. Raise Unusable for an archive that is damaged,
+    reaches outside or unpacks to more than 100 times its size, and HostError where its content
+    would fill the disk. On an error, ``into`` holds a part of the content, which the caller
+    removes.
     """
     into.mkdir(mode=0o755, parents=True, exist_ok=True)
     target = _Target(archive, into.resolve(), PurePosixPath(root), keep)
@@ -127,8 +128,10 @@ def _damaged(archive: Path, error: Exception) -> Unusable:
 
 
 def extract_member(archive: Path, member: str, into: Path) -> Path:
-    """Bring one file of an archive into a directory; PermanentHostError when it has no such
-    member."""
+    """Extract one file of an archive into a directory.
+
+    Raise PermanentHostError when the archive has no such member.
+    """
     name = PurePosixPath(member).name
     unpack(
         archive,
@@ -158,13 +161,13 @@ class _Target:
         self.most_bytes = _ALWAYS_ALLOWED_BYTES + _MOST_TIMES_ITS_SIZE * size_bytes
 
     def count(self, n_bytes: int) -> None:
-        """Add to what was unpacked; raise Unusable where that is more than an archive may hold."""
+        """Add to the unpacked bytes. Raise Unusable where they exceed the archive's limit."""
         self.n_bytes += n_bytes
         if self.n_bytes > self.most_bytes:
             raise self.unsafe(f"it unpacks to more than {self.most_bytes:,} bytes")
 
     def place(self, member: str) -> Path | None:
-        """Where a member goes; None when it is not wanted."""
+        """Return the path for a member; None when it is not kept."""
         self.n_members += 1
         if self.n_members > _MOST_MEMBERS:
             raise self.unsafe(f"it has more than {_MOST_MEMBERS:,} members")
@@ -186,7 +189,7 @@ class _Target:
         place.chmod(0o755 if executable else 0o644)
 
     def make_links(self) -> None:
-        """The hard links, then the symbolic ones; those that lead to nothing are left out."""
+        """Create the hard links, then the symbolic ones, leaving out those that lead nowhere."""
         for place, source in self.hard_links:
             if source.is_file() and source != place:
                 place.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
@@ -200,7 +203,7 @@ class _Target:
             self._inside(place.parent / text, text)
             if not place.exists():
                 place.symlink_to(text)
-        for place, text in self.links:  # again: a later link may have led an earlier one away
+        for place, text in self.links:  # again: a later link may have redirected an earlier one
             self._inside(place, text)
         for place, _ in self.links:
             if not place.exists():
@@ -245,10 +248,10 @@ def _unpack_zip(archive: Path, target: _Target) -> None:
 
 
 class _BoundedHeader(tarfile.TarInfo):
-    """A member of a tar archive whose extended header is not read where it is too long for one.
+    """A member of a tar archive that refuses an overlong extended header.
 
-    tarfile reads such a header (long names, PAX) whole, before anybody sees the member, and the map
-    of a sparse file, which may have no end, too.
+    tarfile reads an extended header (long names, PAX) as a whole before the caller sees the member.
+    It does the same with the map of a sparse file, which may be endless.
     """
 
     def _proc_member(self, archive: tarfile.TarFile) -> tarfile.TarInfo:
@@ -264,13 +267,16 @@ class _BoundedHeader(tarfile.TarInfo):
     def _refuse_sparse(self, *_: object) -> NoReturn:
         raise tarfile.ReadError(f"{self.name!r} is a sparse file, which no server needs")
 
-    # What tarfile calls for the three ways to say so in a PAX header.
+    # tarfile calls these for the three notations of a sparse file in a PAX header.
     _proc_gnusparse_00 = _proc_gnusparse_01 = _proc_gnusparse_10 = _refuse_sparse
 
 
 class _Bounded:
-    """A stream of which no more may be read than an archive may unpack to: of a tar archive all,
-    with members that are not wanted and headers; of a zip archive the members that are written."""
+    """A stream that ends with an error beyond the limit on an archive's unpacked size.
+
+    For a tar archive it counts everything, including skipped members and headers; for a zip
+    archive, the members that are written.
+    """
 
     def __init__(self, stream: IO[bytes], target: _Target) -> None:
         self._stream = stream
@@ -292,7 +298,7 @@ def _unpack_tar(archive: Path, target: _Target) -> None:
         ) as opened,
     ):
         for member in opened:
-            opened.members.clear()  # it would keep each with its headers
+            opened.members.clear()  # tarfile would keep each member with its headers
             if not (member.isfile() or member.isdir() or member.issym() or member.islnk()):
                 raise target.unsafe(f"{member.name!r} is not a file, directory or link")
             place = target.place(member.name)
@@ -311,8 +317,10 @@ def _unpack_tar(archive: Path, target: _Target) -> None:
 
 
 def _decompressed(archive: Path, magic: bytes) -> IO[bytes]:
-    """Return the content of a compressed file. Other than tarfile's own decompressors, these yield
-    no more at once than is asked for."""
+    """Return the content of a compressed file.
+
+    Unlike tarfile's own decompressors, these return no more at once than the caller requests.
+    """
     if magic.startswith(b"\x1f\x8b"):
         return cast("IO[bytes]", gzip.open(archive))
     if magic.startswith(b"BZh"):
@@ -324,7 +332,10 @@ def _decompressed(archive: Path, magic: bytes) -> IO[bytes]:
 
 @contextmanager
 def _tar_stream(archive: Path, target: _Target) -> Iterator[_Bounded]:
-    """The archive as a stream that tarfile can read; other programs undo what it cannot."""
+    """Yield the archive as a stream for tarfile.
+
+    Other programs decompress the formats that tarfile cannot read.
+    """
     with archive.open("rb") as file:
         magic = file.read(8)
     purpose = f"to unpack {archive.name}"
@@ -342,7 +353,7 @@ def _tar_stream(archive: Path, target: _Target) -> Iterator[_Bounded]:
         try:
             stream = _Bounded(reader.stdout, target)
             yield stream
-            # tarfile stops at the end mark; a reader that cannot write the padding would fail.
+            # tarfile stops at the end mark; a program that cannot write the padding would fail.
             while stream.read(1 << 20):
                 pass
         finally:

@@ -1,6 +1,7 @@
-"""Does a server work: boot, query, insert, load, stop. Each step is timed.
+"""Verify that a server works: boot, query, insert, load, stop. Each step is timed.
 
-What a server says of itself must also fit the family it was installed or added as.
+The server's own version and comment must also match the family under which it was installed or
+added.
 """
 
 from __future__ import annotations
@@ -27,8 +28,11 @@ _ROWS = 1000
 
 @dataclass(frozen=True)
 class VerifyResult:
-    """How a server did: ``steps`` are (name, duration in seconds, detail) of those that passed;
-    ``reason`` says which step failed and why, None when ``ok``."""
+    """The result of a verification.
+
+    ``steps`` are (name, duration in seconds, detail) of the steps that passed. ``reason`` names the
+    step that failed and why; None when ``ok``.
+    """
 
     steps: tuple[tuple[str, float, str], ...]
     version_reported: str | None
@@ -38,7 +42,7 @@ class VerifyResult:
 
 @dataclass
 class _Progress:
-    """The steps so far; each is reported as it is passed."""
+    """The steps so far, each reported when it passes."""
 
     report: Callable[[str], None]
     steps: list[tuple[str, float, str]] = field(default_factory=list)
@@ -55,10 +59,11 @@ class _Progress:
 
 
 def verify(server: InstalledServer | AttachedServer, report: Callable[[str], None]) -> VerifyResult:
-    """Boot the server, query it, load into it and stop it; a server that is not ours is queried and
-    loaded into a database of its own, which is dropped after.
+    """Boot the server, query it, load into it and stop it.
 
-    ``report`` is told of each step. A failing server is a result; an interruption is raised.
+    An attached server is only queried and loaded, in a database of its own that is dropped
+    afterwards. ``report`` is called after each step. A failing server is a result; an interruption
+    is raised.
     """
     progress = _Progress(report)
     try:
@@ -107,7 +112,10 @@ def _quietly(act: Callable[[float], None], limit_s: float) -> str:
 
 
 def _ask_version(instance: ServerClient, progress: _Progress) -> str:
-    """The version, once it and its comment are known to be of the server's family."""
+    """Return the version.
+
+    Raise TrialFailed unless the server identifies itself as of its family.
+    """
     progress.version, says = instance.family.administration.identity(instance)
     named = instance.server.family
     if not instance.family.recognises(says):
@@ -123,7 +131,7 @@ def _ask_version(instance: ServerClient, progress: _Progress) -> str:
 
 @contextlib.contextmanager
 def _own_database(instance: ServerClient) -> Iterator[str]:
-    """A database with a name nobody has; dropped after, also when a step failed."""
+    """Create a database with an unused name, and drop it afterwards, even after a failed step."""
     name = f"millrace_verify_{secrets.token_hex(4)}"
     instance.family.administration.create_database(instance, name, _ASK_LIMIT_S)
     try:

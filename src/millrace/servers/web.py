@@ -1,7 +1,7 @@
-"""Open HTTP(S) addresses, and follow a redirect only where it may lead.
+"""Open HTTP(S) addresses, and follow only safe redirects.
 
 urllib alone follows redirects from HTTPS to HTTP and FTP, and to services that only this host or
-its network reaches, and reads the body of a redirect whole, however long that is.
+its network reaches, and reads the whole body of a redirect, whatever its length.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ from millrace.tls import is_this_host
 
 MOST_REDIRECTS = 5
 
-# How close a place is: a redirect leads to none that is closer than where it began.
+# The closeness of an address. A redirect may not lead closer than its first address.
 _PUBLIC, _PRIVATE, _THIS_HOST = range(3)
 _CLOSENESS = ("a public address", "an address of a private network", "an address of this host")
 
 
 class RedirectRefused(Exception):
-    """A redirect leads where none may; the message says where, and why not."""
+    """An unsafe redirect; the message says where it leads, and why it is refused."""
 
 
 def open_address(
     request: urllib.request.Request, *, timeout_s: float, is_verified: bool
 ) -> http.client.HTTPResponse:
-    """Send ``request``, whose address is of HTTP or HTTPS, and return the answer.
+    """Send ``request`` to an HTTP or HTTPS address, and return the answer.
 
-    ``is_verified`` says that a checksum verifies what comes, so that plain HTTP may bring it from
-    another host. Raises RedirectRefused, and what urllib raises.
+    ``is_verified`` says that a checksum verifies the content, so that plain HTTP may transfer it
+    from another host. Raise RedirectRefused, and the errors of urllib.
     """
     journey = _Journey(_closeness_by_name(request.full_url), is_verified)
     opener = urllib.request.build_opener(_Redirects(journey), _Http(journey), _Https(journey))
@@ -42,14 +42,14 @@ def open_address(
 
 
 def without_secrets(url: str) -> str:
-    """Return an address without user, password, query and fragment, which may hold tokens."""
+    """Return an address without user, password, query and fragment, which may contain tokens."""
     parts = urlsplit(url)
     return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
 
 
 @dataclass
 class _Journey:
-    """The requests of one answer; ``closeness`` is that of the first server."""
+    """The requests for one answer; ``closeness`` is that of the first server."""
 
     closeness: int
     is_verified: bool
@@ -63,7 +63,7 @@ class _Journey:
             )
 
     def arrive(self, url: str, address: str) -> None:
-        """Note that a connection has reached ``address``, before anything is sent there."""
+        """Check the address of a new connection before anything is sent there."""
         closeness = _closeness(address)
         if self.n_redirects == 0:
             self.closeness = closeness
@@ -72,7 +72,7 @@ class _Journey:
 
 
 class _Redirects(urllib.request.HTTPRedirectHandler):
-    max_repeats = max_redirections = MOST_REDIRECTS + 1  # here it is this class that counts
+    max_repeats = max_redirections = MOST_REDIRECTS + 1  # ``redirect_request`` counts instead
 
     def __init__(self, journey: _Journey) -> None:
         self._journey = journey
@@ -86,7 +86,7 @@ class _Redirects(urllib.request.HTTPRedirectHandler):
         headers: http.client.HTTPMessage,
         newurl: str,
     ) -> urllib.request.Request | None:
-        fp.close()  # or urllib would read all of it
+        fp.close()  # otherwise urllib would read all of it
         journey = self._journey
         journey.n_redirects += 1
         if journey.n_redirects > MOST_REDIRECTS:
@@ -112,7 +112,7 @@ class _Redirects(urllib.request.HTTPRedirectHandler):
 
 
 class _Connection(http.client.HTTPConnection):
-    """A connection whose other end the journey sees before a request or a handshake."""
+    """A connection whose peer is checked before a request or a handshake."""
 
     journey: _Journey
     url: str
@@ -157,7 +157,7 @@ def _connection(
 
 
 def _is_proxied(request: urllib.request.Request) -> bool:
-    """Return True where a proxy connects, so that only the address can be judged."""
+    """Return whether a proxy connects, so that only the address can be checked."""
     return request.host != urlsplit(request.full_url).netloc
 
 
@@ -167,7 +167,7 @@ def _closeness_by_name(url: str) -> int:
 
 
 def _closeness(address: str) -> int:
-    """Return the closeness of an IP address; a name may turn out to be closer than public."""
+    """Return the closeness of an IP address; a name counts as public until it is resolved."""
     try:
         ip = ipaddress.ip_address(address)
     except ValueError:

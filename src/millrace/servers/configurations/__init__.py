@@ -1,11 +1,11 @@
-"""Named, layered option sets: the shipped TOML files, their checks, and their resolution.
+"""Load, check and resolve named, layered sets of options.
 
 The format, in a shipped file or under ``[configurations.NAME]`` of an experiment:
 
     title = "..."
-    extends = "default"            # the configuration it is laid over
+    extends = "default"            # the configuration that it extends
 
-    [options]                      # refused when a server does not know one of them
+    [options]                      # an error where a server does not know one of them
     max_connections = 500          # text, number, or true for a bare flag (--skip-name-resolve)
     innodb_buffer_pool_size = { published = "12G", per_data_byte = 3.5, minimum = "128M" }
 

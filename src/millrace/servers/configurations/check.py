@@ -1,4 +1,4 @@
-"""Every mistake in a set of configuration definitions, before any server is started."""
+"""Find every error in configuration definitions, before any server is started."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ _OPTION = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 
 
 def about(name: str) -> str:
-    """The option a spelling is about: ``skip_log_bin`` and ``log-bin`` are about the same one."""
+    """Return the option that a spelling refers to.
+
+    ``skip_log_bin`` and ``log-bin`` both refer to ``log_bin``.
+    """
     return databases.option_forms(name)[-1]
 
 
@@ -29,7 +32,7 @@ def check(
     definitions: Mapping[str, Mapping[str, Any]],
     known: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> list[Diagnostic]:
-    """Diagnostics of ``definitions``, which may also extend those in ``known``.
+    """Return the diagnostics of ``definitions``, which may also extend those in ``known``.
 
     ``where`` starts with ``configurations.NAME``, as in an experiment file.
     """
@@ -114,10 +117,10 @@ def _option(place: str, name: str, value: object) -> Iterator[Diagnostic]:
 
 
 def check_varied_option(place: str, name: str, level: object) -> list[Diagnostic]:
-    """Diagnostics of an option that is varied, at one of its levels.
+    """Return the diagnostics of a varied option at one of its levels.
 
-    True and false are the option switched on and off (``--NAME``, ``--skip-NAME``), which every
-    server understands for each of its switches; so the name is that of the switch itself.
+    True and false switch the option on and off (``--NAME``, ``--skip-NAME``), which every server
+    understands for each of its switches; so the name must be that of the switch itself.
     """
     normal = option_name(name)
     if normal != name:

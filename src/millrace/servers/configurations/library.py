@@ -1,4 +1,4 @@
-"""The configurations that come with millrace: one TOML file each, named like the file."""
+"""Load the configurations that come with millrace: one TOML file each, named like the file."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 
 def load_builtin() -> Mapping[str, Mapping[str, Any]]:
-    """Every shipped configuration's definition, by name, sorted by name."""
+    """Return the definition of every shipped configuration, sorted by name."""
     folder = files("millrace.servers.configurations")
     paths = [entry for entry in folder.iterdir() if entry.name.endswith(".toml")]
     return {

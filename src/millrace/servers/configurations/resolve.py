@@ -1,4 +1,4 @@
-"""A configuration's options for one server: layers applied, sizes scaled."""
+"""Resolve a configuration's options for one server: apply layers, scale sizes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ VARIED = "factor"
 
 @dataclass(frozen=True)
 class _Section:
-    """One part of a definition that applies to the server: ``label`` becomes the options' layer."""
+    """One part of a definition that applies to the server.
+
+    ``label`` becomes the layer of its options.
+    """
 
     label: str
     tables: Mapping[str, Any]
@@ -27,14 +30,14 @@ class _Section:
 
 @dataclass
 class _Draft:
-    """Options while layers are laid over each other, by the option they are about."""
+    """The options while layers are applied, by the option that each refers to."""
 
     options: dict[str, Option] = field(default_factory=dict)
     left_out: dict[str, LeftOut] = field(default_factory=dict)
 
 
 def lineage(name: str, definitions: Mapping[str, Mapping[str, Any]]) -> tuple[str, ...]:
-    """The configuration's name and those it extends, lowest first."""
+    """Return the configuration's name and those it extends, lowest first."""
     if name not in definitions:
         near = nearest(name, definitions)
         raise UserError(
@@ -54,13 +57,13 @@ def resolve(
     data_bytes: int,
     host_memory_bytes: int,
 ) -> Configuration:
-    """The options ``name`` asks of a server of ``family`` and ``version`` (``10.11.19``).
+    """Return the options that ``name`` requests from a server of ``family`` and ``version``.
 
-    An attached server's version is None: no ``when`` applies, and nothing is applied to it anyway.
-    ``definitions`` are checked (see ``check``); ``data_bytes`` is the length of the data.
-    Options keep the place where they were first written; a higher layer replaces the value of a
-    lower one, also across spellings (``skip_log_bin`` over ``log_bin``). What a ``when`` takes out
-    is in ``left_out``, with its reason.
+    A version is ``10.11.19``, for example. An attached server's is None: no ``when`` applies,
+    because nothing is set there. ``definitions`` are checked (see ``check``); ``data_bytes`` is the
+    size of the data. Options keep their first position; a higher layer replaces the value of a
+    lower one, also across spellings (``skip_log_bin`` over ``log_bin``). Options that a ``when``
+    removes are in ``left_out``, with the reason.
     """
     draft = _Draft()
     for layer in lineage(name, definitions):
@@ -72,10 +75,10 @@ def resolve(
 def laid_over(
     configuration: Configuration, varied: Mapping[str, str | int | float | bool]
 ) -> Configuration:
-    """The configuration with options that the experiment varies laid over it, by their names.
+    """Return the configuration with the experiment's varied options on top, by their names.
 
-    A server that does not know one does without it, and reports say so. True switches an option on
-    and false off, also where its default differs between versions: ``log_bin``.
+    A server that does not know an option goes without it, and reports say so. True switches an
+    option on and false off, even if its default differs between versions: ``log_bin``.
     """
     options = {about(option.name): option for option in configuration.options}
     left_out = {about(left.option.name): left for left in configuration.left_out}

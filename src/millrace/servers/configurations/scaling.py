@@ -1,13 +1,13 @@
-"""Sizes that scale with the data and the host.
+"""Scale sizes with the data and the host.
 
-A published configuration was made for one data set on one host. Its sizes keep their proportion to
-the data when the data is smaller, and never take more of the host's memory than it has:
+A published configuration was written for one data set on one host. With smaller data, its sizes
+keep their proportion to the data. They never exceed a share of the host's memory:
 
     size = min(published, max(minimum, per_data_byte x data))
     size = min(size, host_memory_share x memory of the host), but never below minimum
 
-rounded (up; down at the host's limit) to 16M below 128M, to 128M below 1G and to 1G above, which
-is the granularity of InnoDB's buffer pool, so that the server takes the value as it is asked.
+Sizes are rounded (up; down at the host's limit) to 16M below 128M, to 128M below 1G and to 1G
+above, the granularity of InnoDB's buffer pool, so that the server does not adjust the value.
 """
 
 from __future__ import annotations
@@ -21,7 +21,10 @@ _MIB = 1 << 20
 
 
 def scaled(rule: Mapping[str, Any], *, data_bytes: int, host_memory_bytes: int) -> str:
-    """The size a checked rule gives for this data and host, as an option takes it (``4G``)."""
+    """Return the size that a checked rule yields for this data and host.
+
+    The size is an option's value, such as ``4G``.
+    """
     published, minimum = sizes.parse(rule["published"]), sizes.parse(rule["minimum"])
     size = min(published, max(minimum, _up(rule["per_data_byte"] * data_bytes)))
     share = rule.get("host_memory_share")

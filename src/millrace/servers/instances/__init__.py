@@ -1,1 +1,1 @@
-"""Running servers: their lifecycle, ownership, confinement and directories."""
+"""Run servers: their lifecycle, ownership, confinement and directories."""

@@ -1,4 +1,4 @@
-"""Closes directories in which a server may have put anything, before root works in them."""
+"""Close directories in which a server may have put anything, before root works in them."""
 
 from __future__ import annotations
 
@@ -11,19 +11,21 @@ _OPEN_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def close_tree(directory: Path) -> None:
-    """Take a directory and all directories below it, and keep everybody else out of them.
+    """Take ownership of a directory and all directories below it, and deny others access.
 
     A server may have let another user into a directory, who still has a descriptor of it: closing
-    the top does not shut that user out. Here each directory is closed before its names are read,
-    and is opened in one that is closed already. Nobody can replace a name by then, so paths below
-    ``directory`` lead to where they seem to afterwards. No link is followed. Raises OSError.
+    the top does not shut that user out. Each directory is therefore closed before its names are
+    read, and is opened in one that is closed already. After that nobody can replace a name, so
+    paths below ``directory`` are reliable. No link is followed. Raise OSError.
     """
     _walk(directory, _close)
 
 
 def give_tree(directory: Path, uid: int, gid: int) -> None:
-    """Give a closed directory to a user, with everything below it but files with further names,
-    which may be anybody's. Raises OSError."""
+    """Give a closed directory and everything below it to a user.
+
+    Leave out files with several names (hard links), which may be anybody's. Raise OSError.
+    """
 
     def give(descriptor: int) -> list[str]:
         below = []
@@ -50,8 +52,8 @@ def _close(descriptor: int) -> list[str]:
 def _walk(directory: Path, visit: Callable[[int], list[str]]) -> None:
     """Visit a directory and all below it, each before those in it.
 
-    ``visit`` takes a descriptor and returns the names of the directories to go on with. Two
-    descriptors are open at a time, however deep and many the directories are.
+    ``visit`` takes a descriptor and returns the names of the subdirectories to visit. Only two
+    descriptors are open at a time, whatever the depth and number of directories.
     """
     at = os.open(directory, _OPEN_DIRECTORY)
     try:

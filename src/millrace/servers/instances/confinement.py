@@ -1,23 +1,22 @@
-"""Confines what root runs as another user: it writes in its own directories, and nowhere else.
+"""Confine processes that root starts as another user: they write only in their own directories.
 
-Problem. User ids of instances are used again. A server could leave a program with the set-user-ID
-bit behind, and who runs that later, from a place such as /tmp, has the id of another instance's
-server.
+Problem. User ids of instances are reused. A server could leave a program with the set-user-ID bit
+behind. A user who runs that program later, from a place such as /tmp, gets the id of another
+instance's server.
 
-Answer. Three layers, each of which the kernel takes back with the last process:
+Solution. Three layers, each of which the kernel removes with the last process:
 
-mounts    The process has mounts of its own (a mount namespace). All are read-only and ``nosuid``
-          but for binds of its own directories, which are ``nosuid`` alone. Paths, file systems and
-          descriptors are the host's. The kernel honours no set-user-ID bit of a file that another
+mounts    The process has its own mounts (a mount namespace). All are read-only and ``nosuid``
+          except binds of its own directories, which are only ``nosuid``. Paths, file systems and
+          descriptors are the host's. The kernel ignores the set-user-ID bit of a file that another
           process reaches through a descriptor from these mounts.
-IPC       The process has shared memory, semaphores and message queues of its own (an IPC
-          namespace).
-Landlock  The process makes and writes files only below its own directories, also where another
-          user of the host hands it a descriptor of a directory.
+IPC       The process has its own shared memory, semaphores and message queues (an IPC namespace).
+Landlock  The process creates and writes files only below its own directories, even if another
+          user of the host passes it a descriptor of a directory.
 
-Beside them ``no_new_privs``: no program that the process runs has more rights than itself; and a
-session keyring of its own instead of root's. A thread takes on all of this and starts the process;
-millrace's other threads keep what they have.
+In addition, ``no_new_privs`` prevents any program that the process runs from having more rights
+than the process, and a session keyring of its own replaces root's. One thread takes on all of this
+and starts the process; millrace's other threads stay as they are.
 """
 
 from __future__ import annotations
@@ -42,12 +41,12 @@ _CLONE_NEWIPC = 0x8000000
 _PR_SET_NO_NEW_PRIVS = 38
 
 _LANDLOCK_VERSION_FLAG = _LANDLOCK_PATH_BENEATH = 1
-_LANDLOCK_NEEDED = 2  # before it no file can be renamed into another directory
+_LANDLOCK_NEEDED = 2  # earlier ones allow no rename into another directory
 _WRITE_FILE = 1 << 1
-# Directories, files, sockets, pipes and links are made, linked and renamed; and devices.
+# Create, link and rename directories, files, sockets, pipes and links; and devices.
 _MAKE = sum(1 << bit for bit in (7, 8, 9, 10, 12, 13))
 _MAKE_DEVICE = 1 << 6 | 1 << 11
-# What every program may write to, if its user may.
+# Every program may write here, if its user may.
 _WRITABLE = tuple(map(Path, ("/dev/null", "/dev/zero", "/dev/full", "/dev/tty", "/proc")))
 
 
@@ -62,10 +61,11 @@ def popen(
     stdout: IO[bytes],
     stderr: IO[bytes],
 ) -> subprocess.Popen[bytes]:
-    """Start a program in a session of its own, as the user ``uid`` and confined to the directories
-    ``writable``; where ``uid`` is None, as this user and not confined.
+    """Start a program in its own session, as the user ``uid`` and confined to ``writable``.
 
-    A layer that this host does not allow is left out (``lacking``). Raises what Popen raises.
+    ``writable`` are directories. Where ``uid`` is None, the program runs as this user and
+    unconfined. Leave out a layer that this host does not allow (``lacking``). Raise the errors of
+    Popen.
     """
 
     def start() -> subprocess.Popen[bytes]:
@@ -88,18 +88,18 @@ def popen(
 
 
 def lacking() -> list[str]:
-    """Return which layers this host does not allow, and why; for root."""
+    """Return the layers that this host does not allow, and why; for root."""
     return _confined((), lambda left_out: left_out)
 
 
 def _confined(writable: Sequence[Path], work: Callable[[list[str]], _T]) -> _T:
-    """Return what ``work`` returns, which a confined thread calls with the layers it lacks."""
+    """Call ``work`` in a confined thread, with the layers that it lacks, and return the result."""
 
     def confine_and_work() -> _T:
         libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
         keyrings.leave_session()
         left_out = []
-        # The mounts first: what Landlock confines changes no mount.
+        # The mounts come first, because Landlock forbids changing them.
         for name, confine in (
             ("mount namespace", _own_mounts),
             ("IPC namespace", _own_ipc),
@@ -115,7 +115,7 @@ def _confined(writable: Sequence[Path], work: Callable[[list[str]], _T]) -> _T:
 
 
 def _own_mounts(writable: Sequence[Path]) -> None:
-    """Give this thread mounts of its own. Raise OSError, with the host's as they were."""
+    """Give this thread its own mounts. Raise OSError, leaving the host's unchanged."""
 
     def bind_writable() -> None:
         for directory in writable:
@@ -125,13 +125,15 @@ def _own_mounts(writable: Sequence[Path]) -> None:
 
 
 def _own_ipc(_writable: Sequence[Path]) -> None:
-    """Give this thread shared memory, semaphores and message queues of its own. Raise OSError."""
+    """Give this thread its own shared memory, semaphores and message queues. Raise OSError."""
     checked(libc.unshare(_CLONE_NEWIPC))
 
 
 def _landlock(writable: Sequence[Path]) -> None:
-    """Let this thread make and write files only below ``writable``. Raise OSError where the kernel
-    has no Landlock, or too old a one."""
+    """Let this thread create and write files only below ``writable``.
+
+    Raise OSError where the kernel has no Landlock, or too old a version.
+    """
     version = call(_LANDLOCK_CREATE_RULESET, None, 0, _LANDLOCK_VERSION_FLAG)
     if version < _LANDLOCK_NEEDED:
         raise OSError(0, f"version {version}")
@@ -148,7 +150,7 @@ def _landlock(writable: Sequence[Path]) -> None:
 
 
 def _allow(rules: int, path: Path, rights: int) -> None:
-    """Add a rule: the rights at ``path`` and below it."""
+    """Add a rule that grants the rights at ``path`` and below it."""
     descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
     try:
         rule = struct.pack("=Qi", rights, descriptor)  # struct landlock_path_beneath_attr

@@ -1,4 +1,4 @@
-"""A server's error log: its end, its own words for a failure, and signs of trouble."""
+"""Read a server's error log: its end, its reasons for a failure, and signs of trouble."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from millrace.databases.base import LogPatterns
 _TAIL_LIMIT_BYTES = 256 * 1024
 _PART_LIMIT_BYTES = 2 << 20
 _ERROR_LINES_MAX = 6
-_LONGEST_LINE_BYTES = 2048  # what patterns look at: their time grows with its square
+_LONGEST_LINE_BYTES = 2048  # the limit for patterns, whose time grows with its square
 
 
 def size(log: Path) -> int:
-    """The log's length in bytes; 0 where there is none yet."""
+    """Return the log's length in bytes; 0 where there is none yet."""
     try:
         return log.stat().st_size
     except FileNotFoundError:
@@ -22,12 +22,12 @@ def size(log: Path) -> int:
 
 
 def tail(log: Path, n_lines: int) -> str:
-    """The last lines of the log."""
+    """Return the last lines of the log."""
     return "\n".join(_text(_read(log, 0)).splitlines()[-n_lines:])
 
 
 def whole(log: Path) -> bytes | None:
-    """Return the log, of a very long one its beginning and its end; None where there is none."""
+    """Return the log, or the beginning and end of a very long one; None where there is none."""
     try:
         with open(log, "rb", opener=_opened) as file:
             size = file.seek(0, os.SEEK_END)
@@ -43,30 +43,30 @@ def whole(log: Path) -> bytes | None:
 
 
 def errors(log: Path, since: int, patterns: LogPatterns) -> list[str]:
-    """The lines that tell of errors after ``since`` (bytes), the first and most telling ones."""
+    """Return the first lines after ``since`` (bytes) that report errors."""
     return _error_lines(log, since, patterns)[:_ERROR_LINES_MAX]
 
 
 def first_error(log: Path, since: int, patterns: LogPatterns) -> str | None:
-    """The words of the first error after ``since`` (bytes), where one is marked as such."""
+    """Return the message of the first marked error after ``since`` (bytes), or None."""
     lines = _error_lines(log, since, patterns)
     marked = (line for line in lines if patterns.before_error.search(line))
     return next((words(line, patterns) for line in marked), None)
 
 
 def words(line: str, patterns: LogPatterns) -> str:
-    """What a line says, without its date, time, thread and kind."""
+    """Return the message of a line, without its date, time, thread and kind."""
     without, marked = patterns.before_error.subn("", line)
     return without if marked else patterns.before_words.sub("", line)
 
 
 def reason(log: Path, since: int, patterns: LogPatterns, *, port: int, socket: Path) -> str | None:
-    """What the log after ``since`` (bytes) means, where that is known."""
+    """Return the meaning of the log after ``since`` (bytes); None where it is unknown."""
     return _meaning(_read(log, since), patterns, port=port, socket=socket)
 
 
 def reason_of(line: str, patterns: LogPatterns, *, port: int, socket: Path) -> str | None:
-    """What a line of the log means, where that is known."""
+    """Return the meaning of a line of the log; None where it is unknown."""
     return _meaning(line.encode()[:_LONGEST_LINE_BYTES], patterns, port=port, socket=socket)
 
 
@@ -87,8 +87,11 @@ def _meaning(text: bytes, patterns: LogPatterns, *, port: int, socket: Path) -> 
 
 
 def trouble(log: Path, since: int, patterns: LogPatterns) -> tuple[str | None, int]:
-    """The first line after ``since`` (bytes) that says the server cannot go on, if any, and where
-    to look from next time: the end of the last complete line."""
+    """Return the first line after ``since`` that says why the server cannot continue, or None.
+
+    Also return the offset in bytes from which to search next time: the end of the last complete
+    line.
+    """
     start, text = _read_from(log, since)
     complete = text[: text.rfind(b"\n") + 1]
     found = [line for line in _cut_lines(complete) if patterns.trouble.search(line)]
@@ -104,7 +107,7 @@ def _cut_lines(text: bytes) -> list[bytes]:
 
 
 def _read_from(log: Path, since: int) -> tuple[int, bytes]:
-    """The log after ``since``, at most its last quarter of a megabyte, and where that begins."""
+    """Return the offset and the text of the log after ``since``, at most its last 256 KiB."""
     try:
         with open(log, "rb", opener=_opened) as file:
             end = file.seek(0, os.SEEK_END)

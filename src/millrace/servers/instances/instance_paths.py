@@ -1,4 +1,4 @@
-"""Where an instance lives: its directories, its socket and its port."""
+"""Choose and create the directories, socket and port of an instance."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ RUN = "run"
 
 
 def own_socket(directory: Path, instance_id: str, name: str) -> Path:
-    """Return a socket below the instance's directory, or a short one where that is too deep."""
+    """Return a socket path below the instance's directory, or a short one if that is too long."""
     near = directory / RUN / name
     if len(os.fsencode(near)) <= _SOCKET_PATH_MAX_BYTES:
         return near
@@ -32,11 +32,11 @@ def own_socket(directory: Path, instance_id: str, name: str) -> Path:
 def make_directories(
     server: InstalledServer, directories: list[Path], run_dir: Path, *, uid: int | None
 ) -> launch.RunsAs:
-    """Make the instance's directories; only ``data``, ``tmp`` and ``run_dir`` belong to its server.
+    """Create the instance's directories.
 
-    What millrace writes or reads by name lies in the others, in which the server's user can plant
-    nothing. Other users reach nothing in an instance whose server has a user of its own, whatever
-    rights the server gives.
+    Only ``data``, ``tmp`` and ``run_dir`` belong to its server. The others hold the files that
+    millrace writes or reads by name, and the server's user can plant nothing there. Other users get
+    no access to an instance whose server has its own user, whatever rights the server grants.
     """
     directory = directories[0]
     try:
@@ -66,21 +66,21 @@ def make_directories(
 
 
 def new_file(directory: Path, name: str, mode: int) -> int:
-    """Make a file that was not there, and return a descriptor that appends to it and reads it."""
+    """Create a new file, and return a descriptor that appends to it and reads it."""
     flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     return os.open(directory / name, flags, mode)
 
 
 def open_given_away(path: Path, flags: int) -> int:
-    """Open what lies in a directory of the server's user, without following a link or waiting."""
+    """Open a file in a directory of the server's user, without following links or blocking."""
     return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
 
 
 def open_socket(path: Path, uid: int | None) -> int | None:
-    """Open a socket's place without connecting; None where no socket of the user ``uid`` is there.
+    """Open a socket's path without connecting; None where the user ``uid`` has no socket there.
 
-    Connecting to ``/proc/self/fd/DESCRIPTOR`` reaches this very socket, whatever the name leads to
-    by then.
+    Connecting to ``/proc/self/fd/DESCRIPTOR`` reaches this very socket, even if the path then leads
+    to another one.
     """
     try:
         descriptor = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -95,10 +95,11 @@ def open_socket(path: Path, uid: int | None) -> int | None:
 
 @contextlib.contextmanager
 def reserved_port() -> Iterator[int]:
-    """A port of 127.0.0.1 that the kernel gives to nobody else.
+    """Reserve a port of 127.0.0.1 that the kernel assigns to nobody else.
 
-    The socket is bound, never listens and may be shared (SO_REUSEADDR): a server, which sets that
-    too, can listen there, while the kernel hands the port out to no one who asks for any port.
+    The socket is bound, never listens and may be shared (SO_REUSEADDR). A server, which sets that
+    option too, can listen there, while the kernel assigns the port to no process that asks for any
+    port.
     """
     with sockets.socket(sockets.AF_INET) as holder:
         holder.setsockopt(sockets.SOL_SOCKET, sockets.SO_REUSEADDR, 1)
@@ -107,7 +108,7 @@ def reserved_port() -> Iterator[int]:
 
 
 def is_listened_at(port: int) -> bool:
-    """Return whether a process listens at a port of 127.0.0.1, by the kernel's word."""
+    """Return whether a process listens at a port of 127.0.0.1, as the kernel reports."""
     with sockets.socket(sockets.AF_INET) as probe:
         probe.setsockopt(sockets.SOL_SOCKET, sockets.SO_REUSEADDR, 1)
         try:

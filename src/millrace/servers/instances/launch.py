@@ -1,4 +1,4 @@
-"""How a server program is run: as which user, in which environment, with which limits."""
+"""Start a server program with the right user, environment and limits."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from millrace.model.servers import InstalledServer
 from millrace.servers.instances import confinement
 from millrace.servers.instances.processes import ENVIRONMENT_VARIABLE
 
-# Old servers allocate memory for every descriptor they might have: with the thousand million that
+# Old servers allocate memory for every descriptor they might have: with the 1,000 million that
 # some container runtimes allow, 5.5 to 5.7 take gigabytes or die.
 _OPEN_FILES_MAX = 1_048_576
 
-# Prints the first place that its user does not reach.
+# Prints the first path that its user cannot access.
 _REACH_TEST = """
 for place; do
     if test -d "$place"; then test -x "$place"; else test -r "$place"; fi && continue
@@ -32,13 +32,16 @@ done
 """
 
 BARE_ENVIRONMENT = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C", "TZ": "UTC"}
-_OWN_NAME = "millrace"  # of the users that exist in no list
+_OWN_NAME = "millrace"  # of the users that are in no list of users
 
 
 @dataclass(frozen=True)
 class RunsAs:
-    """The user a server runs under: by ``uid`` and ``gid`` where that is not who runs millrace;
-    ``argument`` is for the server's own ``--user``, which root needs."""
+    """The user that a server runs as.
+
+    ``uid`` and ``gid`` are set where that is not the user of millrace. ``argument`` is for the
+    server's own ``--user``, which root needs.
+    """
 
     name: str
     uid: int | None = None
@@ -47,9 +50,9 @@ class RunsAs:
 
 
 def choose_user(server: InstalledServer, directories: Sequence[Path], *, uid: int | None) -> RunsAs:
-    """Return who the server should run as: the user ``uid``, or who runs millrace where it is None.
+    """Return the user for a server: ``uid``, or the user of millrace where it is None.
 
-    Raises HostError where that user does not reach the program, its files and ``directories``.
+    Raise HostError where that user cannot access the program, its files and ``directories``.
     """
     if uid is None:
         name = _name_of_this_user()
@@ -61,9 +64,10 @@ def choose_user(server: InstalledServer, directories: Sequence[Path], *, uid: in
 
 
 def require_reach(server: str, uid: int, places: Iterable[Path]) -> None:
-    """Raise HostError, naming the first place that the user ``uid`` cannot reach.
+    """Raise HostError, naming the first path that the user ``uid`` cannot access.
 
-    That user is asked: modes of parents, access lists and mount options all have a say.
+    A process of that user tries it, because modes of parents, access lists and mount options all
+    matter.
     """
     needed = dict.fromkeys(
         each for place in places if place.exists() for each in (*reversed(place.parents), place)
@@ -107,11 +111,11 @@ def spawn(
     output: IO[bytes] | None = None,
     stdin: int = subprocess.DEVNULL,
 ) -> subprocess.Popen[bytes]:
-    """Start the server program in its own session (Ctrl-C of the terminal is not meant for it).
+    """Start the server program in its own session, which Ctrl-C of the terminal does not reach.
 
-    Where it has a user of its own, it writes in the directories ``writable`` alone. What it prints
-    goes to ``log``, or its standard output to ``output``. Its environment holds nothing of ours:
-    nothing that could change what is measured, and no secret.
+    A server with a user of its own can write only in the directories ``writable``. Its output goes
+    to ``log``, or its standard output to ``output``. Its environment has nothing of millrace's:
+    nothing that could change the measurement, and no secret.
     """
     environment = {
         **BARE_ENVIRONMENT,
@@ -134,7 +138,7 @@ def spawn(
 
 @contextlib.contextmanager
 def _open_files_limit_raised() -> Iterator[None]:
-    """A child started inside may open as many files as this process is allowed to allow."""
+    """Let a child started inside the block open as many files as this process may allow."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = _OPEN_FILES_MAX if hard == resource.RLIM_INFINITY else min(hard, _OPEN_FILES_MAX)
     resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))

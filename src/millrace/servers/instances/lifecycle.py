@@ -1,4 +1,4 @@
-"""Instances: a server of ours with its own data directory, socket and port, from nothing to gone.
+"""Manage an instance: a server with its own data directory, socket and port, until it is removed.
 
     with create(server, options) as instance:
         instance.initialise(limit_s=60)
@@ -6,8 +6,8 @@
         instance.query("SELECT 1")
         instance.stop(limit_s=30)
 
-Leaving the context ends the server and removes everything, whatever happened; see
-millrace.servers.instances.processes for what happens when millrace itself is killed.
+Leaving the context always ends the server and removes everything. See
+millrace.servers.instances.processes for the case that millrace itself is killed.
 """
 
 from __future__ import annotations
@@ -44,14 +44,13 @@ _OUTPUT_LIMIT_BYTES = 16 << 20
 
 
 class Instance(ServerClient):
-    """A server of ours; made by ``create``.
+    """A server that millrace runs; ``create`` makes it.
 
-    ``load_dir`` is the directory that secure_file_priv names: a file there must be readable by all
-    for LOAD DATA INFILE to take it; the server cannot write there. ``pid`` is None while no server
-    runs.
+    ``load_dir`` is the directory that secure_file_priv names. LOAD DATA INFILE accepts a file there
+    that is readable by all; the server cannot write there. ``pid`` is None while no server runs.
 
-    The server's user is not trusted. It owns ``data_dir`` and two other directories, all else is
-    millrace's; and while millrace works inside of what it owns, no process of it runs.
+    The server's user is not trusted. It owns ``data_dir`` and two other directories, and millrace
+    all others; while millrace works inside of the user's directories, no process of the user runs.
     """
 
     is_managed = True
@@ -76,7 +75,7 @@ class Instance(ServerClient):
                 password=site.password,
                 port=site.port,
                 socket=site.socket,
-                # The kernel confirms that the process which listens is the one that was started.
+                # The kernel confirms that the listening process is the one that millrace started.
                 tls=Tls(allow_unverified=True),
             ),
         )
@@ -114,14 +113,13 @@ class Instance(ServerClient):
 
     @property
     def client_socket(self) -> Path:
-        """The socket for clients: the one that the server took when it started, wherever its name
-        leads to by now."""
+        """The socket that the server opened for clients at its start, even if its path changes."""
         return self._address.socket or self.socket
 
     def initialise(self, limit_s: float) -> None:
-        """Make the data directory, with root@localhost and root@127.0.0.1 as its only accounts.
+        """Create the data directory, with root@localhost and root@127.0.0.1 as its only accounts.
 
-        Raises TrialFailed, with the server's own words, when that fails or takes too long.
+        Raise TrialFailed, with the server's own words, when that fails or takes too long.
         """
         todo = self.family.lifecycle.initialisation(self._site, self.shaping_options())
         for name in todo.directories:
@@ -148,11 +146,11 @@ class Instance(ServerClient):
         )
 
     def restore(self, template: Template, *, page_cache: PageCache = "cold") -> Restored:
-        """Fill the empty data directory from a template, instead of ``initialise``.
+        """Fill the empty data directory from a snapshot, instead of ``initialise``.
 
-        The accounts and the password are the template's from then on. ``page_cache`` says whether
-        the files are out of the page cache then, or in it. Raises templates.Unusable when the
-        template is no good any more: then the directory is empty, and can be initialised.
+        The instance then has the snapshot's accounts and password. ``page_cache`` says whether its
+        files are then in the page cache. Raise ``snapshots.Unusable`` when the snapshot is damaged;
+        the directory is then empty, and can be initialised.
         """
         owner = Owner(self._runs_as.uid, self._runs_as.gid)
         restored = create_restore.restore_into(template, self.data_dir, owner, page_cache)
@@ -162,10 +160,10 @@ class Instance(ServerClient):
         return restored
 
     def start(self, limit_s: float) -> None:
-        """Start the server and return when it lets us log in.
+        """Start the server, and return when it accepts a login.
 
-        Raises TrialFailed at once when the process ends or its log says that it cannot go on, and
-        after ``limit_s`` when it does neither.
+        Raise TrialFailed at once when the process ends or its log reports that it cannot continue,
+        and after ``limit_s`` when it does neither.
         """
         self._refuse_foreign_socket()
         self._spawn(
@@ -190,13 +188,15 @@ class Instance(ServerClient):
         self._refuse_foreign_answer()
 
     def log_tail(self, n_lines: int = 40) -> str:
-        """The last lines of the error log."""
+        """Return the last lines of the error log."""
         return error_log.tail(self.error_log, n_lines)
 
     def trouble(self) -> str | None:
-        """What the error log says, new since the last call, of why the server cannot go on or waits
-        for disk space, and what that means; None if there is none. Cheap enough to be asked every
-        second."""
+        """Return why the server cannot continue, by new messages of its error log; None if it can.
+
+        The server may also wait for disk space. The text has the meaning and the log's words, new
+        since the last call. The call is cheap enough for every second.
+        """
         line = self._new_trouble()
         if line is None:
             return None
@@ -206,7 +206,7 @@ class Instance(ServerClient):
         return f"{meaning}; the log says: {said}" if meaning else said
 
     def check_alive(self, *, step: str | None = None) -> None:
-        """Raises TrialFailed, with how it ended and the end of its log, if the server is gone."""
+        """Raise TrialFailed, with its ending and the end of its log, if the server has ended."""
         if self._process is None:
             raise TrialFailed(f"{self.server.name} is not running", step=step)
         status = self._process.poll()
@@ -216,7 +216,7 @@ class Instance(ServerClient):
     def stop(self, limit_s: float) -> None:
         """Ask the server to end cleanly, and wait for it.
 
-        Afterwards it is gone in any case. Raises TrialFailed when it crashed, or had to be killed
+        It has ended afterwards in any case. Raise TrialFailed when it crashed, or had to be killed
         after ``limit_s``.
         """
         self.check_alive(step="stop")
@@ -234,15 +234,16 @@ class Instance(ServerClient):
     def kill(self) -> None:
         """End the server with SIGKILL, if it runs."""
         if self._runs_as.uid is not None:
-            # With whoever traces it: the kernel shows its end to a tracer first.
+            # This includes any tracer, to which the kernel reports the server's end first.
             users.kill_all(self._runs_as.uid)
         self._end(signal.SIGKILL, _END_LIMIT_S)
         self._end_what_is_left()
 
     def print_of_program(self, arguments: list[str], limit_s: float) -> tuple[int, str]:
-        """Run the server program for what it prints (``--verbose --help``), beside our files.
+        """Run the server program for its output, in the instance's directories.
 
-        Returns its exit status and its standard output; its errors are in the error log.
+        The arguments may be ``--verbose --help``. Return its exit status and its standard
+        output; its errors are in the error log.
         """
         with tempfile.TemporaryFile(dir=self.directory) as file:
             process = self._spawn(
@@ -284,11 +285,11 @@ class Instance(ServerClient):
         return self._process
 
     def _end(self, with_signal: signal.Signals, limit_s: float) -> bool:
-        """Send a signal to our process; whether it has ended within the limit."""
+        """Send a signal to the server's process; return whether it has ended within the limit."""
         process = self._process
         if process is None:
             return True
-        # Our own child cannot be confused with another process: its number is ours until waited.
+        # No other process can get the id of this child before millrace waits for it.
         process.send_signal(with_signal)
         try:
             process.wait(limit_s)
@@ -298,7 +299,7 @@ class Instance(ServerClient):
 
     @contextlib.contextmanager
     def _init_file(self, todo: Initialisation) -> Iterator[list[str]]:
-        """The arguments of an initialisation; its init file exists only inside."""
+        """Yield the arguments of an initialisation; its init file exists only inside the block."""
         if todo.init_file is None:
             yield list(todo.arguments)
             return
@@ -314,7 +315,7 @@ class Instance(ServerClient):
             file.unlink()
 
     def _make_in_data_dir(self, name: str) -> None:
-        """Make a directory for the server's user, who may have left anything under that name."""
+        """Create a directory for the server's user, who may have left anything under that name."""
         (self.data_dir / name).mkdir()
         descriptor = instance_paths.open_given_away(
             self.data_dir / name, os.O_RDONLY | os.O_DIRECTORY
@@ -326,7 +327,7 @@ class Instance(ServerClient):
             os.close(descriptor)
 
     def _answers(self) -> bool:
-        """Whether the server lets us log in now."""
+        """Return whether the server accepts a login now."""
         self._let_go_of_socket()
         self._socket_descriptor = instance_paths.open_socket(self.socket, self._runs_as.uid)
         if self._socket_descriptor is None:
@@ -351,7 +352,7 @@ class Instance(ServerClient):
             self._address = replace(self._address, socket=self.socket)
 
     def _refuse_foreign_process(self, session: Session) -> None:
-        """Whoever listens on our socket must be the process that we started."""
+        """Raise TrialFailed unless millrace's own process listens on the socket."""
         pid = session.peer_pid
         if self._process is not None and pid != self._process.pid:
             self.kill()
@@ -361,7 +362,10 @@ class Instance(ServerClient):
             )
 
     def _refuse_foreign_socket(self) -> None:
-        """Old servers take a socket away from whoever listens on it, so look first."""
+        """Raise TrialFailed where a process listens on the socket.
+
+        Old servers would take the socket away from that process.
+        """
         descriptor = instance_paths.open_socket(self.socket, None)
         if descriptor is None:
             return
@@ -379,9 +383,9 @@ class Instance(ServerClient):
         )
 
     def _refuse_foreign_answer(self) -> None:
-        """Whoever answers on our socket must have our data directory."""
+        """Raise TrialFailed unless the answering server has this data directory."""
         answered = self.family.administration.data_directory(self)
-        # Resolved as a text: pathlib raises for a link that leads to itself.
+        # Resolved as text, because pathlib raises for a link to itself.
         if "\0" in answered or os.path.realpath(answered) != os.path.realpath(self.data_dir):
             self.kill()
             raise TrialFailed(
@@ -397,10 +401,10 @@ class Instance(ServerClient):
         return line
 
     def _failure(self, step: str | None, what: str, *, said: str | None = None) -> TrialFailed:
-        """The error of this phase: what we saw, what that means, and the server's own words.
+        """Return the error of this phase: the observation, its meaning and the server's own words.
 
-        Where it is not known what that means, ``said`` or the first error of the log is in the
-        first line, which is all that a report's sentence shows.
+        Where the meaning is unknown, the first line has ``said`` or the first error of the log: a
+        report's sentence shows only the first line.
         """
         log = self.family.log
         meaning = error_log.reason(
@@ -419,12 +423,12 @@ class Instance(ServerClient):
         return TrialFailed(message, step=step, log_tail=self.log_tail())
 
     def _end_what_is_left(self) -> None:
-        """End what the server's process left behind, before we work inside of what it owns."""
+        """End all processes of the server's user, before millrace works in its directories."""
         if self._runs_as.uid is not None:
             processes.end_all_of(self._runs_as.uid)
 
     def _leave(self) -> None:
-        """End the server, politely if it listens; how it ends does not matter any more."""
+        """End the server, cleanly if possible, ignoring its exit status."""
         with signals_held():
             self._let_go_of_socket()
             if not self._end(self.family.lifecycle.stop_signal, _END_LIMIT_S):
@@ -443,11 +447,12 @@ def create(
     socket: Path | None = None,
     by_tcp: bool = True,
 ) -> Iterator[Instance]:
-    """An instance with an empty data directory under ``work_dir`` (or millrace's own).
+    """Create an instance with an empty data directory.
 
-    Port and socket are chosen unless given; a port that was chosen stays reserved while the
-    instance exists. Only where ``by_tcp`` does the server listen there. Leaving the context ends
-    the server and removes everything. Raises HostError when the directory cannot be made.
+    The instance is under ``work_dir``, or millrace's own work directory. Choose the port and the
+    socket unless they are arguments, and reserve a chosen port while the instance exists. The
+    server listens at the port only where ``by_tcp``. Leaving the context ends the server and
+    removes everything. Raise HostError when the directory cannot be created.
     """
     instance_id = processes.new_id(server.name)
     directory = (work_dir or paths.work_dir()) / instance_id
@@ -493,7 +498,7 @@ def _remove(account: processes.Account) -> None:
 
 
 def _ending(status: int) -> str:
-    """How a process ended, in words."""
+    """Describe how a process ended."""
     if status < 0:
         return f"ended by signal {-status} ({signal.Signals(-status).name})"
     return f"ended with exit status {status}"

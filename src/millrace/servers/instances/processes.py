@@ -1,25 +1,24 @@
-"""Which instances are whose: every process and directory is accounted for before it exists.
+"""Record the owner of every process and directory of an instance before it exists.
 
-Problem. A server outlives the millrace that started it when that one is killed with SIGKILL. The
-next millrace has to end exactly what was left, never the server of another millrace that is at
-work, and never a process that was merely given the same number.
+Problem. A server outlives a millrace that is killed with SIGKILL. The next millrace has to end
+exactly the leftovers, never the server of another running millrace, and never a process that merely
+has the same number.
 
-Account. A file ``<state>/instances/<id>.json`` is written before the instance's directory is made
-and removed after the directory is gone. It names the owner (process number, start time in ticks,
-boot and process namespace), the directories, the server's user id where it has one of its own
-(``users``), and each server process as soon as it is started. Every server process also carries
-``MILLRACE_INSTANCE=<id>`` in its environment, so that one that was forked, but not yet recorded,
-is found as well.
+Record. A file ``<state>/instances/<id>.json`` is written before the instance's directory is created
+and removed after the directory is. It names the owner (process number, start time in ticks, boot
+and process namespace), the directories, the server's user id if it has its own (``users``), and
+each server process as soon as it is started. Every server process also carries
+``MILLRACE_INSTANCE=<id>`` in its environment, so that a process that was forked, but not yet
+recorded, is found as well.
 
-Reaping. An account whose owner is gone is an orphan: its processes (recorded with their start
-times, or found by environment) get SIGKILL through a pidfd, and so does whatever runs under its
-user id, unless another instance has that by now. Then its directories are removed, then the
-account.
+Reaping. A record without a living owner is an orphan: its processes (recorded with their start
+times, or found by environment) get SIGKILL through a pidfd, and so do all processes of its user id,
+unless another instance has that id by now. Then its directories are removed, then the record.
 
-Trust. An account has root kill processes and remove directories, so only a regular file that the
-user alone can have written is one, in a directory in which nobody else can replace it. It names the
-directories that millrace makes for that id, and no other; those outside the present work directory
-stay until a command works there.
+Trust. A record makes root kill processes and remove directories, so it must be a regular file that
+only the user can have written, in a directory in which nobody else can replace it. It names only
+the directories that millrace creates for that id; those outside the present work directory stay
+until a command works there.
 """
 
 from __future__ import annotations
@@ -74,20 +73,22 @@ _SHORT_PLACE = Path("/tmp")  # noqa: S108 - a fresh directory of ours, mode 0700
 _ID = re.compile(r"[A-Za-z0-9._-]+-[0-9a-f]{8}")
 _END_LIMIT_S = 30.0
 _POLL_S = 0.01
-_ENVIRONMENT_BYTES = 1 << 18  # a server starts with a few hundred
+_ENVIRONMENT_BYTES = 1 << 18  # a server starts with a few hundred bytes
 
 
 @dataclass(frozen=True)
 class ProcessId:
-    """A process, told from a later one with the same number by its start (field 22 of
-    /proc/PID/stat, in ticks since boot)."""
+    """A process, which its start time distinguishes from a later one with the same number.
+
+    The start time is field 22 of /proc/PID/stat, in ticks since boot.
+    """
 
     pid: int
     started_ticks: int
 
     @staticmethod
     def of(pid: int) -> ProcessId | None:
-        """The identity of a process that runs now; None where none does."""
+        """Return the identity of a running process; None if none has this number."""
         ticks = _started_ticks(pid)
         return None if ticks is None else ProcessId(pid, ticks)
 
@@ -97,7 +98,7 @@ class ProcessId:
 
 @dataclass(frozen=True)
 class Account:
-    """What is known about one instance; see the module's text."""
+    """The ownership record of one instance; see the module's docstring."""
 
     id: str
     server: str
@@ -112,17 +113,17 @@ class Account:
     uid: int | None = None
 
     def owner_is_gone(self) -> bool:
-        """Whether nobody answers for it any more.
+        """Return whether its owner has ended.
 
         An owner in another process namespace of the same boot (a container that shares the state
-        directory) cannot be seen from here, so it counts as alive.
+        directory) is invisible from here, so it counts as alive.
         """
         if self.boot_id != boot_id():
             return True
         return self.pid_namespace == pid_namespace() and not self.owner.exists()
 
     def live_processes(self) -> list[ProcessId]:
-        """Its processes that exist now: the recorded ones, and those that carry its id."""
+        """Return its processes that exist now: the recorded ones, and those that carry its id."""
         if self.boot_id != boot_id():
             return []
         recorded = {process for process in self.processes if process.exists()}
@@ -131,29 +132,29 @@ class Account:
 
 
 def boot_id() -> str:
-    """What tells this boot of the host from every other one."""
+    """Return the id of this boot of the host."""
     return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
 
 
 def pid_namespace() -> str:
-    """What tells the process namespace we are in from others (containers) of the same boot."""
+    """Return the id of this process namespace, which differs between containers."""
     return str(Path("/proc/self/ns/pid").readlink())
 
 
 def new_id(server: str) -> str:
-    """An id for an instance, readable in a process list and usable as a file name."""
+    """Return an id for an instance, readable in a process list and usable as a file name."""
     return f"{re.sub(r'[^A-Za-z0-9.-]', '_', server)}-{secrets.token_hex(4)}"
 
 
 def short_directory(instance_id: str) -> Path:
-    """Return the directory of an instance's socket, where that in its own would be too long."""
+    """Return the directory of an instance's socket where its own path would be too long."""
     return _SHORT_PLACE / f"millrace-{instance_id}"
 
 
 def open_account(
     instance_id: str, *, server: str, role: str, directories: list[Path], uid: int | None = None
 ) -> Account:
-    """Answer for an instance, before any of its directories is made."""
+    """Record this process as the owner of an instance, before its directories are created."""
     owner = ProcessId.of(os.getpid())
     assert owner is not None
     account = Account(
@@ -173,7 +174,7 @@ def open_account(
 
 
 def record_process(account: Account, process: ProcessId) -> Account:
-    """The account with a server process that was just started; processes that ended are dropped."""
+    """Return the record with a newly started server process, without those that have ended."""
     living = tuple(known for known in account.processes if known.exists())
     account = replace(account, processes=(*living, process))
     _write(account)
@@ -181,7 +182,7 @@ def record_process(account: Account, process: ProcessId) -> Account:
 
 
 def close_account(account: Account) -> None:
-    """End what is left of an instance, remove its directories, then the account."""
+    """End the processes left of an instance, remove its directories, then its record."""
     _end_processes(account)
     for directory in map(Path, account.directories):
         if account.id in directory.name:
@@ -191,7 +192,7 @@ def close_account(account: Account) -> None:
 
 
 def end_all_of(uid: int) -> None:
-    """End whatever runs under a user id of an instance, which the caller keeps (``users``)."""
+    """End all processes of an instance's user id, which the caller has reserved (``users``)."""
     if uid not in users.IDS:
         raise ValueError(f"{uid} is no user id of an instance")
     deadline = time.monotonic() + _END_LIMIT_S
@@ -207,9 +208,9 @@ def end_all_of(uid: int) -> None:
 
 
 def running() -> list[Account]:
-    """The instances of this state directory, orphans included, oldest first.
+    """Return the instances of this state directory, orphans included, oldest first.
 
-    Raises HostError where another user could have put an account there.
+    Raise HostError where another user could have put a record there.
     """
     folder = _folder()
     if not folder.is_dir():
@@ -220,10 +221,10 @@ def running() -> list[Account]:
 
 
 def reap_orphans(progress: Progress | None = None) -> list[str]:
-    """End and remove the instances whose millrace is gone, and nothing else.
+    """End and remove the instances whose millrace has ended, and nothing else.
 
-    Returns a sentence for each. Raises HostError where a directory cannot be removed, or another
-    user could have put an account into the state directory.
+    Return a sentence for each. Raise HostError where a directory cannot be removed, or another user
+    could have put a record into the state directory.
     """
     sentences = []
     with _one_reaper_at_a_time(progress or Silent()):
@@ -253,7 +254,7 @@ def _end_processes(account: Account) -> None:
 
 
 def _elsewhere(account: Account) -> Path | None:
-    """Return a directory of an orphan that is there, but not where this command makes instances."""
+    """Return an existing directory of an orphan outside of this command's work directory."""
     work_dir = paths.work_dir().resolve()
     for directory in map(Path, account.directories):
         is_here = directory.name == account.id and directory.parent.resolve() == work_dir
@@ -269,10 +270,10 @@ def _how_to_remove(directory: Path) -> str:
 
 
 def end(process: ProcessId, with_signal: signal.Signals, *, limit_s: float) -> bool:
-    """Send a signal to exactly this process and wait for its end; False if it lives on.
+    """Send a signal to exactly this process and wait for its end; return False if it lives on.
 
-    The start time is compared after the pidfd is open, so that the signal cannot reach a later
-    process with the same number.
+    Compare the start time after opening the pidfd, so that the signal cannot reach a later process
+    with the same number.
     """
     try:
         descriptor = os.pidfd_open(process.pid)
@@ -299,7 +300,7 @@ def end(process: ProcessId, with_signal: signal.Signals, *, limit_s: float) -> b
 
 @contextlib.contextmanager
 def _user_ended(uid: int | None) -> Iterator[None]:
-    """Keep an orphan's user id, of which nothing runs any more, unless an instance has it now."""
+    """End all processes of an orphan's user id, and reserve it, unless another instance has it."""
     if uid is None or uid not in users.IDS:
         yield
         return
@@ -312,12 +313,12 @@ def _user_ended(uid: int | None) -> Iterator[None]:
 def _remove_tree(directory: Path) -> None:
     """Remove a directory in which a server may have put anything, however deep.
 
-    It is closed before: who has a descriptor of a directory in it could make files without end.
+    Close it first: a process with a descriptor of a directory in it could create files without end.
     """
     with contextlib.suppress(OSError):
         close_tree(directory)
-    # Other than shutil.rmtree, rm holds neither a descriptor nor a frame a level, and does not wait
-    # at a pipe that another user put in the place of the directory.
+    # Unlike shutil.rmtree, rm needs neither a descriptor nor a stack frame per level, and does not
+    # block at a pipe that another user put in place of the directory.
     subprocess.run(["rm", "-rf", "--", directory], check=False, capture_output=True)
     if os.path.lexists(directory):
         raise HostError(
@@ -328,7 +329,7 @@ def _remove_tree(directory: Path) -> None:
 
 @contextlib.contextmanager
 def _one_reaper_at_a_time(progress: Progress) -> Iterator[None]:
-    """A second reaper waits, and then finds nothing to do; without accounts there is no need."""
+    """Make a second reaper wait, unless there are no records; it then finds nothing to do."""
     if not _folder().is_dir():
         yield
         return
@@ -340,7 +341,7 @@ def _one_reaper_at_a_time(progress: Progress) -> Iterator[None]:
 def _carriers(instance_id: str, uid: int) -> set[ProcessId]:
     """Return the processes of the user ``uid`` whose environment begins with the instance's.
 
-    Any process can make its environment as long as it likes, and slow to read.
+    The read is limited: a process can make its environment arbitrarily long, and slow to read.
     """
     wanted = f"{ENVIRONMENT_VARIABLE}={instance_id}".encode()
     found = set()
@@ -351,7 +352,7 @@ def _carriers(instance_id: str, uid: int) -> set[ProcessId]:
         try:
             with Path(f"/proc/{pid}/environ").open("rb") as file:
                 environment = file.read(_ENVIRONMENT_BYTES).split(b"\0")
-        except OSError:  # those we may not look at are not ours
+        except OSError:  # an unreadable process is not the instance's
             continue
         if process is not None and wanted in environment:
             found.add(process)
@@ -365,12 +366,12 @@ def _pids() -> Iterator[int]:
 
 
 def _started_ticks(pid: int) -> int | None:
-    """When the process started; None if there is none, or only a zombie is left of it."""
+    """Return the start time of a process; None if there is none, or only a zombie."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_bytes()
     except OSError:
         return None
-    # The second field is the program's name in brackets and may hold anything, brackets included.
+    # The second field is the program's name in brackets, which may itself contain brackets.
     state, *fields = stat[stat.rindex(b")") + 2 :].split()
     return None if state in (b"Z", b"X") else int(fields[18])
 
@@ -384,10 +385,10 @@ def _file_of(instance_id: str) -> Path:
 
 
 def _write(account: Account) -> None:
-    """Replace the account's file in one step: a reader sees the old one or the new one."""
+    """Replace the record's file in one step: a reader finds the old one or the new one."""
     file = _file_of(account.id)
     try:
-        # Ids name directories in /tmp: nobody else learns them before these are made.
+        # Ids name directories in /tmp: nobody else may learn them before these exist.
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         refuse_shared(file.parent, "MILLRACE_STATE")
         atomic_file.write_text(file, json.dumps(asdict(account), indent=1))
@@ -402,7 +403,7 @@ def _write(account: Account) -> None:
 
 
 def _read(file: Path) -> Account | None:
-    """An account, or None if it is gone by now or is not one (then it is left alone)."""
+    """Return a record; None, and leave the file alone, if it has been removed or is invalid."""
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:
         with os.fdopen(os.open(file, flags), "rb") as opened:
@@ -424,7 +425,7 @@ def _read(file: Path) -> Account | None:
 
 
 def _names_its_own(account: Account) -> bool:
-    """Return whether the id is one of ours, and each directory is named as those that we make."""
+    """Return whether the id is valid, and each directory is named as millrace names it."""
     return _ID.fullmatch(account.id) is not None and all(
         directory == short_directory(account.id)
         or (directory.is_absolute() and directory.name == account.id)

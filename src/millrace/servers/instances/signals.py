@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM become an exception, and never tear a clean-up apart."""
+"""Turn Ctrl-C and SIGTERM into an exception that never interrupts a clean-up."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _AGAIN_S = 0.01
 
 @contextmanager
 def signals_as_errors() -> Iterator[None]:
-    """Inside, an ending signal raises Interrupted in the main thread, so that ``finally`` runs.
+    """Raise Interrupted in the main thread at an ending signal, so that ``finally`` runs.
 
-    Does nothing outside of the main thread, which alone may handle signals. A signal that comes
-    while Python tidies up, where an exception would be printed and forgotten, comes again.
+    Do nothing outside of the main thread, which alone may handle signals. A signal during a
+    finaliser, where Python would print and drop an exception, is sent again.
     """
 
     def interrupt(number: int, frame: FrameType | None) -> None:
@@ -39,7 +39,7 @@ def signals_as_errors() -> Iterator[None]:
 
 
 def _tidies_up(frame: FrameType | None) -> bool:
-    """Whether a finaliser or a callback of a weak reference is under way."""
+    """Return whether a finaliser or a callback of a weak reference is running."""
     while frame is not None:
         code = frame.f_code
         if code.co_name == "__del__" or PurePath(code.co_filename).name in _WEAK_REFERENCES:
@@ -50,7 +50,7 @@ def _tidies_up(frame: FrameType | None) -> bool:
 
 @contextmanager
 def signals_held() -> Iterator[None]:
-    """Inside, ending signals wait; the first one is delivered at the end."""
+    """Delay ending signals until the end of the block, and then deliver the first one."""
     waiting: list[int] = []
     try:
         with _handled_by(lambda number, _frame: waiting.append(number)):
@@ -68,7 +68,7 @@ def _handled_by(handler: Callable[[int, FrameType | None], object]) -> Iterator[
     before = {number: signal.getsignal(number) for number in ENDING_SIGNALS}
     try:
         for number, known in before.items():
-            # A signal that is ignored (nohup) stays ignored.
+            # An ignored signal (nohup) stays ignored.
             if known is not signal.SIG_IGN:
                 signal.signal(number, handler)
         yield

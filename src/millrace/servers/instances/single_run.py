@@ -1,8 +1,8 @@
-"""Runs a server program once, for what it prints, before anything is known of it.
+"""Run an unknown server program once, and return its output.
 
-The program of an archive may be anything. So it runs as a user of its own where millrace is root,
-who makes no file anywhere, with nothing of millrace's environment, for a limited time, and may
-write no more than a little.
+The program of an archive may be anything. Where millrace is root, the program therefore runs as a
+user of its own, which can create files nowhere. It has none of millrace's environment, a limited
+time, and a limit on its output.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _END_LIMIT_S = 30.0
 
 @dataclass(frozen=True)
 class Printed:
-    """How a run ended, and the beginning of what it wrote to standard output and error."""
+    """The exit status of a run, and the beginning of its standard output and error."""
 
     status: int
     output: str
@@ -38,10 +38,10 @@ class Printed:
 def run(
     name: str, argv: Sequence[str], env: Mapping[str, str], arguments: Sequence[str], limit_s: float
 ) -> Printed:
-    """Run the program of the server ``name``; whatever it started has ended afterwards.
+    """Run the program of the server ``name``, and end everything that it started.
 
-    Raises OSError or TimeoutExpired where it does not run, and HostError where the user that it
-    is to run as does not reach it.
+    Raise OSError or TimeoutExpired where it does not run, and HostError where its user cannot
+    access it.
     """
     with (
         users.reserved() as uid,
@@ -70,17 +70,20 @@ def run(
 
 
 def _beginning(file: IO[bytes]) -> str:
-    """Return the first text of a file. It is opened anew: a program can set flags of the open file
-    that it shares, such as O_DIRECT, with which reads fail."""
+    """Return the beginning of a file's text.
+
+    Open the file again: a program can set flags of the open file that it shares, such as O_DIRECT,
+    with which reads fail.
+    """
     with open(f"/proc/self/fd/{file.fileno()}", "rb") as opened:  # noqa: PTH123 - no path of a file
         return opened.read(_OUTPUT_LIMIT_BYTES).decode("utf-8", errors="replace")
 
 
 def _end(process: subprocess.Popen[bytes], uid: int | None) -> None:
-    """End the program and what it started: its session's, and all of a user of its own.
+    """End the program and what it started: its session, and all processes of its own user.
 
-    All are killed before anything waits: the kernel shows an ended process to who traces it first,
-    and to its parent only when that one has ended too.
+    Kill all before waiting: the kernel reports the end of a traced process to its tracer first, and
+    to its parent only when the tracer has ended too.
     """
     with signals_held():
         with contextlib.suppress(ProcessLookupError):

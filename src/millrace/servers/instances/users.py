@@ -1,7 +1,7 @@
-"""Users that servers run under: where millrace is root, each instance has a user id of its own.
+"""Reserve users for servers: where millrace is root, each instance has its own user id.
 
 A server is not trusted, so its user must own nothing else and share nothing with another instance.
-``nobody`` and ``mysql`` do not fit: other services of the host run under them. An id is taken from
+``nobody`` and ``mysql`` are unsuitable: other services of the host run under them. An id comes from
 a range that no distribution assigns, if no list of users names it and no process has it. The file
 ``/run/millrace-users/ID`` is locked (flock) while the id is in use, so that two millraces never
 take the same one; the kernel frees the lock with the process.
@@ -25,19 +25,19 @@ from millrace.system_calls import call, in_own_thread
 
 # https://systemd.io/UIDS-GIDS: between the ranges of systemd-homed and of its dynamic users.
 IDS = range(60_706, 61_184)
-_NOBODY = IDS.start - 1  # an id that nothing ever runs under
+_NOBODY = IDS.start - 1  # an id under which nothing ever runs
 
-_SETRESUID = 117 if os.uname().machine == "x86_64" else 147  # that of aarch64 and all newer ones
+_SETRESUID = 117 if os.uname().machine == "x86_64" else 147  # the number of aarch64 and newer ones
 
 _RESERVATIONS = Path("/run/millrace-users")
 
 
 @contextlib.contextmanager
 def reserved(*, spared: Collection[int] = ()) -> Iterator[int | None]:
-    """Keep a user id, which is a group id too, that nobody else has until the block ends.
+    """Reserve an unused user id, which is a group id too, until the block ends.
 
-    ``spared`` are ids that are not to be taken. Yields None where this process cannot become
-    another user: it is not root, or root of a user namespace that has no other user.
+    ``spared`` are ids that must not be taken. Yield None where this process cannot become another
+    user: it is not root, or root of a user namespace without other users.
     """
     ids = usable()
     if not ids:
@@ -48,7 +48,7 @@ def reserved(*, spared: Collection[int] = ()) -> Iterator[int | None]:
         if uid in spared or _is_named(uid):
             continue
         with held(uid) as ours:
-            # What hides from a listing is no stranger's: these ids are for servers alone.
+            # A process that hides from a listing is a server's too: only servers have these ids.
             if ours and not pids_of(uid):
                 kill_all(uid)
                 _clear_keys(uid)
@@ -65,7 +65,7 @@ def reserved(*, spared: Collection[int] = ()) -> Iterator[int | None]:
 
 @contextlib.contextmanager
 def held(uid: int) -> Iterator[bool]:
-    """Whether the id is kept for this block; False where somebody keeps it already."""
+    """Yield whether the id is reserved for this block; False where another process has it."""
     try:
         _RESERVATIONS.mkdir(mode=0o755, exist_ok=True)
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -89,15 +89,16 @@ def held(uid: int) -> Iterator[bool]:
 
 
 def kill_all(uid: int) -> None:
-    """Kill all that runs under the id at once.
+    """Kill all processes of the user id at once.
 
-    The kernel sends the signal to all and holds forks off meanwhile; a process that forks and exits
-    as fast as it can is not found in ``/proc``. A thread of this process sends it with the id, and
-    with a real id that nothing has: so nobody may signal or trace it, and it reaches nobody else.
+    The kernel signals all of them and delays forks meanwhile, whereas ``/proc`` does not show a
+    process that forks and exits as fast as it can. A thread of this process sends the signal with
+    the id, and with a real id that nothing has. Nobody can therefore signal or trace the thread,
+    and its signal reaches no other user.
     """
 
     def kill() -> None:
-        call(_SETRESUID, _NOBODY, uid, 0)  # of this thread; the C library's would be of them all
+        call(_SETRESUID, _NOBODY, uid, 0)  # the C library's function would change all threads
         try:
             os.kill(-1, signal.SIGKILL)
         finally:
@@ -121,26 +122,25 @@ def _clear_keys(uid: int) -> None:
 
 
 def pids_of(uid: int) -> list[int]:
-    """Return the processes that run under the id; those that have ended, but for their parent's
-    notice, are left out."""
+    """Return the processes that run under the id, without zombies."""
     pids = (int(entry.name) for entry in os.scandir("/proc") if entry.name.isdigit())
     return [pid for pid in pids if runs_under(pid, uid)]
 
 
 def runs_under(pid: int, uid: int) -> bool:
-    """Whether one of a process's ids is this one: real, effective, saved, or of files."""
+    """Return whether one of a process's ids is this one: real, effective, saved, or file system."""
     try:
         text = Path(f"/proc/{pid}/status").read_bytes()
     except OSError:
         return False
     status = {key: value for key, _, value in (line.partition(b":") for line in text.splitlines())}
-    # The first thread may have ended while others run on.
+    # The first thread may have ended while others still run.
     has_ended = status[b"State"].strip()[:1] in b"ZX" and int(status[b"Threads"]) <= 1
     return not has_ended and uid in map(int, status[b"Uid"].split())
 
 
 def usable() -> list[int]:
-    """Return the ids of the range that this process can take on: none where it is not root."""
+    """Return the ids of the range that this process can assume; none where it is not root."""
     if os.geteuid() != 0:
         return []
     mapped = [_mapped(Path(f"/proc/self/{kind}_map")) for kind in ("uid", "gid")]
@@ -150,7 +150,7 @@ def usable() -> list[int]:
 
 
 def _mapped(file: Path) -> list[range]:
-    """The ids that exist in this user namespace."""
+    """Return the ids that exist in this user namespace."""
     lines = [tuple(map(int, line.split())) for line in file.read_text("ascii").splitlines()]
     return [range(first, first + count) for first, _, count in lines]
 

@@ -1,33 +1,33 @@
-"""Templates: loaded data directories that are kept, and restored for every trial.
+"""Keep loaded data directories as snapshots, and restore them for every trial.
 
-A trial that restores starts from the same bytes as every other one of its key, with the same state
-of the page cache, and much sooner than one that initialises and loads:
+A restored trial starts from the same bytes as every other one of its key, with the same state of
+the page cache, and much sooner than one that initialises and loads:
 
-    wanted = templates.key(server, options, data, user=instance.runs_as)
-    template = templates.find(wanted)
-    if template is None:
+    wanted = snapshots.key(server, options, data, user=instance.runs_as)
+    snapshot = snapshots.find(wanted)
+    if snapshot is None:
         instance.initialise(...); instance.start(...); load, verify
-        tables = templates.prepare(instance)  # still running: what is left to do is done
+        tables = snapshots.prepare(instance)  # still running: finishes pending work
         instance.stop(...)
-        template = templates.save(instance, wanted, facts, made_s=..., tables=tables)
-    restored = instance.restore(template, page_cache="cold")
+        snapshot = snapshots.save(instance, wanted, facts, made_s=..., tables=tables)
+    restored = instance.restore(snapshot, page_cache="cold")
     instance.start(...)
-    templates.verify_tables(instance, template, whole=...)
+    snapshots.verify_tables(instance, snapshot, whole=...)
 
-Two errors are no failures of a trial. ``NotKept`` (from prepare and save): the data directory is
-where it was, and the trial goes on with it. ``Unusable`` (from restore): the template was damaged
-and has been thrown away; the data directory is empty, to be initialised and loaded.
+Two errors do not fail a trial. ``NotKept`` (from prepare and save): the data directory is
+unchanged, and the trial continues with it. ``Unusable`` (from restore): the snapshot was damaged
+and has been removed; the data directory is empty, ready to be initialised and loaded.
 
-``page_cache`` is ``cold``, the default: every file is written back and dropped from the page cache;
-this is a state that can always be reached, whatever the memory, and a server that wants its data in
-memory gets it by the workload's own warm-up, equally for buffered and for direct I/O. ``warm``
-reads every file in: for buffered I/O where the page cache is meant to be the fast storage.
+``page_cache`` is ``cold`` by default: every file is written back and dropped from the page cache.
+This state can be reached with any amount of memory. A server that needs its data in memory gets it
+by the workload's own warm-up, equally for buffered and for direct I/O. ``warm`` reads every file
+in, for buffered I/O where the page cache serves as the fast storage.
 
-A reflink shares blocks with the template, so the first write to each of them makes the file system
-allocate another one. That is the same for all trials of a run, but it is not the same as a copy.
+A reflink shares blocks with the snapshot, so the first write to each block makes the file system
+allocate another one. That is the same for all trials of a run, but differs from a copy.
 
-Eviction: ``evict(limit_bytes)``, least recently used first, never one in use; saving evicts by
-itself to stay below ``limit_bytes()``.
+``evict(limit_bytes)`` removes the least recently used snapshots first, never one in use; saving
+evicts automatically to stay below ``limit_bytes()``.
 """
 
 from __future__ import annotations

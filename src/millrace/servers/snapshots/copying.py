@@ -1,10 +1,10 @@
-"""Copies a data directory as quickly as the disk allows, and as it was: owner, modes, holes.
+"""Copy a data directory as fast as the disk allows, with its modes and holes.
 
-A file is cloned (FICLONE) where the file system shares blocks. Else its data is read and written
-past the page cache (O_DIRECT) by several threads, a part of a file at a time: the disk alone limits
-that, little is left dirty, and the copy is not in the page cache. Where the file system has no
-direct I/O, and for small files and small pieces, the same goes through the page cache. Holes (pages
-that transparent compression punched out) stay holes; where the original is allocated as a whole,
+A file is cloned (FICLONE) where the file system shares blocks. Otherwise several threads read and
+write its data past the page cache (O_DIRECT), a part of a file at a time: only the disk limits the
+speed, little is left dirty, and the copy is not in the page cache. Where the file system has no
+direct I/O, and for small files and small pieces, the same copy goes through the page cache. Holes
+(pages that transparent compression punched out) stay holes; where the original is fully allocated,
 the copy is too, before it is written.
 """
 
@@ -28,13 +28,13 @@ _CANNOT_CLONE = frozenset(
 )
 
 # Measured on a virtual disk: 1 to 8 threads and 1 to 4 MiB a request differ by less than the noise,
-# at a quarter of the CPU time of a copy through the page cache; that one takes three times as long
-# on a busy host, even where the copy is to be read in afterwards. Several are for real disks.
+# at a quarter of the CPU time of a copy through the page cache. The latter takes three times as
+# long on a busy host, even if the copy is read in afterwards. Real disks need several threads.
 THREADS = 4
 REQUEST_BYTES = 1 << 20
 _PART_BYTES = 32 << 20
 SMALL_BYTES = 1 << 16  # direct I/O gains nothing on the hundreds of small files of old servers
-_PIECE_BYTES = 1 << 18  # nor on files that holes cut into pieces of less than this on average
+_PIECE_BYTES = 1 << 18  # nor on files that holes cut into smaller pieces on average
 _ALIGNMENT = 4096
 
 _Range = tuple[int, int]  # start and end in bytes
@@ -42,21 +42,24 @@ _Range = tuple[int, int]  # start and end in bytes
 
 @dataclass(frozen=True)
 class Owner:
-    """Who is to own the copy; None leaves it to whoever copies."""
+    """The owner of a copy; None leaves it to the user who copies."""
 
     uid: int | None = None
     gid: int | None = None
 
     def take(self, path: Path) -> None:
-        """Give a file or directory to the owner; of a link, the link."""
+        """Make this the owner of a file or directory, or of a link itself."""
         if self.uid is not None and self.gid is not None:
             os.chown(path, self.uid, self.gid, follow_symlinks=False)
 
 
 @dataclass(frozen=True)
 class Copied:
-    """What was copied: the apparent bytes of all files; ``how`` is ``reflink`` where every file
-    shares the original's blocks, else ``copy``."""
+    """The result of a copy.
+
+    ``bytes`` is the apparent size of all files; ``how`` is ``reflink`` where every file shares the
+    original's blocks, else ``copy``.
+    """
 
     how: str
     bytes: int
@@ -64,7 +67,7 @@ class Copied:
 
 @dataclass(frozen=True)
 class _Part:
-    """Ranges of a file's data, in order and at most _PART_BYTES together."""
+    """Ranges of a file's data, in order, with at most _PART_BYTES in total."""
 
     original: Path
     copy: Path
@@ -74,7 +77,7 @@ class _Part:
 
 @dataclass
 class _Job:
-    """What the threads of one copy share."""
+    """The state that the threads of one copy share."""
 
     owner: Owner
     clones: bool = True
@@ -82,10 +85,10 @@ class _Job:
 
 
 def copy_tree(source: Path, target: Path, owner: Owner) -> Copied:
-    """Copy the directories and files of ``source`` into ``target``, which is there and empty.
+    """Copy the directories and files of ``source`` into ``target``, an existing empty directory.
 
-    Links, sockets and the like are left out. Raises OSError. When it fails or is interrupted its
-    threads have ended, and what they wrote is left to the caller.
+    Leave out links, sockets and other special files. Raise OSError. On failure or interruption, all
+    threads have ended, and the caller removes what they wrote.
     """
     job = _Job(owner)
     files: list[tuple[int, Path, Path]] = []
@@ -109,7 +112,7 @@ def copy_tree(source: Path, target: Path, owner: Owner) -> Copied:
         except BaseException:
             job.stopped.set()
             raise
-    # Only now does the owner of the copy reach what is in them; the innermost comes first.
+    # The copy's owner gets access only now, to the innermost directories first.
     for path, status in reversed(made):
         descriptor = _without_links(path, os.O_RDONLY | os.O_DIRECTORY)
         try:
@@ -120,7 +123,7 @@ def copy_tree(source: Path, target: Path, owner: Owner) -> Copied:
 
 
 def _begin(original: Path, copy: Path, job: _Job) -> Iterator[_Part]:
-    """Make the copy, with owner, mode and size; what is left to be filled are the parts."""
+    """Create the copy with owner, mode and size, and yield the parts that remain to copy."""
     with (
         open(original, "rb", buffering=0, opener=_without_links) as source,
         open(copy, "xb", buffering=0, opener=_without_links) as target,
@@ -143,7 +146,7 @@ def _begin(original: Path, copy: Path, job: _Job) -> Iterator[_Part]:
 
 
 def data_ranges(descriptor: int, size: int) -> Iterator[_Range]:
-    """Where a file holds data, by the file system's own account; holes lie between."""
+    """Yield the ranges in which a file holds data, by the file system's account, without holes."""
     position = 0
     while position < size:
         try:
@@ -157,7 +160,7 @@ def data_ranges(descriptor: int, size: int) -> Iterator[_Range]:
 
 
 def _parts(ranges: list[_Range]) -> Iterator[tuple[_Range, ...]]:
-    """Ranges cut and gathered into parts of equal work."""
+    """Cut and group ranges into parts of equal work."""
     part: list[_Range] = []
     room = _PART_BYTES
     for start, end in ranges:
@@ -165,7 +168,7 @@ def _parts(ranges: list[_Range]) -> Iterator[tuple[_Range, ...]]:
         while at < end:
             cut = min(end, at + room)
             part.append((at, cut))
-            # So that the next cut is aligned too, where a hole ended this range anywhere.
+            # Rounded up, so that the next cut is aligned wherever a hole ended this range.
             room -= -(-(cut - at) // _ALIGNMENT) * _ALIGNMENT
             at = cut
             if room <= 0:
@@ -190,7 +193,7 @@ def _copy_part(part: _Part, stopped: threading.Event) -> None:
         opened(part.original, os.O_RDONLY, direct=part.direct) as source,
         opened(part.copy, os.O_WRONLY, direct=part.direct) as target,
         opened(part.copy, os.O_WRONLY, direct=False) as tail,
-        mmap.mmap(-1, REQUEST_BYTES) as buffer,  # aligned, as direct I/O wants it
+        mmap.mmap(-1, REQUEST_BYTES) as buffer,  # aligned, as direct I/O requires
         memoryview(buffer) as view,
     ):
         for start, end in part.ranges:
@@ -202,7 +205,7 @@ def _copy_part(part: _Part, stopped: threading.Event) -> None:
                     got = min(os.preadv(source, [room], offset), wanted)
                 if got == 0:
                     raise OSError(errno.EIO, "it became shorter while it was copied", part.original)
-                # The last bytes of a file may be no whole block, which direct I/O cannot write.
+                # The last bytes may not fill a block, and direct I/O writes only whole blocks.
                 whole = got - got % _ALIGNMENT
                 with view[: whole or got] as found:
                     offset += os.pwritev(target if whole else tail, [found], offset)
@@ -210,7 +213,7 @@ def _copy_part(part: _Part, stopped: threading.Event) -> None:
 
 @contextlib.contextmanager
 def opened(path: Path, flags: int, *, direct: bool) -> Iterator[int]:
-    """Open a file, past the page cache where ``direct`` and the file system allows it."""
+    """Open a file, past the page cache where ``direct`` and supported by the file system."""
     try:
         descriptor = _without_links(path, flags | (os.O_DIRECT if direct else 0))
     except OSError as error:
@@ -224,12 +227,12 @@ def opened(path: Path, flags: int, *, direct: bool) -> Iterator[int]:
 
 
 def _without_links(path: str | Path, flags: int) -> int:
-    """Open the file of this very name: what a server left there may lead anywhere."""
+    """Open exactly this file: a link that a server left there may lead anywhere."""
     return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
 
 
 def _take_after(descriptor: int, original: os.stat_result, owner: Owner) -> None:
     if owner.uid is not None and owner.gid is not None:
         os.fchown(descriptor, owner.uid, owner.gid)
-    # Without the bits that have a program run as its owner, who is another one now.
+    # Drop the set-user-ID and set-group-ID bits, because the owner has changed.
     os.fchmod(descriptor, stat.S_IMODE(original.st_mode) & 0o777)

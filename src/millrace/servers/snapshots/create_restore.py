@@ -1,12 +1,12 @@
-"""Makes templates of instances, and data directories of templates.
+"""Create snapshots of instances, and restore data directories from them.
 
-    tables = prepare(instance)           while the server runs: nothing is left for trials to do
+    tables = prepare(instance)           while the server runs: leaves no work to the trials
     instance.stop(...)
-    template = save(instance, key, ...)  the data directory moves, the instance's is empty after
-    instance.restore(template)           as every later trial does, so that all start alike
+    snapshot = save(instance, key, ...)  moves the data directory; the instance's is empty after
+    instance.restore(snapshot)           as in every later trial, so that all start alike
 
-Left out of a template are files that each start of a server makes by itself, and the content of
-some (see the family's rules). Everything else stays as it was at the clean stop.
+A snapshot leaves out files that each start of a server creates, and empties some others (see the
+family's rules). Everything else stays as it was at the clean stop.
 """
 
 from __future__ import annotations
@@ -38,18 +38,24 @@ from millrace.utc import utc_now
 if TYPE_CHECKING:
     from millrace.servers.instances.lifecycle import Instance
 
-# Keeping copies, reads and describes each of them: 100,000 tables with two files each.
+# Saving copies, reads and records each file: 100,000 tables with two files each.
 _MOST_FILES = 200_000
 
 
 class NotKept(HostError):
-    """A data directory cannot be kept as a template; the trial that made it goes on with it."""
+    """An error for a data directory that cannot be kept as a snapshot.
+
+    The trial that created it continues with it.
+    """
 
 
 @dataclass(frozen=True)
 class Restored:
-    """How a template came back: what that took in seconds, write-back and page cache included;
-    ``how`` is ``reflink`` or ``copy``; ``bytes`` are the files' sizes."""
+    """The result of a restore.
+
+    ``seconds`` include write-back and page cache; ``how`` is ``reflink`` or ``copy``; ``bytes`` are
+    the files' sizes.
+    """
 
     seconds: float
     how: str
@@ -58,11 +64,11 @@ class Restored:
 
 
 def prepare(instance: Instance, *, limit_s: float = QUERY_LIMIT_S) -> tuple[KeptTable, ...]:
-    """Make a running server leave nothing behind for the trials to do, before it is stopped.
+    """Finish a running server's pending work before it is stopped, and record its tables.
 
-    Returns its tables, which restored ones are compared with; ``limit_s`` bounds each wait for an
-    answer. Raises NotKept where tables would not survive the stop or cannot be compared,
-    TrialFailed where the server refuses.
+    Return the tables, with which restored ones are compared. ``limit_s`` bounds each wait for an
+    answer. Raise NotKept where tables would not survive the stop or cannot be compared, TrialFailed
+    where the server refuses.
     """
     rules = instance.family.snapshots
     if (lost := rules.prepare(instance)) is not None:
@@ -84,13 +90,13 @@ def save(
     made_s: float,
     tables: Sequence[KeptTable] = (),
 ) -> Template:
-    """Keep the data directory of an instance that was stopped cleanly.
+    """Save the data directory of an instance that was stopped cleanly as a snapshot.
 
-    ``facts`` is plain data (JSON) for those who use the template; ``made_s`` is what initialising
-    and loading took; ``tables`` are those that ``prepare`` found, none where none were loaded.
-    Older templates are evicted to make room. The instance's data directory is empty afterwards:
-    restore the template into it. Raises NotKept, with the data directory where it was, when there
-    is no room or it cannot be kept as a whole.
+    ``facts`` are plain data (JSON) for users of the snapshot; ``made_s`` is the time for
+    initialising and loading, in seconds; ``tables`` are those that ``prepare`` returned, empty if
+    none were loaded. Evict older snapshots to make room. Leave the instance's data directory empty:
+    restore the snapshot into it. Raise NotKept, with the data directory unchanged, when there is no
+    room or it cannot be kept as a whole.
     """
     if instance.pid is not None:
         raise ValueError(f"{instance.id} runs: a template is made after a clean stop")
@@ -121,7 +127,7 @@ def save(
             ) from reason
         raise
     try:
-        empty(instance.data_dir)  # of what was copied, not moved
+        empty(instance.data_dir)  # of files that were copied, not moved
     except OSError as error:
         raise HostError(
             f"{instance.data_dir}, which is kept as a template, cannot be emptied: {error.strerror}"
@@ -132,17 +138,16 @@ def save(
 def restore_into(
     template: Template, data_dir: Path, owner: Owner, state: page_cache.State
 ) -> Restored:
-    """Copy a template's files into an empty data directory, and bring them into a state of the page
-    cache.
+    """Copy a snapshot's files into an empty data directory, and set their page cache state.
 
-    Raises keeping.Unusable, with the directory empty again, when the template is gone or was
+    Raise ``repository.Unusable``, with the directory empty again, when the snapshot is gone or was
     changed, and HostError when the disk refuses.
     """
     if any(data_dir.iterdir()):
         raise ValueError(f"{data_dir} is not empty: a template is restored instead of initialising")
     began = time.monotonic()
     try:
-        close_tree(data_dir)  # nobody else reaches the files before all of them are there
+        close_tree(data_dir)  # nobody else gets access before all files are there
         with repository.in_use(template):
             copied = copy_tree(template.data_dir, data_dir, owner)
         page_cache.bring(data_dir, state)
@@ -160,7 +165,7 @@ def restore_into(
 
 
 def empty(directory: Path) -> None:
-    """Remove everything in a directory, which stays."""
+    """Remove everything in a directory, but not the directory itself."""
     for entry in os.scandir(directory):
         if entry.is_dir(follow_symlinks=False):
             shutil.rmtree(entry.path)
@@ -182,16 +187,16 @@ def _make(
     made_s: float,
     tables: tuple[KeptTable, ...],
 ) -> Template:
-    """Move the data directory into the draft, describe it, publish it; or put everything back.
+    """Move the data directory into the draft, describe it and publish it; or revert everything.
 
-    Publishing comes last: what fails after it would find the data directory gone for good.
+    Publishing comes last: the data directory cannot be moved back after it.
     """
     data_dir, kept = instance.data_dir, draft / manifest.DATA
     try:
         _move(data_dir, kept)
         _leave_out(kept, instance.options, instance.family.snapshots)
         page_cache.bring(kept, "cold")
-        # User ids of instances are used again, so a template belongs to none of them.
+        # User ids of instances are reused, so a snapshot belongs to none of them.
         give_tree(kept, os.geteuid(), os.getegid())
         apparent, allocated = manifest.usage(kept)
         files = manifest.survey(kept)
@@ -223,7 +228,7 @@ def _make(
 
 
 def _move(data_dir: Path, kept: Path) -> None:
-    """Move the directory and leave an empty one; or copy it where it is on another file system."""
+    """Move the directory and leave an empty one; copy it if it is on another file system."""
     if data_dir.stat().st_dev != kept.parent.stat().st_dev:
         kept.mkdir(mode=0o700)
         copy_tree(data_dir, kept, Owner())
@@ -233,7 +238,7 @@ def _move(data_dir: Path, kept: Path) -> None:
 
 
 def _make_room(key: TemplateKey, needed_bytes: int) -> None:
-    """Evict what has to go for a new template, or raise NotKept."""
+    """Evict older snapshots to make room for a new one. Raise NotKept where there is no room."""
     limit = repository.limit_bytes()
     size = sizes.readable(needed_bytes)
     if needed_bytes > limit:
@@ -251,8 +256,11 @@ def _make_room(key: TemplateKey, needed_bytes: int) -> None:
 
 
 def _refuse_what_is_not_whole(instance: Instance, uid: int) -> None:
-    """Raise NotKept where a part of the data lies outside of the data directory, is not of the user
-    ``uid``, or is more than a server makes."""
+    """Raise NotKept where a data directory is not self-contained.
+
+    A part of the data may lie outside of it, belong to another user than ``uid``, or be of a kind
+    or number that no server creates.
+    """
     outside = instance.family.snapshots.leads_away(instance.options.applied)
     if outside is not None:
         raise NotKept(
@@ -276,7 +284,7 @@ def _refuse_file(name: Path, status: os.stat_result, uid: int) -> None:
 
 
 def _leave_out(data_dir: Path, options: FittedOptions, rules: SnapshotRules) -> None:
-    """Remove or empty what a template does not have."""
+    """Remove or empty the files that a snapshot does not keep."""
     for path, status in manifest.walk(data_dir):
         if not stat.S_ISREG(status.st_mode) or (
             path.parent == data_dir and any(fnmatch(path.name, name) for name in rules.left_out)

@@ -1,4 +1,4 @@
-"""Digests of a template's files, read past the page cache, so that what is cold stays cold."""
+"""Compute digests of a snapshot's files past the page cache, so that cold files stay cold."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ _ZEROS = bytes(REQUEST_BYTES)
 def digests(data_dir: Path, paths: Iterable[str]) -> dict[str, str]:
     """Return the BLAKE2b digest, in hex, of each file, by its path below ``data_dir``.
 
-    It is that of the size and of every MiB that is not zero, with where it begins, so that a file
-    of terabytes that is one hole takes no time. Raises OSError. When it fails or is interrupted,
-    its threads have ended.
+    It covers the size and every MiB that is not zero, with its offset, so that a sparse file of
+    terabytes takes no time. Raise OSError. On failure or interruption, all threads have ended when
+    this function returns.
     """
     names = list(paths)
     stopped = threading.Event()
@@ -42,7 +42,7 @@ def digests(data_dir: Path, paths: Iterable[str]) -> dict[str, str]:
 
 
 def damage(data_dir: Path, kept: Mapping[str, str]) -> str | None:
-    """Return why files do not hold what their digests were made of; None where they do."""
+    """Return why files do not match their digests; None where they do."""
     try:
         found = digests(data_dir, kept)
     except OSError as error:
@@ -60,7 +60,7 @@ def _digest(path: Path, stopped: threading.Event) -> str:
     digest = hashlib.blake2b(size.to_bytes(8), digest_size=_DIGEST_BYTES)
     with (
         opened(path, os.O_RDONLY, direct=size > SMALL_BYTES) as source,
-        mmap.mmap(-1, REQUEST_BYTES) as buffer,  # aligned, as direct I/O wants it
+        mmap.mmap(-1, REQUEST_BYTES) as buffer,  # aligned, as direct I/O requires
         memoryview(buffer) as view,
     ):
         offset = 0
@@ -75,6 +75,6 @@ def _digest(path: Path, stopped: threading.Event) -> str:
                     digest.update(offset.to_bytes(8))
                     digest.update(content)
                 offset += REQUEST_BYTES
-        # What went through the page cache after all: small files, and no direct I/O.
+        # Drop what went through the page cache: small files, and files without direct I/O.
         os.posix_fadvise(source, 0, 0, os.POSIX_FADV_DONTNEED)
     return digest.hexdigest()

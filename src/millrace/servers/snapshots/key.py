@@ -1,10 +1,10 @@
-"""What tells two templates apart: everything that may shape the files of a data directory.
+"""Identify a snapshot by everything that may shape the files of a data directory.
 
-The key is made of the build (its name, version and the digest of its program as it is now), the
-user it runs as, millrace's version (which decides how a data directory is initialised), the
-options and the data. All options count, but for the family's ``runtime_only`` ones, which are
-known to leave no trace in the files of a server that was stopped cleanly: an option nobody thought
-of makes another template, which costs time; one wrongly ignored would make a wrong measurement.
+The key consists of the build (its name, version and the current digest of its program), the user it
+runs as, millrace's version (which decides how a data directory is initialised), the options and the
+data. All options count except the family's ``runtime_only`` ones, which are known to leave no trace
+in the files of a server that was stopped cleanly. An unforeseen option thus makes another snapshot,
+which only costs time; an option ignored by mistake would falsify a measurement.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from millrace.databases.base import Options
 from millrace.model.servers import FittedOptions, InstalledServer, Option
 from millrace.servers.provenance import sha256
 
-FORMAT = 4  # of a template; one of another format is never found, and is evicted like any other
+FORMAT = 4  # of a snapshot; one of another format is never found, and is evicted like any other
 
 
 @dataclass(frozen=True)
 class TemplateKey:
-    """What a template is made for. ``parts`` is plain data, kept in the template's manifest."""
+    """The key of a snapshot. ``parts`` are plain data, kept in the snapshot's manifest."""
 
     server: str
     parts: Mapping[str, Any]
@@ -40,15 +40,17 @@ class TemplateKey:
 
     @property
     def name(self) -> str:
-        """What the template is called, and its directory."""
+        """The name of the snapshot and of its directory."""
         return f"{re.sub(r'[^A-Za-z0-9.-]', '_', self.server)}-{self.digest[:12]}"
 
 
 def key(
     server: InstalledServer, options: FittedOptions, data: Mapping[str, Any], *, user: str
 ) -> TemplateKey:
-    """The key of a data directory that ``server`` made with ``options`` as ``user``, and that holds
-    ``data``: plain data (JSON) that tells it from every other: tables, values, seed, generator."""
+    """Return the key of a data directory that ``server`` creates with ``options`` as ``user``.
+
+    ``data`` are plain data (JSON) that identify its content: tables, values, seed, generator.
+    """
     parts = {
         "format": FORMAT,
         "millrace": __version__,
@@ -67,7 +69,7 @@ def key(
 
 
 def _counting(applied: Iterable[Option], options: Options) -> list[list[str | None]]:
-    """Return names and values of the options that count; the last one of a name is the one."""
+    """Return names and values of the options that count; the last option of a name wins."""
     counting = {
         options.forms(option.name)[0]: option.value
         for option in applied

@@ -1,4 +1,4 @@
-"""A template on the disk: its manifest (``template.json``) and its data directory (``data``).
+"""Read and write a snapshot on the disk: its manifest (``template.json``) and its files (``data``).
 
 The manifest holds the password of the server's accounts, so only its owner may read it.
 """
@@ -22,17 +22,17 @@ from millrace.servers.snapshots import digests as contents
 from millrace.servers.snapshots.key import FORMAT, TemplateKey
 
 FILE = "template.json"
-_LIMITS = safe_json.Limits(size_bytes=64 << 20, values=2_000_000)  # of 100,000 tables
+_LIMITS = safe_json.Limits(size_bytes=64 << 20, values=2_000_000)  # enough for 100,000 tables
 DATA = "data"
 
-# A server has two or three files a table, and a hundred of its own: 100,000 tables are many, and
-# to count a million files takes some seconds.
+# A server has two or three files a table, and a hundred of its own. 100,000 tables are many, and
+# counting a million files takes some seconds.
 MOST_FILES = 1_000_000
 _MOST_LEVELS = 100
 
 
 class NoDataDirectory(TrialFailed):
-    """A data directory is none that a server fills with tables: too many files, or too deep."""
+    """An error for a directory with too many files or levels to be a server's data directory."""
 
     def __init__(self, data_dir: Path, holds: str) -> None:
         super().__init__(f"the data directory {data_dir} holds {holds}")
@@ -41,7 +41,7 @@ class NoDataDirectory(TrialFailed):
 
 @dataclass(frozen=True)
 class KeptFile:
-    """A file of the data directory as it was kept; its path is relative to that."""
+    """A file of the data directory as it was kept, with its relative path."""
 
     path: str
     size: int
@@ -50,12 +50,12 @@ class KeptFile:
 
 @dataclass(frozen=True)
 class Template:
-    """A loaded data directory that is kept.
+    """A snapshot: a kept data directory with loaded tables.
 
-    ``facts`` is what its maker wants to know of it later; ``made_s`` is what initialising and
-    loading took, in seconds. ``bytes`` are the files' sizes, ``allocated_bytes`` what they take on
-    the disk (holes take nothing). ``digests`` are of the files' contents, by their paths
-    (``contents``); ``tables`` say what the loaded server found in its tables.
+    ``facts`` are data that its creator recorded for later; ``made_s`` is the time for initialising
+    and loading, in seconds. ``bytes`` are the files' sizes, ``allocated_bytes`` their space on the
+    disk (holes take none). ``digests`` are of the files' contents, by path; ``tables`` are the
+    answers of the loaded server.
     """
 
     key: TemplateKey
@@ -79,10 +79,10 @@ class Template:
         return self.directory / DATA
 
     def damage(self) -> str | None:
-        """Why its files are not what was kept, by their names, sizes and times; None if they are.
+        """Return why its files differ from the kept ones; None if they do not.
 
-        A file that is written to after the template was made has another time. What changes
-        without that is found by ``content_damage``.
+        Compare their names, sizes and times. A file that is written to after the snapshot was
+        created has another time. ``content_damage`` finds other changes.
         """
         kept = {file.path: file for file in self.files}
         there = {file.path: file for file in survey(self.data_dir)}
@@ -96,9 +96,9 @@ class Template:
         return None
 
     def content_damage(self) -> str | None:
-        """Return why its files' contents are not those kept; None if they are. Reads all of them.
+        """Return why its files' contents differ from the kept ones; None if they do not.
 
-        Raises OSError.
+        Read all of them. Raise OSError.
         """
         if self.digests.keys() != {file.path for file in self.files}:
             return "its manifest lacks digests"
@@ -106,7 +106,7 @@ class Template:
 
 
 def survey(data_dir: Path) -> tuple[KeptFile, ...]:
-    """Every file below a directory, sorted by path."""
+    """Return every file below a directory, sorted by path."""
     found = []
     for file, status in walk(data_dir):
         path = str(file.relative_to(data_dir))
@@ -115,10 +115,10 @@ def survey(data_dir: Path) -> tuple[KeptFile, ...]:
 
 
 def walk(data_dir: Path, *, most: int = MOST_FILES) -> Iterator[tuple[Path, os.stat_result]]:
-    """Yield everything below a directory that is not a directory itself, with its state.
+    """Yield everything below a directory except directories, with its status.
 
-    No link is followed. A server may have made anything there: raise NoDataDirectory where it holds
-    more than ``most`` files and directories, or deeper ones than a server makes.
+    Follow no link. Raise NoDataDirectory for more than ``most`` files and directories, or for more
+    levels than a server creates: a server may have created anything there.
     """
     waiting = [(data_dir, 1)]
     found = 0
@@ -143,13 +143,13 @@ def walk(data_dir: Path, *, most: int = MOST_FILES) -> Iterator[tuple[Path, os.s
 
 
 def usage(data_dir: Path) -> tuple[int, int]:
-    """The apparent bytes of all files below a directory, and the bytes they take on the disk."""
+    """Return the apparent bytes of all files below a directory, and their bytes on the disk."""
     states = [status for _, status in walk(data_dir) if stat.S_ISREG(status.st_mode)]
     return sum(s.st_size for s in states), sum(s.st_blocks * 512 for s in states)
 
 
 def write(template: Template) -> None:
-    """Write the manifest into the template's directory, for the owner's eyes only."""
+    """Write the manifest into the snapshot's directory, readable only by its owner."""
     document = {
         "format": FORMAT,
         "server": template.key.server,
@@ -170,7 +170,7 @@ def write(template: Template) -> None:
 
 
 def read(directory: Path) -> Template | None:
-    """The template in a directory; None where there is none that this millrace can read."""
+    """Return the snapshot in a directory; None where this millrace can read none."""
     try:
         document = safe_json.read(directory / FILE, _LIMITS)
         if document["format"] != FORMAT:

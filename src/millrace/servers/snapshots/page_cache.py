@@ -1,8 +1,8 @@
-"""Brings files into a known state of the page cache.
+"""Bring files into a known state of the page cache.
 
 ``cold``: written back and dropped. ``warm``: written back and read in. Servers that open their
-files with O_DIRECT do not see the difference; buffered ones do, and would otherwise depend on what
-the trial before left in memory.
+files with O_DIRECT do not notice the difference; buffered ones do, and would otherwise depend on
+what the previous trial left in memory.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ _READERS = 4
 
 
 def files_below(directory: Path) -> list[Path]:
-    """Every file in a directory and its directories, sorted."""
+    """Return every file below a directory, sorted."""
     return sorted(Path(at) / name for at, _, names in os.walk(directory) for name in names)
 
 
 def bring(directory: Path, state: State) -> None:
     """Write back the file system of ``directory``, and bring its files into ``state``.
 
-    Pages that a process has mapped cannot be dropped, so no server may use the files. When this
-    fails or is interrupted, its threads have ended.
+    Pages that a process has mapped cannot be dropped, so no server may use the files. On failure or
+    interruption, all threads have ended.
     """
     write_back(directory)
     act = _drop if state == "cold" else _read
@@ -47,7 +47,7 @@ def bring(directory: Path, state: State) -> None:
 
 
 def write_back(directory: Path) -> None:
-    """Wait until everything dirty on the file system of ``directory`` is on the disk (syncfs)."""
+    """Wait until all dirty data on the file system of ``directory`` is on the disk (syncfs)."""
     descriptor = os.open(directory, os.O_RDONLY | os.O_CLOEXEC)
     try:
         checked(libc.syncfs(descriptor))
@@ -66,7 +66,7 @@ def _drop(file: Path, stopped: threading.Event) -> None:
 
 
 def _read(file: Path, stopped: threading.Event) -> None:
-    """Read the data of a file; its holes, of which there may be terabytes, are on no disk."""
+    """Read the data of a file; skip its holes, which may be terabytes and are on no disk."""
     if stopped.is_set():
         return
     with (
@@ -87,5 +87,5 @@ def _read(file: Path, stopped: threading.Event) -> None:
 
 
 def _opened(file: str | Path, flags: int) -> int:
-    """Open the file of this very name: what a server left there may lead anywhere."""
+    """Open exactly this file: a link that a server left there may lead anywhere."""
     return os.open(file, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)

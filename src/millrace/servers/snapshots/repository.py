@@ -1,13 +1,13 @@
-"""Where templates are kept: found, saved whole or not at all, and evicted when they take too much.
+"""Find, publish and evict snapshots, each of which is kept whole or not at all.
 
-    <templates>/<server>-<digest>/           a template: template.json and data/
-    <templates>/.<server>-<digest>.<x>.part  one that is being made, or was when its maker died
-    <templates>/.<server>-<digest>.<x>.gone  one that is being removed
+    <snapshots>/<server>-<digest>/           a snapshot: template.json and data/
+    <snapshots>/.<server>-<digest>.<x>.part  an unfinished one, or the leftover of a dead process
+    <snapshots>/.<server>-<digest>.<x>.gone  one that is being removed
 
-A directory gets its own name by one rename, when all of it is on the disk. Who makes, restores or
-removes one holds a lock on the directory itself (flock), which ends with the process: a ``.part``
-or ``.gone`` that can be locked is a leftover. A template in use is locked for sharing, so nobody
-removes it. Its directory's time of change says when it was last used.
+A directory gets its own name by one rename, when all of it is on the disk. A process that creates,
+restores or removes a snapshot holds a lock on the directory itself (flock), which ends with the
+process: a ``.part`` or ``.gone`` that can be locked is a leftover. A snapshot in use has a shared
+lock, so nobody removes it. The directory's modification time is the time of the last use.
 """
 
 from __future__ import annotations
@@ -34,18 +34,21 @@ _DEFAULT_LIMIT_BYTES = 100_000_000_000
 
 _MAKING, _LEAVING = ".part", ".gone"
 
-# Templates whose contents this process has verified: device, inode, and files with their times.
+# Snapshots whose contents this process has verified: device, inode, and files with their times.
 _VERIFIED: set[tuple[int, int, tuple[KeptFile, ...]]] = set()
 
 
 class Unusable(HostError):
-    """A template that was there cannot be used any more; without it the trial goes on as ever."""
+    """An error for a snapshot that can no longer be used; the trial continues without it."""
 
 
 @dataclass(frozen=True)
 class Kept:
-    """A directory among the templates. ``template`` is None where its manifest cannot be read,
-    ``damage`` then, and where its files have changed, says what is wrong."""
+    """A directory among the snapshots.
+
+    ``template`` is None where its manifest cannot be read. ``damage`` describes that, or a change
+    of its files.
+    """
 
     name: str
     template: Template | None
@@ -55,8 +58,10 @@ class Kept:
 
 
 def find(key: TemplateKey) -> Template | None:
-    """The template for a key, whole by the names, sizes and times of its files; one that is not, or
-    that another user could have changed, is thrown away."""
+    """Return the snapshot for a key, intact by the names, sizes and times of its files.
+
+    Remove one that is not intact, or that another user could have changed.
+    """
     directory = paths.templates_dir() / key.name
     with _locked(directory, fcntl.LOCK_SH) as there:
         template = manifest.read(directory) if there and _is_own(directory) else None
@@ -69,9 +74,9 @@ def find(key: TemplateKey) -> Template | None:
 
 @contextlib.contextmanager
 def in_use(template: Template) -> Iterator[None]:
-    """Inside, nobody removes the template, which is whole; it counts as used now.
+    """Keep an intact snapshot from being removed inside the block, and count it as used now.
 
-    Raises Unusable when it is gone, or was changed and is thrown away; OSError when it cannot be
+    Raise Unusable when it is gone, or was changed and has been removed; OSError when it cannot be
     read.
     """
     with _locked(template.directory, fcntl.LOCK_SH) as there:
@@ -85,8 +90,10 @@ def in_use(template: Template) -> Iterator[None]:
 
 
 def _damage(template: Template) -> str | None:
-    """Return why a template is not what was kept: by its files' names, sizes and times, and once in
-    this process by their contents."""
+    """Return why a snapshot is not intact; None if it is.
+
+    Compare its files' names, sizes and times each time, and their contents once in this process.
+    """
     damage = (
         template.damage() if _is_own(template.directory) else "another user could have changed it"
     )
@@ -100,25 +107,25 @@ def _damage(template: Template) -> str | None:
 
 
 def _is_own(directory: Path) -> bool:
-    """Return whether only root and this process's user can have made or changed a template.
+    """Return whether only root and this process's user can have created or changed a snapshot.
 
-    The directory of all templates may have been open to others before.
+    The directory of all snapshots may once have been open to other users.
     """
     status = directory.lstat()
     return status.st_uid in (0, os.geteuid()) and not may_others_write(status)
 
 
 def listing() -> list[Kept]:
-    """What is kept, the least recently used first."""
+    """Return all snapshots, the least recently used first."""
     return sorted(_kept(), key=lambda kept: (kept.used_s, kept.name))
 
 
 def limit_bytes() -> int:
-    """What templates may take on the disk: ``MILLRACE_TEMPLATES_LIMIT`` (such as ``50G``; with 0
-    no more are kept), or half of what they and the free space are together, at most 100 GB.
+    """Return the maximum size of all snapshots on the disk, in bytes.
 
-    Half, because a template is of use only where its copy fits beside it. Raises UserError for a
-    limit that is no size.
+    It is ``MILLRACE_TEMPLATES_LIMIT`` (such as ``50G``; with 0 no more are kept), or half of the
+    sum of their size and the free space, at most 100 GB. It is half because a snapshot is of use
+    only if its copy fits on the disk too. Raise UserError for a limit that is not a size.
     """
     named = os.environ.get(LIMIT_VARIABLE)
     if named:
@@ -134,10 +141,10 @@ def limit_bytes() -> int:
 
 
 def evict(limit_bytes: int, *, spared: Collection[str] = ()) -> list[str]:
-    """Remove the least recently used templates until the others take ``limit_bytes`` at most.
+    """Remove the least recently used snapshots until the others take at most ``limit_bytes``.
 
-    Those in use and those ``spared`` (by name) stay. What dead processes left is removed first.
-    Returns the names of the templates that were removed.
+    Spare those in use and those named in ``spared``. Remove leftovers of dead processes first.
+    Return the names of the removed snapshots.
     """
     reap()
     removed = []
@@ -153,7 +160,7 @@ def evict(limit_bytes: int, *, spared: Collection[str] = ()) -> list[str]:
 
 
 def remove(name: str) -> None:
-    """Remove a template by its name. Raises UserError when there is none, or it is in use."""
+    """Remove a snapshot by its name. Raise UserError if it does not exist or is in use."""
     directory = paths.templates_dir() / name
     if name not in (names := [kept.name for kept in _kept()]):
         near = nearest(name, names)
@@ -166,7 +173,7 @@ def remove(name: str) -> None:
 
 
 def reap() -> None:
-    """Remove what processes left that died while they made or removed a template."""
+    """Remove the leftovers of processes that died while they created or removed a snapshot."""
     root = paths.templates_dir()
     for pattern in (f".*{_MAKING}", f".*{_LEAVING}"):
         for directory in root.glob(pattern):
@@ -177,11 +184,10 @@ def reap() -> None:
 
 @contextlib.contextmanager
 def draft(key: TemplateKey) -> Iterator[Path]:
-    """An empty directory of ours in which a template can be made; it is removed at the end unless
-    it was published."""
+    """Yield an empty directory for a new snapshot, and remove it afterwards unless published."""
     root = paths.templates_dir()
     root.mkdir(mode=0o700, parents=True, exist_ok=True)
-    root = paths.templates_dir()  # nobody else was quicker in making it
+    root = paths.templates_dir()  # check that no other user created it first
     while True:
         directory = root / f".{key.name}.{secrets.token_hex(4)}{_MAKING}"
         directory.mkdir(mode=0o700)
@@ -196,10 +202,10 @@ def draft(key: TemplateKey) -> Iterator[Path]:
 
 
 def publish(directory: Path, key: TemplateKey) -> Template:
-    """Give a draft that is complete its own name. Where another process was quicker, its template,
-    which is for the same key, is the one.
+    """Rename a complete draft to its own name, and return the snapshot.
 
-    Raises OSError, or Unusable, with the draft as it was.
+    Return the other process's snapshot, which has the same key, if that process was quicker. Raise
+    OSError, or Unusable, with the draft unchanged.
     """
     final = directory.with_name(key.name)
     made = manifest.read(directory)
@@ -211,7 +217,7 @@ def publish(directory: Path, key: TemplateKey) -> Template:
         except OSError as error:
             if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
                 raise
-            if (theirs := find(key)) is not None:  # throws away what is not whole
+            if (theirs := find(key)) is not None:  # removes a damaged one
                 return theirs
             continue
         try:
@@ -224,7 +230,10 @@ def publish(directory: Path, key: TemplateKey) -> Template:
 
 
 def free_bytes(path: Path) -> int:
-    """What an ordinary user can still write on the file system of ``path``, which may not exist."""
+    """Return how much an ordinary user can still write to the file system of ``path``.
+
+    The path need not exist.
+    """
     while not path.exists():
         path = path.parent
     return shutil.disk_usage(path).free
@@ -238,7 +247,7 @@ def _kept() -> list[Kept]:
     for entry in os.scandir(root):
         if entry.name.startswith(".") or not entry.is_dir(follow_symlinks=False):
             continue
-        with contextlib.suppress(FileNotFoundError):  # removed just now
+        with contextlib.suppress(FileNotFoundError):  # removed meanwhile
             found.append(_look_at(Path(entry.path)))
     return found
 
@@ -251,7 +260,7 @@ def _look_at(directory: Path) -> Kept:
 
 
 def _remove(directory: Path) -> bool:
-    """Remove a template unless it is in use; a name that begins with a dot hides it first."""
+    """Remove a snapshot unless it is in use; hide it first under a name that begins with a dot."""
     with _locked(directory, fcntl.LOCK_EX | fcntl.LOCK_NB) as ours:
         if not ours:
             return False
@@ -263,7 +272,7 @@ def _remove(directory: Path) -> bool:
 
 @contextlib.contextmanager
 def _locked(directory: Path, how: int) -> Iterator[bool]:
-    """Whether the directory is there, under its name, and locked; the lock ends with the block."""
+    """Yield whether the directory exists under its name and is now locked, until the block ends."""
     try:
         descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -281,7 +290,7 @@ def _locked(directory: Path, how: int) -> Iterator[bool]:
 
 
 def _is_the_same(directory: Path, descriptor: int) -> bool:
-    """Whether what was opened still has that name: who waited for a lock may have lost it."""
+    """Return whether an open directory still has its name, which it may lose during the wait."""
     try:
         return os.path.samestat(directory.stat(), os.fstat(descriptor))
     except FileNotFoundError:

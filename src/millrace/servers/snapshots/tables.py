@@ -1,9 +1,9 @@
-"""Compares the tables that a restored server serves with those that the template was made of.
+"""Compare the tables that a restored server serves with those of its snapshot.
 
 While the loaded server still runs, its family's ``record_tables`` reads its tables by some
 statements and keeps these with their answers. ``verify_tables`` sends the same statements to a
-server that started on a copy. The digests of files (``contents``) say that the bytes are those
-kept; this says that the server finds the rows in them.
+server that started on a copy. The digests of files (``digests``) prove that the bytes are the same;
+this proves that the server finds the rows in them.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 
 def verify_tables(client: ServerClient, template: Template, *, whole: bool) -> None:
-    """Raise TrialFailed where a server that started on a copy of a template serves other rows.
+    """Raise TrialFailed where a server that started on a copy of a snapshot serves other rows.
 
-    ``whole`` has it read all rows of tables that are small all together, which brings them into
-    memory; without it, samples are read.
+    With ``whole``, read all rows of tables that are small all together, which brings them into
+    memory; without it, read samples.
     """
     server = client.server.name
     try:
@@ -44,9 +44,9 @@ def verify_tables(client: ServerClient, template: Template, *, whole: bool) -> N
 
 
 def _problem(session: Session, table: KeptTable, *, whole: bool) -> str | None:
-    """Return why the table is not the one that was kept; None where it is.
+    """Return why a table differs from the recorded one; None if it does not.
 
-    Raises DatabaseError when the session is lost.
+    Raise DatabaseError when the session is lost.
     """
     expected = (table.whole if whole else None) or table.sample
     try:

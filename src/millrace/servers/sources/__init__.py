@@ -1,1 +1,1 @@
-"""Where servers come from: coordinates, and one module a kind of source."""
+"""Fetch servers from their sources: coordinates, and one module a kind of source."""

@@ -1,4 +1,4 @@
-"""Runs the user's own package clients: they know this host's mirrors, proxies and passwords."""
+"""Run the user's own package clients, which know this host's mirrors, proxies and passwords."""
 
 from __future__ import annotations
 
@@ -24,14 +24,17 @@ _PACKAGE_OF = {
 }
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _MARK = re.compile(r"\[ERROR\] \S|npm (ERR!|error) |E: ")
-# How npm, mvn and apt say that the registry answered and has no such thing.
+# The messages of npm, mvn and apt for a package that the registry does not have.
 _NOT_THERE = re.compile(r"E404|404 +Not Found|Could not find artifact|was not found in http", re.I)
 _POLL_S = 0.2
 _GRACE_S = 10
 
 
 def require(program: str, purpose: str) -> str:
-    """The path of a program; HostError names it and the package to install when it is missing."""
+    """Return the path of a program.
+
+    Raise HostError, which names it and the package to install, when it is missing.
+    """
     path = shutil.which(program)
     if path is None:
         raise HostError(
@@ -47,16 +50,16 @@ def run(
     purpose: str,
     watch: Callable[[], None] = lambda: None,
 ) -> str:
-    """Run a client to its end and return its stdout; ``watch`` is called a few times a second.
+    """Run a client to its end and return its stdout, calling ``watch`` a few times a second.
 
-    Raises HostError with the client's own words when it is missing or fails, NotServed where they
-    say that there is no such thing. The client is ended when this process is interrupted.
+    Raise HostError with the client's own words when it is missing or fails, NotServed where they
+    say that the package does not exist. End the client when this process is interrupted.
     """
     program = require(command[0], purpose)
     with tempfile.TemporaryFile("w+") as stdout, tempfile.TemporaryFile("w+") as stderr:
         client = None
         try:
-            with signals_held():  # or one could come while the client starts, and nobody ends it
+            with signals_held():  # a signal during the start would leave the client running
                 client = subprocess.Popen(
                     [program, *command[1:]],
                     stdin=subprocess.DEVNULL,
@@ -84,7 +87,7 @@ def run(
 def watch_growth(
     directory: Path, what: str, total_bytes: int | None, progress: Progress
 ) -> Callable[[], None]:
-    """A ``watch`` that reports how many bytes have come into ``directory`` since now."""
+    """Return a ``watch`` that reports how many bytes have arrived in ``directory`` since now."""
     before = tree_bytes(directory)
 
     def report() -> None:
@@ -95,7 +98,7 @@ def watch_growth(
 
 
 def tree_bytes(directory: Path) -> int:
-    """Bytes of all files below a directory that others may be changing."""
+    """Return the bytes of all files below a directory that others may be changing."""
     total = 0
     for folder, _, names in os.walk(directory):
         for name in names:
@@ -128,7 +131,7 @@ def _end(client: subprocess.Popen[bytes]) -> None:
 
 
 def _words(text: str) -> str:
-    """What a client said: its first lines that are marked as errors, else its first lines."""
+    """Return the first lines of a client's output: those marked as errors, else any."""
     lines = [line.strip() for line in _COLOUR.sub("", text).splitlines() if line.strip()]
     errors = [line for line in lines if _MARK.match(line)]
     return " / ".join((errors or lines)[:2]) or "it did not say why"

@@ -1,4 +1,4 @@
-"""Coordinates: where a server comes from, as one word that names no host.
+"""Parse coordinates: the source of a server as one word that names no host.
 
 maven:group:artifact:version[:classifier]:extension
 npm:name@version
@@ -17,7 +17,7 @@ from millrace.errors import UserError
 
 @dataclass(frozen=True)
 class Maven:
-    """An artefact of the Maven repository the user's ``mvn`` is set to."""
+    """An artefact of the Maven repository in the settings of the user's ``mvn``."""
 
     group: str
     artifact: str
@@ -33,7 +33,7 @@ class Maven:
 
 @dataclass(frozen=True)
 class Npm:
-    """A package of the registry the user's ``npm`` is set to."""
+    """A package of the registry in the settings of the user's ``npm``."""
 
     name: str
     version: str
@@ -44,7 +44,7 @@ class Npm:
 
 @dataclass(frozen=True)
 class Deb:
-    """A Debian package of a suite, with what it depends on; without a version, the newest."""
+    """A Debian package of a suite, with its dependencies; without a version, the newest."""
 
     suite: str
     package: str
@@ -77,7 +77,7 @@ class Directory:
 
 Coordinate = Maven | Npm | Deb | Tarball | Directory
 
-# What these words may consist of: they become arguments of the package clients and parts of paths.
+# The allowed words: they become arguments of the package clients and parts of paths.
 _WORD = r"[A-Za-z0-9_][A-Za-z0-9_.+-]*"
 _MAVEN = re.compile(rf"({_WORD}):({_WORD}):({_WORD})(?::({_WORD}))?:({_WORD})")
 _NPM = re.compile(rf"((?:@{_WORD}/)?{_WORD})@({_WORD})")
@@ -93,7 +93,7 @@ _SHAPES = {
 
 
 def parse(text: str) -> Coordinate:
-    """The coordinate ``text`` names; ``str`` gives the text back. Raises UserError."""
+    """Return the coordinate that ``text`` names; ``str`` turns it back. Raise UserError."""
     kind, _, rest = text.partition(":")
     if kind not in _SHAPES:
         raise UserError(

@@ -1,9 +1,9 @@
-"""Debian packages with what they depend on, through ``apt``, without installing anything.
+"""Fetch Debian packages with their dependencies through ``apt``, without installing anything.
 
-apt gets a root of its own for each suite: own package lists, own archive directory, and an empty
-list of installed packages, so that it resolves and fetches the whole closure. It checks the
-signatures of the lists and the hashes of the packages as it does for the host. The mirror and the
-keyring are those of the host's own apt sources; other suites are looked for on the same mirror.
+apt gets its own root for each suite: its own package lists, archive directory, and an empty list of
+installed packages, so that it resolves and fetches the whole closure. It checks the signatures of
+the lists and the hashes of the packages as it does for the host. The mirror and the keyring are
+those of the host's own apt sources; other suites are expected on the same mirror.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from millrace.servers.sources.coordinates import Deb
 _KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 _APT_CONF = "apt.conf"
 NOTES = (_APT_CONF, "lock")
-"""Files that apt leaves beside packages, for itself."""
+"""apt's own files among the packages."""
 _SUITES_WITHOUT_SECURITY = ("sid", "unstable", "experimental")
 
-# Hooks of the host (caches, desktop catalogues) are none of our business, hence the #clear lines.
-# Old suites are no longer signed anew: their lists are past their date but still authentic.
+# The #clear lines remove the host's hooks (caches, desktop catalogues), which must not run here.
+# Old suites are no longer signed again: their lists have expired but are still authentic.
 _CONFIGURATION = """\
 #clear APT::Update::Pre-Invoke;
 #clear APT::Update::Post-Invoke;
@@ -55,7 +55,7 @@ Debug::NoLocking "true";
 
 @dataclass(frozen=True)
 class Packages:
-    """What was fetched: the package asked for, and every other package of its closure.
+    """The fetched packages: the requested one, and every other package of its closure.
 
     ``used`` is the coordinate with its version.
     """
@@ -66,11 +66,11 @@ class Packages:
 
 
 def fetch(coordinate: Deb, root: Path, archives: Path, progress: Progress) -> Packages:
-    """Bring a package and its closure into ``archives``.
+    """Fetch a package and its closure into ``archives``.
 
-    ``root`` is the directory of apt's lists for this suite; the caller sees to it that only one
-    process uses it at a time. Raises HostError: no apt, no Debian mirror; NotServed: the suite
-    does not have this version.
+    ``root`` is the directory of apt's lists for this suite; the caller ensures that only one
+    process uses it at a time. Raise HostError without apt or a Debian mirror; NotServed where the
+    suite does not have this version.
     """
     purpose = f"to download {coordinate}"
     served = versions(coordinate, root, archives, progress)
@@ -89,7 +89,7 @@ def fetch(coordinate: Deb, root: Path, archives: Path, progress: Progress) -> Pa
 def versions(coordinate: Deb, root: Path, archives: Path, progress: Progress) -> list[str]:
     """Return every version of a package that its suite serves today, the newest first.
 
-    ``root`` and errors are those of ``fetch``; apt's configuration is written into ``archives``.
+    ``root`` and errors are as in ``fetch``; apt's configuration is written into ``archives``.
     """
     configuration = _prepare(coordinate, root, archives)
     purpose = f"to find {coordinate}"
@@ -105,7 +105,7 @@ def versions(coordinate: Deb, root: Path, archives: Path, progress: Progress) ->
 def _prepare(coordinate: Deb, root: Path, archives: Path) -> Path:
     for directory in (root / "state/lists/partial", root / "cache", archives / "partial"):
         directory.mkdir(parents=True, exist_ok=True)
-    # Each takes the place of what is there, so that no link is followed.
+    # Each replaces any existing file, so that no link is followed.
     atomic_file.write_text(root / "status", "")
     atomic_file.write_text(root / "sources.list", _sources_list(coordinate.suite, root))
     configuration = archives / _APT_CONF
@@ -114,7 +114,7 @@ def _prepare(coordinate: Deb, root: Path, archives: Path) -> Path:
 
 
 def _sources_list(suite: str, root: Path) -> str:
-    """The suite and its security suite, on the mirrors this host uses for its own."""
+    """Return the suite and its security suite, on the mirrors that this host uses for its own."""
     mirrors = _host_mirrors(root)
     host_suite = platform.freedesktop_os_release().get("VERSION_CODENAME", "")
     mirror = main_mirror(mirrors, host_suite)
@@ -135,7 +135,7 @@ def _sources_list(suite: str, root: Path) -> str:
 
 
 def _host_mirrors(root: Path) -> list[tuple[str, str]]:
-    """The (URI, suite) pairs of the host's own sources, as apt itself reads them."""
+    """Return the (URI, suite) pairs of the host's own sources, as apt itself reads them."""
     nothing = root / "no-lists"
     (nothing / "partial").mkdir(parents=True, exist_ok=True)
     listed = clients.run(
@@ -146,9 +146,9 @@ def _host_mirrors(root: Path) -> list[tuple[str, str]]:
 
 
 def main_mirror(mirrors: list[tuple[str, str]], host_suite: str) -> str | None:
-    """Of the (URI, suite) pairs, the URI of the host's distribution itself.
+    """Return the URI of the host's distribution itself among the (URI, suite) pairs.
 
-    Third parties publish suites of the same name; only the distribution has ``-updates`` beside.
+    Third parties publish suites of the same name; only the distribution has ``-updates`` too.
     """
     serving = [uri for uri, suite in mirrors if suite == host_suite]
     updated = [uri for uri in serving if (uri, f"{host_suite}-updates") in mirrors]
@@ -157,7 +157,7 @@ def main_mirror(mirrors: list[tuple[str, str]], host_suite: str) -> str | None:
 
 
 def security_mirror(mirrors: list[tuple[str, str]], host_suite: str, mirror: str) -> str | None:
-    """The URI of the security suites: the host's own, or where it lies beside a full mirror."""
+    """Return the URI of the security suites: the host's own, or that next to a full mirror."""
     for uri, suite in mirrors:
         if suite == f"{host_suite}-security":
             return uri
@@ -167,7 +167,7 @@ def security_mirror(mirrors: list[tuple[str, str]], host_suite: str, mirror: str
 def require_version(coordinate: Deb, served: list[str]) -> Deb:
     """Return the coordinate with its version, the newest where it names none.
 
-    Raises NotServed unless the version is among those ``served``.
+    Raise NotServed unless the version is among those ``served``.
     """
     version = choose_version(coordinate.version, served)
     if version is None:

@@ -1,4 +1,4 @@
-"""Brings the artefact of a coordinate to this host, whatever kind of source it is."""
+"""Fetch the artefact of a coordinate, whatever kind of source it has."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _THIS_HOST = ("localhost", "127.0.0.1", "::1")
 
 @dataclass(frozen=True)
 class Package:
-    """A package that came with an artefact for the sake of its libraries."""
+    """A package that came with an artefact and supplies libraries."""
 
     file: Path
     artefact: Artefact
@@ -36,7 +36,7 @@ class Package:
 
 @dataclass(frozen=True)
 class Arrived:
-    """An artefact that is here, and the packages that came with it."""
+    """A fetched artefact, and the packages that came with it."""
 
     file: Path
     artefact: Artefact
@@ -44,9 +44,9 @@ class Arrived:
 
 
 def fetch(source: Source, workspace: Path, progress: Progress) -> Arrived:
-    """Bring a source of the catalogue into ``workspace`` and verify it.
+    """Fetch a source of the catalogue into ``workspace`` and verify it.
 
-    Raises HostError; an artefact with a wrong checksum has then been removed.
+    Raise HostError; an artefact with a wrong checksum has then been removed.
     """
     coordinate, size_bytes, sha256 = source.coordinate, source.size_bytes, source.sha256
     match coordinate:
@@ -74,9 +74,9 @@ def fetch(source: Source, workspace: Path, progress: Progress) -> Arrived:
 
 
 def require_served(source: Source, workspace: Path) -> None:
-    """Ask a source of the catalogue whether it still has its artefact; nothing is downloaded.
+    """Query whether a source of the catalogue still has its artefact, without downloading it.
 
-    Raises NotServed where it says no, HostError where it cannot be asked.
+    Raise NotServed where it does not, HostError where it cannot be queried.
     """
     match source.coordinate:
         case Deb() as coordinate:
@@ -94,9 +94,9 @@ def require_served(source: Source, workspace: Path) -> None:
 
 
 def fetch_package(coordinate: Deb, workspace: Path, progress: Progress) -> Arrived:
-    """Bring a package that the catalogue does not have, verified by apt alone.
+    """Fetch a package that the catalogue does not have, verified by apt alone.
 
-    Raises HostError; NotServed where its suite does not have it.
+    Raise HostError; NotServed where its suite does not have it.
     """
     packages = _fetch_deb(coordinate, workspace / "packages", progress)
     artefact = _artefact(str(packages.used), packages.main)
@@ -106,7 +106,7 @@ def fetch_package(coordinate: Deb, workspace: Path, progress: Progress) -> Arriv
 def suite_versions(coordinate: Deb, workspace: Path) -> list[str]:
     """Return every version of a package that its suite serves today, the newest first.
 
-    Raises HostError where apt or its mirror cannot be asked.
+    Raise HostError where apt or its mirror cannot be queried.
     """
     root = _clients() / "apt" / coordinate.suite
     with exclusive(root / "lock", f"apt for {coordinate.suite}", Silent()):
@@ -116,7 +116,7 @@ def suite_versions(coordinate: Deb, workspace: Path) -> list[str]:
 def fetch_packages(
     wanted: Iterable[Deb], workspace: Path, progress: Progress
 ) -> tuple[Package, ...]:
-    """Bring packages and their closures into ``workspace``, each package once."""
+    """Fetch packages and their closures into ``workspace``, each package once."""
     found: dict[Package, None] = {}
     for coordinate in wanted:
         packages = _fetch_deb(coordinate, workspace / "libraries", progress)
@@ -133,9 +133,10 @@ def fetch_tarball(
     *,
     most_bytes: int = download.MOST_BYTES,
 ) -> Arrived:
-    """Bring a vendor's archive from a URL or from this host, whose owner may change it meanwhile.
+    """Fetch a vendor's archive from a URL, or copy it from this host.
 
-    Raises UserError for an address that holds a password, and for plain HTTP without a checksum.
+    The copy stays as it is if the file's owner changes the file meanwhile. Raise UserError for an
+    address that contains a password, and for plain HTTP without a checksum.
     """
     if "://" in location:
         _refuse_unsafe(location, sha256)
@@ -174,8 +175,10 @@ def _refuse_unsafe(url: str, sha256: str | None) -> None:
 
 
 def room(name: str) -> Path:
-    """The directory ``name`` of the cache, or of the state where the cache is others' and may only
-    be read; it may not exist yet."""
+    """Return the directory ``name`` of the cache, or of the state if the cache is read-only.
+
+    It may not exist yet.
+    """
     place = paths.cache_dir() / name
     ways = (place, *place.parents)
     there = next(each for each in ways if os.access(each, os.F_OK, effective_ids=True))
@@ -185,7 +188,7 @@ def room(name: str) -> Path:
 
 @contextmanager
 def kept_for_next_attempt(workspace: Path) -> Iterator[None]:
-    """Keep what has arrived in ``workspace`` when fetching fails; where nothing has, remove it."""
+    """Keep downloads in ``workspace`` when fetching fails; remove it if nothing has arrived."""
     try:
         yield
     except BaseException:
@@ -199,7 +202,7 @@ def _has_arrived(path: Path) -> bool:
 
 
 def forget(source: Source, workspace: Path) -> None:
-    """Remove what was downloaded for a source; the server is installed."""
+    """Remove the downloads of a source whose server is installed."""
     shutil.rmtree(workspace, ignore_errors=True)
     if isinstance(source.coordinate, Maven):
         shutil.rmtree(maven.place(source.coordinate, _repository()).parent, ignore_errors=True)
@@ -212,9 +215,9 @@ def _fetch_plainly(
     source: Source,
     progress: Progress,
 ) -> bool:
-    """Bring ``file`` from the ``address`` its client knows; False when the client must fetch it.
+    """Fetch ``file`` from the ``address`` its client knows; False when the client must fetch it.
 
-    Unlike the clients, this continues what an earlier attempt left behind.
+    Unlike the clients, this continues an earlier partial download.
     """
     if file.is_file():
         return True
@@ -230,7 +233,7 @@ def _fetch_plainly(
 
 
 def _is_plain(url: str) -> bool:
-    """Whether a request needs nothing but the address, no other scheme and no password."""
+    """Return whether a request needs only the address, without another scheme or a password."""
     parts = urlsplit(url)
     return parts.scheme in ("http", "https") and parts.username is None
 
@@ -246,7 +249,7 @@ def _artefact(coordinate: str, file: Path) -> Artefact:
 
 
 def _packages(suite: str, files: Sequence[Path]) -> tuple[Package, ...]:
-    """What is recorded of packages; their file names have the versions."""
+    """Return the records of packages, whose file names contain the versions."""
     packages = []
     for file in files:
         name, version, _ = file.name.split("_", 2)

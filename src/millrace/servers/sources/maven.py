@@ -1,4 +1,4 @@
-"""Artefacts of the Maven repository that the user's ``mvn`` is set to."""
+"""Fetch artefacts of the Maven repository in the settings of the user's ``mvn``."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from millrace.servers.progress import Progress
 from millrace.servers.sources import clients, maven_settings
 from millrace.servers.sources.coordinates import Maven
 
-# Pinned, so that every host asks in the same way. Later ones also read the artefact's pom, and some
-# of ours have a pom whose parent was never published.
+# Pinned, so that every host sends the same requests. Later versions also read the artefact's pom,
+# and the parent of some poms was never published.
 _GET = "org.apache.maven.plugins:maven-dependency-plugin:2.10:get"
 _HOME = re.compile(r"^Maven home: (.+)$", re.MULTILINE)
 
 
 def address(coordinate: Maven) -> str | None:
-    """Where plain HTTP finds the artefact; None where only ``mvn`` can get it.
+    """Return the URL of the artefact for plain HTTP; None where only ``mvn`` can fetch it.
 
-    Raises HostError when ``mvn`` is missing or does not work.
+    Raise HostError when ``mvn`` is missing or does not work.
     """
     user_home = _user_home()
     if maven_settings.told_elsewhere(Path.cwd(), user_home):
@@ -34,10 +34,10 @@ def address(coordinate: Maven) -> str | None:
 
 
 def fetch(coordinate: Maven, repository: Path, size_bytes: int | None, progress: Progress) -> Path:
-    """Bring one artefact through ``mvn`` into the local ``repository``, a directory of ours.
+    """Fetch one artefact through ``mvn`` into the local ``repository``, a directory of millrace's.
 
-    Returns its path. ``mvn`` keeps the plugin it works with in the same repository for the next
-    time. Raises HostError in the words of ``mvn``.
+    Return its path. ``mvn`` keeps its plugin in the same repository for the next time. Raise
+    HostError with the words of ``mvn``.
     """
     arrived = place(coordinate, repository)
     if arrived.is_file():
@@ -70,7 +70,7 @@ def _argument(coordinate: Maven) -> str:
 
 
 def place(coordinate: Maven, repository: Path) -> Path:
-    """Where the standard layout of a Maven repository has the artefact."""
+    """Return the artefact's path in the standard layout of a Maven repository."""
     classifier = "" if coordinate.classifier is None else f"-{coordinate.classifier}"
     name = f"{coordinate.artifact}-{coordinate.version}{classifier}.{coordinate.extension}"
     return repository.joinpath(
@@ -79,7 +79,7 @@ def place(coordinate: Maven, repository: Path) -> Path:
 
 
 def _user_home() -> Path:
-    """The user's home as Java knows it: from the account, whatever HOME says."""
+    """Return the user's home as Java finds it: from the account, whatever HOME says."""
     try:
         return Path(pwd.getpwuid(os.getuid()).pw_dir)
     except KeyError:

@@ -1,9 +1,9 @@
-"""Which repository the user's Maven is set to, for requests that need nothing but its address.
+"""Find the repository of the user's Maven, for requests that need nothing but its address.
 
-Read are the settings of the user and of the installation, and for who has set no mirror the model
-that Maven itself carries: no host is named here. The rules are those of Maven's settings reference
-and its guide to mirrors. Wherever more than an address is needed (a proxy, a password, a repository
-of a profile), or where the files are not all there is to know, the answer is None: ask ``mvn``.
+Read the settings of the user and of the installation and, where no mirror is set, Maven's own
+model: no host is named here. The rules are those of Maven's settings reference and its guide to
+mirrors. Where a request needs more than an address (a proxy, a password, a repository of a
+profile), or where other settings may apply, the answer is None: only ``mvn`` knows.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from xml.etree import ElementTree
 from xml.etree.ElementTree import Element
 
 _MODEL = "org/apache/maven/model/pom-4.0.0.xml"
-# What the environment may tell Maven besides.
+# Environment variables with further settings of Maven.
 MORE_SETTINGS = (
     "MAVEN_ARGS",
     "MAVEN_CONFIG",
@@ -32,7 +32,7 @@ _START_SCRIPTS = ("/usr/local/etc/mavenrc", "/etc/mavenrc", "~/.mavenrc")
 
 @dataclass(frozen=True)
 class Repository:
-    """A repository as Maven knows it: credentials and mirrors refer to its id."""
+    """A repository as Maven knows it; credentials and mirrors refer to its id."""
 
     id: str
     url: str
@@ -46,18 +46,18 @@ class _Mirror:
 
 
 def told_elsewhere(directory: Path, user_home: Path) -> bool:
-    """Whether ``mvn``, started in ``directory``, may be told more than its settings files say."""
+    """Return whether ``mvn`` in ``directory`` may have settings outside of its settings files."""
     words = " ".join(os.environ.get(variable, "") for variable in MORE_SETTINGS).split()
     scripts = (Path(script.replace("~", str(user_home))) for script in _START_SCRIPTS)
     return (
-        any(not word.startswith("-X") for word in words)  # -Xmx and the like do not matter here
+        any(not word.startswith("-X") for word in words)  # -Xmx and the like do not matter
         or any(script.exists() for script in scripts)
         or any((folder / ".mvn").exists() for folder in (directory, *directory.parents))
     )
 
 
 def repository(user_home: Path, maven_home: Path) -> Repository | None:
-    """The repository that artefacts come from; None where only ``mvn`` itself can tell or ask."""
+    """Return the repository of the artefacts; None where only ``mvn`` can find or reach it."""
     files = (user_home / ".m2/settings.xml", maven_home / "conf/settings.xml")
     try:
         settings = [_read(file.read_bytes()) for file in files if file.exists()]
@@ -77,7 +77,10 @@ def repository(user_home: Path, maven_home: Path) -> Repository | None:
 
 
 def is_mirror_of(rule: str, repository: Repository) -> bool:
-    """Whether a ``mirrorOf`` covers a repository: a list of ``*``, ``external:*``, ids, ``!id``."""
+    """Return whether a ``mirrorOf`` covers a repository.
+
+    The rule is a list of ``*``, ``external:*``, ids and ``!id``.
+    """
     covered = False
     for word in map(str.strip, rule.split(",")):
         if word in (repository.id, f"!{repository.id}"):
@@ -94,14 +97,14 @@ def _is_external(word: str, url: str) -> bool:
 
 
 def _mirror_for(repository: Repository, mirrors: Sequence[_Mirror]) -> _Mirror | None:
-    """The first mirror of exactly this repository, else the first that covers it."""
+    """Return the first mirror of exactly this repository, else the first that covers it."""
     exact = (mirror for mirror in mirrors if mirror.of == repository.id)
     covering = (mirror for mirror in mirrors if is_mirror_of(mirror.of, repository))
     return next(exact, None) or next(covering, None)
 
 
 def _mirrors(settings: Sequence[Element]) -> list[_Mirror]:
-    """All mirrors in their order; of two with one id the user's, which comes first, is meant."""
+    """Return all mirrors in order; of two with one id, the user's, which comes first, counts."""
     found: dict[str, _Mirror] = {}
     for mirror in (mirror for each in settings for mirror in _all(each, "mirrors/mirror")):
         name = _text(mirror, "id")
@@ -128,7 +131,7 @@ def _servers(settings: Element) -> list[Element]:
 
 
 def _central(maven_home: Path) -> Repository | None:
-    """The repository of the model that every project inherits from, out of Maven's own jar."""
+    """Return the repository in the model that every project inherits, from Maven's own jar."""
     for jar in sorted(maven_home.glob("lib/maven-model-builder-*.jar")):
         with zipfile.ZipFile(jar) as archive:
             if _MODEL not in archive.namelist():
@@ -144,7 +147,7 @@ def _read(text: bytes) -> Element:
 
 
 def _all(parent: Element, path: str) -> list[Element]:
-    """The elements at a path, whatever namespace the file declares."""
+    """Return the elements at a path, whatever namespace the file declares."""
     return parent.findall("/".join(f"{{*}}{name}" for name in path.split("/")))
 
 

@@ -1,4 +1,4 @@
-"""Packages of the npm registry that the user's ``npm`` is set to."""
+"""Fetch packages of the npm registry in the settings of the user's ``npm``."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _NOT_SET = ("null", "undefined")
 
 
 def address(coordinate: Npm, workspace: Path) -> str | None:
-    """Where plain HTTP finds the package; None where only ``npm`` can get it.
+    """Return the URL of the package for plain HTTP; None where only ``npm`` can fetch it.
 
-    That is so behind a proxy of npm's own settings, and when the registry tells an address of
-    another host, as mirrors do: ``npm`` knows how to replace it. Raises HostError in the words of
+    That is the case behind a proxy of npm's own settings, and when the registry returns an address
+    of another host, as mirrors do: ``npm`` can replace it. Raise HostError with the words of
     ``npm``.
     """
     keys = ("registry", "proxy", "https-proxy")
@@ -38,15 +38,15 @@ def address(coordinate: Npm, workspace: Path) -> str | None:
 
 
 def file_name(coordinate: Npm) -> str:
-    """What ``npm pack`` calls the archive of a package."""
+    """Return the name that ``npm pack`` gives the archive of a package."""
     name = coordinate.name.removeprefix("@").replace("/", "-")
     return f"{name}-{coordinate.version}.tgz"
 
 
 def fetch(coordinate: Npm, into: Path, size_bytes: int | None, progress: Progress) -> Path:
-    """Bring one package through ``npm`` as a .tgz into the directory ``into``; returns its path.
+    """Fetch one package through ``npm`` as a .tgz into the directory ``into``, and return its path.
 
-    Nothing of the package is run. Raises HostError in the words of ``npm``.
+    Nothing of the package is run. Raise HostError with the words of ``npm``.
     """
     into.mkdir(parents=True, exist_ok=True)
     output = _npm(
