@@ -17,6 +17,7 @@ from click.testing import CliRunner
 from millrace.analysis.history.recording import points_of
 from millrace.cli.main import cli
 from millrace.loadgen.program import find_load_generator
+from millrace.model.documents import Document
 from millrace.servers.instances.lifecycle import Instance
 from millrace.store.history_records import HistoryPart
 from millrace.store.store import Store
@@ -223,6 +224,8 @@ def renamed(value: Any, old: str, new: str) -> Any:
     if is_dataclass(value) and not isinstance(value, type):
         parts = {each.name: renamed(getattr(value, each.name), old, new) for each in fields(value)}
         return replace(value, **parts)
+    if isinstance(value, Document):
+        return type(value).model_validate(renamed(value.to_json(), old, new))
     if isinstance(value, dict):
         return {renamed(key, old, new): renamed(each, old, new) for key, each in value.items()}
     if isinstance(value, tuple | list):

@@ -28,12 +28,13 @@ NAME = "mariadb-10.11.19"
 OWNER = """
 import json, sys, time
 from millrace.errors import Interrupted
-from millrace.servers import install, instances
 from millrace.model.servers import FittedOptions
+from millrace.servers import install
+from millrace.servers.instances import lifecycle
 from millrace.servers.instances.signals import signals_as_errors
 server = install.install(sys.argv[1])
 try:
-    with signals_as_errors(), instances.create(server, FittedOptions("default", ())) as instance:
+    with signals_as_errors(), lifecycle.create(server, FittedOptions("default", ())) as instance:
         if sys.argv[2] == "initialising":
             print(json.dumps({"pid": None, "directory": str(instance.directory)}), flush=True)
         instance.initialise(120)
