@@ -57,9 +57,11 @@ WEAK = 0.4  # of the required evidence: splits that may hide one another
 MOST_TOGETHER = 8
 MOST_TRIES = 2
 TREND = 0.9
-"""The correlation of neighbours around their levels from which on they follow a trend. Restarts of
-a system make noise of their own, on top of what a machine drifts; a random walk that is split often
-enough is below that, too."""
+"""The correlation of neighbours around their levels above which they follow a trend.
+
+Restarts of a system add noise to a machine's drift, so their correlation is lower; so is that of a
+random walk that is split often enough.
+"""
 OUTLIER = 3.0  # standard deviations
 LARGEST = math.log(sys.float_info.max)
 
@@ -84,8 +86,10 @@ EVIDENCE = {
     "page": _Evidence(beside_tries=0.3, beside_drift=0.0),
 }
 HIDDEN = _Evidence(beside_tries=1.25, beside_drift=0.75)
-"""Of splits that hide one another, for whose sake the density is fitted anew. They are looked for
-in lists only: with a look after every point, false alarms would be at some of the looks."""
+"""The evidence for splits that hide one another, for which the density is fitted again.
+
+They are searched in lists only: with a look after every point, some look would raise a false alarm.
+"""
 
 
 @dataclass(frozen=True)
