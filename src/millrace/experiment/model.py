@@ -21,8 +21,8 @@ from millrace.model.trials import Purpose
 from millrace.tls import Tls
 
 # With this number of blocks or fewer and no time limit, only the last look matters. Earlier looks
-# detect only differences far larger than the spread (millrace.stats.sequential), and an interval for
-# one look is half as wide.
+# detect only differences far larger than the spread (millrace.stats.sequential), and an interval
+# for one look is half as wide.
 MOST_FIXED_BLOCKS = 5
 
 # No comparison is decided with fewer blocks: they do not determine their own spread.
