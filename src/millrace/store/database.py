@@ -340,6 +340,4 @@ def _disk_is_full(path: Path) -> bool:
         disk = shutil.disk_usage(path.parent)
     except OSError:
         return False
-    return (
-        disk.total > 0 and disk.free < _NEARLY_FULL_BYTES
-    )  # files in /proc and similar file systems have size 0
+    return disk.total > 0 and disk.free < _NEARLY_FULL_BYTES  # /proc and its like have no size
