@@ -1,16 +1,16 @@
 """Define the errors that a user can meet, and the exit status of each.
 
     MillraceError            what happened, where, and what to do next
-    ├── UserError            2: a mistake in a file, an option or a request
-    │   ├── ValidationError     2: several mistakes of one file, reported together
+    ├── UserError            2: an error in a file, an option or a request
+    │   ├── ValidationError     2: several errors of one file, reported together
     │   ├── DamagedResult    2: a stored result that was changed or damaged
     │   └── UnusablePlace    2: a directory of millrace's that cannot be used
     ├── TrialFailed          3: a server or the load generator failed a step of a trial
     ├── DatabaseError        3: a server refused a statement, or a session with it was lost
-    ├── HostError          4: this machine cannot do it now (disk full, no network)
-    │   └── PermanentHostError   4: nor can it later (no such file, a program that cannot run here)
+    ├── HostError          4: this host cannot do it now (disk full, no network)
+    │   └── PermanentHostError   4: nor later (no such file, a program that cannot run here)
     │       └── NotServed    4: the source answers, and does not have it (any more)
-    ├── Unavailable          something cannot be observed here; the trial goes on without it
+    ├── Unavailable          an observation is impossible here; the trial continues without it
     ├── GateFailed           10 or 11: a verdict that --fail-on names
     └── Interrupted          130: Ctrl-C or SIGTERM
 
@@ -40,7 +40,7 @@ class MillraceError(Exception):
 
 
 class UserError(MillraceError):
-    """A mistake of the user: a name, a file, an option. Exit status 2."""
+    """An error of the user: a name, a file, an option. Exit status 2."""
 
     exit_status = 2
 
@@ -111,8 +111,9 @@ class ValidationError(UserError):
 
 
 class TrialFailed(MillraceError):
-    """The failure of a step of a trial, which is a result. ``log_tail`` is the end of the server's
-    log.
+    """The failure of a step of a trial, which is a result.
+
+    ``log_tail`` is the end of the server's log.
     """
 
     def __init__(

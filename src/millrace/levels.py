@@ -66,8 +66,9 @@ def level_named(text: str, levels: Sequence[Level]) -> Level | None:
 
 
 def levels_text(levels: Sequence[Level]) -> str:
-    """Return the accepted spellings of ``levels``: ``1, 16``; ``off, on (or false, true; or 0,
-    1)``.
+    """Return the accepted spellings of ``levels``.
+
+    Examples are ``1, 16`` and ``off, on (or false, true; or 0, 1)``.
     """
     switches = [level for level in levels if isinstance(level, bool)]
     known = ", ".join(map(level_value, levels))

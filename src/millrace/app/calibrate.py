@@ -86,8 +86,9 @@ def calibrate_by(
     limit_s: float | None = None,
     fresh: bool = False,
 ) -> Calibration:
-    """Measure the blocks that ``next_wanted`` returns; ``calibrated`` is an experiment that
-    calibrates.
+    """Measure the blocks that ``next_wanted`` returns.
+
+    ``calibrated`` is an experiment that calibrates.
 
     The block ``check`` is prepared first, so that its errors end the command before anything is
     measured.

@@ -24,9 +24,7 @@ from millrace.utc import utc_now
 
 @dataclass(frozen=True)
 class ConfirmationPlanned(Announcement):
-    """The event that the builds ``before`` and ``after`` a change are measured in ``blocks``
-    blocks.
-    """
+    """The event that the builds around a change will be measured in ``blocks`` blocks."""
 
     change: ChangeRecord
     before: str

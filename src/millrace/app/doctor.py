@@ -56,8 +56,9 @@ def examine(
 
 
 def _measured_wakeups() -> tuple[CpuWakeup, ...]:
-    """Return wake-up latencies; none where they cannot be measured, which is a finding, not an
-    error.
+    """Return wake-up latencies; none where they cannot be measured.
+
+    That is a finding, not an error.
     """
     try:
         return cpu_idle.measure()

@@ -30,8 +30,9 @@ RESUMES = "the same command resumes where it stopped"
 
 @dataclass(frozen=True)
 class Caller:
-    """The caller of a use case: ``command`` is recorded with new runs, ``on_event`` gets the
-    events.
+    """The caller of a use case.
+
+    ``command`` is recorded with new runs, ``on_event`` gets the events.
     """
 
     command: str

@@ -26,8 +26,9 @@ class PlannedExperiment:
 
 
 def plan(path: Path, experiment: Experiment) -> PlannedExperiment:
-    """Expand an experiment and estimate it from earlier trials in the store at ``path``, if it
-    exists.
+    """Expand an experiment and estimate it from earlier trials.
+
+    The trials are those in the store at ``path``, if it exists.
 
     Start nothing. Raise UserError for an experiment that this host cannot measure.
     """

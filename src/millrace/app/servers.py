@@ -85,7 +85,7 @@ class Verified:
 
     @property
     def is_ok(self) -> bool:
-        """Whether the server works and is unchanged since its installation."""
+        """Return whether the server works and is unchanged since its installation."""
         return self.result.ok and not self.changed
 
 

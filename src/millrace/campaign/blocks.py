@@ -10,8 +10,9 @@ from millrace.store.records import StoredRun
 
 
 def joined(earlier: StoredRun | None, later: StoredRun, *, from_block: int) -> StoredRun:
-    """Join two parts of a run: ``later`` has the blocks from ``from_block``, ``earlier`` those
-    before.
+    """Join two parts of a run.
+
+    ``later`` has the blocks from ``from_block``, ``earlier`` those before.
 
     Only the new part of a long run needs reading.
     """

@@ -18,9 +18,7 @@ from millrace.trial.resolved_workload import DataFile, ResolvedWorkload
 
 @dataclass(frozen=True)
 class PreparedTreatment:
-    """A treatment's server, the options fitted to that server, its resolved workload, and its
-    slowdown.
-    """
+    """A treatment's server, its fitted options, its resolved workload, and its slowdown."""
 
     server: Server
     options: FittedOptions

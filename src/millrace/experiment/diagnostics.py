@@ -77,8 +77,9 @@ class Diagnostics:
         *,
         tables: Collection[str] = (),
     ) -> dict[str, Any]:
-        """Report every key of ``table`` that is not ``known``; return the table with corrected
-        keys.
+        """Report every key of ``table`` that is not ``known``.
+
+        Return the table with corrected keys.
 
         A misspelt key is replaced by the nearest known one where the table lacks that one and both
         or neither are tables (``tables`` are the known keys with tables); other unknown keys are
@@ -108,9 +109,7 @@ class Diagnostics:
         return self._written[closest] + place[len(closest) :]
 
     def _is_of_spelling(self, mistake: Diagnostic) -> bool:
-        """Return whether a diagnostic only reports a misspelt key whose value is checked all the
-        same.
-        """
+        """Return whether a diagnostic only reports a misspelt key with a checked value."""
         return mistake.nearest is not None and mistake.where in self._written.values()
 
 

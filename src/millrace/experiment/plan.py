@@ -5,10 +5,10 @@ it identifies, so that it means the same in every plan: an interrupted run finds
 added blocks keep the finished ones, and a treatment is recognised in another run. The inputs are:
 
 * the digest: name and scale of the experiment, the workload's definition, its parameters, and
-  whether pairs are measured side by side;
+  whether pairs are concurrent;
 * a treatment: its levels (the workload's defaults for factors that are not varied), what they stand
   for, and the definitions of the configurations it uses;
-* a trial: digest, treatment, block, and its purpose where that is another than to measure.
+* a trial: digest, treatment, block, and its purpose unless it is to measure.
 
 Order. Each block holds each treatment once. In block b the treatments are sorted by the SHA-256 of
 ``"{seed}:{b}:{treatment id}"``, a random permutation that depends on nothing else, so that added

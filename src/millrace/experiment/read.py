@@ -149,8 +149,9 @@ def _document(path: Path, text: str) -> dict[str, Any]:
 
 
 def _placed(found: Diagnostics, text: str) -> list[Diagnostic]:
-    """Return the diagnostics with their lines, in the order of the file; those without one come
-    last.
+    """Return the diagnostics with their lines, in the order of the file.
+
+    Those without a line come last.
     """
     lines = key_lines(text)
     placed = [

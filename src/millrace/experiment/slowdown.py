@@ -1,12 +1,12 @@
 """Define slowdowns that a calibration injects into a server, as levels of a factor of their own.
 
-| level           | what is done to the server                                             |
+| level           | effect on the server                                                   |
 |-----------------|------------------------------------------------------------------------|
 | ``none``        | nothing                                                                |
 | ``again``       | nothing, under another name: compared with ``none``, this is A/A       |
-| ``cpu=3.2%``    | it is stopped for this share of the time that is measured              |
-| ``fsync=500us`` | each fsync and fdatasync takes so much longer                          |
-| ``NAME=VALUE``  | it is given this option                                                |
+| ``cpu=3.2%``    | it is stopped for this share of the measured time                      |
+| ``fsync=500us`` | each fsync and fdatasync takes this much longer                        |
+| ``NAME=VALUE``  | it runs with this option                                               |
 """
 
 from __future__ import annotations

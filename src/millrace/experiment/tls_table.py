@@ -1,5 +1,6 @@
-"""Read the tables ``[tls.NAME]`` of an experiment: the encryption of sessions with attached
-servers.
+"""Read the tables ``[tls.NAME]`` of an experiment.
+
+They set the encryption of sessions with attached servers.
 """
 
 from __future__ import annotations

@@ -90,8 +90,9 @@ class Sheet:
         return cells[place]
 
     def positive(self, line: int, cells: list[str], place: int) -> float | None:
-        """Return the number in the cell at ``place``; report one that is not above 0, and return
-        None.
+        """Return the number in the cell at ``place``.
+
+        Report a cell that is not above 0, and return None.
         """
         try:
             return _positive(cells[place])
@@ -101,8 +102,9 @@ class Sheet:
         return None
 
     def mistake(self, line: int, where: str, message: str, expected: str | None = None) -> None:
-        """Record an error; raise ValidationError with all errors when there are too many to
-        continue.
+        """Record an error.
+
+        Raises ValidationError with all errors when there are too many to continue.
         """
         self._mistakes.append(Diagnostic(where, message, expected, line=line))
         if len(self._mistakes) == MOST_MISTAKES:

@@ -60,8 +60,9 @@ class Measure:
 
 
 class Measures:
-    """A collector of the columns ``unit`` and ``direction`` of a CSV file, one value of each per
-    series.
+    """A collector of the columns ``unit`` and ``direction`` of a CSV file.
+
+    Each series has one value of each.
     """
 
     def __init__(self, sheet: Sheet) -> None:

@@ -49,7 +49,7 @@ Array = NDArray[np.float64]
 Sensitivity = Literal["list", "page"]
 
 FEWEST_POINTS = 4
-FEWEST_TO_TELL = 2 * FEWEST_POINTS  # of a series, for two levels of which one follows the other
+FEWEST_TO_TELL = 2 * FEWEST_POINTS  # of a series, for two levels
 SHORTEST_WINDOW = 40
 LONGEST_WINDOW = 800
 MOST_INFLATION = 4.5  # windows are too short for more, and estimates of more too uncertain

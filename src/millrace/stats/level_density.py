@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 
-STEPS = 5  # levels and residuals are told apart to a fifth of the scale
+STEPS = 5  # the resolution of levels and residuals is a fifth of the scale
 REACH = 8 * STEPS  # a residual beyond eight scales is as unlikely as one there
 BANDWIDTH = 0.3125 * STEPS  # of the kernel
 PRIOR_POINTS = 20  # weight of Student's t relative to the residuals
@@ -110,8 +110,9 @@ class LevelDensity:
         return float(levels.low + levels.step * np.correlate(falling, counts).argmax())
 
     def counts(self, values: Array) -> Array:
-        """Count the residuals of ``values`` from their most likely level by offset, in the table's
-        shape.
+        """Count the residuals of ``values`` from their most likely level, by offset.
+
+        The result has the table's shape.
         """
         return _counts(values - self.level(values), self.step)
 
@@ -128,7 +129,7 @@ class LevelDensity:
         ordered.partition((rank - 1, n - rank))
         low, high = float(ordered[rank - 1]), float(ordered[n - rank])
         step, falling = self.step, self._falling
-        if high - low > MOST_LEVELS * step:  # levels so far apart are told apart by anything
+        if high - low > MOST_LEVELS * step:  # any density separates levels this far apart
             step, falling = (high - low) / MOST_LEVELS, _FALLING_STUDENT
         span = int((high - low) / step + 1.5)
         offsets = _between(-REACH, np.rint((values - low) / step), span + REACH)

@@ -43,8 +43,9 @@ def minimum_detectable_ratio(
 def blocks_wanted(
     log_sd: float, margin: float, *, alpha: float = 0.05, power: float = 0.8, looks: Looks = "once"
 ) -> int | None:
-    """Return the fewest blocks (at least 3) that detect a true ratio of ``1 + margin`` with
-    ``power``.
+    """Return the fewest blocks that detect a true ratio of ``1 + margin`` with ``power``.
+
+    The number is at least 3.
 
     ``margin`` is a positive fraction. None when even 10 000 blocks are too few: the host is too
     noisy for this margin. Raises ValueError for a margin that is not positive.
@@ -90,7 +91,10 @@ def _check(margin: float) -> None:
 
 
 def _fewest(enough: Callable[[int], bool], *, at_least: int) -> int | None:
-    """Return the fewest blocks that are ``enough``, as all larger numbers are, up to 10 000."""
+    """Return the fewest blocks that are ``enough``; None if 10 000 are not.
+
+    ``enough`` holds for all larger numbers, too.
+    """
     if enough(at_least):
         return at_least
     if at_least >= MOST_BLOCKS or not enough(MOST_BLOCKS):

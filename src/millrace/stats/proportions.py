@@ -24,7 +24,7 @@ _MOST = 700.0  # of a logarithm that a floating-point number has room for
 
 
 def proportion_limits(events: int, trials: int, *, confidence: float = 0.95) -> tuple[float, float]:
-    """Return the lowest and highest probability that are consistent with the events.
+    """Return the lowest and highest probability consistent with ``events`` of ``trials``.
 
     The exact interval of Clopper and Pearson (Biometrika 26, 1934), which holds its confidence for
     any number of trials. Raises ValueError for fewer trials than events, or none.

@@ -67,15 +67,15 @@ def compare_rates(
 ) -> RateComparison:
     """Compare hits / tries; element *i* of both is the (hits, tries) of the same block.
 
-    Rates are equal where there is no hit at all (these trials did the same, as a matter of fact),
+    Rates are equal where there is no hit at all (the observed rates of these trials are the same),
     where the upper bounds of both are below 0.1 %, or where the interval of their difference lies
-    inside ``tolerance`` and they are not told apart; rates that differ by the tolerance are called
-    equal with a probability of ``alpha`` at most, once there is a hit.
-    They are different where their means do by more than 0.1 percentage points, and either the
+    inside ``tolerance`` and they are not called different. Rates that differ by the tolerance are
+    called equal with a probability of ``alpha`` at most, once there is a hit.
+    Rates are different where their means differ by more than 0.1 percentage points, and either the
     interval of that difference over the blocks excludes 0, or the means differ by more than 1
     percentage point and Fisher's test of all hits and tries rejects equality. Each test has half of
-    ``alpha``, so that like rates are told apart with a probability of ``alpha`` at most. For any
-    number of ``looks`` the interval alone tells them apart; both errors are then as rare among all
+    ``alpha``, so that equal rates are called different with a probability of ``alpha`` at most. For
+    any number of ``looks`` only the interval is used; both error probabilities then hold for all
     looks together. Trials that did not try anything have a rate of 0.
 
     Raises ValueError for unequal lengths, no block, more hits than tries, or a tolerance below

@@ -132,9 +132,9 @@ def _readable_uri(path: Path) -> str:
     """Return the URI for opening a store read-only, from the rights of the file and its directory.
 
     The directory holds the write-ahead log and its index. Where both may be written, SQLite gets
-    write permission (and is told not to use it), so that the last reader tidies them up. Where the
-    directory may not be written, only a store with an empty log can be read, as a file that cannot
-    change.
+    write permission, and an instruction not to use it, so that the last reader tidies them up.
+    Where the directory may not be written, only a store with an empty log can be read, as a file
+    that cannot change.
     """
     if not _may_write(path.parent):
         log = path.with_name(path.name + "-wal")

@@ -1,4 +1,4 @@
-"""The event file of a run: JSON lines the runner appends while it measures.
+"""Append to and read the event file of a run: JSON lines that the runner writes as it measures.
 
 Progress displays read this file, so that nothing is written to the store during a measurement.
 """

@@ -1,5 +1,6 @@
-"""Define the records of the results store: plain values, written by the runner, read by the
-analysis.
+"""Define the records of the results store: plain values.
+
+The runner writes them and the analysis reads them.
 
 Units are in the names (``_s``, ``_bytes``); instants are UTC ISO 8601 text with ``Z``. Nothing that
 can be derived is stored: rates, ratios and verdicts come from ``millrace.analysis``.

@@ -3,7 +3,7 @@
     runs ─┬─ treatments
           └─ trials ── attempts ─┬─ steps
                                  ├─ measurements
-                                 ├─ attempt_artefacts     files beside the store, by hash
+                                 ├─ attempt_artefacts     files of the store, by hash
                                  └─ instances ─┬─ servers          one row a build, shared
                                                └─ variable_sets    one row a set, shared
 

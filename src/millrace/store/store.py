@@ -140,10 +140,9 @@ class Store:
             )
 
     def withdraw_unbegun(self, run_id: str) -> None:
-        """Remove the blocks of a run in which no trial was started, so that they can be decided
-        again.
+        """Remove the blocks of a run in which no trial was started.
 
-        ``blocks`` is then the number of the remaining ones.
+        They can then be decided again. ``blocks`` is then the number of the remaining ones.
         """
         runs, trials, attempts = schema.runs, schema.trials, schema.attempts
         with self._writing() as connection:

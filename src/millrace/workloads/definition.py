@@ -84,8 +84,9 @@ class Phase(Part):
         return self
 
     def statements(self, values: Mapping[str, Level]) -> tuple[str, ...]:
-        """Return the phase's statements for one treatment; ``values`` are its levels and the
-        parameters.
+        """Return the phase's statements for one treatment.
+
+        ``values`` are its levels and the parameters.
         """
         if self.sql is None:
             return ()
@@ -232,7 +233,7 @@ class Workload(Part):
 
     @property
     def drives(self) -> bool:
-        """Whether clients are driven; otherwise the phases themselves are measured."""
+        """Return whether clients are driven; otherwise the phases themselves are measured."""
         return bool(self.tests)
 
     def test_values(self) -> set[str]:

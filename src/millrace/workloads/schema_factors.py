@@ -72,7 +72,7 @@ class WorkloadFactor(Part):
 
     @property
     def caseless(self) -> bool:
-        """Whether names that differ only in case are the same level."""
+        """Return whether names that differ only in case are the same level."""
         return self.free and self.kind_of_level == "text"
 
     def complaint(self, level: object) -> str | None:

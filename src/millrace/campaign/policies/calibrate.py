@@ -4,8 +4,8 @@ This module also chooses the next block.
 
     slowdown = none     A, the base as it is
     slowdown = again    A', the same under another name
-    slowdown = cpu=4%   A slowed down, planted when the A/A blocks have told how small a change is
-                        seen
+    slowdown = cpu=4%   A slowed down, injected when the A/A blocks show the smallest detectable
+                        change
 
 A block contains A and one of the others, for each group that still needs one. A group drops out
 when it has its verdicts, the same number for each group: ending with the first verdicts of all

@@ -46,7 +46,7 @@ class Progress:
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing is left to measure."""
+        """Return whether nothing is left to measure."""
         return not (self.waiting or self.block or self.profile)
 
 
