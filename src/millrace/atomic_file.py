@@ -1,10 +1,10 @@
-"""Files that are there whole or not at all, for every reader and after every failure.
+"""Write files atomically: every reader, after every failure, finds all of a file or none of it.
 
-A draft is written beside the file, on the same file system, and takes its place in one step. Where
-that fails, a full disk included, the draft is removed and what was there before stays. A writer
-that is killed leaves its draft behind; whoever writes a file in the same directory next removes it,
-and so does whoever opens the results store that it belongs to.
-A draft is locked by its writer, so that the kernel ends the claim with the process.
+A draft is written next to the file, on the same file system, and replaces it in one step. Where
+that fails, for example on a full disk, the draft is removed and the old file stays. A killed writer
+leaves its draft behind; the next writer of a file in the same directory removes it, and so does the
+next process that opens the results store it belongs to. The writer locks its draft, so that the
+kernel releases the claim when the process ends.
 """
 
 from __future__ import annotations
@@ -25,11 +25,10 @@ _OURS = re.compile(rf"\..+\.[a-z0-9_]{{8}}{re.escape(_DRAFT)}")
 
 @contextlib.contextmanager
 def drafted(path: Path, *, durable: bool = False) -> Iterator[Path]:
-    """A draft, empty at first, that takes the place of ``path`` when the block ends without error.
+    """Provide a draft, empty at first, that replaces ``path`` when the block ends without error.
 
-    The directory is made when it is missing. The file gets the permissions of any new file. With
-    ``durable`` it also survives a power failure from then on. Raises what the disk refuses, as
-    OSError.
+    The directory is created when it is missing. The file gets the permissions of any new file. With
+    ``durable`` it survives a power failure from then on. Raises OSError where the disk refuses it.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     remove_abandoned(path.parent)
@@ -54,13 +53,16 @@ def write_text(path: Path, text: str) -> None:
 
 
 def remove_drafts(path: Path) -> None:
-    """Remove what killed writers of ``path`` left; nobody may be writing it now."""
+    """Remove the drafts of killed writers of ``path``; no process may be writing it now."""
     for draft in path.parent.glob(f".{glob.escape(path.name)}.*{_DRAFT}"):
         draft.unlink(missing_ok=True)
 
 
 def remove_abandoned(directory: Path) -> None:
-    """Remove drafts in a directory whose writers are gone; what cannot be removed stays."""
+    """Remove drafts in a directory whose writers no longer exist.
+
+    Skip those that cannot be removed.
+    """
     with contextlib.suppress(OSError), os.scandir(directory) as entries:
         for entry in entries:
             if _OURS.fullmatch(entry.name):
@@ -81,7 +83,7 @@ def _remove_if_abandoned(draft: Path) -> None:
 
 
 def _locked_draft(path: Path) -> tuple[Path, int]:
-    """Make a draft of ``path``; the open file that is returned holds its lock."""
+    """Create a draft of ``path``; the returned open file has its lock."""
     while True:
         handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=_DRAFT, dir=path.parent)
         draft = Path(name)
@@ -89,9 +91,9 @@ def _locked_draft(path: Path) -> tuple[Path, int]:
             fcntl.flock(handle, fcntl.LOCK_EX)
             if draft.exists():
                 return draft, handle
-        except OSError:  # a file system without locks, on which nobody removes drafts
+        except OSError:  # a file system without locks, on which drafts are never removed
             return draft, handle
-        # Between the two calls somebody took it for abandoned.
+        # Between the two calls another process considered the draft abandoned.
         os.close(handle)
         draft.unlink(missing_ok=True)
 
@@ -106,7 +108,7 @@ def flush(path: Path) -> None:
 
 
 def _umask() -> int:
-    # Read without setting it (which would be felt by other threads).
+    # Read it without setting it, which would affect other threads.
     with Path("/proc/self/status").open() as status:
         for line in status:
             if line.startswith("Umask:"):

@@ -1,4 +1,4 @@
-"""Cells of CSV files that a spreadsheet may open: no text in them is a formula for it."""
+"""Write cells of CSV files so that a spreadsheet takes no text in them for a formula."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ _MARK = "'"
 
 
 def defused(cell: object) -> object:
-    """Return text that a spreadsheet would take for a formula after an apostrophe."""
+    """Return text that a spreadsheet would take for a formula with an apostrophe before it."""
     return f"{_MARK}{cell}" if isinstance(cell, str) and _is_formula(cell) else cell
 
 
 def plain(cell: str) -> str:
-    """Return the text that ``defused`` made ``cell`` of."""
+    """Return the text of which ``defused`` made ``cell``."""
     return cell[len(_MARK) :] if cell.startswith(_MARK) and _is_formula(cell) else cell
 
 
 def _is_formula(text: str) -> bool:
-    # Apostrophes of its own count as well, so that each text has one form.
+    # Apostrophes of the text count as well, so that each text has one form.
     rest = text.lstrip(_MARK)
     return rest.startswith(_CONTROLS) or rest.lstrip().startswith(_FORMULA)

@@ -1,4 +1,4 @@
-"""Durations as people write them: ``45min``, ``1h30min``; and as they read them."""
+"""Parse and format durations such as ``45min`` and ``1h30min``."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ _DURATION = re.compile(r"(?:(\d+)h)?(?:(\d+)min)?(?:(\d+)s)?", re.ASCII)
 
 
 def parse(text: str) -> float:
-    """Seconds of a duration such as ``90s``, ``45min`` or ``1h30min``; ValueError for anything else
-    and for nothing at all."""
+    """Return the seconds of a duration such as ``90s``, ``45min`` or ``1h30min``.
+
+    Raises ValueError for any other text, and for an empty or zero duration.
+    """
     matched = _DURATION.fullmatch("".join(text.split()))
     seconds = 0 if matched is None else _seconds(matched)
     if seconds <= 0:
@@ -26,7 +28,7 @@ def _seconds(matched: re.Match[str]) -> int:
 
 
 def in_words(seconds: float) -> str:
-    """``40 s``, ``12 min``, ``2 h 05 min``."""
+    """Return a duration in words, such as ``40 s``, ``12 min`` or ``2 h 05 min``."""
     minutes = round(seconds / 60)
     if minutes < 2:
         return f"{seconds:.0f} s"

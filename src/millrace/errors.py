@@ -1,16 +1,16 @@
-"""The errors a user can meet, and the exit status each one ends with.
+"""Define the errors that a user can meet, and the exit status of each.
 
     MillraceError            what happened, where, and what to do next
-    ├── UserError            2: a mistake in a file, an option or a request
-    │   ├── ValidationError     2: several mistakes of one file, reported together
+    ├── UserError            2: an error in a file, an option or a request
+    │   ├── ValidationError     2: several errors of one file, reported together
     │   ├── DamagedResult    2: a stored result that was changed or damaged
     │   └── UnusablePlace    2: a directory of millrace's that cannot be used
     ├── TrialFailed          3: a server or the load generator failed a step of a trial
     ├── DatabaseError        3: a server refused a statement, or a session with it was lost
-    ├── HostError          4: this machine cannot do it now (disk full, no network)
-    │   └── PermanentHostError   4: nor can it later (no such file, a program that cannot run here)
+    ├── HostError          4: this host cannot do it now (disk full, no network)
+    │   └── PermanentHostError   4: nor later (no such file, a program that cannot run here)
     │       └── NotServed    4: the source answers, and does not have it (any more)
-    ├── Unavailable          something cannot be observed here; the trial goes on without it
+    ├── Unavailable          an observation is impossible here; the trial continues without it
     ├── GateFailed           10 or 11: a verdict that --fail-on names
     └── Interrupted          130: Ctrl-C or SIGTERM
 
@@ -26,7 +26,7 @@ from typing import Literal
 
 
 class MillraceError(Exception):
-    """Something the user can understand and act on.
+    """An error that the user can understand and act on.
 
     ``message`` says what happened and names the file, key or server; ``hint`` says what to do.
     """
@@ -40,13 +40,13 @@ class MillraceError(Exception):
 
 
 class UserError(MillraceError):
-    """A mistake of the user: a name, a file, an option. Exit status 2."""
+    """An error of the user: a name, a file, an option. Exit status 2."""
 
     exit_status = 2
 
 
 class DamagedResult(UserError):
-    """A stored result cannot be read: a file of the store is missing, was changed or is damaged."""
+    """An error for a stored result that is missing, was changed or is damaged."""
 
     def __init__(self, message: str) -> None:
         super().__init__(
@@ -57,16 +57,18 @@ class DamagedResult(UserError):
 
 
 class UnusablePlace(UserError):
-    """A directory that millrace keeps things in cannot be used. It counts against no server: once
-    the user has mended it, the same command goes on."""
+    """An error for one of millrace's directories that cannot be used.
+
+    It counts against no server: once the user has repaired the directory, the same command resumes.
+    """
 
 
 @dataclass(frozen=True)
 class Diagnostic:
-    """One mistake in an input file.
+    """An error in an input file.
 
     ``where`` is a key path such as ``factors.server.levels[2]``, with ``line`` (1-based) where the
-    parser knows it; ``expected`` says what would have been right, ``nearest`` the likeliest name.
+    parser knows it; ``expected`` describes a correct value, ``nearest`` is the likeliest name.
     """
 
     where: str
@@ -86,17 +88,17 @@ class Diagnostic:
 
 
 def nearest(name: object, known: Iterable[str]) -> str | None:
-    """The known name most like a mistyped one, or None when nothing is near."""
+    """Return the known name most similar to a mistyped one, or None when none is similar."""
     return next(iter(nearest_names(name, known)), None)
 
 
 def nearest_names(name: object, known: Iterable[str]) -> list[str]:
-    """Up to three known names like a mistyped one, the likeliest first."""
+    """Return up to three known names similar to a mistyped one, the likeliest first."""
     return get_close_matches(str(name), list(known), n=3)
 
 
 class ValidationError(UserError):
-    """Every mistake of one input file at once."""
+    """All errors of one input file, reported together."""
 
     def __init__(
         self, source: str, diagnostics: Sequence[Diagnostic], *, hint: str | None = None
@@ -109,7 +111,10 @@ class ValidationError(UserError):
 
 
 class TrialFailed(MillraceError):
-    """A step of a trial failed, which is a result. ``log_tail`` ends the server's log."""
+    """The failure of a step of a trial, which is a result.
+
+    ``log_tail`` is the end of the server's log.
+    """
 
     def __init__(
         self,
@@ -128,12 +133,12 @@ DatabaseErrorKind = Literal["unreachable", "lost", "forbidden", "absent", "odd",
 
 
 class DatabaseError(MillraceError):
-    """A server refused a statement or a session.
+    """An error of a server that refused a statement or a session.
 
     ``kind`` is ``unreachable`` where no server answers (yet), ``lost`` where a session ended,
-    ``forbidden`` where the account lacks a right, ``absent`` where the server does not have what
-    was named, ``odd`` where the answer cannot be understood, ``refused`` for all else. ``code`` is
-    the server's own, None where there is none.
+    ``forbidden`` where the account lacks a right, ``absent`` where the server lacks the named
+    object, ``odd`` where the answer cannot be parsed, ``refused`` otherwise. ``code`` is the
+    server's error code, None where there is none.
     """
 
     def __init__(
@@ -150,28 +155,35 @@ class DatabaseError(MillraceError):
 
 
 class HostError(MillraceError):
-    """This host cannot do what was asked now: no space, no network, no such program. It may pass,
-    or somebody may mend it, so that the same can be tried again. Exit status 4."""
+    """An error of this host: no space, no network, no such program.
+
+    It may be transient, or the user may repair it, so that a second attempt makes sense. Exit
+    status 4.
+    """
 
     exit_status = 4
 
 
 class PermanentHostError(HostError):
-    """A problem of something that this host was given, which trying again later does not solve: a
-    file that is not there to be had or is another one, a program that cannot run here."""
+    """An error of this host that a later attempt does not solve.
+
+    Examples are a missing file, a checksum mismatch, and a program that cannot run here.
+    """
 
 
 class NotServed(PermanentHostError):
-    """The source of a server answers, and does not have this build (any more)."""
+    """An error for a source of servers that answers, but does not have this build (any more)."""
 
 
 class Unavailable(MillraceError):
-    """Something cannot be observed on this host: what is missing, and what to do (``hint``)."""
+    """An error for an observation that this host does not support: the reason, and ``hint``."""
 
 
 class GateFailed(MillraceError):
-    """A verdict that the user asked to fail on (``--fail-on``). ``exit_status`` is 10 where there
-    is a regression, 11 where there is only an inconclusive verdict."""
+    """A verdict on which the user asked to fail (``--fail-on``).
+
+    ``exit_status`` is 10 for a regression, 11 where there is only an inconclusive verdict.
+    """
 
     def __init__(self, message: str, *, exit_status: int, hint: str | None = None) -> None:
         super().__init__(message, hint=hint)
@@ -179,6 +191,6 @@ class GateFailed(MillraceError):
 
 
 class Interrupted(MillraceError):
-    """The user or the system asked millrace to stop."""
+    """An interruption: the user or the system asked millrace to stop."""
 
     exit_status = 130

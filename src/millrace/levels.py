@@ -1,5 +1,4 @@
-"""Factors and their levels as reports write them, and levels as they are written on a command
-line."""
+"""Format factors and their levels for reports, and parse levels from a command line."""
 
 from __future__ import annotations
 
@@ -8,12 +7,12 @@ from collections.abc import Sequence
 
 from millrace.shown_text import shown_line
 
-# What a factor is set to.
+# A value of a factor.
 Level = str | int | float | bool
 
-_OPTION = "options."  # begins the names of factors that are options of a server
+_OPTION = "options."  # the prefix of factors that are options of a server
 _NAMING = frozenset(("server", "configuration", "test"))  # factors whose levels are names
-# Numbers, sizes and switches, which say nothing by themselves.
+# Numbers, sizes and switches, which need the factor's name.
 _VALUE = re.compile(
     r"[-+]?\d[\d.,_]*\s*[a-z%]{0,3}|on|off|true|false|yes|no|auto|none|", re.IGNORECASE
 )
@@ -21,29 +20,34 @@ _SWITCHES = {"true": True, "on": True, "1": True, "false": False, "off": False, 
 
 
 def factor_text(factor: str) -> str:
-    """Return a factor as reports call it, on one line: a server option by its own name."""
+    """Return a factor's name for reports, on one line; a server option has its own name."""
     return shown_line(factor.removeprefix(_OPTION))
 
 
 def is_name(factor: str, level: Level) -> bool:
-    """Whether a level says what it is without its factor: a server, a configuration, a test, and
-    words such as ``InnoDB``; not ``8``, ``8M`` or ``on``, nor any value of a server option."""
+    """Return whether a level is clear without its factor.
+
+    A server, a configuration, a test, and words such as ``InnoDB`` are; ``8``, ``8M``, ``on`` and
+    all values of server options are not.
+    """
     if factor.startswith(_OPTION) or not isinstance(level, str):
         return False
-    # Of a replica, say: replica.server.
+    # For example, replica.server of a replica.
     return factor.rpartition(".")[2] in _NAMING or _VALUE.fullmatch(level) is None
 
 
 def level_value(level: Level) -> str:
-    """Return a level where its factor stands beside it, on one line: ``on``, ``8M``, ``InnoDB``."""
+    """Return a level for a place next to its factor, on one line: ``on``, ``8M``, ``InnoDB``."""
     if isinstance(level, bool):
         return "on" if level else "off"
     return shown_line(str(level))
 
 
 def level_text(factor: str, level: Level) -> str:
-    """A level to stand among those of other factors: ``InnoDB``, ``clients 8``, ``tls on``,
-    ``innodb_buffer_pool_size = 8M``."""
+    """Return a level for a place among those of other factors.
+
+    Examples are ``InnoDB``, ``clients 8``, ``tls on`` and ``innodb_buffer_pool_size = 8M``.
+    """
     if is_name(factor, level):
         return level_value(level)
     equals = "= " if factor.startswith(_OPTION) and not isinstance(level, bool) else ""
@@ -51,8 +55,10 @@ def level_text(factor: str, level: Level) -> str:
 
 
 def level_named(text: str, levels: Sequence[Level]) -> Level | None:
-    """The one of ``levels`` that ``text`` is; None where it is none of them. A switch may be
-    written ``true``, ``on`` or ``1``, and ``false``, ``off`` or ``0``."""
+    """Return the one of ``levels`` that ``text`` names; None where it names none of them.
+
+    A switch may be written ``true``, ``on`` or ``1``, and ``false``, ``off`` or ``0``.
+    """
     exactly = [level for level in levels if str(level) == text]
     switch = _SWITCHES.get(text.lower())
     alike = [level for level in levels if isinstance(level, bool) and level is switch]
@@ -60,7 +66,10 @@ def level_named(text: str, levels: Sequence[Level]) -> Level | None:
 
 
 def levels_text(levels: Sequence[Level]) -> str:
-    """What may be written for ``levels``: ``1, 16``; ``off, on (or false, true; or 0, 1)``."""
+    """Return the accepted spellings of ``levels``.
+
+    Examples are ``1, 16`` and ``off, on (or false, true; or 0, 1)``.
+    """
     switches = [level for level in levels if isinstance(level, bool)]
     known = ", ".join(map(level_value, levels))
     if not switches:

@@ -1,4 +1,4 @@
-"""Where millrace keeps things on this machine.
+"""Locate millrace's directories on this machine.
 
 ========== ====================== ============================= ==============================
 place      environment variable   as root                       as an ordinary user
@@ -11,14 +11,14 @@ templates  ``MILLRACE_TEMPLATES`` ``<state>/templates``         ``<state>/templa
 
 cache: downloads and unpacked servers, shared by all experiments. state: the results store and the
 servers a user added. work: data directories of running instances; put it on the disk under test.
-templates: loaded data directories that are kept for the next trial; ``<work>/templates`` where work
-and state are on different file systems, so that a copy can share blocks with its template.
+templates: snapshots of loaded data directories, reused by later trials; ``<work>/templates`` where
+work and state are on different file systems, so that a copy can share blocks with its snapshot.
 Root's places are not under root's home, because servers run as an unprivileged user who must be
 able to reach them.
 
-A place that a variable names is checked whenever it is asked for: what neither is a directory nor
-can become one is the user's mistake. So are all but work, wherever they are: what lies there
-is run and trusted, so that nobody else may have put it there (see ``shared_directories``).
+A path from a variable is checked at each use: a path that neither is a directory nor can become one
+is a user error. All directories but work are also checked for write access of other users, because
+millrace runs and trusts the files in them (see ``shared_directories``).
 """
 
 from __future__ import annotations
@@ -46,8 +46,9 @@ def cache_dir() -> Path:
 
 
 def state_dir() -> Path:
-    """Return the directory of the results store and of the servers a user added; it may not exist
-    yet.
+    """Return the directory of the results store and of the servers that a user added.
+
+    It may not exist yet.
 
     Raises HostError where another user could have put files there.
     """
@@ -57,14 +58,14 @@ def state_dir() -> Path:
 
 
 def work_dir() -> Path:
-    """The directory of instances' data; it may not exist yet."""
+    """Return the directory of instances' data; it may not exist yet."""
     return _named("MILLRACE_WORK") or _state() / "work"
 
 
 def templates_dir() -> Path:
-    """Return the directory of templates; it may not exist yet.
+    """Return the directory of snapshots; it may not exist yet.
 
-    Raises HostError where another user could have put a template there.
+    Raises HostError where another user could have put a snapshot there.
     """
     place = _templates()
     refuse_shared(place, "MILLRACE_TEMPLATES")
@@ -72,13 +73,15 @@ def templates_dir() -> Path:
 
 
 def default_store() -> Path:
-    """The results store that is used when the user names none (``MILLRACE_STORE`` or state)."""
+    """Return the results store to use when the user names none (``MILLRACE_STORE`` or state)."""
     return _named("MILLRACE_STORE", file=True) or state_dir() / "results.sqlite"
 
 
 def refusal(error: OSError) -> UnusablePlace | None:
-    """Return what a user can do where the system gives no right to write to one of the places; None
-    for any other failure."""
+    """Return the user's error for a missing right to write to one of the directories.
+
+    None for any other failure.
+    """
     if error.errno not in _NO_RIGHTS or not isinstance(error.filename, str):
         return None
     refused = Path(error.filename).absolute()
@@ -119,15 +122,18 @@ def _place(variable: str, root_place: str, xdg_variable: str, home_place: str) -
 
 
 def _device(path: Path) -> int:
-    """The file system that a path, which may not exist yet, is or would be on."""
+    """Return the file system of a path, which may not exist yet."""
     while not path.exists():
         path = path.parent
     return path.stat().st_dev
 
 
 def _named(variable: str, *, file: bool = False) -> Path | None:
-    """Return the place that a variable names, None where it is not set. Raise UnusablePlace where
-    neither a directory (or, with ``file``, a file in one) is there, nor can one be made."""
+    """Return the path that a variable names, None where it is not set.
+
+    Raise UnusablePlace where there is neither a directory (or, with ``file``, a file in one) nor a
+    possibility to create one.
+    """
     text = os.environ.get(variable)
     if not text:
         return None
@@ -144,7 +150,7 @@ def _named(variable: str, *, file: bool = False) -> Path | None:
 
 
 def _complaint(path: Path) -> str | None:
-    """Return why ``path`` neither is a directory that can be read nor can become one."""
+    """Return the reason that ``path`` is not a readable directory and cannot become one."""
     try:
         there = next(each for each in (path, *path.parents) if os.path.lexists(each))
         found = there.stat()
@@ -172,7 +178,7 @@ def _other(variable: str) -> str:
     return f"set {variable} to a {noun} that you can write to, or unset it"
 
 
-# The innermost first: work and templates lie in state unless they are named.
+# The innermost first: work and templates lie in state unless variables name them.
 _DIRECTORIES: Mapping[str, Callable[[], Path]] = {
     "MILLRACE_WORK": work_dir,
     "MILLRACE_TEMPLATES": _templates,

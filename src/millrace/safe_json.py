@@ -1,8 +1,8 @@
-"""Reading JSON that somebody else wrote: bounded in bytes, values, depth, text and magnitude.
+"""Read untrusted JSON with limits on bytes, values, depth, text and magnitude.
 
-Python's own reader takes ``NaN``, integers of any length and lone surrogates, ends with
-RecursionError where brackets are nested deeply, and makes 64 bytes of memory of two bytes of text.
-What this module returns can be stored, computed with and written again.
+Python's own reader accepts ``NaN``, integers of any length and lone surrogates, raises
+RecursionError for deeply nested brackets, and uses 64 bytes of memory for two bytes of text. The
+values that this module returns can be stored, computed with and written again.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from typing import Any, BinaryIO, NoReturn
 
 @dataclass(frozen=True)
 class Limits:
-    """What a document may hold at most.
+    """The limits of a document.
 
-    ``values`` bounds the number of its values, counted by commas and brackets (those in texts too,
-    so that the count is an upper bound); ``depth`` the levels of brackets; ``text_chars`` each text
-    and key; ``largest`` whole numbers, ``magnitude`` others.
+    ``values`` limits the number of its values, counted by commas and brackets (including those in
+    texts, so that the count is an upper bound); ``depth`` the levels of brackets; ``text_chars``
+    the length of each text and key; ``largest`` whole numbers, ``magnitude`` others.
     """
 
     size_bytes: int = 1 << 20
@@ -35,11 +35,11 @@ SMALL = Limits()
 
 
 class JsonRefused(ValueError):
-    """The text is not JSON, or exceeds a limit; the message says which."""
+    """An error for text that is not JSON or exceeds a limit; the message says which."""
 
 
 def parse(content: bytes | str, limits: Limits = SMALL) -> Any:
-    """Return the value that ``content`` holds; raise JsonRefused for anything else."""
+    """Parse ``content`` and return its value; raise JsonRefused for anything but valid JSON."""
     text = _text(content, limits)
     values = 1 + sum(text.count(sign) for sign in ",[{")
     if values > limits.values:
@@ -57,7 +57,7 @@ def parse(content: bytes | str, limits: Limits = SMALL) -> Any:
 
 
 def parse_object(content: bytes | str, limits: Limits = SMALL) -> dict[str, Any]:
-    """Return the JSON object that ``content`` holds; raise JsonRefused for anything else."""
+    """Parse ``content`` and return the JSON object; raise JsonRefused for anything else."""
     value = parse(content, limits)
     if not isinstance(value, dict):
         raise JsonRefused("not a JSON object")
@@ -65,9 +65,9 @@ def parse_object(content: bytes | str, limits: Limits = SMALL) -> dict[str, Any]
 
 
 def read(path: Path, limits: Limits = SMALL) -> Any:
-    """Return the value in the file at ``path``, of which no more than the limit is read.
+    """Return the value in the file at ``path``, read up to the limit.
 
-    Raises OSError for a file that cannot be read and JsonRefused for what it holds.
+    Raises OSError for a file that cannot be read and JsonRefused for invalid content.
     """
     with path.open("rb") as file:
         return parse(read_bounded(file, limits.size_bytes), limits)

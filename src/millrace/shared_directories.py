@@ -1,4 +1,4 @@
-"""Refuses directories in which other users of the host could plant files."""
+"""Refuse directories in which other users of the host could plant files."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from pathlib import Path
 
 from millrace.errors import HostError
 
-_MOST_LINKS = 40  # in one path, as many as the kernel follows
+_MOST_LINKS = 40  # in one path, the kernel's own limit
 _ROOT = 0
 
 
 def refuse_shared(place: Path, variable: str) -> None:
     """Raise HostError for a directory in which another user could replace millrace's files.
 
-    Where millrace is root this holds for all that it lies in, too: who may rename one of them may
-    have root write elsewhere. An ordinary user's servers run as that user, and nobody gains by it.
-    Where ``place`` is not there yet, root must not make it where another user could be quicker.
-    No link on the way may be one that another user can replace. ``variable`` is the one that names
-    another place.
+    Where millrace is root, this includes all parent directories: a user who can rename one of them
+    could make root write elsewhere. An ordinary user's servers run as that user, so that there is
+    nothing to gain. Where ``place`` does not exist yet, root must not create it where another user
+    could be faster. No link on the way may be replaceable by another user. ``variable`` is the
+    environment variable that names another place.
     """
     _refuse_links_of_others(place, variable)
     is_root = os.geteuid() == 0
@@ -49,8 +49,11 @@ def refuse_shared(place: Path, variable: str) -> None:
 
 
 def on_the_way(path: Path) -> Iterator[tuple[Path, os.stat_result]]:
-    """Yield what an absolute path leads over, links and what they lead over too, each with its own
-    state. Raises OSError where something is not there, or the links have no end."""
+    """Yield the directories and links that an absolute path leads over, each with its own state.
+
+    This includes the targets of links. Raises OSError where a part is missing, or the links do not
+    end.
+    """
     place = Path("/")
     left = _parts(path)
     n_links = 0
@@ -75,21 +78,20 @@ def on_the_way(path: Path) -> Iterator[tuple[Path, os.stat_result]]:
 
 
 def is_own(status: os.stat_result) -> bool:
-    """Return whether nobody but this process's user, and root, can have written to a file."""
+    """Return whether only this process's user and root can have written to a file."""
     is_plain = stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid()
     return is_plain and not may_others_write(status)
 
 
 def may_others_write(status: os.stat_result) -> bool:
-    """Return whether a mode lets others write: to root a group is others, too."""
+    """Return whether a mode lets others write; to root, a group counts as others."""
     others = stat.S_IWOTH | (stat.S_IWGRP if os.geteuid() == 0 else 0)
     return bool(status.st_mode & others)
 
 
 def _refuse_links_of_others(place: Path, variable: str) -> None:
-    """Raise HostError where the way to a place leads over a link that another user made in a
-    directory in which all may do so."""
-    with contextlib.suppress(OSError):  # the rest of the way is not there yet
+    """Raise HostError where a path leads over a link of another user in a directory open to all."""
+    with contextlib.suppress(OSError):  # the rest of the path does not exist yet
         for entry, status in on_the_way(place.absolute()):
             is_others = stat.S_ISLNK(status.st_mode) and status.st_uid not in (_ROOT, os.geteuid())
             if is_others and may_others_write(entry.parent.lstat()):
@@ -101,5 +103,5 @@ def _refuse_links_of_others(place: Path, variable: str) -> None:
 
 
 def _parts(path: Path) -> list[str]:
-    """Return the names on the way of a path, the last one first."""
+    """Return the names in a path, the last one first."""
     return [part for part in reversed(path.parts) if part != path.anchor]

@@ -1,9 +1,10 @@
-"""Text of others, made safe to show: control and invisible characters become visible escapes.
+"""Escape untrusted text for display: control and invisible characters become visible escapes.
 
-A server's version, an error text, a name in a CSV file or an imported run may hold escape sequences
-that a terminal obeys (OSC 52 sets the clipboard), or bidirectional and zero-width characters that
-make a line look like another one. Everything that millrace prints or writes as text passes through
-here; ``cli/console.py`` and ``report/common/output_files.py`` are the boundaries that apply it.
+A server's version, an error text, a name in a CSV file or an imported run may contain escape
+sequences that a terminal obeys (OSC 52 sets the clipboard), or bidirectional and zero-width
+characters that make a line look like another one. Everything that millrace prints or writes as text
+passes through here; ``cli/console.py`` and ``report/common/output_files.py`` are the boundaries
+that apply it.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 import re
 
 # Unicode's categories Cc, Cf, Cs, Zl and Zp but for tab, newline and the end of a line of RFC 4180,
-# the property Default_Ignorable_Code_Point, and three characters more that are drawn as nothing.
+# the property Default_Ignorable_Code_Point, and three more characters without a visible glyph.
 # A test compares the ranges with Unicode's, and with those of the load generator (shown.rs).
 _HIDDEN = re.compile(
     r"\r(?!\n)|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\xad\u034f\u0600-\u0605\u061c\u06dd\u070f"
@@ -25,18 +26,20 @@ _LINE = str.maketrans({"\n": r"\n", "\r": r"\r", "\t": r"\t"})
 
 
 def shown(text: str) -> str:
-    """Return ``text`` with visible escapes, such as ``\\x1b``, for all that is not drawn."""
+    """Return ``text`` with visible escapes, such as ``\\x1b``, for all invisible characters."""
     return _HIDDEN.sub(_escape, text)
 
 
 def shown_line(text: str) -> str:
-    """Return ``text`` for a place of one line, such as a name or a cell: line ends and tabs are
-    escaped too."""
+    """Return ``text`` for a place of one line, such as a name or a cell.
+
+    Line ends and tabs are escaped too.
+    """
     return shown(text).translate(_LINE)
 
 
 def shown_json(document: str) -> str:
-    """Return a JSON document with such characters escaped as JSON does it: it holds the same."""
+    """Return a JSON document of the same content with these characters escaped as in JSON."""
     return _HIDDEN.sub(_json_escape, document)
 
 

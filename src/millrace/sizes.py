@@ -1,4 +1,4 @@
-"""Sizes as server options write them: ``128M`` is 128 x 1024 x 1024 bytes."""
+"""Parse and format sizes as server options write them: ``128M`` is 128 x 1024 x 1024 bytes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ _SIZE = re.compile(r"(\d+)([KMGTPE]?)B?", re.IGNORECASE | re.ASCII)
 
 
 def parse(text: str) -> int:
-    """Bytes of a size such as ``4096``, ``192K`` or ``12G``; ValueError for anything else."""
+    """Return the bytes of a size such as ``4096``, ``192K`` or ``12G``.
+
+    Raises ValueError for any other text.
+    """
     matched = _SIZE.fullmatch(text.strip())
     if matched is None:
         raise ValueError(f"{text!r} is not a size such as 128M or 12G")
@@ -17,7 +20,7 @@ def parse(text: str) -> int:
 
 
 def exact(size_bytes: int) -> str:
-    """The shortest exact spelling an option takes: ``12G``, ``1900M``, ``1000``."""
+    """Return the shortest exact spelling that an option accepts: ``12G``, ``1900M``, ``1000``."""
     if size_bytes == 0:
         return "0"
     unit = max(
@@ -28,7 +31,7 @@ def exact(size_bytes: int) -> str:
 
 
 def readable(size_bytes: int) -> str:
-    """A size for people, in decimal units to three digits: ``5.84 GB``."""
+    """Return a size for people, in decimal units to three digits: ``5.84 GB``."""
     value = float(size_bytes)
     for unit in ("B", "kB", "MB", "GB", "TB"):
         if value < 999.5 or unit == "TB":

@@ -1,7 +1,6 @@
-"""Makes system calls that Python and older C libraries have no names for.
+"""Make system calls for which Python and older C libraries have no names.
 
-To the kernel, rights, user ids and mounts belong to a thread: ``in_own_thread`` is where to change
-them.
+In the kernel, rights, user ids and mounts belong to a thread: change them in ``in_own_thread``.
 """
 
 from __future__ import annotations
@@ -20,13 +19,13 @@ libc = ctypes.CDLL(None, use_errno=True)
 
 
 def call(number: int, *arguments: int | bytes | None) -> int:
-    """Make the system call of this number. Raise OSError where the kernel refuses it."""
+    """Make the system call of this number; raise OSError where the kernel refuses it."""
     words = [ctypes.c_long(each) if isinstance(each, int) else each for each in arguments]
     return checked(libc.syscall(ctypes.c_long(number), *words))
 
 
 def checked(result: int) -> int:
-    """Return what a function of the C library returned. Raise OSError where it failed."""
+    """Return the result of a function of the C library; raise OSError where it failed."""
     if result < 0:
         error = ctypes.get_errno()
         raise OSError(error, os.strerror(error))
@@ -34,9 +33,10 @@ def checked(result: int) -> int:
 
 
 def in_own_thread(work: Callable[[], _T]) -> _T:
-    """Return what ``work`` returns, called in a thread that ends with it.
+    """Call ``work`` in a thread that ends with it, and return its result.
 
-    What it changes of the thread, others of this process do not see. Raises what ``work`` raises.
+    Other threads of this process are not affected by its changes to the thread. Raises the errors
+    of ``work``.
     """
     with _no_collection(), ThreadPoolExecutor(1) as thread:
         return thread.submit(work).result()
@@ -44,7 +44,7 @@ def in_own_thread(work: Callable[[], _T]) -> _T:
 
 @contextlib.contextmanager
 def _no_collection() -> Iterator[None]:
-    """Keep a thread of fewer rights from finalising what others left: it could remove no file."""
+    """Suspend garbage collection: a thread of fewer rights could not remove the files of others."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:

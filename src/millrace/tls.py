@@ -1,4 +1,4 @@
-"""TLS with a server: what is asked of it, and whether it may be given the password itself."""
+"""Describe TLS with a server: the requested mode, and whether it may receive the password."""
 
 from __future__ import annotations
 
@@ -16,8 +16,10 @@ VERIFYING: tuple[TlsMode, ...] = ("verify-ca", "verify-identity")
 
 
 class TlsMistake(ValueError):
-    """A setting of TLS that cannot be used: ``key`` is mode or ca, and ``value`` what it is set to;
-    ``message`` follows the value in a sentence."""
+    """An invalid TLS setting.
+
+    ``key`` is mode or ca, ``value`` its value; ``message`` continues a sentence after the value.
+    """
 
     def __init__(
         self, key: Literal["mode", "ca"], value: object, message: str, expected: str
@@ -31,13 +33,13 @@ class TlsMistake(ValueError):
 
 @dataclass(frozen=True)
 class Tls:
-    """How sessions with a server are encrypted, in the words of MySQL's own clients.
+    """The encryption of sessions with a server, in the terms of MySQL's own clients.
 
-    ``required`` takes any certificate, ``verify-ca`` one that an authority in ``ca`` (a PEM file)
-    has signed, ``verify-identity`` one that is made out to the host, too; without ``ca`` it takes
-    the authorities that this host trusts. ``allow_unverified`` gives the password itself to a
-    server that nothing verifies: in clear inside unverified TLS, or encrypted with a key that the
-    server sends.
+    ``required`` accepts any certificate, ``verify-ca`` one signed by an authority in ``ca`` (a PEM
+    file), ``verify-identity`` one that is also issued to the host; without ``ca`` it uses the
+    authorities that this host trusts. ``allow_unverified`` sends the password itself to an
+    unverified server: in clear inside unverified TLS, or encrypted with a key that the server
+    sends.
     """
 
     mode: TlsMode = "disabled"
@@ -49,7 +51,7 @@ class Tls:
         return self.mode in VERIFYING
 
     def context(self) -> ssl.SSLContext | None:
-        """Return what a session is encrypted with, None without TLS.
+        """Return the TLS context of a session, None without TLS.
 
         Raises UserError for a file of authorities that cannot be used.
         """
@@ -65,7 +67,7 @@ class Tls:
 
 
 def asked_tls(mode: object, ca: object, *, allow_unverified: bool) -> Tls:
-    """Return TLS as an address or an experiment asks for it.
+    """Return the TLS settings that an address or an experiment requests.
 
     Raises TlsMistake for a mode that does not exist, and for a ``ca`` that the mode lacks or does
     not use.
@@ -89,12 +91,12 @@ def asked_tls(mode: object, ca: object, *, allow_unverified: bool) -> Tls:
 
 
 def default_mode(host: str | None) -> TlsMode:
-    """Return the mode for an address that names none: others' hosts are verified."""
+    """Return the mode for an address that names none: remote hosts are verified."""
     return "disabled" if host is None or is_this_host(host) else "verify-identity"
 
 
 def is_this_host(host: str) -> bool:
-    """Tell whether what is sent to ``host`` stays on this host, whatever a resolver says."""
+    """Return whether data sent to ``host`` stays on this host, whatever a resolver answers."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:

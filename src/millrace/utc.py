@@ -1,4 +1,4 @@
-"""Instants as records and documents have them: UTC, ISO 8601, with seconds."""
+"""Format instants for records and documents: UTC, ISO 8601, with seconds."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 
 def utc_now() -> str:
-    """Return this instant."""
+    """Return the current time."""
     return utc_text(datetime.now(UTC))
 
 

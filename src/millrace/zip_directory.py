@@ -1,4 +1,4 @@
-"""The size of a zip archive's directory, read before ``zipfile`` takes all of it into memory."""
+"""Read the size of a zip archive's directory before ``zipfile`` loads all of it into memory."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import zipfile
 from dataclasses import dataclass
 from typing import BinaryIO
 
-# The end of an archive, and what stands before it where numbers are too large
+# The end of an archive, and its variant where numbers are too large
 # (APPNOTE.TXT 6.3.10, 4.3.14 to 4.3.16).
 _END = struct.Struct("<4s4H2LH")
 _END_SIGNATURE = b"PK\5\6"
@@ -21,8 +21,11 @@ _LONGEST_COMMENT_BYTES = 0xFFFF
 
 @dataclass(frozen=True)
 class End:
-    """The end of an archive: ``members`` and ``size_bytes`` as its directory claims them, and
-    whether a comment follows."""
+    """The end of an archive.
+
+    ``members`` and ``size_bytes`` are the claims of its directory; a further field is whether a
+    comment follows.
+    """
 
     members: int
     size_bytes: int
@@ -50,6 +53,6 @@ def read_end(file: BinaryIO) -> End:
     record = locator - _END_64.size
     if record >= 0 and tail[locator:start].startswith(_END_64_LOCATOR_SIGNATURE):
         fields = _END_64.unpack_from(tail, record)
-        if fields[0] == _END_64_SIGNATURE:  # another record would be passed over by whoever reads
+        if fields[0] == _END_64_SIGNATURE:  # a reader would skip another record
             members, directory_bytes = max(members, fields[7]), fields[8]
     return End(members, directory_bytes, has_comment=bool(comment) or start + _END.size < len(tail))

@@ -1,1 +1,1 @@
-"""The use cases of millrace, shared by the command line and other front ends."""
+"""Implement the use cases of millrace, shared by the command line and other front ends."""

@@ -1,4 +1,4 @@
-"""Measure what likely causes cost, by taking them away."""
+"""Measure the cost of likely causes by removing them."""
 
 from __future__ import annotations
 
@@ -36,8 +36,10 @@ from millrace.store.store import Store
 
 @dataclass(frozen=True)
 class AblationPlanned(Announcement):
-    """What an ablation measures: B again, with settings as in A; ``left_out`` says what it cannot
-    set, a clause each."""
+    """The event of a planned ablation: B again, with settings as in A.
+
+    ``left_out`` are the settings that it cannot change, a clause each.
+    """
 
     candidate: str
     alignments: tuple[Alignment, ...]
@@ -49,7 +51,7 @@ def ablate(
 ) -> ExplainedRun:
     """Measure B again with the suspected settings as in A, in a run of its own.
 
-    Return the explanation with what that showed. ``blocks`` is their number, None for as many as
+    Return the explanation with the results. ``blocks`` is the number of blocks, None for that of
     the run. Raise UserError where several comparisons are explained or no setting is suspected,
     TrialFailed where no block has a result of A, of B and of an alignment.
     """
@@ -76,7 +78,7 @@ def ablate(
 
 
 def only_comparison(found: Sequence[Explanation]) -> Explanation:
-    """Return the one explanation there is. Raise UserError where there are several."""
+    """Return the only explanation. Raise UserError where there are several."""
     if len(found) > 1:
         raise UserError(
             f"an ablation tests one comparison, and there are {len(found)}",
@@ -86,7 +88,7 @@ def only_comparison(found: Sequence[Explanation]) -> Explanation:
 
 
 def _measure(path: Path, aligned: AlignedPlan, caller: Caller) -> StoredRun:
-    """Execute the plan as a run that is recorded with what it tests."""
+    """Execute the plan as a run that is recorded with its ablation."""
     with ExitStack() as stack:
         purpose = f"run {aligned.plan.experiment.name}"
         stack.enter_context(exclusive_host(purpose, caller.on_event))
@@ -109,14 +111,14 @@ def _with_test(selection: RunSelection, aligned: AlignedPlan) -> RunSelection:
 
 
 def _refuses(treatment: TreatmentRecord) -> Refuses:
-    """Return which options the server of a treatment does not take."""
+    """Return the function that tests whether a treatment's server refuses an option."""
     server = install.find(str(treatment.resolved["server"]))
     if not isinstance(server, InstalledServer):
         return lambda _option, _value: None
 
     def refuses(name: str, value: str | None) -> Literal["option", "value"] | None:
         if not {name, f"{OPTION}{name}"}.isdisjoint(treatment.levels):
-            return None  # a factor, not an option; or one that the run has tried
+            return None  # a factor, not an option; or an option that the run has used
         rules = databases.get(server.family).options
         if not options.knows(rules, options.known(server), name):
             return "option"

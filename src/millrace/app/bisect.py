@@ -1,4 +1,4 @@
-"""Search the change of level between two servers of a list."""
+"""Search for a level change between two servers of a list."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from millrace.store.store import Store
 
 @dataclass(frozen=True)
 class Search:
-    """What is searched: between ``good`` and ``bad``, in the list ``among``.
+    """The request of a search: between ``good`` and ``bad``, in the list ``among``.
 
     ``workload`` is a built-in workload, a test of one, or an experiment file. ``options`` are
     server options for all. ``confidence`` is a fraction, ``margin_percent`` None for the default.
@@ -50,7 +50,7 @@ class Search:
 
 @dataclass(frozen=True)
 class BisectionOpened(Announcement):
-    """A search starts or resumes among this many servers."""
+    """The event that a search starts or resumes among this number of servers."""
 
     run: str
     servers: int
@@ -64,7 +64,7 @@ def bisect(
     limit_s: float | None = None,
     fresh: bool = False,
 ) -> BisectionReport:
-    """Measure one server at a time until the change is found, or ``limit_s`` is over.
+    """Measure one server at a time until the change is found, or ``limit_s`` has passed.
 
     Raise UserError where the ends are swapped, TrialFailed where an end cannot be measured.
     """
@@ -86,9 +86,7 @@ def bisect(
         policy = Bisect(experiment, seed=selection.run.seed)
         prepare = Preparation(stack, store, caller.on_event)
         executed = execute_campaign(store, selection, policy, prepare, caller, limit_s=limit_s)
-        assert (
-            executed.stored is not None
-        )  # before anything was measured there is an end to measure
+        assert executed.stored is not None  # before any measurement, there is an end to measure
         found = bisection(executed.stored)
         if is_reversed(found):
             raise _reversed(found)
@@ -96,7 +94,7 @@ def bisect(
 
 
 def _experiment(search: Search, servers: Sequence[str]) -> Experiment:
-    """Read the file that the workload is, or make an experiment of a built-in workload."""
+    """Return the experiment of the workload's file, or one made of a built-in workload."""
     around, overrides = validation_context(), Overrides(margin_percent=search.margin_percent)
     workload, scale = search.workload, search.scale
     if workload.endswith(".toml"):

@@ -1,4 +1,4 @@
-"""Calibrate a host: measure how far its verdicts can be trusted."""
+"""Calibrate a host: measure how reliable its verdicts are."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from millrace.store.store import Store
 
 @dataclass(frozen=True)
 class CalibrationOpened(Announcement):
-    """A calibration starts or resumes, with this many groups of comparisons."""
+    """The event that a calibration starts or resumes, with this number of groups of comparisons."""
 
     run: str
     groups: int
@@ -50,7 +50,8 @@ def calibrate(
     """Measure the base of an experiment against itself, and then against itself slowed down.
 
     Measure until there are ``verdicts`` A/A verdicts in all, and one on the ``injected`` slowdown
-    (``cpu``, ``fsync``, an option; None for no slowdown) in each group, or ``limit_s`` is over.
+    (``cpu``, ``fsync``, an option; None for no slowdown) in each group, or until ``limit_s`` has
+    passed.
     """
     calibrated = calibrating(experiment)
     if injected is not None:
@@ -85,9 +86,13 @@ def calibrate_by(
     limit_s: float | None = None,
     fresh: bool = False,
 ) -> Calibration:
-    """Measure the blocks that ``next_wanted`` asks for; ``calibrated`` is an experiment that
-    calibrates. The block ``check`` is prepared first, so that it is refused before anything is
-    measured."""
+    """Measure the blocks that ``next_wanted`` returns.
+
+    ``calibrated`` is an experiment that calibrates.
+
+    The block ``check`` is prepared first, so that its errors end the command before anything is
+    measured.
+    """
     with ExitStack() as stack:
         stack.enter_context(exclusive_host(f"calibrate {calibrated.name}", caller.on_event))
         store = stack.enter_context(Store.open(path))
@@ -101,7 +106,7 @@ def calibrate_by(
         seed = selection.run.seed
         policy = Calibrate(calibrated, seed=seed, verdicts=verdicts, next_wanted=next_wanted)
         executed = execute_campaign(store, selection, policy, prepare, caller, limit_s=limit_s)
-        assert executed.stored is not None  # without a block there is one to start with
+        assert executed.stored is not None  # without a block, there is always a first one
         return calibration(executed.stored)
 
 

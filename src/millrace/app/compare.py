@@ -1,4 +1,4 @@
-"""Compare numbers that other benchmarks measured: paired treatments, and series."""
+"""Compare results of other benchmarks: paired treatments, and series."""
 
 from __future__ import annotations
 
@@ -19,8 +19,10 @@ from millrace.stats.change_points import Sensitivity
 
 @dataclass(frozen=True)
 class Criteria:
-    """How verdicts are given: ``margin`` is a fraction, ``alpha`` the error rate; ``direction``
-    None takes the file's."""
+    """The criteria of verdicts.
+
+    ``margin`` is a fraction, ``alpha`` the error rate; ``direction`` None takes the file's.
+    """
 
     margin: float
     alpha: float
@@ -29,7 +31,7 @@ class Criteria:
 
 @dataclass(frozen=True)
 class ComparedPairs:
-    """The comparisons of treatments with ``base``; ``better`` says which values are better."""
+    """The comparisons of treatments with ``base``; ``better`` is the better direction of values."""
 
     comparisons: tuple[PairedComparison, ...]
     base: str
@@ -37,7 +39,7 @@ class ComparedPairs:
 
 
 def compare_paired(file: Path, criteria: Criteria, *, base: str | None) -> ComparedPairs:
-    """Compare treatments that were interleaved in blocks; ``base`` None takes the first one."""
+    """Compare treatments that were interleaved in blocks; None for ``base`` takes the first one."""
     values, measure = paired.read(file)
     chosen = paired.base_of(called(file), values, base)
     better = measure.better(criteria.direction)
@@ -53,7 +55,7 @@ def compare_paired(file: Path, criteria: Criteria, *, base: str | None) -> Compa
 
 @dataclass(frozen=True)
 class ComparedSeries:
-    """One series: as read, analyzed, and which of its values are better."""
+    """A series as read, its analysis, and the better direction of its values."""
 
     series: Series
     judged: AnalyzedSeries
@@ -63,7 +65,7 @@ class ComparedSeries:
 def compare_series(
     file: Path, criteria: Criteria, *, sensitivity: Sensitivity
 ) -> tuple[ComparedSeries, ...]:
-    """Find where the levels of the series of a file moved."""
+    """Find the level changes in the series of a file."""
     found = []
     for each in series_file.read(file):
         better = each.measure.better(criteria.direction)

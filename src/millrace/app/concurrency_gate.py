@@ -17,8 +17,11 @@ from millrace.store.store import Store
 
 
 def refuse_uncalibrated(store: Store, run: RunRecord, plan: Plan) -> None:
-    """Raise UserError unless a calibration with concurrent pairs on this host found no more false
-    differences than verdicts claim. Interleaved runs need no such proof."""
+    """Raise UserError unless a calibration supports concurrent pairs on this host.
+
+    The calibration must have concurrent pairs, and no more false differences than verdicts claim.
+    Interleaved runs need none.
+    """
     experiment = plan.experiment
     if not experiment.side_by_side:
         return

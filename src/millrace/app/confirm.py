@@ -24,7 +24,7 @@ from millrace.utc import utc_now
 
 @dataclass(frozen=True)
 class ConfirmationPlanned(Announcement):
-    """The builds ``before`` and ``after`` a change are measured in so many blocks."""
+    """The event that the builds around a change will be measured in ``blocks`` blocks."""
 
     change: ChangeRecord
     before: str
@@ -34,7 +34,7 @@ class ConfirmationPlanned(Announcement):
 
 @dataclass(frozen=True)
 class Confirmation:
-    """What became of a change, and of those of other metrics that the same trials measured.
+    """The outcome for a change, and for those of other metrics measured in the same trials.
 
     ``outcomes`` starts with the change's own, ``changes`` are the same as histories show them, and
     ``blocks`` is the number of blocks of the run that measured them.

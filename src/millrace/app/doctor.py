@@ -1,7 +1,7 @@
-"""What about this host makes results less trustworthy, and what to do about it.
+"""Find the properties of this host that make results less trustworthy, and suggest remedies.
 
-Each check is a plain function from the host's facts, or from what it was seen doing, to one
-finding. docs/doctor.md explains the checks in the same order.
+Each check is a plain function from the host's facts, or from its observed activity, to one finding.
+docs/doctor.md explains the checks in the same order.
 """
 
 from __future__ import annotations
@@ -28,8 +28,11 @@ _SLOW_CLOCKS = ("hpet", "acpi_pm", "jiffies", "refined-jiffies", "pit")
 
 @dataclass(frozen=True)
 class Finding:
-    """One check's result. ``why`` says how it can harm results, ``hint`` is what to do, a command
-    line where there is one; it is None where nothing needs to be done."""
+    """The result of one check.
+
+    ``why`` says how it can harm results. ``hint`` is the remedy, a command line where there is one;
+    None where nothing has to be done.
+    """
 
     check: str
     status: Status
@@ -38,22 +41,25 @@ class Finding:
     hint: str | None = None
 
     def as_data(self) -> dict[str, Any]:
-        """The finding as plain data, for the store and for JSON."""
+        """Return the finding as plain data, for the store and for JSON."""
         return asdict(self)
 
 
 def examine(
     facts: Facts, work_dir: Path, *, root: Path = Path("/"), sample_s: float = 0.5
 ) -> tuple[Finding, ...]:
-    """Watch the host for ``sample_s`` seconds, then judge it.
+    """Observe the host for ``sample_s`` seconds, then check it.
 
-    ``facts`` are those of ``host.facts``; ``work_dir`` is where instances keep their data.
+    ``facts`` are those of ``host.facts``; ``work_dir`` is the directory of instances' data.
     """
     return judge(facts, observe(root, sample_s), work_dir, _measured_wakeups())
 
 
 def _measured_wakeups() -> tuple[CpuWakeup, ...]:
-    """Wake-up latencies; none where they cannot be measured, which is a finding and no error."""
+    """Return wake-up latencies; none where they cannot be measured.
+
+    That is a finding, not an error.
+    """
     try:
         return cpu_idle.measure()
     except MillraceError:
@@ -63,7 +69,7 @@ def _measured_wakeups() -> tuple[CpuWakeup, ...]:
 def judge(
     facts: Facts, seen: Activity, work_dir: Path, wakeups: Sequence[CpuWakeup]
 ) -> tuple[Finding, ...]:
-    """Every check on what is known; looks at nothing itself."""
+    """Run every check on the given facts and activity; observes nothing itself."""
     return (
         _governor(facts["frequency"]),
         _turbo(facts["frequency"]),
@@ -93,7 +99,7 @@ def judge(
 def _finding(
     check: str, why: str, observed: str, status: Status, hint: str | None = None
 ) -> Finding:
-    """A finding whose hint is only given where something is wrong."""
+    """Return a finding whose hint is present only where something is wrong."""
     needed = hint if status in ("warn", "problem") else None
     return Finding(check, status, observed, why, needed)
 
@@ -271,7 +277,9 @@ def _filesystem(facts: Facts, work_dir: Path) -> Finding:
         return _finding("filesystem", why, f"{work_dir}: not seen", "unknown")
     disk = {True: ", rotating disk", False: ", solid-state disk", None: ""}
     observed = f"{kind} at {filesystem['mount_point']}"
-    if not facts["virtualisation"]["virtual_machine"]:  # virtual disks say anything
+    if not facts["virtualisation"][
+        "virtual_machine"
+    ]:  # the values of virtual disks are meaningless
         observed += disk[filesystem["rotational"]]
     doubts = {
         "in memory, so nothing is durable": kind in ("tmpfs", "ramfs"),

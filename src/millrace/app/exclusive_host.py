@@ -14,9 +14,10 @@ from millrace.servers.instances.signals import signals_as_errors
 
 @contextmanager
 def exclusive_host(purpose: str, on_event: OnEvent) -> Iterator[None]:
-    """Refuse while another millrace measures, end what a killed one left, and stop in order.
+    """Reserve the host: refuse while another millrace measures, and clean up after a killed one.
 
-    Raise UserError when the host is taken, and Interrupted inside the block on Ctrl-C or SIGTERM.
+    Raise UserError when the host is in use, and Interrupted inside the block on Ctrl-C or SIGTERM,
+    so that the use case stops in order.
     """
     with signals_as_errors(), host_lock(purpose):
         for left in processes.reap_orphans(Downloads(on_event)):

@@ -30,7 +30,10 @@ RESUMES = "the same command resumes where it stopped"
 
 @dataclass(frozen=True)
 class Caller:
-    """Who asks: ``command`` is recorded with new runs, ``on_event`` gets the events."""
+    """The caller of a use case.
+
+    ``command`` is recorded with new runs, ``on_event`` gets the events.
+    """
 
     command: str
     on_event: OnEvent = ignore
@@ -54,7 +57,7 @@ def select_run(
 
 
 def new_run(plan: Plan, caller: Caller) -> RunSelection:
-    """Return a new run of a plan, whatever there was before."""
+    """Return a new run of a plan, whatever earlier runs exist."""
     run = new_run_record(plan, host_record(), versions(), caller.command)
     return RunSelection(run, plan, is_new=True)
 
@@ -67,7 +70,7 @@ def execute_run(
     *,
     retry_failed: bool = False,
 ) -> Executed:
-    """Execute what has no result yet of an experiment's run, fixed or sequential."""
+    """Execute the trials without a result of an experiment's run, fixed or sequential."""
     policy: Policy
     plan = selection.plan
     rules = Rules(extension=selection.extension)
@@ -98,8 +101,8 @@ def execute_campaign(
 ) -> Executed:
     """Execute a run that grows block by block.
 
-    A trial that failed for a transient reason of the host would speak against its treatment
-    forever, so that it ends the command instead.
+    A stored failure would count against its treatment permanently, so a transient host error ends
+    the command instead.
     """
     rules = Rules(limit_s=limit_s, stop_at_host_errors=True)
     with resumable_host(), _resumable():
@@ -131,7 +134,7 @@ def _execute(
 
 @contextmanager
 def _resumable() -> Iterator[None]:
-    """Say with an interruption what resumes."""
+    """Add to an interruption how to resume."""
     try:
         yield
     except Interrupted as stopped:
@@ -140,7 +143,7 @@ def _resumable() -> Iterator[None]:
 
 @contextmanager
 def resumable_host() -> Iterator[None]:
-    """Say with a transient error of the host what resumes when the host can go on."""
+    """Add to a transient host error how to resume once the host is usable again."""
     try:
         yield
     except PermanentHostError:

@@ -1,4 +1,4 @@
-"""Collect what an experiment may refer to on this host."""
+"""Collect the names that an experiment may refer to on this host."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CHOOSABLE = tuple(name for name in COLLECTORS if name != PROFILE)
 
 
 def validation_context() -> Surroundings:
-    """Return what an experiment may refer to on this host."""
+    """Return the names that an experiment may refer to on this host."""
     listings = install.list_servers()
     return Surroundings(
         servers=[listing.name for listing in listings],

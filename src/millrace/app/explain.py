@@ -1,4 +1,4 @@
-"""Explain the difference between two treatments of a run, and measure what settings cost."""
+"""Explain the difference between two treatments of a run, and measure the cost of settings."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ _SHOWN = 8
 class Selection:
     """The treatments to explain, by levels as a user writes them.
 
-    ``base`` is A, ``candidates`` are B, ``factor`` is the factor of both; without them the
-    experiment's base and all its other levels. ``test`` and ``where`` (FACTOR=LEVEL) hold other
+    ``base`` is A, ``candidates`` are B, ``factor`` is the factor of both; without them, they are
+    the experiment's base and all its other levels. ``test`` and ``where`` (FACTOR=LEVEL) fix other
     factors at some levels.
     """
 
@@ -44,12 +44,12 @@ class ExplainedRun:
 
     @property
     def explanations(self) -> tuple[Explanation, ...]:
-        """The comparisons, with what ablations showed."""
+        """The comparisons, with the results of ablations."""
         return tuple(with_ablations(each, self.ablations) for each in self.compared)
 
 
 def explain_run(path: Path, run: str, selection: Selection) -> ExplainedRun:
-    """Explain a run of the store at ``path``, with what ablations of it showed.
+    """Explain a run of the store at ``path``, with the results of its ablations.
 
     ``run`` is an id, its beginning, or ``latest``; an ablation stands for the run that it tested.
     Nothing is measured. Raise UserError for levels that do not exist, or without observations.
@@ -71,8 +71,10 @@ def explain_run(path: Path, run: str, selection: Selection) -> ExplainedRun:
 def explanations_of_report(
     stored: StoredRun, base: Level, ablations: Sequence[StoredRun]
 ) -> tuple[Explanation, ...]:
-    """Return the explanations of a run's report: each level of the compared factor against
-    ``base``, with what ablations showed; none for a run without observations."""
+    """Return the explanations of a run's report; none for a run without observations.
+
+    They compare each level of the compared factor with ``base``, with the results of ablations.
+    """
     factor = stored.run.spec.compare.factor
     has_observations = any(attempt.observations for attempt in stored.attempts)
     if not has_observations or len(stored.run.spec.levels[factor]) < 2:
@@ -82,7 +84,7 @@ def explanations_of_report(
 
 
 def _run_to_explain(store: Store, wanted: str) -> RunRecord:
-    """Return the run of that name; for an ablation the run that it tested."""
+    """Return the run of that name; for an ablation, the run that it tested."""
     found = store.find_run(wanted)
     ablates = found.spec.tested
     if ablates is None:
@@ -108,8 +110,11 @@ def explain_levels(
     factor: str | None,
     held: Mapping[str, Sequence[Level]],
 ) -> tuple[Explanation, ...]:
-    """Explain each candidate against the base, in each group that has one of the ``held`` levels of
-    each factor. Raise UserError for levels that do not exist."""
+    """Explain each candidate against the base, in each group with the ``held`` levels.
+
+    ``held`` has the permitted levels of each fixed factor. Raise UserError for levels that do not
+    exist.
+    """
     name, against, others = _compared(stored, base, candidates, factor)
     if name in held:
         raise UserError(
@@ -162,8 +167,10 @@ def _compared(
 
 
 def _having(levels: Mapping[str, Sequence[Level]], compared: str, asked: Sequence[str]) -> str:
-    """Return the factor that has all ``asked`` levels: the compared one, or the only other. A
-    factor whose levels are written exactly so comes first."""
+    """Return the factor that has all ``asked`` levels: the compared one, or the only other.
+
+    A factor with exactly that spelling of its levels comes first.
+    """
 
     def exactly(text: str, known: Sequence[Level]) -> bool:
         return text in map(str, known)
@@ -183,8 +190,10 @@ def _having(levels: Mapping[str, Sequence[Level]], compared: str, asked: Sequenc
 def held_levels(
     stored: StoredRun, test: str | None, where: Sequence[str]
 ) -> dict[str, list[Level]]:
-    """Return the levels at which other factors are held, by factor. A test is a level too, where
-    tests vary."""
+    """Return the fixed factors and their levels.
+
+    A test is a level too, where tests vary.
+    """
     levels = stored.run.spec.levels
     asked = [_assignment(text) for text in where]
     if test is not None and "test" in levels:
@@ -211,7 +220,10 @@ def _assignment(text: str) -> tuple[str, str]:
 
 
 def _level(factor: str, text: str, known: Sequence[Level]) -> Level:
-    """Return the level of the factor that is written so. Raise UserError where it has none."""
+    """Return the level of the factor with this spelling.
+
+    Raise UserError where it has none.
+    """
     named = level_named(text, known)
     if named is None:
         what = f"the factor {factor} has no level"

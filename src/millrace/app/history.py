@@ -35,7 +35,7 @@ _SHOWN_SERIES = 8
 
 @dataclass(frozen=True)
 class RecordedRun:
-    """The points of a run, what recording them did, and what was left out, a clause each."""
+    """The points of a run, the effect of recording them, and what was left out, a clause each."""
 
     run: str
     part: HistoryPart
@@ -67,11 +67,11 @@ def record(
 
 @dataclass
 class Detected:
-    """What a search for changes found.
+    """The result of a search for changes.
 
     ``examined`` has the number of points by series, ``breaks`` counts changes of environment,
-    ``lost`` earlier candidates that more points do not show, ``too_few`` series that are too short.
-    ``changes`` are the found and the lost ones; ``series_with`` counts series by label.
+    ``lost`` earlier candidates that more points do not confirm, ``too_few`` series that are too
+    short. ``changes`` are the found and the lost ones; ``series_with`` counts series by label.
     """
 
     examined: dict[str, int] = field(default_factory=dict)
@@ -83,7 +83,7 @@ class Detected:
 
 
 def detect(path: Path, wanted: Sequence[str], *, sensitivity: Sensitivity) -> Detected:
-    """Look for versions at which a series changed its level, and keep what is found."""
+    """Search for versions at which a series changed its level, and store the changes."""
     now = utc_now()
     found = Detected()
     changed: list[ChangeRecord] = []
@@ -143,7 +143,7 @@ def histories(path: Path, wanted: Sequence[str]) -> Iterator[Histories]:
 
 
 def acknowledge(path: Path, change: str, note: str) -> list[ChangeRecord]:
-    """Note that somebody knows of a change, named by its id or by the label of several."""
+    """Acknowledge a change, named by its id or by the label of several, with a note."""
     if not note.strip():
         raise UserError("the note is empty", hint="say who knows of it, or where it is fixed")
     with Store.open(path, create=False) as store:
@@ -179,8 +179,10 @@ def forget(path: Path, run: str) -> Forgotten:
 
 
 def named_series(store: Store, path: Path, wanted: Sequence[str]) -> Mapping[str, str]:
-    """Return the names of the wanted series (of all if none is), by their ids. Raise UserError
-    where there is none."""
+    """Return the names of the wanted series (of all if none is named), by id.
+
+    Raise UserError where there is none.
+    """
     names = series_names(store.histories.series())
     if not names:
         raise UserError(

@@ -1,4 +1,4 @@
-"""What a host is doing at the moment: who else uses it, and what this process may do on it."""
+"""Observe the current activity of a host: who else uses it, and what this process may do on it."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _DATABASE_PROGRAMS = databases.programs() | frozenset(
     ("postgres", "mongod", "redis-server", "oracle", "sqlservr")
 )
 _NOTICEABLE_SHARE = 0.02
-_PROGRAM_BYTES = 1 << 16  # in these a command line names the program, and that of a loader
+_PROGRAM_BYTES = 1 << 16  # in these, a command line names the program and that of a loader
 
 
 @dataclass(frozen=True)
 class Process:
-    """A process and the share of one CPU it used, from 0 (may exceed 1 with several threads)."""
+    """A process and its share of one CPU, from 0 (may exceed 1 with several threads)."""
 
     pid: int
     name: str
@@ -36,15 +36,16 @@ class Process:
 
 @dataclass(frozen=True)
 class Activity:
-    """What was seen. Shares are of all CPUs' time, from 0 to 1; None where the host does not say.
+    """The observed activity of a host.
+
+    Shares are of all CPUs' time, from 0 to 1; None where the host does not report them.
 
     ``busiest`` are other processes that used a CPU noticeably, ``databases`` other database
-    servers. ``throttled`` counts how often a CPU was slowed down by heat since it was started.
-    ``perf_program`` is the path of a perf that runs on this kernel.
-    ``no_tracing`` says why the kernel's scheduler cannot be traced; None where it can be.
-    ``unconfined`` says why a server cannot be confined to its own directories: nothing where it can
-    be, None where it runs as this user.
-    ``open_files`` and ``processes`` are limits, None when there is none.
+    servers. ``throttled`` counts how often heat slowed a CPU down since the host started.
+    ``perf_program`` is the path of a perf that runs on this kernel. ``no_tracing`` says why the
+    kernel's scheduler cannot be traced; None where it can be. ``unconfined`` says why a server
+    cannot be confined to its own directories: empty where it can be, None where it runs as this
+    user. ``open_files`` and ``processes`` are limits, None when there is none.
     """
 
     busy_share: float | None
@@ -63,7 +64,7 @@ class Activity:
 
 
 def observe(root: Path, sample_s: float) -> Activity:
-    """Watch the host for ``sample_s`` seconds."""
+    """Observe the host for ``sample_s`` seconds."""
     times, ticks = text.cpu_times(read(root, "proc/stat")), _ticks(root)
     started = time.monotonic()
     time.sleep(sample_s)
@@ -89,7 +90,7 @@ def observe(root: Path, sample_s: float) -> Activity:
 def shares(
     before: text.CpuTimes | None, after: text.CpuTimes | None
 ) -> tuple[float | None, float | None]:
-    """The busy and the stolen share of all CPUs' time between two readings."""
+    """Return the busy and the stolen share of all CPUs' time between two readings."""
     if before is None or after is None:
         return None, None
     busy, steal = after.busy - before.busy, after.steal - before.steal
@@ -100,7 +101,7 @@ def shares(
 def busiest(
     before: Mapping[int, tuple[str, int]], after: Mapping[int, tuple[str, int]], elapsed_s: float
 ) -> tuple[Process, ...]:
-    """The (at most three) processes that used most CPU between two readings of their ticks."""
+    """Return the (at most three) processes that used most CPU between two readings of ticks."""
     per_s = os.sysconf("SC_CLK_TCK")
     found = [
         Process(pid, name, (ticks - before[pid][1]) / per_s / elapsed_s)
@@ -112,7 +113,7 @@ def busiest(
 
 
 def _ticks(root: Path) -> dict[int, tuple[str, int]]:
-    """Name and CPU ticks of every process but this one."""
+    """Return name and CPU ticks of every process but this one."""
     found = {}
     for directory in (root / "proc").glob("[0-9]*"):
         ticks = text.process_ticks(read_file(directory / "stat"))
@@ -122,7 +123,7 @@ def _ticks(root: Path) -> dict[int, tuple[str, int]]:
 
 
 def _databases(root: Path) -> tuple[Process, ...]:
-    """Database servers that run, by the program's name; a parent stands for its children."""
+    """Return running database servers, by the program's name; a parent stands for its children."""
     found: dict[int, tuple[str, int]] = {}
     for directory in (root / "proc").glob("[0-9]*"):
         line = procfs.read_or_none(directory / "cmdline", _PROGRAM_BYTES) or b""
@@ -140,7 +141,7 @@ def _databases(root: Path) -> tuple[Process, ...]:
 
 
 def _on_battery(root: Path) -> bool | None:
-    """Whether a battery feeds this host; None when it has none."""
+    """Return whether a battery powers this host; None where it has none."""
     supplies = list((root / "sys/class/power_supply").glob("*"))
     kinds = {read_file(supply / "type") for supply in supplies}
     if "Battery" not in kinds:
@@ -158,7 +159,7 @@ def _throttled(root: Path) -> int | None:
 
 
 def _perf_program() -> str | None:
-    """The path of a perf that runs: some systems have one that only fits another kernel."""
+    """Return the path of a perf that runs; the one of some systems fits only another kernel."""
     program = shutil.which("perf")
     if program is None:
         return None
@@ -170,7 +171,7 @@ def _perf_program() -> str | None:
 
 
 def _no_tracing() -> Unavailable | None:
-    """Return why the kernel's scheduler cannot be traced."""
+    """Return the reason that the kernel's scheduler cannot be traced; None where it can."""
     try:
         tracing.check()
     except Unavailable as why:

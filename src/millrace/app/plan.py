@@ -1,4 +1,4 @@
-"""Plan an experiment: its trials in order, and what they take."""
+"""Plan an experiment: its trials in order, and their time and disk space."""
 
 from __future__ import annotations
 
@@ -26,8 +26,12 @@ class PlannedExperiment:
 
 
 def plan(path: Path, experiment: Experiment) -> PlannedExperiment:
-    """Expand an experiment and estimate it by earlier trials in the store at ``path``, if there is
-    one. Start nothing. Raise UserError for what this host cannot measure."""
+    """Expand an experiment and estimate it from earlier trials.
+
+    The trials are those in the store at ``path``, if it exists.
+
+    Start nothing. Raise UserError for an experiment that this host cannot measure.
+    """
     seed = secrets.randbelow(SEEDS) if experiment.seed is None else experiment.seed
     expanded = with_controls(expand(experiment, seed=seed))
     prepare.refuse_missing_cpus(experiment)

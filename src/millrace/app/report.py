@@ -19,8 +19,10 @@ from millrace.store.store import Store
 
 @dataclass(frozen=True)
 class RunReport:
-    """The analysis of a run and the explanations of its comparisons; ``page`` is the path of its
-    HTML report beside the store."""
+    """The analysis of a run and the explanations of its comparisons.
+
+    ``page`` is the path of its HTML report in the store's directory of reports.
+    """
 
     analysis: RunAnalysis
     explanations: tuple[Explanation, ...]
@@ -29,7 +31,10 @@ class RunReport:
 
 @dataclass(frozen=True)
 class BisectionReport:
-    """A search for a change; ``page`` is the path of its HTML report beside the store."""
+    """The result of a search for a change.
+
+    ``page`` is the path of its HTML report in the store's directory of reports.
+    """
 
     found: Bisection
     page: Path
@@ -76,7 +81,7 @@ def report_of(
 def with_calibration(store: Store, analysis: RunAnalysis) -> RunAnalysis:
     """Return the analysis with what applies to it of the newest calibration of the run's host."""
     if analysis.run.spec.calibrates is not None:
-        return analysis  # it is one itself
+        return analysis  # the run is a calibration
     runs = preferred(analysis.run, store.calibrations_of(analysis.run))
     if not runs:
         return replace(analysis, calibrations=())

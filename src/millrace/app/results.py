@@ -1,4 +1,4 @@
-"""Keep the stored runs: list, load, export, import and remove them."""
+"""Manage the stored runs: list, load, export, import and remove them."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def import_files(path: Path, files: Sequence[Path]) -> Iterator[tuple[Path, Impo
 
 @dataclass(frozen=True)
 class Removed:
-    """The removed runs, their reports, and those whose points stay in histories."""
+    """The removed runs, their reports, and the runs whose points stay in histories."""
 
     runs: list[str]
     reports: list[Path]
@@ -54,8 +54,10 @@ class Removed:
 def remove_runs(
     path: Path, runs: Sequence[str], *, confirm: Callable[[Sequence[str]], None]
 ) -> Removed:
-    """Remove runs with all their results and reports. ``confirm`` gets their ids, and raises to
-    keep them."""
+    """Remove runs with all their results and reports.
+
+    ``confirm`` gets their ids, and raises an error to prevent the removal.
+    """
     with Store.open(path, create=False) as store:
         ids = _ids(store, runs)
         confirm(ids)

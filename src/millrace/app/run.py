@@ -20,11 +20,11 @@ def run(
     fresh: bool = False,
     retry_failed: bool = False,
 ) -> RunReport:
-    """Measure what has no result yet of an experiment, and return the report of its run.
+    """Measure the trials of an experiment that have no result; return the report of its run.
 
     The run is the newest in the store at ``path`` that can be resumed, a new one if there is none
-    or with ``fresh``. Raise Interrupted when the user stops it, HostError when the host cannot go
-    on; calling it again resumes.
+    or with ``fresh``. Raise Interrupted when the user stops it, HostError when the host cannot
+    continue; calling it again resumes the run.
     """
     with ExitStack() as stack:
         stack.enter_context(exclusive_host(f"run {experiment.name}", caller.on_event))

@@ -18,9 +18,11 @@ from millrace.servers.verify import VerifyResult, verify
 
 @dataclass(frozen=True)
 class Installed:
-    """The server that a name stands for; ``is_new`` unless it was installed already, and
-    ``is_added`` where it was added and needs no installation. ``suite`` is the name of the suite
-    whose newest build it is."""
+    """The server that a name stands for.
+
+    ``is_new`` unless it was installed already; ``is_added`` where the user added it, so that it
+    needs no installation. ``suite`` is the name of the suite whose newest build it is.
+    """
 
     name: str
     server: InstalledServer | None
@@ -56,7 +58,7 @@ def add_server(
     sha256: str | None,
     directory: Path | None,
 ) -> InstalledServer:
-    """Add a server from an archive or from a directory, one of which is given."""
+    """Add a server from an archive or from a directory; exactly one of the two is set."""
     with signals_as_errors():
         if tarball is not None:
             return added.add_tarball(
@@ -68,15 +70,14 @@ def add_server(
 
 @dataclass(frozen=True)
 class VerificationStarted(Announcement):
-    """A server is verified next."""
+    """The event that the verification of a server starts."""
 
     server: str
 
 
 @dataclass(frozen=True)
 class Verified:
-    """A server, the result of its verification, and its files that changed since it was
-    installed."""
+    """A server, the result of its verification, and its files changed since the installation."""
 
     server: Server
     result: VerifyResult
@@ -84,7 +85,7 @@ class Verified:
 
     @property
     def is_ok(self) -> bool:
-        """Say that the server works and is what was installed."""
+        """Return whether the server works and is unchanged since its installation."""
         return self.result.ok and not self.changed
 
 

@@ -1,1 +1,1 @@
-"""Asks for more trials because of what earlier ones showed: sees both sides of the store."""
+"""Schedule trials from the results of earlier ones; reads and writes the store."""

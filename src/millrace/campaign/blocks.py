@@ -1,4 +1,4 @@
-"""A campaign's run grows block by block: what is open of it, and what is there of it already."""
+"""Query a run that grows block by block: its blocks, its open block, and their time."""
 
 from __future__ import annotations
 
@@ -10,8 +10,12 @@ from millrace.store.records import StoredRun
 
 
 def joined(earlier: StoredRun | None, later: StoredRun, *, from_block: int) -> StoredRun:
-    """The run of which ``later`` has the blocks from ``from_block`` on, and ``earlier`` all before
-    them: of a long run only what is new has to be read."""
+    """Join two parts of a run.
+
+    ``later`` has the blocks from ``from_block``, ``earlier`` those before.
+
+    Only the new part of a long run needs reading.
+    """
     if earlier is None:
         return later
     kept = tuple(trial for trial in earlier.trials if trial.block < from_block)
@@ -21,14 +25,14 @@ def joined(earlier: StoredRun | None, later: StoredRun, *, from_block: int) -> S
 
 
 def n_blocks(stored: StoredRun | None) -> int:
-    """How many blocks were begun."""
+    """Return the number of started blocks."""
     if stored is None:
         return 0
     return max((trial.block + 1 for trial in stored.trials), default=0)
 
 
 def open_block(stored: StoredRun | None) -> int | None:
-    """The block that has trials without a result: an interrupted one; None where there is none."""
+    """Return the block with trials that have no result, an interrupted one; None without one."""
     if stored is None:
         return None
     ended = stored.last_attempts()
@@ -36,13 +40,16 @@ def open_block(stored: StoredRun | None) -> int | None:
 
 
 def usual_block_s(stored: StoredRun | None) -> float:
-    """How long a block takes, a mean over those that were begun; 0 where there is none."""
+    """Return the mean duration of the started blocks; 0 where there is none."""
     return _spent_s(stored) / n_blocks(stored) if stored is not None and n_blocks(stored) else 0.0
 
 
 def would_be_late(stored: StoredRun | None, limit_s: float | None) -> bool:
-    """Whether all trials of a run, and another block like those that it has, take more than
-    ``limit_s``, however often the run was continued; None: they may take any time."""
+    """Return whether another block would exceed ``limit_s`` of total trial time.
+
+    The time counts all trials of the run, however often the run was resumed, plus one block of mean
+    duration. None is no limit.
+    """
     if stored is None or limit_s is None:
         return False
     return _spent_s(stored) + usual_block_s(stored) > limit_s

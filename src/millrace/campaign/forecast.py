@@ -1,4 +1,4 @@
-"""Estimate what a plan takes on this host: time, disk and downloads."""
+"""Estimate the time, disk space and downloads of a plan on this host."""
 
 from __future__ import annotations
 
@@ -22,19 +22,18 @@ _FRESH_DATA_DIR_BYTES = 200_000_000
 
 
 def forecast_here(plan: Plan, store: Store | None) -> Estimate:
-    """Return the estimate of a plan in this host's work directory, by earlier trials in the
-    store."""
+    """Estimate a plan in this host's work directory, from earlier trials in the store."""
     measured = None if store is None else _measured_here(plan, store)
     return forecast(plan, work_dir=paths.work_dir(), measured_trial_s=measured)
 
 
 def refuse_without_space(estimate: Estimate) -> None:
-    """Raise HostError when the disk of this host's instances cannot hold a plan."""
+    """Raise HostError where the disk of this host's instances cannot hold a plan."""
     require_space(estimate, str(paths.work_dir()))
 
 
 def _measured_here(plan: Plan, store: Store) -> dict[str, float] | None:
-    """Return how long trials of the plan's treatments took on this host before."""
+    """Return the mean duration of earlier trials of the plan's treatments on this host."""
     wanted = {treatment.id for treatment in plan.treatments}
     host_id = facts.host_id(facts.facts(paths.work_dir()))
     for run in store.runs_of(plan.digest, host_id, seed=None):
@@ -47,7 +46,7 @@ def _measured_here(plan: Plan, store: Store) -> dict[str, float] | None:
 def forecast(
     plan: Plan, *, work_dir: Path, measured_trial_s: Mapping[str, float] | None = None
 ) -> Estimate:
-    """Return what ``plan`` takes with instances in ``work_dir``; servers may still be missing."""
+    """Estimate ``plan`` with instances in ``work_dir``; servers may still be missing."""
     listings = {listing.name: listing for listing in install.list_servers()}
     used = dict.fromkeys(str(treatment.resolved["server"]) for treatment in plan.treatments)
     return estimate(
@@ -79,7 +78,7 @@ def measured_trial_s(stored: StoredRun) -> dict[str, float]:
 
 
 def _needs(plan: Plan, treatment: Treatment, server: install.ServerListing) -> Needs:
-    """Return the needs of a treatment; none for an attached server, whose disk is its own."""
+    """Return the disk needs of a treatment; none for an attached server with a disk of its own."""
     if server.version is None:
         return Needs(fixed_bytes=0, binary_log=False)
     configuration = configuration_of(
@@ -93,6 +92,6 @@ def _needs(plan: Plan, treatment: Treatment, server: install.ServerListing) -> N
 
 
 def _free_bytes(directory: Path) -> int:
-    """Return the free space of the disk that holds ``directory``, which may still be missing."""
+    """Return the free space of the disk of ``directory``, which may not exist yet."""
     existing = next(path for path in (directory, *directory.parents) if path.exists())
     return psutil.disk_usage(str(existing)).free

@@ -1,4 +1,4 @@
-"""Hold what the trials of a run need, and derive the input of one trial from it."""
+"""Hold the prepared input of a run's trials, and derive the spec of one trial from it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from millrace.trial.resolved_workload import DataFile, ResolvedWorkload
 
 @dataclass(frozen=True)
 class PreparedTreatment:
-    """A treatment's server, the options fitted to that server, its work, and its slowdown."""
+    """A treatment's server, its fitted options, its resolved workload, and its slowdown."""
 
     server: Server
     options: FittedOptions
@@ -28,10 +28,10 @@ class PreparedTreatment:
 
 @dataclass(frozen=True)
 class RunInput:
-    """All that the trials of a run need.
+    """The input that the trials of a run share.
 
-    ``treatments`` are by treatment id. ``rule`` decides what is done about sleeping CPUs, None
-    where no work has ``connections``. ``halves`` are the CPUs of a concurrent pair, None where
+    ``treatments`` are by treatment id. ``rule`` decides how idle CPUs are kept awake, None where no
+    workload has ``connections``. ``halves`` are the CPU partitions of a concurrent pair, None where
     trials are interleaved. ``estimate_s`` is the expected time of all trials of the plan.
     """
 
@@ -44,12 +44,12 @@ class RunInput:
 
 
 def trial_input(name: str, trial: PlannedTrial, plan: Plan, inputs: RunInput) -> TrialSpec:
-    """Return the input of a trial; ``name`` is its id in the store."""
+    """Return the spec of a trial; ``name`` is its id in the store."""
     treatment = inputs.treatments[trial.treatment.id]
     work = treatment.work
     half = None
     if trial.side is not None:
-        assert inputs.halves is not None  # who prepares such a run sees to it
+        assert inputs.halves is not None  # The preparation of such a run provides them.
         half = inputs.halves[trial.side]
     return TrialSpec(
         name=name,
@@ -62,7 +62,7 @@ def trial_input(name: str, trial: PlannedTrial, plan: Plan, inputs: RunInput) ->
         observers=_collectors(plan, trial),
         slowdown=treatment.slowdown,
         half=half,
-        # Sizes on disk hardly differ between blocks, and nobody reads the data again.
+        # Sizes on disk hardly differ between blocks, and nothing reads the data afterwards.
         stops_cleanly=trial.block == 0,
     )
 

@@ -1,4 +1,4 @@
-"""Who runs an attempt, and whether that process is still there."""
+"""Identify the process that runs an attempt, and check that it is still alive."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from millrace.store.records import Owner
 
 
 def this_process(host_id: str) -> Owner:
-    """This process as the owner of attempts."""
+    """Return this process as the owner of attempts."""
     process = ProcessId.of(os.getpid())
     assert process is not None
     return Owner(host_id, processes.boot_id(), process.pid, process.started_ticks)
 
 
 def is_alive(owner: Owner) -> bool:
-    """Whether the process still runs; one of an earlier boot does not.
+    """Return whether the owner's process still runs; a process of an earlier boot does not.
 
-    Meant for owners of this host: a run is continued only where it was begun.
+    Use it for owners on this host: a run resumes only on the host where it started.
     """
     return (
         owner.boot_id == processes.boot_id() and ProcessId(owner.pid, owner.started_ticks).exists()

@@ -1,4 +1,4 @@
-"""Prepare the trials of a run: servers installed, options fitted, data at hand."""
+"""Prepare the trials of a run: install servers, fit options and provide data."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Downloads:
         self._on_event = on_event
 
     def moved(self, what: str, done_bytes: int, total_bytes: int | None) -> None:
-        """Emit the bytes that are there."""
+        """Emit the number of bytes downloaded so far."""
         self._on_event(DownloadMoved(what, done_bytes, total_bytes))
 
     def say(self, text: str) -> None:
@@ -39,8 +39,9 @@ class Downloads:
 class Preparation:
     """Prepare the plans of one run; what they need stays until ``stack`` ends.
 
-    Everything that can be refused is refused before anything is measured. Each set of treatments is
-    prepared once; all share one data file. ``check`` raises what else refuses a plan.
+    All errors that can be found beforehand are raised before anything is measured. Each set of
+    treatments is prepared once; all share one data file. ``check`` raises any further error of a
+    plan.
     """
 
     def __init__(
@@ -59,8 +60,10 @@ class Preparation:
         self._data_file: DataFile | None = None
 
     def __call__(self, plan: Plan, stored: StoredRun | None) -> RunInput:
-        """Return what the trials of a plan need; ``stored`` is the run so far. Raise MillraceError
-        where the plan is refused."""
+        """Return the input of a plan's trials; ``stored`` is the run so far.
+
+        Raise MillraceError where the plan is refused.
+        """
         key = tuple(treatment.id for treatment in plan.treatments)
         if key not in self._prepared:
             prepare.refuse_missing_cpus(plan.experiment)
@@ -83,8 +86,10 @@ def run_input(
     *,
     data_file: DataFile | None = None,
 ) -> RunInput:
-    """Return what the trials of a plan need, available until ``stack`` ends. ``data_file`` is one
-    that exists for the experiment already."""
+    """Return the input of a plan's trials, available until ``stack`` ends.
+
+    ``data_file`` is the experiment's data file where one exists already.
+    """
     work_dir = prepare.work_directory(paths.work_dir())
     servers = prepare.installed_servers(plan, Downloads(on_event))
     treatments = prepare.treatments(plan, servers)

@@ -1,4 +1,7 @@
-"""What must hold before the first trial: servers installed, options known, data and disk at hand.
+"""Check and provide all prerequisites of a run before its first trial.
+
+They are installed servers, known options, the data, and disk space. All errors that can be found
+beforehand are reported together, before anything is measured.
 
 Everything that can be refused is refused here, in one go, before anything is measured.
 """
@@ -36,11 +39,11 @@ _OTHER_PLACE = "set MILLRACE_WORK to a directory of your own, on the disk to mea
 
 
 def treatments(plan: Plan, servers: Mapping[str, Server]) -> dict[str, PreparedTreatment]:
-    """What each treatment runs, by treatment id.
+    """Return the prepared treatments of a plan, by treatment id.
 
     ``servers`` holds every server of the plan by name. Raises UserError, for all treatments at
-    once, for options that a server does not know and for a configuration that is asked of an
-    attached server.
+    once, for options that a server does not know and for a configuration requested of an attached
+    server.
     """
     found: dict[str, PreparedTreatment] = {}
     refused: dict[str, UserError] = {}
@@ -57,7 +60,7 @@ def treatments(plan: Plan, servers: Mapping[str, Server]) -> dict[str, PreparedT
 
 
 def indifferent_options(prepared: Iterable[PreparedTreatment]) -> list[str]:
-    """Which varied options make no difference on which server, and why, in words."""
+    """Return a sentence for each varied option that has no effect on a server, with the reason."""
     return list(
         dict.fromkeys(
             f"{left.reason}: the levels of {OPTION}{about(left.option.name)} do not differ there"
@@ -69,8 +72,10 @@ def indifferent_options(prepared: Iterable[PreparedTreatment]) -> list[str]:
 
 
 def _refuse_options_of_nobody(prepared: Collection[PreparedTreatment]) -> None:
-    """A varied option is left out where a server does not know it; one that none of them knows is
-    a misspelt one."""
+    """Raise UserError for a varied option that no server knows.
+
+    An option that only some servers do not know is left out there; one that none knows is misspelt.
+    """
     own = [each for each in prepared if isinstance(each.server, InstalledServer)]
     lacking = [
         {about(left.option.name) for left in each.options.left_out if _is_varied(left.option)}
@@ -95,8 +100,10 @@ def _known_names(server: Server) -> Collection[str]:
 
 
 def refuse_missing_cpus(experiment: Experiment) -> None:
-    """Refuse to have clients on CPUs that are not here, or not for us: ValidationError; or pairs
-    side by side on a single one: UserError."""
+    """Refuse clients on missing or forbidden CPUs, and concurrent pairs on a single CPU.
+
+    Raise ValidationError for the former, UserError for the latter.
+    """
     if experiment.side_by_side:
         cpuset.cpu_partitions()
     wanted = cpu_numbers(str(experiment.parameters.get("client_cpus", ""))) or ()
@@ -112,7 +119,10 @@ def refuse_missing_cpus(experiment: Experiment) -> None:
 
 
 def refuse_attached(plan: Plan) -> None:
-    """Refuse what ``treatments`` would refuse of attached servers. Starts and installs nothing."""
+    """Raise the errors of ``treatments`` about attached servers.
+
+    Starts and installs nothing.
+    """
     others = {
         row.name: install.find(row.name)
         for row in install.list_servers()
@@ -129,7 +139,7 @@ def refuse_attached(plan: Plan) -> None:
 
 
 def installed_servers(plan: Plan, progress: Progress) -> dict[str, Server]:
-    """The servers the plan runs on, by name; those of the catalogue are installed if missing."""
+    """Return the servers of the plan by name, and install missing ones of the catalogue."""
     names = dict.fromkeys(str(treatment.resolved["server"]) for treatment in plan.treatments)
     missing = {row.name for row in install.list_servers() if row.state in install.MISSING}
     for name in names:
@@ -170,8 +180,10 @@ def _prepared(
 
 
 def work_directory(place: Path) -> Path:
-    """Return the directory of instances' data, which is made if need be. Raise UserError where it
-    cannot be written, HostError where the host fails to make it."""
+    """Return the directory of instances' data, and create it if it is missing.
+
+    Raise UserError where it is not writable, HostError where the host fails to create it.
+    """
     try:
         place.mkdir(parents=True, exist_ok=True)
         if not os.access(place, os.R_OK | os.W_OK | os.X_OK, effective_ids=True):
@@ -185,8 +197,11 @@ def work_directory(place: Path) -> Path:
 
 
 def expected_data(experiment: Experiment) -> load.DataChecksum | None:
-    """Rows, bytes and checksum of the named data set the trials load (computed once, then cached);
-    None where the workload has tables of its own, which the load generator verifies itself."""
+    """Return rows, bytes and checksum of the named data set that the trials load.
+
+    They are computed once, then cached. None where the workload has tables of its own, which the
+    load generator verifies.
+    """
     if "data" not in experiment.workload:
         return None
     return load.data_checksum(
@@ -200,12 +215,12 @@ def expected_data(experiment: Experiment) -> load.DataChecksum | None:
 def data_file(
     experiment: Experiment, prepared: Mapping[str, PreparedTreatment], work_dir: Path
 ) -> Iterator[DataFile | None]:
-    """The data as a file, while the run lasts, where a treatment has the server read it."""
+    """Provide the data as a file during the run, where a treatment's server reads it."""
     if not any(treatment.work.reads_a_file for treatment in prepared.values()):
         yield None
         return
     name = experiment.workload["data"]["set"]
-    # Accounted for like an instance, so that a killed run does not leave gigabytes behind.
+    # Recorded like an instance, so that a killed run does not leave gigabytes behind.
     data_id = processes.new_id("data")
     directory = work_dir / data_id
     account = processes.open_account(data_id, server="data", role="data", directories=[directory])

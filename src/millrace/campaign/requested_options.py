@@ -1,4 +1,4 @@
-"""The options that a treatment asks of its server."""
+"""Derive the options that a treatment requests of its server."""
 
 from __future__ import annotations
 
@@ -17,9 +17,11 @@ from millrace.servers import configurations
 def configuration_of(
     experiment: Experiment, treatment: Treatment, *, family: str, version: str | None
 ) -> Configuration:
-    """The treatment's configuration for a server, its sizes scaled to the data and this host (half
-    of it, where two are measured side by side), and the options that the experiment varies laid
-    over it."""
+    """Return the treatment's configuration for a server.
+
+    Its sizes are scaled to the data and this host (half the host for a concurrent pair). The
+    options that the experiment varies override it.
+    """
     at_once = 2 if experiment.side_by_side else 1
     workload = workloads.checked(experiment.workload)
     resolved = configurations.resolve(
@@ -34,8 +36,10 @@ def configuration_of(
 
 
 def varied_options(treatment: Treatment) -> dict[str, Level]:
-    """The treatment's levels of server options, by the options' names, the one that slows it down
-    among them."""
+    """Return the treatment's levels of server options, by option name.
+
+    They include the option that slows the server down.
+    """
     slowdown = slowdown_of(treatment.resolved)
     slowing = {slowdown.name: slowdown.value} if isinstance(slowdown, OptionGiven) else {}
     return {

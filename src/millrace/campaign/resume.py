@@ -1,9 +1,9 @@
 """Select the run that a command resumes: one that measures the same thing on an unchanged host.
 
-The same command resumes its run. Another file, level, parameter or configuration is another run; so
-is a changed host or build, because all trials of a block share one environment. What only a report
-uses (base, margin, published figures) does not make another run, nor does the number of blocks or
-the rule that decides it.
+The same command resumes its run. A different file, level, parameter or configuration makes a new
+run; so does a changed host or build, because all trials of a block share one environment. Settings
+that only a report uses (base, margin, published figures) do not make a new run, nor does the number
+of blocks or the rule that decides it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from millrace.utc import utc_now
 
 _SEEDS = 1 << 31
 
-# Neither what a report is about, nor how many blocks there are, makes another run.
+# Neither report settings nor the number of blocks make a new run.
 _OF_NO_TRIAL = ("source", "compare", "published", "design", "extensions", "confirms")
 
 
@@ -82,7 +82,7 @@ def select_run(
 def _not_continued(
     store: Store, plan: Plan, experiment: Experiment, host: HostRecord
 ) -> str | None:
-    """Return the words for an imported run that would be continued had it been measured here."""
+    """Return a note about an imported run that would resume had it been measured here."""
     imported = store.runs_of(plan.digest, host.id, experiment.seed, imported=True)
     for run in imported:
         if measures_the_same(run, experiment):
@@ -98,7 +98,7 @@ def _continued(store: Store, run: RunRecord, experiment: Experiment, command: st
         blocks=experiment.blocks, design=design_of(experiment), utc=utc_now(), command=command
     )
     if experiment.sequential:
-        # What was begun is carried out whatever the limit is now.
+        # Started blocks are executed whatever the limit is now.
         most = replace(experiment, blocks=max(experiment.blocks, blocks))
         plan = _controlled(expand(most, seed=run.seed), stored, blocks)
         is_other = run.design != design_of(experiment)
@@ -111,7 +111,7 @@ def _continued(store: Store, run: RunRecord, experiment: Experiment, command: st
 
 
 def only_begun(stored: StoredRun) -> StoredRun:
-    """Return the run without the blocks in which no trial was started: they are decided anew."""
+    """Return the run without blocks in which no trial started; these are decided again."""
     attempted = {attempt.trial_id for attempt in stored.attempts}
     begun = {_block(trial) for trial in stored.trials if trial.id in attempted}
     trials = tuple(trial for trial in stored.trials if _block(trial) in begun)
@@ -130,8 +130,10 @@ def _controlled(plan: Plan, stored: StoredRun, blocks: int) -> Plan:
 
 
 def _as_begun(plan: Plan, stored: StoredRun) -> Plan:
-    """Return the plan with started blocks unchanged. Omitted trials are never added later: a block
-    must be contemporaneous."""
+    """Return the plan with started blocks unchanged.
+
+    Omitted trials are never added later: a block must be contemporaneous.
+    """
     known = {trial.id for trial in stored.trials}
     begun = {_block(trial) for trial in stored.trials}
     kept = (
@@ -143,7 +145,7 @@ def _as_begun(plan: Plan, stored: StoredRun) -> Plan:
 
 
 def measures_the_same(run: RunRecord, experiment: Experiment) -> bool:
-    """Say that a run of the same digest also varies the same factors and levels."""
+    """Return whether a run of the same digest also varies the same factors and levels."""
     return _essence(run.spec) == _essence(experiment_spec(experiment))
 
 
@@ -153,7 +155,7 @@ def _essence(spec: RunSpec) -> dict[str, object]:
 
 
 def _rebuilt(store: Store, run: RunRecord) -> Iterator[str]:
-    """Yield the differences between the servers of now and those that the run measured."""
+    """Yield the differences between today's servers and those that the run measured."""
     ran = {
         instance.server.name: instance.server.build
         for attempt in store.load_run(run.id).attempts
@@ -163,8 +165,8 @@ def _rebuilt(store: Store, run: RunRecord) -> Iterator[str]:
         try:
             server = install.find(name)
         except MillraceError:
-            continue  # not here any more: it will be installed again, or refused
-        # Earlier records have the digest of the program alone.
+            continue  # missing today: it will be installed again, or refused
+        # Older records have the digest of the program only.
         digest = "build_sha256" if build.get("build_sha256") else "program_sha256"
         if isinstance(server, InstalledServer) and as_data(server)[digest] != build.get(digest):
             changed = ", ".join(server.changed)

@@ -39,7 +39,7 @@ def new_run_record(
 
 
 def experiment_spec(experiment: Experiment) -> RunSpec:
-    """Return what a run of the experiment stores of it, as it is read back from the store."""
+    """Return the part of the experiment that the store keeps, as it is read back."""
     spec = {
         "workload": experiment.workload,
         "configurations": experiment.configurations,
@@ -59,7 +59,7 @@ def experiment_spec(experiment: Experiment) -> RunSpec:
 
 
 def design_of(experiment: Experiment) -> Design:
-    """Return how many blocks a run of the experiment has."""
+    """Return the design of a run of the experiment: its blocks, limits and concurrency."""
     return Design(
         kind="sequential" if experiment.sequential else "fixed",
         blocks=experiment.blocks,
@@ -69,7 +69,7 @@ def design_of(experiment: Experiment) -> Design:
 
 
 def begin_run(store: Store, run: RunRecord, plan: Plan, extension: Extension | None = None) -> None:
-    """Write the run, its treatments and the trials of the plan; existing rows stay."""
+    """Write the run, its treatments and the trials of the plan; keep existing rows."""
     store.begin_run(
         run,
         [_treatment_record(position, each) for position, each in enumerate(plan.treatments)],

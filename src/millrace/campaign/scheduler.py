@@ -1,10 +1,10 @@
 """Execute a run: the only loop over blocks and trials.
 
-A policy says which trials come next. The scheduler prepares them, writes them as rows into the
-store, claims each trial for this process, executes it (or the two of a concurrent pair), stores the
-result and emits events. It resumes an interrupted run: it ends open attempts and takes their trials
-up again, and never repeats a finished trial. While a trial measures, it writes nothing but lines of
-the event file. It stores the results of a pair together, so that never one of them counts alone.
+A policy chooses the next trials. The scheduler prepares them, writes them as rows into the store,
+claims each trial for this process, executes it (or the two of a concurrent pair), stores the result
+and emits events. It resumes an interrupted run: it ends open attempts, runs their trials again, and
+never repeats a finished trial. While a trial measures, it writes only lines of the event file. It
+stores the results of a pair together, so that neither counts without the other.
 """
 
 from __future__ import annotations
@@ -64,12 +64,12 @@ _STORE_PAUSE_S = 3.0
 
 @dataclass(frozen=True)
 class Block:
-    """The trials that come next; often one block of a run, or all blocks of a fixed one.
+    """The next trials of a run: often one block, or all blocks of a fixed run.
 
-    ``plan`` holds these trials and the treatments to prepare; ``blocks`` is the number of blocks
+    ``plan`` contains these trials and the treatments to prepare; ``blocks`` is the number of blocks
     that the run has with them. ``is_new`` is False for a block that was started before.
     ``unprepared_step`` is the step at which the trials fail if their server cannot be prepared;
-    None: that ends the command.
+    None makes that failure end the command.
     """
 
     plan: Plan
@@ -82,7 +82,10 @@ class Block:
 
 @dataclass(frozen=True)
 class End:
-    """Nothing comes next, for ``reason``. The scheduler raises ``error`` after the events."""
+    """The end of a run, with its ``reason``.
+
+    The scheduler raises ``error`` after the events.
+    """
 
     reason: str
     events: tuple[Emitted, ...] = ()
@@ -90,26 +93,31 @@ class End:
 
 
 class Policy(Protocol):
-    """Decide what a run measures next. The stored run alone decides, so that it can resume."""
+    """The rule that decides what a run measures next.
+
+    It depends on the stored run alone, so that the run can resume.
+    """
 
     def next_block(self, stored: StoredRun | None) -> Block | End:
         """Return the next trials; ``stored`` is the run so far, None before its first trial."""
 
 
 Prepare = Callable[[Plan, StoredRun | None], RunInput]
-"""Return what the trials of a plan need, given the run so far. Raise MillraceError where the plan
-is refused."""
+"""Return the input of a plan's trials from the run so far.
+
+Raise MillraceError where the plan is refused.
+"""
 
 
 @dataclass(frozen=True)
 class Rules:
-    """How a run is executed.
+    """The rules by which a run is executed.
 
-    The scheduler starts no block with which all trials of the run would take longer than
-    ``limit_s``. With ``stop_at_host_errors`` a trial that fails for a transient reason of the host
-    has no result, and a HostError ends the command. ``withdraw_unbegun`` deletes blocks without any
-    attempt first, because the policy decides them anew. ``with_observations`` loads what collectors
-    observed too. ``extension`` is recorded with the first new block.
+    The scheduler starts no block that would exceed ``limit_s`` of total trial time. With
+    ``stop_at_host_errors`` a trial that fails with a transient host error has no result, and a
+    HostError ends the command. ``withdraw_unbegun`` first deletes blocks without any attempt,
+    because the policy decides them again. ``with_observations`` also loads the collectors'
+    observations. ``extension`` is recorded with the first new block.
     """
 
     limit_s: float | None = None
@@ -124,7 +132,7 @@ DEFAULT_RULES = Rules()
 
 @dataclass(frozen=True)
 class Executed:
-    """A run as far as it was executed, and why that ended."""
+    """A run as far as it was executed, and the reason of its end."""
 
     stored: StoredRun | None
     reason: str
@@ -140,7 +148,7 @@ def execute(
     is_new: bool,
     rules: Rules = DEFAULT_RULES,
 ) -> Executed:
-    """Execute blocks until the policy ends the run or the time is over.
+    """Execute blocks until the policy ends the run or the time limit is reached.
 
     Events go to ``on_event``; those of the run also into its event file. Raise Interrupted, or the
     HostError of ``stop_at_host_errors``, after open attempts were recorded as interrupted.
@@ -183,7 +191,7 @@ def execute(
 
 
 class _Emitter:
-    """Emit events to ``on_event``, and those of the run into its event file once the run exists."""
+    """An emitter of events to ``on_event`` and, once the run exists, into its event file."""
 
     def __init__(self, on_event: OnEvent) -> None:
         self._on_event = on_event
@@ -196,7 +204,7 @@ class _Emitter:
         self._on_event(event)
 
     def open_log(self, stack: contextlib.ExitStack, path: Path) -> None:
-        """Record events in the file ``path`` from now on, those from before first."""
+        """Record events in the file ``path`` from now on, after those that came before."""
         if self._log is None:
             self._log = stack.enter_context(EventLog(path))
             for event in self._early:
@@ -206,14 +214,16 @@ class _Emitter:
         if self._log is None:
             self._early.append(event)
             return
-        # A line about progress that cannot be written must not fail what it is about.
+        # A progress line that cannot be written must not fail the run.
         with contextlib.suppress(HostError):
             self._log.append(event)
 
 
 def _prepared(prepare: Prepare, block: Block, stored: StoredRun | None) -> RunInput | MillraceError:
-    """Return what a block needs, or the error that makes its trials fail. Try a second time where
-    a download may have been damaged. Raise errors that end the command."""
+    """Return a block's input, or the error that makes its trials fail.
+
+    Try a second time where a download may have been damaged. Raise errors that end the command.
+    """
     for is_last in (False, True):
         try:
             return prepare(block.plan, stored)
@@ -366,9 +376,12 @@ def _trial_listener(claimed: Claimed, emit: OnEvent) -> Callable[[TrialEvent], N
 
 
 def _store(store: Store, ended: Sequence[tuple[int, AttemptResult]], emit: OnEvent) -> None:
-    """Write the results of trials. A full disk gets some seconds, since the trials' own files,
-    often on the same disk, have just been removed; then the results go without logs, histograms,
-    observations and the series of seconds. A signal meanwhile loses nothing that was measured."""
+    """Write the results of trials.
+
+    A full disk gets some seconds, since the trials' own files, often on the same disk, have just
+    been removed. After that, the results are written without logs, histograms, observations and the
+    series of seconds. A signal during the write loses no measurement.
+    """
     ended = [(attempt, _readable(result)) for attempt, result in ended]
     with signals_held():
         for _ in range(_STORE_TRIES):
@@ -385,9 +398,11 @@ def _store(store: Store, ended: Sequence[tuple[int, AttemptResult]], emit: OnEve
 
 
 def _readable(result: AttemptResult) -> AttemptResult:
-    """Return the result, or a failed one where the store could not read back what a server
-    answered: one odd server must not make a run unreadable. Observations that could not be read
-    back are left out."""
+    """Return the result, or a failed one where the store could not read back a server's answer.
+
+    One unusual server must not make a run unreadable. Observations that could not be read back are
+    left out.
+    """
     for instance in result.instances:
         reason = database.refusal(to_plain(instance))
         if reason is not None:

@@ -1,1 +1,1 @@
-"""TOML to a checked model, and the model to a plan."""
+"""Read TOML into a checked model, and expand the model to a plan."""

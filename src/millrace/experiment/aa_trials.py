@@ -1,15 +1,17 @@
-"""The base once more in some blocks: what this host calls a difference where there is none.
+"""Add A/A trials: one more trial of the base in some blocks.
 
-A control is one more trial of the base of a group (A' beside A), in the same block, and enters no
-verdict. At least a tenth of the blocks have one, for every group: the first is in one of the first
-two blocks, and the *k*-th after it 10 k - 5 to 10 k - 1 blocks later, which of them the seed says.
-So it is wherever a run stops, but in one that stops after its first block. Plans of fewer than 5
-blocks have none: there, one more trial is much, and tells little.
-Where pairs are measured side by side there are none either: a third trial would have nobody beside
-it, and such a run begins only where a calibration has measured the base beside itself.
+They show which differences this host produces where there is none.
 
-In block b a control of treatment t has its place in the random order by the SHA-256 of
-``"{seed}:{b}:{t}:control"``, and all else keeps its own.
+The code calls an A/A trial a control: one more trial of the base of a group (A' next to A) in the
+same block. It enters no verdict. At least a tenth of the blocks have one, for every group: the
+first is in one of the first two blocks, and the *k*-th after it 10 k - 5 to 10 k - 1 blocks later,
+chosen by the seed. This share holds wherever a run stops, except after its first block. Plans of
+fewer than 5 blocks have none, because one more trial costs much there and shows little. Runs of
+concurrent pairs have none: a third trial would have no partner, and such a run starts only where a
+calibration has measured the base concurrently with itself.
+
+In block b a control of treatment t takes its place in the random order from the SHA-256 of
+``"{seed}:{b}:{t}:control"``; all other trials keep theirs.
 """
 
 from __future__ import annotations
@@ -31,10 +33,10 @@ _CONTROL: Purpose = "control"
 def control_blocks(
     seed: int, blocks: int, *, begun: int = 0, first: int | None = None
 ) -> frozenset[int]:
-    """The blocks (from 0) of a plan that have a control.
+    """Return the blocks (from 0) of a plan that have a control.
 
-    A run that has ``begun`` blocks, none of them with a control, begins with them in the next two;
-    ``first`` is the first one that a run has, if it has any.
+    A run with ``begun`` blocks and no control gets the first one in the next two blocks; ``first``
+    is the first block with a control that a run has, if any.
     """
     if first is None:
         if blocks < FEWEST_BLOCKS_WITH_CONTROLS:
@@ -48,8 +50,10 @@ def control_blocks(
 
 
 def with_controls(plan: Plan, *, begun: int = 0, first: int | None = None) -> Plan:
-    """The plan with its controls, for the base of each group that compares anything; ``begun`` and
-    ``first`` as of ``control_blocks``."""
+    """Return the plan with its controls, for the base of each group that compares anything.
+
+    ``begun`` and ``first`` are as for ``control_blocks``.
+    """
     compare = plan.experiment.compare
     is_base = {each.id: each.levels[compare.factor] == compare.base for each in plan.treatments}
     if all(is_base.values()) or plan.experiment.side_by_side:
@@ -67,7 +71,7 @@ def _control(plan: Plan, base: Treatment, block: int) -> PlannedTrial:
 
 
 def _place(plan: Plan, trial: PlannedTrial) -> tuple[bool, int, bytes]:
-    """What the trials of a plan are ordered by; those that are profiled stay in their order."""
+    """Return the sort key of a plan's trials; profiled trials stay in their order."""
     if trial.purpose == "profile":
         return True, trial.position, b""
     suffix = f":{_CONTROL}" if trial.purpose == _CONTROL else ""
@@ -75,5 +79,5 @@ def _place(plan: Plan, trial: PlannedTrial) -> tuple[bool, int, bytes]:
 
 
 def _choice(seed: int, number: int, places: int) -> int:
-    """One of so many places, the same for the same seed and number."""
+    """Return one of ``places`` places, the same for the same seed and number."""
     return drawn(f"{seed}:{_CONTROL}:{number}")[0] % places

@@ -1,16 +1,15 @@
-"""Pairs that are measured side by side: base and candidate at the same time, each on its half of
-the CPUs.
+"""Order concurrent pairs: base and candidate run at the same time, each on its half of the CPUs.
 
-What disturbs the host then disturbs both at the same instant, and a block takes half the time; but
-the two share disk, memory bandwidth and caches, so that each may be what disturbs the other. What
-they share has to be shared alike: both are measured for the same time, from the same moment on. So
-clients must be driven for a time that is known beforehand; of two that work until they are done,
-the slower one would have the host to itself in the end, and look less slow than it is.
+A disturbance of the host then hits both at the same instant, and a block takes half the time; but
+the two share disk, memory bandwidth and caches, so that each may disturb the other. They must share
+these equally: both are measured for the same time, from the same moment on. The measured time must
+therefore be known beforehand. If both worked until they were done, the slower one would have the
+host to itself at the end, and look less slow than it is.
 
-In block b the pairs of a plan are sorted by the SHA-256 of ``"{seed}:{b}:{id}:pair"``, the id being
-that of the pair's base. Where b is even, the SHA-256 of ``"{seed}:{b // 2}:{id}:side"`` says which
-half the base has, and in the next block it has the other one: each is on both halves equally often,
-give or take one.
+In block b the pairs of a plan are sorted by the SHA-256 of ``"{seed}:{b}:{id}:pair"``, with the id
+of the pair's base. Where b is even, the SHA-256 of ``"{seed}:{b // 2}:{id}:side"`` chooses the half
+of the base, and in the next block the base has the other half: each is on both halves equally
+often, give or take one.
 """
 
 from __future__ import annotations
@@ -31,15 +30,17 @@ Held = frozenset[tuple[str, Level]]
 
 
 def held(treatment: Treatment, factor: str) -> Held:
-    """The levels that the trials of a pair share: all but that of the compared factor."""
+    """Return the fixed factors of a pair's trials: all levels but that of the compared factor."""
     return frozenset((name, level) for name, level in treatment.levels.items() if name != factor)
 
 
 def block_order(
     treatments: Iterable[Treatment], compare: Compare, seed: str, block: int
 ) -> list[tuple[Treatment, int]]:
-    """The trials of a block, those of a pair next to each other, each with its half of the CPUs (0
-    or 1); the one on the first half comes first."""
+    """Return the trials of a block with their halves of the CPUs (0 or 1).
+
+    The trials of a pair are next to each other; the one on the first half comes first.
+    """
     pairs: dict[Held, list[Treatment]] = {}
     for treatment in treatments:
         pairs.setdefault(held(treatment, compare.factor), []).append(treatment)
@@ -58,8 +59,10 @@ def _base(pair: Iterable[Treatment], compare: Compare) -> Treatment:
 
 
 def refuse_unfit(experiment: Experiment, values: Iterable[Mapping[str, Any]]) -> None:
-    """Raise ValidationError where the pairs of an experiment cannot be measured side by side;
-    ``values`` are what each treatment's clients are driven by (see ``plan.chosen``)."""
+    """Raise ValidationError where the pairs of an experiment cannot be concurrent.
+
+    ``values`` are the settings of each treatment's clients (see ``plan.chosen``).
+    """
     found = [*_compared(experiment), *_work(experiment, values)]
     if found:
         raise ValidationError(experiment.source, found, hint=_REMEDY)

@@ -1,4 +1,4 @@
-"""Collecting every mistake of an experiment file, and the small checks that all keys share."""
+"""Collect every error of an experiment file; check values that all keys share."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ _LISTED = {"server": "servers", "configuration": "config"}
 
 
 class Diagnostics:
-    """Diagnostics found so far; the same one is kept once.
+    """The diagnostics of a file so far, without duplicates.
 
-    Places are given as they should be and kept as the file has them: what is under a misspelt key
-    is checked like everything else, and what is wrong there is noted where it is written.
+    Callers name places by their correct spelling; the diagnostics keep the spelling of the file.
+    The content of a misspelt key is checked like everything else, and its errors are reported where
+    they are written.
     """
 
     def __init__(self) -> None:
@@ -28,17 +29,17 @@ class Diagnostics:
     def add(
         self, where: str, message: str, expected: str | None = None, near: str | None = None
     ) -> None:
-        """Note one mistake."""
+        """Add one diagnostic."""
         self.include(Diagnostic(where, message, expected, near))
 
     def include(self, mistake: Diagnostic) -> None:
-        """Note a mistake that was found elsewhere."""
+        """Add a diagnostic that was found elsewhere."""
         placed = replace(mistake, where=self._as_written(mistake.where))
         if placed not in self.found:
             self.found.append(placed)
 
     def about(self, *places: str) -> bool:
-        """Whether something was noted at one of ``places``, in it, or of what encloses it."""
+        """Return whether a diagnostic is at or inside one of ``places``, or encloses it."""
         return any(
             _within(mistake.where, place) or _within(place, mistake.where)
             for place in map(self._as_written, places)
@@ -47,20 +48,22 @@ class Diagnostics:
         )
 
     def proposes(self, name: object) -> bool:
-        """Whether ``name`` is what a misspelt level should have been."""
+        """Return whether ``name`` is the suggested correction of a misspelt level."""
         return any(
             mistake.nearest == name and ".factors." in f".{mistake.where}" for mistake in self.found
         )
 
     def unknown(self, where: str, noun: str, name: object, known: Iterable[str]) -> None:
-        """Note a name that does not exist, with those that do."""
+        """Report an unknown name, with the known ones."""
         names = sorted(set(known))
         expected = f"one of {', '.join(names)}" if 0 < len(names) <= 12 else None
         self.add(where, f"there is no {noun} {name!r}", expected, nearest(name, names))
 
     def unlisted(self, where: str, noun: str, name: object, known: Collection[str]) -> None:
-        """Note a server or a configuration that does not exist, with the nearest names and the
-        command that lists all."""
+        """Report an unknown server or configuration.
+
+        The diagnostic has the nearest names and the command that lists all.
+        """
         near = nearest_names(name, known)
         others = f", such as {', '.join(near)}" if near else ""
         expected = f"a name that `millrace {_LISTED[noun]} list` shows{others}"
@@ -74,10 +77,13 @@ class Diagnostics:
         *,
         tables: Collection[str] = (),
     ) -> dict[str, Any]:
-        """Note every key of ``table`` that is not ``known``; give the table as it was meant.
+        """Report every key of ``table`` that is not ``known``.
 
-        There a misspelt key is the nearest known one, when that is not there itself and both or
-        neither are tables (``tables`` says which known ones are); other unknown keys are left out.
+        Return the table with corrected keys.
+
+        A misspelt key is replaced by the nearest known one where the table lacks that one and both
+        or neither are tables (``tables`` are the known keys with tables); other unknown keys are
+        left out.
         """
         names = sorted(known)
         meant = {key: value for key, value in table.items() if key in names}
@@ -92,7 +98,7 @@ class Diagnostics:
         return meant
 
     def take(self, written: str, meant: str) -> None:
-        """From now on, what is at ``written`` in the file may be spoken of as ``meant``."""
+        """Let later diagnostics refer to the file's place ``written`` as ``meant``."""
         self._written[meant] = self._as_written(written)
 
     def _as_written(self, place: str) -> str:
@@ -103,7 +109,7 @@ class Diagnostics:
         return self._written[closest] + place[len(closest) :]
 
     def _is_of_spelling(self, mistake: Diagnostic) -> bool:
-        """Whether it only says that a key is misspelt, and the value is checked all the same."""
+        """Return whether a diagnostic only reports a misspelt key with a checked value."""
         return mistake.nearest is not None and mistake.where in self._written.values()
 
 
@@ -116,7 +122,7 @@ def _within(place: str, outer: str) -> bool:
 
 
 def text(diagnostics: Diagnostics, where: str, value: object) -> str | None:
-    """A line of text that is not blank, or None and a mistake."""
+    """Return a line of text that is not blank, or None after a diagnostic."""
     if not isinstance(value, str) or not value.strip():
         diagnostics.add(where, f"{shown(value)} is not text", "text in quotes")
     elif not is_line(value):
@@ -127,14 +133,14 @@ def text(diagnostics: Diagnostics, where: str, value: object) -> str | None:
 
 
 def is_line(value: str) -> bool:
-    """Whether a text has neither control characters nor line breaks (Unicode Cc, Zl, Zp)."""
+    """Return whether a text has neither control characters nor line breaks (Unicode Cc, Zl, Zp)."""
     return all(unicodedata.category(character) not in ("Cc", "Zl", "Zp") for character in value)
 
 
 def integer(
     diagnostics: Diagnostics, where: str, value: object, minimum: int, maximum: int
 ) -> int | None:
-    """An integer within its range, or None and a mistake."""
+    """Return an integer within its range, or None after a diagnostic."""
     if isinstance(value, int) and not isinstance(value, bool) and minimum <= value <= maximum:
         return value
     diagnostics.add(
@@ -146,7 +152,7 @@ def integer(
 def number(
     diagnostics: Diagnostics, where: str, value: object, above: float, upto: float
 ) -> float | None:
-    """A number above ``above`` and not beyond ``upto``, or None and a mistake."""
+    """Return a number above ``above`` and at most ``upto``, or None after a diagnostic."""
     if isinstance(value, int | float) and not isinstance(value, bool) and above < value <= upto:
         return float(value)
     diagnostics.add(where, f"{shown(value)} is not right", f"a number above {above:g}, to {upto:g}")
@@ -154,7 +160,7 @@ def number(
 
 
 def table(diagnostics: Diagnostics, where: str, value: object) -> Mapping[str, Any]:
-    """A table, or an empty one and a mistake."""
+    """Return a table, or an empty one after a diagnostic."""
     if isinstance(value, dict):
         return value
     diagnostics.add(where, f"{shown(value)} is not a table", f"a table [{where}]")
@@ -162,7 +168,7 @@ def table(diagnostics: Diagnostics, where: str, value: object) -> Mapping[str, A
 
 
 def shown(value: object) -> str:
-    """A value as the file would spell it, shortened."""
+    """Return a value as the file would spell it, shortened."""
     if isinstance(value, bool):
         return str(value).lower()
     try:

@@ -1,12 +1,14 @@
-"""What a plan will take: time, disk, downloads. Rough on purpose, and better once measured.
+"""Estimate the time, disk space and downloads of a plan.
 
-Disk is the peak of one trial, because each trial removes what it made, or of the two that are
-measured side by side:
+The estimate is rough on purpose, and improves with earlier measurements.
+
+Disk is the peak of one trial, because each trial removes its files, or of the two trials of a
+concurrent pair:
 
     what the server itself needs (redo log, system tables) + table + undo
         + binary log (twice: the transaction is cached in a file first)
 
-and the data file, which is there during all trials when some of them have the server read it.
+The data file is added; it exists during all trials where the server reads it in some of them.
 """
 
 from __future__ import annotations
@@ -28,20 +30,23 @@ TRIAL_OVERHEAD_S = 4.0
 AFTER_LOAD = 0.35
 # Insert undo of one big transaction, per row: table id, type, primary key.
 UNDO_ROW_BYTES = 25
-# Loading tables with their indexes, and what closed loops of small statements reach: rough, for
+# Loading tables with their indexes, and the rate of closed loops of small statements: rough, for
 # estimates before anything was measured.
 TABLE_ROWS_PER_S = 60_000
 TRANSACTIONS_PER_S = 5_000
 SETTLE_S = 3.0
 STEADY_S = 30.0  # a warm-up until throughput is steady, which takes 6 s at least
-# Left free on the disk, so that other programs and the results store go on.
+# Free disk space kept for other programs and the results store.
 RESERVE_BYTES = 500_000_000
 
 
 @dataclass(frozen=True)
 class Needs:
-    """What one treatment's server needs on disk whatever the data: redo log and system tables
-    (``fixed_bytes``), and whether it writes the data to a binary log as well."""
+    """The disk needs of a treatment's server that do not depend on the data.
+
+    ``fixed_bytes`` are redo log and system tables; ``binary_log`` is whether the server also
+    writes the data to a binary log.
+    """
 
     fixed_bytes: int
     binary_log: bool
@@ -49,9 +54,13 @@ class Needs:
 
 @dataclass(frozen=True)
 class Estimate:
-    """``time_s`` without downloads, and ``least_time_s`` where a sequential experiment is decided
-    as soon as can be; ``measured_share`` is the fraction of trials whose time comes from earlier
-    trials on this host; ``peak_treatment`` (or two, side by side) needs ``peak_disk_bytes``."""
+    """The estimate of a plan.
+
+    ``time_s`` excludes downloads; ``least_time_s`` is the time of a sequential experiment that is
+    decided as early as possible. ``measured_share`` is the fraction of trials whose time comes from
+    earlier trials on this host; ``peak_treatment`` (or two, of a concurrent pair) needs
+    ``peak_disk_bytes``.
+    """
 
     n_trials: int
     time_s: float
@@ -75,10 +84,10 @@ def estimate(
     download_bytes: int = 0,
     measured_trial_s: Mapping[str, float] | None = None,
 ) -> Estimate:
-    """What ``plan`` takes on a host with ``host_free_bytes`` where its instances live.
+    """Estimate ``plan`` on a host with ``host_free_bytes`` on the disk of its instances.
 
-    ``needs`` and ``measured_trial_s`` are by treatment id; the latter holds the mean duration of
-    whole trials of this plan's digest, as far as there are any.
+    ``needs`` and ``measured_trial_s`` are by treatment id; the latter has the mean duration of
+    whole trials of this plan's digest, where any exist.
     """
     measured = measured_trial_s or {}
     workload = workloads.checked(plan.experiment.workload)
@@ -109,14 +118,14 @@ def estimate(
 
 
 def _fewest(plan: Plan) -> list[PlannedTrial]:
-    """The trials that are carried out whatever they show."""
+    """Return the trials that are executed whatever the results are."""
     if not plan.experiment.sequential:
         return list(plan.trials)
     return [t for t in plan.trials if t.purpose == "profile" or t.block < FEWEST_BLOCKS]
 
 
 def require_space(estimate: Estimate, where: str) -> None:
-    """HostError when the disk that holds ``where`` cannot hold the plan's largest trial."""
+    """Raise HostError where the disk of ``where`` cannot hold the plan's largest trial."""
     if not estimate.fits:
         peak, reserve, free = (
             readable(size)
@@ -140,7 +149,7 @@ def _trial_s(workload: Workload, values: Mapping[str, Any]) -> float:
 
 
 def _driving_s(values: Mapping[str, Any]) -> float:
-    """Warm-up, settling, and the measured part."""
+    """Return the seconds of warm-up, settling, and the measured part."""
     operations, rate = int(values["operations"]), float(values["rate"])
     measured_s = float(values["time_s"])
     if operations:

@@ -1,4 +1,4 @@
-"""The factors of an experiment: which may be varied, and whether each level exists."""
+"""Read the factors of an experiment, and check that each factor and level exists."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from millrace.workloads import FREE_LEVEL, Workload, WorkloadFactor
 DEFAULT_ROLE = "server"
 SERVER, CONFIGURATION = "server", "configuration"
 
-# Server options are factors too: their names are those of the options behind this prefix.
+# Server options are factors too: their names are the options' names behind this prefix.
 OPTION = "options."
 
 LevelCheck = Callable[[str, object], None]
@@ -24,9 +24,9 @@ OptionCheck = Callable[[str, str, object], list[Diagnostic]]
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """What levels may name; ``suites`` are names that stand for no exact server.
+    """The names that levels may use; ``suites`` are names that stand for no exact server.
 
-    ``workload`` is None when the file names no known one; then only servers, configurations and
+    ``workload`` is None where the file names no known one; then only servers, configurations and
     options can be checked (``check_option``: place, name, value).
     """
 
@@ -41,11 +41,14 @@ class Vocabulary:
         return self.workload.factors if self.workload else {}
 
     def has_factor(self, name: str) -> bool:
-        """Whether a factor of this name can be varied; which options exist only a server knows."""
+        """Return whether a factor of this name can be varied.
+
+        Options always can: only a server knows the existing ones.
+        """
         return name.startswith(OPTION) or name in self.factor_names()
 
     def factor_names(self) -> list[str]:
-        """Every factor name that could be varied, apart from options, with its role's prefix."""
+        """Return every factor name that could be varied, with its role's prefix, except options."""
         every_role = [
             name if role == DEFAULT_ROLE else f"{role}.{name}"
             for role in self.roles
@@ -57,9 +60,9 @@ class Vocabulary:
 def read_factors(
     diagnostics: Diagnostics, where: str, raw: Mapping[str, Any], vocabulary: Vocabulary
 ) -> dict[str, Factor]:
-    """The factors of one ``[factors]`` table that could be understood, by name.
+    """Return the valid factors of one ``[factors]`` table, by name.
 
-    A misspelt name is noted and taken for the nearest one, when that is not there itself.
+    A misspelt name is reported and replaced by the nearest one, where the table lacks that one.
     """
     factors = {}
     flat = _flattened(where, raw, vocabulary)
@@ -81,7 +84,10 @@ def read_factors(
 def _flattened(
     where: str, raw: Mapping[str, Any], vocabulary: Vocabulary
 ) -> list[tuple[str, str, Any]]:
-    """(place, factor name, value): ``replica.server = [...]`` is written as a nested table."""
+    """Return (place, factor name, value) of each factor.
+
+    ``replica.server = [...]`` is read as a nested table.
+    """
     known = {*vocabulary.factor_names(), SERVER, CONFIGURATION}
     flat = []
     for key, value in raw.items():
@@ -162,7 +168,7 @@ def _as_it_is(level: Level) -> Level:
 
 
 def _sameness(name: str, vocabulary: Vocabulary) -> Callable[[object, object], bool]:
-    """Whether two levels of a factor are the same."""
+    """Return the function that decides whether two levels of a factor are the same."""
     offered = vocabulary.of_workload().get(name)
     caseless = offered is not None and offered.caseless
     numbers = offered is not None and offered.kind_of_level == "number"
@@ -185,7 +191,7 @@ def _check_alias(diagnostics: Diagnostics, place: str, alias: str, levels: list[
 
 
 def _check_for(diagnostics: Diagnostics, name: str, vocabulary: Vocabulary) -> LevelCheck:
-    """What checks one level of this factor, noting a mistake when it does not exist."""
+    """Return the check of one level of this factor, which reports a level that does not exist."""
     if name.startswith(OPTION):
         return lambda at, level: _check_option(diagnostics, at, level, name, vocabulary)
     kind = name.rpartition(".")[2]
@@ -232,7 +238,7 @@ def _check_option(
 
 
 def completed(factors: Mapping[str, Factor], roles: tuple[str, ...]) -> tuple[Factor, ...]:
-    """The factors in the file's order; a role without ``configuration`` gets ``default``."""
+    """Return the factors in the file's order; a role without ``configuration`` gets ``default``."""
     complete = dict(factors)
     for role in roles:
         name = CONFIGURATION if role == DEFAULT_ROLE else f"{role}.{CONFIGURATION}"
@@ -241,12 +247,12 @@ def completed(factors: Mapping[str, Factor], roles: tuple[str, ...]) -> tuple[Fa
 
 
 def is_among(level: Level, levels: Sequence[Level]) -> bool:
-    """Whether it is one of them: true is not 1, though Python says so."""
+    """Return whether ``level`` is one of ``levels``: true is not 1, unlike in Python."""
     return any(
         level == each and isinstance(level, bool) == isinstance(each, bool) for each in levels
     )
 
 
 def resolved_level(factor: Factor, level: Level) -> Level:
-    """What a level stands for: itself, or what its alias names."""
+    """Return a level, with an alias replaced by the level it names."""
     return factor.aliases.get(level, level) if isinstance(level, str) else level

@@ -1,10 +1,12 @@
-"""The checked form of an experiment, and the plan it expands to. Plain values, no I/O.
+"""Define the checked form of an experiment, and the plan it expands to.
 
-An experiment varies *factors*. A factor is any name with levels: ``server``, ``configuration``,
-and whatever the workload offers (``engine``, ``load_mode``, later a page size or a protocol).
-Factors that belong to a *role* other than ``server`` carry it as a prefix: ``replica.server``,
-``replica.configuration``. A treatment is one level of each factor; nothing here knows which factors
-exist, so that new ones need no change of schema, ids or store.
+Plain values, no I/O.
+
+An experiment varies *factors*. A factor is any name with levels: ``server``, ``configuration``, and
+the factors of the workload (``engine``, ``load_mode``, later a page size or a protocol). Factors
+that belong to a *role* other than ``server`` carry it as a prefix: ``replica.server``,
+``replica.configuration``. A treatment is one level of each factor. This module does not know the
+existing factors, so that new ones need no change of schema, ids or store.
 """
 
 from __future__ import annotations
@@ -18,25 +20,25 @@ from millrace.model.run_spec import CampaignPart
 from millrace.model.trials import Purpose
 from millrace.tls import Tls
 
-# With so few blocks, and no limit of time, there is no look before the last: earlier ones tell
-# only differences far larger than the spread (millrace.stats.sequential), and an interval for one
-# look is half as wide.
+# With this number of blocks or fewer and no time limit, only the last look matters. Earlier looks
+# detect only differences far larger than the spread (millrace.stats.sequential), and an interval
+# for one look is half as wide.
 MOST_FIXED_BLOCKS = 5
 
-# No comparison is decided with fewer: they say too little about their own spread.
+# No comparison is decided with fewer blocks: they do not determine their own spread.
 FEWEST_BLOCKS = 3
 
 MAX_NAME_LENGTH = 64
 
 
 def short_name(name: str, suffix: str = "") -> str:
-    """The name with ``suffix``, shortened before it to what a name may be."""
+    """Return the name with ``suffix``, the name shortened to the longest permitted length."""
     return f"{name[: MAX_NAME_LENGTH - len(suffix)]}{suffix}"
 
 
 @dataclass(frozen=True)
 class Factor:
-    """What an experiment varies.
+    """A factor of an experiment: a name and its levels.
 
     ``levels`` are shown in reports, in this order. ``aliases`` maps a level's name to the level it
     stands for (the same server twice under two names is an A/A experiment).
@@ -49,7 +51,7 @@ class Factor:
 
 @dataclass(frozen=True)
 class Compare:
-    """Which factor is compared, and the level that is the base; the other factors are held."""
+    """The compared factor and its base level; the other factors are fixed."""
 
     factor: str
     base: Level
@@ -62,16 +64,16 @@ class Experiment:
     ``workload`` is the workload's complete definition as plain data (see millrace.workloads);
     ``configurations`` maps each configuration name used to its definition as plain data;
     ``parameters`` are the workload's parameters at this scale (``rows``, ``data_seed`` ...);
-    ``published`` names the published study whose figures a report sets beside the user's own;
+    ``published`` names the published study whose figures a report compares with the user's own;
     ``margin`` is a fraction (0.02 is 2 %); ``seed`` is None when the user leaves it to millrace.
-    ``observers`` are those that observe its trials; ``profile_blocks`` is the number of blocks
-    whose trials are profiled, after all that measure. ``campaign`` is what a campaign made it for.
-    ``tls`` is how sessions with attached servers
-    are encrypted, by name, where it is otherwise than their addresses say.
+    ``observers`` are the collectors of its trials; ``profile_blocks`` is the number of blocks whose
+    trials are profiled, after all that measure. ``campaign`` is the purpose of an experiment that a
+    campaign created. ``tls`` is the encryption of sessions with attached servers, by name, where it
+    differs from their addresses.
 
-    ``sequential`` experiments go on until each comparison is decided, with ``blocks`` at most and
-    ``max_time_s`` of trials at most (None: without such a limit); others have exactly ``blocks``.
-    ``side_by_side`` has base and candidate of a block measured at the same time, each on its half
+    ``sequential`` experiments continue until each comparison is decided, with ``blocks`` at most
+    and ``max_time_s`` of trials at most (None: no limit); others have exactly ``blocks``. With
+    ``side_by_side``, base and candidate of a block are measured at the same time, each on its half
     of the CPUs (see millrace.experiment.concurrent_pairs), instead of in turns.
     """
 
@@ -113,8 +115,11 @@ def nothing_compared(experiment: Experiment) -> str | None:
 
 @dataclass(frozen=True)
 class Treatment:
-    """One combination of levels, one per factor. ``levels`` are as named by the user;
-    ``resolved`` has aliases replaced by what they stand for. ``id`` is the same in every plan."""
+    """A combination of levels, one per factor.
+
+    ``levels`` are as named by the user; ``resolved`` has aliases replaced by their levels. ``id``
+    is the same in every plan.
+    """
 
     id: str
     levels: Mapping[str, Level]
@@ -127,10 +132,12 @@ class Treatment:
 
 @dataclass(frozen=True)
 class PlannedTrial:
-    """One run of one treatment: in block ``block`` (from 0), ``position`` in the whole order.
-    Profiled trials are in blocks of their own, which count from 0 too; a control is one more trial
-    of the base in a block. ``side`` is the half of the CPUs (0 or 1) of a trial that is measured at
-    the same time as the other of its pair, which is next to it; None where it has the whole host.
+    """A planned run of one treatment.
+
+    ``block`` counts from 0; ``position`` is the place in the whole order. Profiled trials are in
+    blocks of their own, which count from 0 too. A control is an A/A trial: one more trial of the
+    base in a block. ``side`` is the half of the CPUs (0 or 1) of a trial of a concurrent pair,
+    whose other trial is next to it; None where the trial has the whole host.
     """
 
     id: str
@@ -142,14 +149,17 @@ class PlannedTrial:
 
     @property
     def hosts(self) -> float:
-        """How much of the host it takes, and so of the time of a run: two of a pair make one."""
+        """The share of the host that the trial takes, and of the run's time: a pair makes one."""
         return 1.0 if self.side is None else 0.5
 
 
 @dataclass(frozen=True)
 class Plan:
-    """The ordered trials. ``digest`` identifies what is measured (not the number of blocks), so
-    that an interrupted run is found again and a finished one can be given more blocks."""
+    """The ordered trials of an experiment.
+
+    ``digest`` identifies what is measured (not the number of blocks), so that an interrupted run is
+    found again and a finished one can get more blocks.
+    """
 
     experiment: Experiment
     digest: str

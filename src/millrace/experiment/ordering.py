@@ -1,4 +1,4 @@
-"""What is random in a plan: drawn from its seed, the same every time."""
+"""Derive the random order of a plan from its seed, the same every time."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ import hashlib
 
 
 def drawn(text: str) -> bytes:
-    """What a text is sorted by where the order is to be random, and the same every time."""
+    """Return the sort key of a text in a random order that is the same every time."""
     return hashlib.sha256(text.encode()).digest()

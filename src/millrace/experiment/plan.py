@@ -1,20 +1,20 @@
-"""A checked experiment expanded to its trials, in randomised complete blocks.
+"""Expand a checked experiment to its trials, in randomised complete blocks.
 
-Identity. Ids are the first 12 hex digits of the SHA-256 of canonical JSON, of nothing but what they
-identify, so that an id means the same in every plan: an interrupted run finds its trials again,
-more blocks keep those that are done, and a treatment is recognised in another run:
+Identity. An id is the first 12 hex digits of the SHA-256 of canonical JSON. It depends only on what
+it identifies, so that it means the same in every plan: an interrupted run finds its trials again,
+added blocks keep the finished ones, and a treatment is recognised in another run. The inputs are:
 
 * the digest: name and scale of the experiment, the workload's definition, its parameters, and
-  whether pairs are measured side by side;
+  whether pairs are concurrent;
 * a treatment: its levels (the workload's defaults for factors that are not varied), what they stand
   for, and the definitions of the configurations it uses;
-* a trial: digest, treatment, block, and its purpose where that is another than to measure.
+* a trial: digest, treatment, block, and its purpose unless it is to measure.
 
 Order. Each block holds each treatment once. In block b the treatments are sorted by the SHA-256 of
-``"{seed}:{b}:{treatment id}"``, a random permutation that depends on nothing else, so that more
-blocks leave the earlier ones as they were. Blocks of profiled trials come after all others, their
-seed being ``"{seed}:profile"``. Where pairs are measured side by side, these are what is in order
-(see millrace.experiment.concurrent_pairs).
+``"{seed}:{b}:{treatment id}"``, a random permutation that depends on nothing else, so that added
+blocks leave the earlier ones unchanged. Blocks of profiled trials come after all others and use the
+seed ``"{seed}:profile"``. Where pairs are concurrent, the pairs are permuted instead (see
+millrace.experiment.concurrent_pairs).
 """
 
 from __future__ import annotations
@@ -39,9 +39,11 @@ _PROFILE: Purpose = "profile"
 
 
 def expand(experiment: Experiment, *, seed: int) -> Plan:
-    """The plan of an experiment. The seed decides the order, and which trial of a pair has which
-    half of the CPUs, and nothing else. Raises ValidationError where pairs cannot be side by
-    side."""
+    """Return the plan of an experiment.
+
+    The seed decides only the order, and the half of the CPUs of each trial of a pair. Raises
+    ValidationError where pairs cannot be concurrent.
+    """
     treatments = tuple(
         _treatment(experiment, levels)
         for levels in product(*(factor.levels for factor in experiment.factors))
@@ -68,9 +70,11 @@ def expand(experiment: Experiment, *, seed: int) -> Plan:
 
 
 def digest(experiment: Experiment) -> str:
-    """What is measured, apart from the treatments: the same for every seed, order and number of
-    blocks. It finds the runs that may be continued; whether their levels are the same is another
-    question (see millrace.campaign.resume)."""
+    """Return the digest of what is measured, without the treatments.
+
+    It is the same for every seed, order and number of blocks. It finds the runs that may be
+    resumed; millrace.campaign.resume checks whether their levels are the same.
+    """
     return _id(
         {
             "format": _FORMAT,
@@ -84,15 +88,17 @@ def digest(experiment: Experiment) -> str:
 
 
 def chosen(experiment: Experiment, treatment: Treatment) -> dict[str, Any]:
-    """The workload's factors and parameters that the experiment decides for a treatment, and their
-    values; what a test has a default of its own for is open unless it is written down."""
+    """Return the workload's factors and parameters that the experiment sets for a treatment.
+
+    A value for which the test has a default of its own is missing unless the user wrote it.
+    """
     offered = experiment.workload.get("factors", {})
     levels = {name: treatment.resolved[name] for name in treatment.levels if name in offered}
     return {**experiment.parameters, **levels}
 
 
 def trial_id(identity: str, treatment: Treatment, block: int, purpose: Purpose) -> str:
-    """The id of a trial of a plan with the digest ``identity``."""
+    """Return the id of a trial of a plan with the digest ``identity``."""
     return _id([identity, treatment.id, block, *([] if purpose == _MEASURE else [purpose])])
 
 
@@ -116,7 +122,7 @@ def _treatment(experiment: Experiment, levels: tuple[Level, ...]) -> Treatment:
 def _definitions(
     experiment: Experiment, resolved: Mapping[str, Level]
 ) -> dict[str, list[Mapping[str, Any]]]:
-    """By role's factor, the definitions a treatment's configuration is made of."""
+    """Return, by role's factor, the definitions that make up a treatment's configuration."""
     definitions = {}
     for factor, level in resolved.items():
         if factor.rpartition(".")[2] == CONFIGURATION:
@@ -136,7 +142,10 @@ def _block_order(
     seed: str,
     block: int,
 ) -> Sequence[tuple[Treatment, int | None]]:
-    """The treatments of a block, each with its half of the CPUs, None where it has all."""
+    """Return the treatments of a block, each with its half of the CPUs.
+
+    The half is None where the treatment has all CPUs.
+    """
     if experiment.side_by_side and purpose == _MEASURE:
         return concurrent_pairs.block_order(treatments, experiment.compare, seed, block)
     ordered = sorted(treatments, key=lambda treatment: drawn(f"{seed}:{block}:{treatment.id}"))

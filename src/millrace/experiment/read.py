@@ -1,4 +1,4 @@
-"""An experiment file, read and checked: TOML in, ``Experiment`` out."""
+"""Read and check an experiment file: TOML in, ``Experiment`` out."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _REFERENCE = "docs/experiment-file.md describes every key"
 
 @dataclass(frozen=True)
 class Overrides:
-    """What a request changes for one run; None leaves the file's word.
+    """The changes that a request makes for one run; None keeps the file's value.
 
     ``blocks`` is an exact number of blocks; ``max_blocks`` and ``max_time_s`` are limits. A
     ``candidate`` is the only level of the compared factor besides the base.
@@ -53,10 +53,10 @@ def read(
 ) -> Experiment:
     """Read the experiment at ``path`` at one scale.
 
-    Without ``scale`` the file's ``default_scale`` is taken, or ``laptop`` if it has one, or its
-    only scale. A file without scales is run as it is written. Raises ValidationError with every
-    mistake of the file, at all scales, and UserError for a file that cannot be read or a scale
-    that it does not have.
+    Without ``scale``, the scale is the file's ``default_scale``, or ``laptop`` if the file has it,
+    or its only scale. A file without scales is used as written. Raises ValidationError with every
+    error of the file, at all scales, and UserError for a file that cannot be read or a scale that
+    the file lacks.
     """
     return parse(_text(path), path, scale=scale, surroundings=surroundings, overrides=overrides)
 
@@ -69,7 +69,7 @@ def parse(
     surroundings: Surroundings,
     overrides: Overrides = NO_OVERRIDES,
 ) -> Experiment:
-    """``read`` for a text that is at hand; ``path`` is what errors call it."""
+    """Read an experiment from a text, as ``read`` does; errors refer to it as ``path``."""
     document = _document(path, text)
     checked, found = check(document, surroundings)
     if found.found:
@@ -141,7 +141,7 @@ def _document(path: Path, text: str) -> dict[str, Any]:
         column = f"column {place[2]}" if place and place[2] else "end of the file"
         mistake = Diagnostic(column, f"not TOML: {message}", line=line)
         raise ValidationError(str(path), [mistake], hint=_REFERENCE) from None
-    except (ValueError, RecursionError):  # where Python's own parser gives up
+    except (ValueError, RecursionError):  # the nesting at which Python's own parser fails
         raise UserError(
             f"{path} has a number of thousands of digits, or is nested too deeply",
             hint=_REFERENCE,
@@ -149,7 +149,10 @@ def _document(path: Path, text: str) -> dict[str, Any]:
 
 
 def _placed(found: Diagnostics, text: str) -> list[Diagnostic]:
-    """The mistakes with their lines, in the order of the file; those without one come last."""
+    """Return the diagnostics with their lines, in the order of the file.
+
+    Those without a line come last.
+    """
     lines = key_lines(text)
     placed = [
         replace(mistake, line=line_of(mistake.where, lines)) if mistake.line is None else mistake
@@ -209,7 +212,7 @@ def _level(factor: Factor, base: Level) -> Level:
 
 
 def _one_candidate(factor: Factor, base: Level, wanted: str) -> Factor:
-    """The compared factor with the base and one of its other levels, in the order of the file."""
+    """Return the compared factor with the base and one other level, in the order of the file."""
     others = [level for level in factor.levels if level != base]
     found = level_named(wanted, others)
     if found is None:
@@ -221,7 +224,7 @@ def _one_candidate(factor: Factor, base: Level, wanted: str) -> Factor:
 
 
 def _used(factors: tuple[Factor, ...], definitions: Definitions) -> Mapping[str, Mapping[str, Any]]:
-    """The configurations that the factors name, and those they extend."""
+    """Return the configurations that the factors name, and those that these extend."""
     used: dict[str, Mapping[str, Any]] = {}
     for factor in factors:
         if factor.name.rpartition(".")[2] == CONFIGURATION:

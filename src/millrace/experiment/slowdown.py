@@ -1,12 +1,12 @@
-"""Slowdowns that a calibration plants in a server, as levels of a factor of its own.
+"""Define slowdowns that a calibration injects into a server, as levels of a factor of their own.
 
-| level           | what is done to the server                                             |
+| level           | effect on the server                                                   |
 |-----------------|------------------------------------------------------------------------|
 | ``none``        | nothing                                                                |
 | ``again``       | nothing, under another name: compared with ``none``, this is A/A       |
-| ``cpu=3.2%``    | it is stopped for this share of the time that is measured              |
-| ``fsync=500us`` | each fsync and fdatasync takes so much longer                          |
-| ``NAME=VALUE``  | it is given this option                                                |
+| ``cpu=3.2%``    | it is stopped for this share of the measured time                      |
+| ``fsync=500us`` | each fsync and fdatasync takes this much longer                        |
+| ``NAME=VALUE``  | it runs with this option                                               |
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _DELAY = re.compile(r"(\d+)us")
 
 @dataclass(frozen=True)
 class Stopped:
-    """The server is stopped for this ``share`` of the time, from 0 to below 1."""
+    """A stop of the server for this ``share`` of the time, from 0 to below 1."""
 
     share: float
 
@@ -38,7 +38,7 @@ class Stopped:
 
 @dataclass(frozen=True)
 class SlowFsync:
-    """Each fsync and fdatasync of the server takes ``delay_us`` microseconds longer."""
+    """A delay of ``delay_us`` microseconds in each fsync and fdatasync of the server."""
 
     delay_us: int
 
@@ -49,7 +49,7 @@ class SlowFsync:
 
 @dataclass(frozen=True)
 class OptionGiven:
-    """The server is given an option."""
+    """An option set on the server."""
 
     name: str
     value: str
@@ -63,13 +63,16 @@ Slowdown = Stopped | SlowFsync | OptionGiven
 
 
 def slowdown_of(levels: Mapping[str, Level]) -> Slowdown | None:
-    """The slowdown of a treatment, by its resolved levels; None where there is none."""
+    """Return the slowdown of a treatment, from its resolved levels; None where there is none."""
     level = levels.get(FACTOR, NONE)
     return None if level == NONE else slowdown_named(str(level))
 
 
 def slowdown_named(level: str) -> Slowdown:
-    """The slowdown that a level stands for. Raises ValueError for one that is none of those."""
+    """Return the slowdown of a level.
+
+    Raises ValueError for an unknown one.
+    """
     name, equals, value = level.partition("=")
     share, delay = _SHARE.fullmatch(value), _DELAY.fullmatch(value)
     if name == CPU and share is not None and float(share[1]) < 100:

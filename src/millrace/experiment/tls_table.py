@@ -1,4 +1,7 @@
-"""The table ``[tls.NAME]`` of an experiment: how sessions with an attached server are encrypted."""
+"""Read the tables ``[tls.NAME]`` of an experiment.
+
+They set the encryption of sessions with attached servers.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ _KEYS = ("mode", "ca", "allow_unverified")
 def read_tls(
     found: Diagnostics, document: Mapping[str, Any], attached: Collection[str]
 ) -> Mapping[str, Tls]:
-    """Read the TLS of each server that has a table, noting mistakes."""
+    """Read the TLS settings of each server that has a table, and report errors."""
     tables = door.table(found, "tls", document.get("tls", {}))
     return {name: _tls(found, f"tls.{name}", name, raw, attached) for name, raw in tables.items()}
 

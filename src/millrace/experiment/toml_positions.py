@@ -1,7 +1,8 @@
-"""The line each key and list element of a TOML text is written on.
+"""Find the line of each key and list element of a TOML text.
 
-The standard parser keeps no positions, and a mistake without its line is a mistake to search for.
-The text has been parsed already, so only its outline is read here: strings, brackets, comments.
+The standard parser keeps no positions, and an error message without a line makes the user search.
+The text has been parsed already, so this module reads only its outline: strings, brackets,
+comments.
 """
 
 from __future__ import annotations
@@ -22,14 +23,14 @@ _SCALAR = re.compile(r"[^,\]}#\n]+")
 
 
 def key_lines(text: str) -> dict[str, int]:
-    """Lines (from 1) by place, such as ``factors.server[2]``, of a valid TOML text."""
+    """Return lines (from 1) by place, such as ``factors.server[2]``, of a valid TOML text."""
     reader = _Reader(text)
     reader.document()
     return reader.lines
 
 
 def line_of(where: str, lines: dict[str, int]) -> int | None:
-    """The line of ``where``, or of the nearest enclosing place that has one."""
+    """Return the line of ``where``, or of the nearest enclosing place that has one."""
     while where:
         if where in lines:
             return lines[where]
@@ -58,7 +59,7 @@ class _Reader:
                 self._assignment(table)
 
     def _header(self, brackets: int, tables_in: Counter[str]) -> str:
-        """A header's place; inside a list of tables that is the last table of the list."""
+        """Return the place of a header; in a list of tables it is the last table of the list."""
         self.position += brackets
         place = ""
         keys = self._keys()

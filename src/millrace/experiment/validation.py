@@ -1,4 +1,4 @@
-"""Everything an experiment file must satisfy before a plan is made of it."""
+"""Check everything that an experiment file must satisfy before it is expanded to a plan."""
 
 from __future__ import annotations
 
@@ -42,22 +42,22 @@ _TOP_KEYS = (
 _TABLES = ("factors", "compare", "parameters", "configurations", "scales", "tls")
 _SCALE_KEYS = ("blocks", "max_time", "profile_blocks", "margin_percent", "base", "factors")
 
-# Run ids and names of files begin with it.
+# Run ids and file names start with it.
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _NAME_IN_WORDS = "A-Z a-z 0-9 . _ - in quotes, the first a letter or digit"
-_NEWEST_RUN = "latest"  # what commands take for a run's id
+_NEWEST_RUN = "latest"  # the words that commands accept as a run's id
 
 Definitions = Mapping[str, Mapping[str, Any]]
 
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What an experiment may refer to outside its file.
+    """The names that an experiment may refer to outside its file.
 
-    The names of servers, the shipped configurations, the check of those it defines itself
-    (definitions, known ones), the check of an option that is varied (place, name, level), the
-    published studies, the observers that a trial may have, names that stand for the newest server
-    of a suite, and the servers that are attached.
+    The names of servers, the shipped configurations, the check of configurations defined in the
+    file (definitions, known ones), the check of a varied option (place, name, level), the published
+    studies, the collectors that a trial may have, names that stand for the newest server of a
+    suite, and the attached servers.
     """
 
     servers: Collection[str]
@@ -72,7 +72,10 @@ class Surroundings:
 
 @dataclass(frozen=True)
 class Settings:
-    """What a scale may override. The file itself is the first scale; None is not said."""
+    """The settings that a scale may override; None where unset.
+
+    The file itself is the first scale.
+    """
 
     where: str = ""
     blocks: int | None = None
@@ -84,7 +87,7 @@ class Settings:
     parameters: Mapping[str, Any] = field(default_factory=dict)
 
     def under(self, scale: Settings) -> Settings:
-        """These settings with those of ``scale`` laid over them."""
+        """Return these settings with those of ``scale`` overriding them."""
         return Settings(
             where=scale.where,
             blocks=self.blocks if scale.blocks is None else scale.blocks,
@@ -103,7 +106,7 @@ class Settings:
 
 @dataclass(frozen=True)
 class Checked:
-    """A file's content after the checks; sensible only when ``diagnostics`` found nothing."""
+    """The content of a file after the checks; usable only where ``diagnostics`` found nothing."""
 
     name: str
     title: str
@@ -121,7 +124,7 @@ class Checked:
     tls: Mapping[str, Tls]
 
     def at(self, scale: str | None) -> Settings:
-        """The settings at a scale; defaults filled in."""
+        """Return the settings at a scale, with defaults filled in."""
         settings = self.root if scale is None else self.root.under(self.scales[scale])
         factors = completed(settings.factors, self.roles)
         return replace(
@@ -134,7 +137,7 @@ class Checked:
 
 
 def check(document: Mapping[str, Any], surroundings: Surroundings) -> tuple[Checked, Diagnostics]:
-    """Check a parsed file: all its scales, not only the one that is wanted now."""
+    """Check a parsed file at all its scales, not only at the requested one."""
     found = Diagnostics()
     document = found.keys("", document, _TOP_KEYS, tables=_TABLES)
     workload, definition = _workload(found, document)
@@ -213,7 +216,7 @@ def _published(
 def _observers(
     found: Diagnostics, document: Mapping[str, Any], known: Collection[str]
 ) -> tuple[str, ...]:
-    """The observers of all trials: every one there is, unless the file lists them."""
+    """Return the collectors of all trials: all that exist, unless the file lists them."""
     if "observers" not in document:
         return tuple(known)
     names = document["observers"]
@@ -252,7 +255,10 @@ def _default_scale(
 def _workload(
     found: Diagnostics, document: Mapping[str, Any]
 ) -> tuple[Workload | None, Mapping[str, Any]]:
-    """The workload; for an unknown one the nearest, so that all else is checked as well."""
+    """Return the workload and its parameters.
+
+    For an unknown workload, return the nearest one, so that everything else is checked as well.
+    """
     if "workload" not in document:
         found.add("workload", "is missing", f"one of {', '.join(workloads.names())}")
         return None, {}
@@ -300,8 +306,11 @@ def _own_configurations(
 def _compare(
     found: Diagnostics, document: Mapping[str, Any], vocabulary: Vocabulary
 ) -> tuple[str, Level | None]:
-    """The compared factor and the base; for an unknown factor the nearest, or an empty name, so
-    that the base is checked as well."""
+    """Return the compared factor and the base.
+
+    For an unknown factor, return the nearest one, or an empty name, so that the base is checked as
+    well.
+    """
     if "compare" not in document:
         found.add("compare", "is missing", "a table [compare] with factor and base")
         return SERVER, None
@@ -343,7 +352,7 @@ def _settings(
     *,
     parameters: Mapping[str, Any],
 ) -> Settings:
-    """The overridable part of the file (``where`` is empty) or of one scale."""
+    """Return the overridable part of the file (``where`` is empty) or of one scale."""
     prefix = f"{where}." if where else ""
     blocks = table.get("blocks")
     margin = table.get("margin_percent")
@@ -400,7 +409,7 @@ def _parameters(
 def _with_defaults(root: Settings, workload: Workload | None) -> Settings:
     if workload is None:
         return root
-    # What a test has a default of its own for stays open: it depends on the treatment's test.
+    # Values with a default per test stay unset: they depend on the treatment's test.
     defaults = {
         name: parameter.default
         for name, parameter in workload.parameters.items()
@@ -410,7 +419,10 @@ def _with_defaults(root: Settings, workload: Workload | None) -> Settings:
 
 
 def _completeness(found: Diagnostics, settings: Settings, vocabulary: Vocabulary) -> None:
-    """Only the merged settings can tell whether everything needed is there."""
+    """Report missing settings.
+
+    Only the merged settings show whether everything required is present.
+    """
     at = f" at {settings.where.replace('.', ' ', 1)}" if settings.where else ""
     for role in vocabulary.roles:
         name = SERVER if role == DEFAULT_ROLE else f"{role}.{SERVER}"
@@ -427,7 +439,7 @@ def _completeness(found: Diagnostics, settings: Settings, vocabulary: Vocabulary
 def _base(
     found: Diagnostics, root: Settings, scale: Settings, compared: str, vocabulary: Vocabulary
 ) -> None:
-    """The base is one of the levels that are compared, at this scale too."""
+    """Check that the base is one of the compared levels, at this scale too."""
     merged = root.under(scale)
     factors = {factor.name: factor for factor in completed(merged.factors, vocabulary.roles)}
     if merged.base is None:
@@ -446,14 +458,14 @@ def _base(
 def _base_among(
     found: Diagnostics, base: Level, root: Settings, scale: Settings, compared: tuple[Factor, ...]
 ) -> None:
-    """Note a base that is no level of any of the factors that may be meant."""
+    """Report a base that is no level of any factor that the user may mean."""
     levels = [level for factor in compared for level in factor.levels]
     if is_among(base, levels) or found.proposes(base):
         return
     of_file = [
         level for factor in compared for level in root.factors.get(factor.name, factor).levels
     ]
-    # The file's own base is wrong once, not again at every scale with levels of its own.
+    # Report a wrong base of the file once, not again at every scale with levels of its own.
     of_scale = scale.where and (scale.base is not None or is_among(base, of_file))
     place = f"{scale.where}.base" if of_scale else "compare.base"
     noun = f"level of {compared[0].name}" if len(compared) == 1 else "level"

@@ -1,1 +1,1 @@
-"""Results that others measured: files of values, and what other benchmarks print."""
+"""Import results of other tools: files of values, and the output of other benchmarks."""

@@ -1,4 +1,4 @@
-"""A CSV file of values; all that is wrong with it is told by line and column."""
+"""Read a CSV file of values, and report every error by line and column."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from millrace.csv_cells import plain
 from millrace.errors import Diagnostic, UserError, ValidationError
 
 LARGEST_BYTES = 64 << 20
-MOST_MISTAKES = 10  # told of a file; what follows is mostly more of the same
+MOST_MISTAKES = 10  # errors of one file; further ones are mostly repetitions
 
 
 class Sheet:
-    """A CSV file that is being read: its columns, its rows, and the mistakes found so far.
+    """A CSV file that is being read: its columns, its rows, and the errors so far.
 
-    ``hint`` says what such a file looks like. Raises UserError for what cannot be read or is
-    empty, and ValidationError for what is no CSV.
+    ``hint`` describes the format of the file. Raises UserError for a file that cannot be read or is
+    empty, and ValidationError for one that is not CSV.
     """
 
     def __init__(self, path: Path, *, hint: str) -> None:
@@ -35,7 +35,7 @@ class Sheet:
         self._columns = [cell.strip() for cell in head]
 
     def column(self, *names: str) -> int:
-        """The place of the first of the columns ``names`` that the file has.
+        """Return the place of the first of the columns ``names`` that the file has.
 
         Raises ValidationError where it has none, or several of that name.
         """
@@ -51,7 +51,7 @@ class Sheet:
         return place
 
     def column_if_any(self, *names: str) -> int | None:
-        """The same, or None where the file has none of them."""
+        """Return the place as ``column`` does, or None where the file has none of the columns."""
         for name in names:
             if name in self._columns:
                 if self._columns.count(name) > 1:
@@ -61,10 +61,11 @@ class Sheet:
         return None
 
     def rows(self) -> Iterator[tuple[int, list[str]]]:
-        """The line and the cells of each row below the first, in the file's order, without those
-        that are blank; raises ValidationError at the end if there were mistakes.
+        """Yield the line and the cells of each row below the first that is not blank.
 
-        The apostrophe before text that would be a formula is taken away (see ``csv_cells``).
+        Rows are in the file's order. Raises ValidationError at the end if there were errors.
+
+        The apostrophe before text that would be a formula is removed (see ``csv_cells``).
         """
         empty = True
         while (cells := self._next()) is not None:
@@ -83,13 +84,16 @@ class Sheet:
         self.refuse()
 
     def text(self, line: int, cells: list[str], place: int) -> str:
-        """The cell at ``place``; an empty one is a mistake."""
+        """Return the cell at ``place``; report an empty one."""
         if not cells[place]:
             self.mistake(line, f"column {self._columns[place]}", "is empty")
         return cells[place]
 
     def positive(self, line: int, cells: list[str], place: int) -> float | None:
-        """The number in the cell at ``place``; None and a mistake where it is not above 0."""
+        """Return the number in the cell at ``place``.
+
+        Report a cell that is not above 0, and return None.
+        """
         try:
             return _positive(cells[place])
         except ValueError as error:
@@ -98,14 +102,17 @@ class Sheet:
         return None
 
     def mistake(self, line: int, where: str, message: str, expected: str | None = None) -> None:
-        """Note a mistake; raises ValidationError with all when there are too many to go on."""
+        """Record an error.
+
+        Raises ValidationError with all errors when there are too many to continue.
+        """
         self._mistakes.append(Diagnostic(where, message, expected, line=line))
         if len(self._mistakes) == MOST_MISTAKES:
             self._hint += "; there may be more mistakes: reading stopped here"
             self.refuse()
 
     def refuse(self) -> None:
-        """Raise ValidationError if there were mistakes."""
+        """Raise ValidationError if there were errors."""
         if self._mistakes:
             raise ValidationError(called(self._path), self._mistakes, hint=self._hint)
 
@@ -124,13 +131,15 @@ def is_input(path: Path) -> bool:
 
 
 def called(path: Path) -> str:
-    """Return what a path is called in messages."""
+    """Return the name of a path in messages."""
     return "standard input" if is_input(path) else str(path)
 
 
 def read_text(path: Path) -> str:
-    """The text of a file that a user named, ``-`` being standard input; UserError says why it
-    cannot be had."""
+    """Return the text of a file that a user named; ``-`` is standard input.
+
+    Raises UserError, with the reason, where it cannot be read.
+    """
     try:
         with (
             contextlib.nullcontext(sys.stdin.buffer) if is_input(path) else path.open("rb") as file
@@ -158,9 +167,12 @@ def read_text(path: Path) -> str:
 
 
 def _positive(text: str) -> float:
-    """A value; ValueError says what is wrong with it."""
+    """Return a positive value.
+
+    Raises ValueError, with the reason, for other text.
+    """
     try:
-        if "_" in text:  # which Python takes for a number
+        if "_" in text:  # which Python accepts in a number
             raise ValueError
         value = float(text)
     except ValueError:

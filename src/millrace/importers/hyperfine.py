@@ -1,8 +1,8 @@
-"""What hyperfine exports as JSON: each call of it is a block, each command a treatment.
+"""Read hyperfine's JSON exports: each call of hyperfine is a block, each command a treatment.
 
-Hyperfine repeats one command, then the next. Repeats of one call therefore share what the host was
-like at that time, and are no trials of their own; their mean is one value. Versions 1 export that
-mean, version 2 the measurements that it is of.
+Hyperfine repeats one command, then the next. Repeats of one call therefore share the state of the
+host at that time and are not separate trials; their mean is one value. Versions 1 export that mean,
+version 2 the single measurements.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from millrace.importers.units import Measure
 from millrace.safe_json import JsonRefused
 
 MEASURE = Measure("s", "lower")
-# Hyperfine keeps each time that it measured.
+# Hyperfine exports each time that it measured.
 _LIMITS = safe_json.Limits(size_bytes=64 << 20, values=4_000_000)
 _REMEDY = "write the file with `hyperfine --export-json FILE COMMAND COMMAND ...`"
 
 
 def read(paths: Sequence[Path]) -> tuple[Value, ...]:
-    """The mean times in s of the commands in each file, the first being block 1.
+    """Return the mean times in s of the commands in each file, the first file being block 1.
 
-    Raises UserError for a file that is none of hyperfine's, or that has a command twice.
+    Raises UserError for a file that is not from hyperfine, or that has a command twice.
     """
     return tuple(
         Value(str(block), command, mean_s)

@@ -1,4 +1,4 @@
-"""Values of treatments that took turns in blocks, from a CSV file and into one."""
+"""Read values of treatments that took turns in blocks from a CSV file, and write such a file."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Values = Mapping[str, Mapping[str, float]]
 
 
 class Value(NamedTuple):
-    """What one trial measured."""
+    """The measured value of one trial."""
 
     block: str
     treatment: str
@@ -36,8 +36,8 @@ class Value(NamedTuple):
 def read(path: Path) -> tuple[Values, Measure]:
     """Return the values in the file at ``path``, with their unit and better direction.
 
-    Raises ValidationError with the lines of all mistakes, UserError for a file that cannot be read
-    or has a single treatment.
+    Raises ValidationError with the lines of all errors, UserError for a file that cannot be read or
+    has a single treatment.
     """
     sheet = Sheet(path, hint=_REMEDY)
     places = [sheet.column(name) for name in COLUMNS]
@@ -67,7 +67,7 @@ def read(path: Path) -> tuple[Values, Measure]:
 
 
 def base_of(where: str, treatments: Collection[str], name: str | None) -> str:
-    """Return ``name``, or the first of ``treatments``; raise UserError where it is none of them."""
+    """Return ``name``, or the first of ``treatments``; raise UserError for an unknown name."""
     if name is None:
         return next(iter(treatments))
     if name not in treatments:
@@ -80,10 +80,10 @@ def base_of(where: str, treatments: Collection[str], name: str | None) -> str:
 
 
 def as_csv(values: Sequence[Value], measure: Measure, *, base: str) -> str:
-    """Return a file that ``read`` reads; rows of ``base`` come first, which makes it the base.
+    """Return the text of a file that ``read`` reads; rows of ``base`` come first and mark the base.
 
-    No name holds a carriage return, which readers take for the end of a line, or is a formula for a
-    spreadsheet.
+    Names contain no carriage return, which readers take for the end of a line, and are no formula
+    for a spreadsheet.
     """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")

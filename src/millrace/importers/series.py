@@ -1,4 +1,4 @@
-"""Series of values in the order in which they were measured, from a CSV file."""
+"""Read series of values, in the order of measurement, from a CSV file."""
 
 from __future__ import annotations
 
@@ -17,8 +17,10 @@ _REMEDY = (
 
 @dataclass
 class Series:
-    """The points of one series, labels and values in the order of the file; ``name`` is empty where
-    the file holds one only."""
+    """The points of one series, labels and values in the order of the file.
+
+    ``name`` is empty where the file has only one series.
+    """
 
     name: str
     labels: list[str] = field(default_factory=list)
@@ -27,9 +29,9 @@ class Series:
 
 
 def read(path: Path) -> tuple[Series, ...]:
-    """The series of the file at ``path``, in the order in which they begin.
+    """Return the series of the file at ``path``, in the order in which they begin.
 
-    Raises ValidationError with the lines of all mistakes, UserError for a file that cannot be read.
+    Raises ValidationError with the lines of all errors, UserError for a file that cannot be read.
     """
     sheet = Sheet(path, hint=_REMEDY)
     label_place, value_place = sheet.column("label", "time"), sheet.column("value")

@@ -1,7 +1,7 @@
-"""What sysbench and pgbench print at the end of a run: transactions per second, one value a file.
+"""Read the output of sysbench and pgbench: transactions per second, one value a file.
 
-Such a text does not say what was measured, so that the name of its file does: TREATMENT-BLOCK, as
-in ``old-1.log`` and ``new-1.log``.
+The output does not name the treatment, so the file name does: TREATMENT-BLOCK, as in ``old-1.log``
+and ``new-1.log``.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ Program = Literal["pgbench", "sysbench"]
 
 _NUMBER = r"([0-9.eE+-]+|nan|inf)"
 _RATES: dict[Program, tuple[re.Pattern[str], ...]] = {
-    # Without the time that connecting takes, as PostgreSQL 14 began to print it; before, it printed
-    # both, of which the second is that.
+    # Without the connection time, as PostgreSQL 14 and later print it. Earlier versions print both;
+    # the second is the one without.
     "pgbench": (
         re.compile(rf"^tps = {_NUMBER} ?\(without initial connection time\)", re.MULTILINE),
         re.compile(rf"^tps = {_NUMBER} ?\(excluding connections establishing\)", re.MULTILINE),
@@ -38,10 +38,10 @@ _NAME = re.compile(r"(?P<treatment>.+)[-_.](?P<block>[0-9]+)")
 
 
 def read(program: Program, paths: Sequence[Path]) -> tuple[Value, ...]:
-    """The transactions per second in each file.
+    """Return the transactions per second in each file.
 
-    Raises UserError for a file without them, or with the rates of several runs, and for names that
-    do not tell the treatment and the block, or tell the same of two files.
+    Raises UserError for a file without them, or with the rates of several runs, for names without
+    treatment and block, and for two files of the same treatment and block.
     """
     values: dict[tuple[str, str], Path] = {}
     found = []

@@ -1,4 +1,4 @@
-"""The unit of foreign values and their better direction, as a file states or implies it."""
+"""Find the unit of imported values and their better direction, stated or implied by a file."""
 
 from __future__ import annotations
 
@@ -22,8 +22,10 @@ _RATES = ("tps", "qps", "rps", "ops", "iops", "hz")
 
 @dataclass(frozen=True)
 class Better:
-    """The better ``direction`` of values, and its ``basis``: the user's option, the file's column
-    ``direction``, its ``unit``, or nothing at all."""
+    """The better ``direction`` of values, and its ``basis``.
+
+    The basis is the user's option, the file's column ``direction``, its ``unit``, or nothing.
+    """
 
     direction: Direction
     basis: Basis
@@ -44,8 +46,11 @@ class Measure:
     direction: Direction | None = None
 
     def better(self, asked: Direction | None = None) -> Better:
-        """Return the better direction: ``asked`` by the user, stated, implied by the unit, or
-        else higher, which is then only assumed."""
+        """Return the better direction.
+
+        It is the one ``asked`` by the user, else stated, else implied by the unit, else assumed to
+        be higher.
+        """
         if asked is not None:
             return Better(asked, "option", self.unit)
         if self.direction is not None:
@@ -55,7 +60,10 @@ class Measure:
 
 
 class Measures:
-    """Collect the columns ``unit`` and ``direction`` of a sheet, one value of each a series."""
+    """A collector of the columns ``unit`` and ``direction`` of a CSV file.
+
+    Each series has one value of each.
+    """
 
     def __init__(self, sheet: Sheet) -> None:
         self._sheet = sheet
@@ -63,7 +71,7 @@ class Measures:
         self._found: dict[tuple[str, str], str] = {}
 
     def note(self, line: int, cells: Sequence[str], series: str = "") -> None:
-        """Note the unit and direction of a row; one unlike those above it is a mistake."""
+        """Record the unit and direction of a row; report one that differs from earlier rows."""
         for name, place in self._places.items():
             if place is None:
                 continue

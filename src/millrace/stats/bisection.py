@@ -1,26 +1,25 @@
-"""Where in an ordered list a level changed, when every measurement of a member is noisy.
+"""Locate a level change in an ordered list when every measurement of a member is noisy.
 
-Plain bisection believes each answer, so one unlucky run sends it to the wrong half for good. Here
-every measurement moves a probability over all positions of the change (Burnashev and Zigangirov,
-Problems of Information Transmission 10, 1974, for known levels), and the member that is measured
-next is the one whose value is expected to tell most about the position, in the information of
-Lindley (Annals of Mathematical Statistics 27, 1956).
+Plain bisection trusts each answer, so one unlucky run sends it to the wrong half permanently. Here
+every measurement updates a probability distribution over all positions of the change (Burnashev and
+Zigangirov, Problems of Information Transmission 10, 1974, for known levels), and the next member to
+measure is the one whose value has the highest expected information about the position, as defined
+by Lindley (Annals of Mathematical Statistics 27, 1956).
 
-Neither the two levels nor the noise are known, so they are integrated out: values are normal
-around the level of their side, the prior is flat for the level and for the logarithm of the
-variance, and normal for the change in units of the noise (Zellner's g-prior, in *Bayesian Inference
-and Decision Techniques*, 1986). No size of change is preferred: that prior's standard deviation is
-one of six, from a quarter of the noise's to eight times it (a mixture, as in Liang et al., JASA
-103, 2008). That there is no change at all is as likely as that there is one, before anything is
-measured; by Ville's inequality (*Étude critique de la notion de collectif*, 1939) a change is then
-called where there is none with a probability of (1 - confidence) / confidence at most, however
-often one looks.
+Neither the two levels nor the noise are known, so they are integrated out: values are normal around
+the level of their side, the prior is flat for the level and for the logarithm of the variance, and
+normal for the change in units of the noise (Zellner's g-prior, in *Bayesian Inference and Decision
+Techniques*, 1986). No size of change is preferred: the prior's standard deviation is one of six,
+from a quarter of the noise's to eight times the noise's (a mixture, as in Liang et al., JASA 103,
+2008). Before any measurement, change and no change are equally likely. By Ville's inequality
+(*Étude critique de la notion de collectif*, 1939) the probability of reporting a change where there
+is none is then at most (1 - confidence) / confidence, for any number of looks.
 
 Measurements of shared hosts have spikes. Values beyond Tukey's fences (*Exploratory Data Analysis*,
 1977, ch. 2) are moved to the fence, which is the same for all members, so that those of one side
 remain alike.
 
-There is no chance in any of it: the same measurements give the same answer.
+The search is deterministic: the same measurements give the same answer.
 
 By `benchmarks/bisection`, among 64 and at a claimed 0.95, it is right in 0.97, 0.98 and 1.00 of the
 searches for a change of 0.5, 1 and 2 standard deviations of a run, in 428, 104 and 34 runs on
@@ -40,7 +39,7 @@ import scipy
 from numpy.typing import NDArray
 
 FIRST_RUNS = 4  # of each end, before anything is inferred
-RUNS_BESIDE = 3  # of both members beside the change, so that one spike cannot make it
+RUNS_BESIDE = 3  # of both members next to the change, so that one spike cannot make it
 END_EVERY = 12  # measurements: the ends are measured again, whatever drifts
 NONE_PRIOR = 0.5
 SIZE_VARIANCES = np.asarray([1 / 16, 1 / 4, 1.0, 4.0, 16.0, 64.0])
@@ -50,12 +49,12 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Search:
-    """What is asked: which of ``n_members`` members is the first of a new level?
+    """A search for the first of ``n_members`` members at a new level.
 
     Member 0 is known to have the old level, and the last one is suspected to have a new one.
     ``prior`` has a weight for each member to be the first of the new level, in any unit (that of
-    member 0 is not used); without it, all are alike. Changes up to the fraction ``margin`` do not
-    matter to who asks.
+    member 0 is not used); without it, all weights are equal. Changes up to the fraction ``margin``
+    do not matter to the user.
     """
 
     n_members: int
@@ -79,14 +78,17 @@ class Search:
 
     @property
     def ends(self) -> tuple[int, int]:
-        """The members between which the change is searched."""
+        """The members between which the change lies."""
         return 0, self.n_members - 1
 
 
 @dataclass(frozen=True)
 class Measured:
-    """The logarithm of a member's value over that of a reference measured in the same block, which
-    takes out what drifts; the reference may be any one build, the same throughout the search."""
+    """A measurement: the logarithm of a member's value over that of a reference.
+
+    The reference is measured in the same block, which cancels drift. It may be any build, the same
+    throughout the search.
+    """
 
     index: int
     value: float
@@ -94,22 +96,28 @@ class Measured:
 
 @dataclass(frozen=True)
 class Skipped:
-    """A member that cannot be built or measured. The change may hide in it."""
+    """A member that cannot be built or measured; the change may be at it."""
 
     index: int
 
 
 @dataclass(frozen=True)
 class Posterior:
-    """``first[i]`` is the probability that member *i* is the first of the new level, ``none`` that
-    there is no change; they sum to 1."""
+    """Probabilities of the position of the change.
+
+    ``first[i]`` is the probability that member *i* is the first of the new level, ``none`` that
+    there is no change; they sum to 1.
+    """
 
     first: tuple[float, ...]
     none: float
 
     def range(self, confidence: float) -> tuple[int, int]:
-        """The shortest range of members (from, to: both included) that has the first of the new
-        level with probability ``confidence``, if there is one; the earliest of several."""
+        """Return the shortest range of members that has the first of the new level.
+
+        The range (from, to: both included) has probability ``confidence`` or more where such a
+        range exists; of several, the earliest is returned.
+        """
         reached = np.concatenate([[0.0], np.cumsum(self.first)])
         wanted = confidence * reached[-1]
         ends = np.searchsorted(reached, reached[:-1] + wanted * (1 - 1e-12))
@@ -120,7 +128,10 @@ class Posterior:
 
 @dataclass(frozen=True)
 class Next:
-    """Measure this member; ``posterior`` is None until both ends have their first runs."""
+    """The step of measuring one more member.
+
+    ``posterior`` is None until both ends have their first runs.
+    """
 
     index: int
     posterior: Posterior | None
@@ -128,8 +139,11 @@ class Next:
 
 @dataclass(frozen=True)
 class Found:
-    """The first member of the new level is one of ``first`` to ``last``; these are the same unless
-    members were skipped. ``ratio`` is the new level over the old one, with its interval."""
+    """The result that the first member of the new level is one of ``first`` to ``last``.
+
+    The two are equal unless members were skipped. ``ratio`` is the new level over the old one, with
+    its interval.
+    """
 
     first: int
     last: int
@@ -141,8 +155,10 @@ class Found:
 
 @dataclass(frozen=True)
 class NoChange:
-    """No change between the ends, or none beyond the margin; ``ratio`` is the last member's level
-    over the first's."""
+    """The result that the ends do not differ, or not by more than the margin.
+
+    ``ratio`` is the last member's level over the first's.
+    """
 
     probability: float
     ratio: float
@@ -151,16 +167,16 @@ class NoChange:
 
 
 def next_step(search: Search, seen: Sequence[Measured | Skipped]) -> Next | Found | NoChange:
-    """What to do after what was seen, in the order it was seen.
+    """Return the next step of a search from the measurements ``seen``, in their order.
 
-    The search ends when one position has the claimed confidence and both members beside it were
-    measured three times, or when a change beyond the margin is as unlikely. Until then the member
-    is named whose value is expected to tell most; of those that tell the same within a hundredth,
-    the one that was measured most, since another one has to be built. What a skipped member
-    yielded before is left out.
+    The search ends when one position has the claimed confidence and both members next to it were
+    measured three times, or when a change beyond the margin is equally improbable. Until then the
+    step names the member with the highest expected information; of members within a hundredth of
+    it, the one with the most measurements, because another one has to be built. Earlier values of a
+    skipped member are left out.
 
     Raises ValueError for a member that is not in the list, a value that is not finite, or a skipped
-    end: without a level to compare with, there is nothing to search.
+    end, without which there is no level to compare with.
     """
     sample = _sample(search, seen)
     ends = (0, len(sample.usable) - 1)
@@ -187,8 +203,10 @@ def next_step(search: Search, seen: Sequence[Measured | Skipped]) -> Next | Foun
 
 
 def posterior(search: Search, seen: Sequence[Measured | Skipped]) -> Posterior | None:
-    """Where the change is after what was seen, also when the search has ended; None until both
-    ends have their first runs. Raises ValueError as ``next_step``."""
+    """Return the posterior after the measurements ``seen``, also when the search has ended.
+
+    None until both ends have their first runs. Raises ValueError as ``next_step`` does.
+    """
     sample = _sample(search, seen)
     if min(sample.counts[0], sample.counts[-1]) < FIRST_RUNS:
         return None
@@ -197,9 +215,12 @@ def posterior(search: Search, seen: Sequence[Measured | Skipped]) -> Posterior |
 
 @dataclass(frozen=True)
 class _Sample:
-    """Of the members that can be measured: their indices, numbers of values, sums and sums of
-    squares of their values (within the fences, less the mean of all), all of shape (members,); and
-    the indices in the order of their measurement."""
+    """The measurements of the usable members, summed by member.
+
+    Indices of the members, numbers of values, sums and sums of squares of their values (within the
+    fences, less the mean of all), all of shape (members,); and the indices in the order of
+    measurement.
+    """
 
     usable: NDArray[np.int64]
     counts: NDArray[np.int64]
@@ -235,8 +256,10 @@ def _sample(search: Search, seen: Sequence[Measured | Skipped]) -> _Sample:
 
 
 def _within_fences(places: NDArray[np.int64], values: Floats, last: int) -> Floats:
-    """Values between Tukey's fences, which leave room for the levels of both ends: the quartiles
-    may belong to one side."""
+    """Move values beyond Tukey's fences to the fence.
+
+    The fences leave room for the levels of both ends, because the quartiles may belong to one side.
+    """
     lower, upper = np.quantile(values, [0.25, 0.75])
     reach = 1.5 * (upper - lower)
     if reach == 0:  # most values are the same: there is no scale to call one a spike by
@@ -265,8 +288,11 @@ class _Fit:
 
 
 def _fit(search: Search, sample: _Sample) -> _Fit:
-    """The level of the old side and the variance have priors that no unit matters to, and are the
-    same with and without a change, so that the ratios of evidence are proper."""
+    """Fit the model of one change to a sample.
+
+    The priors of the old side's level and of the variance do not depend on a unit. They are the
+    same with and without a change, so that the ratios of evidence are proper.
+    """
     total = int(sample.counts.sum())
     freedom = total - 1
     n_old = np.cumsum(sample.counts)[:-1]
@@ -303,7 +329,7 @@ def _fit(search: Search, sample: _Sample) -> _Fit:
 
 
 def _member_prior(search: Search) -> Floats:
-    """The weight of each member to be the first of the new level; they sum to 1."""
+    """Return the prior weight of each member to be the first of the new level; they sum to 1."""
     given = search.prior if search.prior is not None else [1.0] * search.n_members
     weights = np.asarray(given, dtype=np.float64)
     weights = np.where(np.arange(search.n_members) > 0, weights, 0.0)
@@ -311,12 +337,16 @@ def _member_prior(search: Search) -> Floats:
 
 
 def _gap_prior(search: Search, usable: NDArray[np.int64]) -> Floats:
-    """What the members have together that come after a usable one, up to the next usable one."""
+    """Return the prior of each gap: the sum over the members after a usable one, up to the next."""
     return np.asarray(np.add.reduceat(_member_prior(search), usable[:-1] + 1))
 
 
 def _posterior(search: Search, sample: _Sample, fit: _Fit) -> Posterior:
-    """Nothing is known about skipped members: they share a gap's probability as their priors."""
+    """Return the posterior over members.
+
+    No measurement separates skipped members: they share a gap's probability in proportion to their
+    priors.
+    """
     members = _member_prior(search)
     gaps = _gap_prior(search, sample.usable)
     shares = np.divide(fit.weights.sum(axis=1), gaps, out=np.zeros_like(gaps), where=gaps > 0)
@@ -331,10 +361,12 @@ def _most_telling(fit: _Fit, sample: _Sample) -> int:
 
 
 def _information(fit: _Fit, sample: _Sample) -> Floats:
-    """How much a value of each usable member is expected to tell about the gap of the change, or
-    that there is none: its entropy, less the mean of its entropies given each of those.
+    """Return the expected information of a value of each usable member.
 
-    A member's value is taken for normal around its side's level in each gap.
+    It is the information about the gap of the change, or the absence of one: the entropy of a value
+    less the mean of its entropies under each of those.
+
+    A member's value is modelled as normal around its side's level in each gap.
     """
     total = int(sample.counts.sum())
     n_old = np.cumsum(sample.counts)[:-1]
@@ -350,7 +382,7 @@ def _information(fit: _Fit, sample: _Sample) -> Floats:
             [fit.none_variance * (1 + 1 / total)],
         ]
     )
-    # Without any noise nothing is left to tell by more measurements than one; a grid wants a width.
+    # Without noise one measurement says everything; the grid still needs a width.
     sds = np.maximum(np.sqrt(variances), max(np.ptp(means) / 40, 1e-12))
     grid = np.linspace((means - 4 * sds).min(), (means + 4 * sds).max(), 129)
     densities = np.exp(-0.5 * ((grid - means[:, None]) / sds[:, None]) ** 2) / sds[:, None]
@@ -363,10 +395,10 @@ def _information(fit: _Fit, sample: _Sample) -> Floats:
 
 
 def _of_members(parts: Floats) -> Floats:
-    """For each member the sum over gaps of what holds for its side, and over no change.
+    """Return for each member the sum over gaps of its side's part, plus the part of no change.
 
-    ``parts`` are the gaps' old sides, their new sides, and that of no change, shape
-    (2 * gaps + 1, any); member *i* is on the new side of the gaps before it.
+    ``parts`` are the gaps' old sides, their new sides, and that of no change, shape (2 * gaps + 1,
+    any); member *i* is on the new side of the gaps before it.
     """
     n_gaps = len(parts) // 2
     old, new, none = parts[:n_gaps], parts[n_gaps:-1], parts[-1]
@@ -392,7 +424,7 @@ def _found(search: Search, sample: _Sample, fit: _Fit, gap: int) -> Found:
 
 
 def _negligible(fit: _Fit, margin: float) -> float:
-    """The probability that the levels of the ends differ by ``margin`` (a logarithm) at most."""
+    """Return the probability that the ends' levels differ by ``margin`` (a logarithm) at most."""
     scales = np.maximum(fit.scales, 1e-200)
     upper, lower = ((side * margin - fit.changes) / scales for side in (1, -1))
     inside = scipy.special.stdtr(fit.freedom, upper) - scipy.special.stdtr(fit.freedom, lower)
@@ -400,7 +432,7 @@ def _negligible(fit: _Fit, margin: float) -> float:
 
 
 def _ratio(fit: _Fit, confidence: float) -> tuple[float, float, float]:
-    """The ratio of the ends' levels wherever the change is, and where there is none."""
+    """Return the ratio of the ends' levels over all gaps and no change, with its interval."""
     return _quantiles(
         np.append(fit.weights.ravel(), fit.none),
         np.append(fit.changes.ravel(), 0.0),
@@ -413,7 +445,7 @@ def _ratio(fit: _Fit, confidence: float) -> tuple[float, float, float]:
 def _quantiles(
     weights: Floats, centres: Floats, scales: Floats, freedom: int, confidence: float
 ) -> tuple[float, float, float]:
-    """Median and interval of a mixture of Student's t distributions, taken through ``exp``."""
+    """Return median and interval of a mixture of Student's t distributions, as ``exp`` of them."""
     scales = np.maximum(scales, 1e-200)
     reach = 1e3 * float(scales.max()) + 1e-9
 

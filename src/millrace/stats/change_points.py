@@ -1,18 +1,18 @@
-"""Where in a performance history the level moved.
+"""Find level changes in a performance history.
 
 Values are compared by their logarithms. Each split of a window into two levels has a likelihood
 ratio under the density that the series' own noise shows (``level_density``). A split is looked for
 in windows of many lengths (seeded binary segmentation: Kovács, Bühlmann, Li and Munk, Biometrika
-110, 2023), and each that is kept is tested once more between its neighbours. How much evidence is
-wanted grows with the logarithm of the number of points, since so many splits are tried, and with
-the autocorrelation of the noise (``correlation``): drift of a machine looks like changes of its
-level. A level has at least four points, and what one point can say is bounded, so that spikes are
-no changes. Steps that are not found blur the density and hide one another; so, for a list, splits
-with less evidence are tried together, by how likely the values are under the density that these
-splits leave.
+110, 2023), and each kept split is tested again between its neighbours. The required evidence grows
+with the logarithm of the number of points, because many splits are tried, and with the
+autocorrelation of the noise (``correlation``): drift of a machine looks like changes of its level.
+A level has at least four points, and the evidence of one point is bounded, so that spikes are not
+changes. Undetected steps blur the density and hide one another; so, for a list, splits with less
+evidence are tried together and judged by the likelihood of the values under the density of their
+residuals.
 
 Values whose neighbours are far more alike than all between two splits have no levels: they follow a
-trend, and any split of them is arbitrary. Then nothing is told (``follows_trend``).
+trend, and any split of them is arbitrary. No change points are reported then (``follows_trend``).
 
 No window has more than 800 points, so that neither memory nor time grows with the square of their
 number.
@@ -49,25 +49,29 @@ Array = NDArray[np.float64]
 Sensitivity = Literal["list", "page"]
 
 FEWEST_POINTS = 4
-FEWEST_TO_TELL = 2 * FEWEST_POINTS  # of a series, for two levels of which one follows the other
+FEWEST_TO_TELL = 2 * FEWEST_POINTS  # of a series, for two levels
 SHORTEST_WINDOW = 40
 LONGEST_WINDOW = 800
 MOST_INFLATION = 4.5  # windows are too short for more, and estimates of more too uncertain
-WEAK = 0.4  # of the evidence that is wanted: splits that may hide one another
+WEAK = 0.4  # of the required evidence: splits that may hide one another
 MOST_TOGETHER = 8
 MOST_TRIES = 2
 TREND = 0.9
-"""The correlation of neighbours around their levels from which on they follow a trend. Restarts of
-a system make noise of their own, on top of what a machine drifts; a random walk that is split often
-enough is below that, too."""
+"""The correlation of neighbours around their levels above which they follow a trend.
+
+Restarts of a system add noise to a machine's drift, so their correlation is lower; so is that of a
+random walk that is split often enough.
+"""
 OUTLIER = 3.0  # standard deviations
 LARGEST = math.log(sys.float_info.max)
 
 
 @dataclass(frozen=True)
 class _Evidence:
-    """What the log-likelihood ratio (nats) of a split must exceed: the inflation times the sum of
-    ``log(n)`` and ``beside_tries``, and ``beside_drift`` more."""
+    """The log-likelihood ratio (nats) that a split must exceed.
+
+    It is the inflation times the sum of ``log(n)`` and ``beside_tries``, plus ``beside_drift``.
+    """
 
     beside_tries: float
     beside_drift: float
@@ -82,14 +86,19 @@ EVIDENCE = {
     "page": _Evidence(beside_tries=0.3, beside_drift=0.0),
 }
 HIDDEN = _Evidence(beside_tries=1.25, beside_drift=0.75)
-"""Of splits that hide one another, for whose sake the density is fitted anew. They are looked for
-in lists only: with a look after every point, false alarms would be at some of the looks."""
+"""The evidence for splits that hide one another, for which the density is fitted again.
+
+They are searched in lists only: with a look after every point, some look would raise a false alarm.
+"""
 
 
 @dataclass(frozen=True)
 class ChangePoint:
-    """``index`` is the first point of the new level, from 0, which is one of ``earliest`` to
-    ``latest``; ``ratio`` the new level over the old, with its interval ``low`` to ``high``."""
+    """A level change in a history.
+
+    ``index`` is the first point of the new level, from 0, and lies in ``earliest`` to ``latest``;
+    ``ratio`` is the new level over the old, with its interval ``low`` to ``high``.
+    """
 
     index: int
     ratio: float
@@ -105,14 +114,14 @@ def change_points(
     sensitivity: Sensitivity = "list",
     confidence: float = 0.95,
 ) -> tuple[ChangePoint, ...]:
-    """The change points of a history in their order.
+    """Return the change points of a history in their order.
 
-    ``values``, shape (n,), are in the order of time, in any one positive unit. ``list`` is for a
-    list that is read now and then, ``page`` for an analysis after every new value that wakes
-    somebody. The interval of a ratio, of that ``confidence``, is Student's on values without
-    outliers, with as many degrees of freedom as there were independent values; that a point was
-    chosen because its levels differ is not in it. That of its position holds so much of the
-    likelihood of the splits between the neighbouring ones, with drift weighed as above.
+    ``values``, shape (n,), are in the order of time, in any one positive unit. ``list`` suits a
+    list for occasional review, ``page`` an analysis after every new value that alerts somebody. The
+    interval of a ratio, of that ``confidence``, is Student's on values without outliers, with as
+    many degrees of freedom as there were independent values; it does not correct for the selection
+    of the point by its levels. The interval of the position contains that share of the likelihood
+    of all splits between the neighbouring ones, with drift weighted as above.
 
     Raises ValueError for values that are not positive and finite.
     """
@@ -134,8 +143,10 @@ def change_points(
 
 
 def follows_trend(values: Sequence[float] | Array, *, sensitivity: Sensitivity = "list") -> bool:
-    """Whether a history, ``values`` as for ``change_points``, has a trend and no levels, for which
-    reason no change points are told: around one level and around those that were found.
+    """Return whether a history has a trend instead of levels, so that it has no change points.
+
+    ``values`` are as for ``change_points``. The correlation is tested around one level and around
+    the levels that were found.
 
     The variance of a first-order autoregression is that of a half of its neighbours' differences
     divided by one less their correlation; both are measured by medians.
@@ -157,7 +168,7 @@ def _found(logs: Array, sensitivity: Sensitivity) -> _Found:
     if len(logs) < FEWEST_TO_TELL or scale == 0:
         return _Found(_Search(logs, density), (), 1.0, follows_trend=False)
     evidence = EVIDENCE[sensitivity]
-    # As if there were much drift: what is left then tells drift from small steps.
+    # As for strong drift: the residuals then separate drift from small steps.
     first = _splits(_Search(logs, density), evidence.wanted(len(logs), MOST_INFLATION))
     residuals = _residuals(logs, first, density)
     density = residual_density(residuals, scale)
@@ -191,8 +202,10 @@ def _logs(values: Sequence[float] | Array) -> Array:
 
 
 def _scale(logs: Array) -> float:
-    """The standard deviation of noise, from differences of neighbours, which few steps touch; 0
-    where all values are the same."""
+    """Return the standard deviation of noise; 0 where all values are the same.
+
+    It is estimated from differences of neighbours, few of which contain steps.
+    """
     if len(logs) < 2:
         return 0.0
     differences = np.diff(logs)
@@ -202,8 +215,11 @@ def _scale(logs: Array) -> float:
 
 @dataclass(frozen=True)
 class _Search:
-    """``known`` are the gains of the windows looked at so far, by first point and end, ``counted``
-    the residuals of segments, each as a level of its own."""
+    """A search for splits, with cached results.
+
+    ``known`` are the gains of the evaluated windows by first point and end, ``counted`` the
+    residuals of segments, each as a level of its own.
+    """
 
     logs: Array
     density: LevelDensity
@@ -211,7 +227,7 @@ class _Search:
     counted: dict[tuple[int, int], Array] = field(default_factory=dict)
 
     def gains(self, first: int, end: int) -> Array:
-        """Of the splits of a window that leave enough points on both sides."""
+        """Return the gains of a window's splits that leave enough points on both sides."""
         window = first, end
         if window not in self.known:
             gains = self.density.gains(self.logs[first:end])
@@ -219,7 +235,7 @@ class _Search:
         return self.known[window]
 
     def counts(self, start: int, end: int) -> Array:
-        """Of a segment's residuals, by their offsets."""
+        """Count a segment's residuals by their offsets."""
         if (start, end) not in self.counted:
             self.counted[start, end] = self.density.counts(self.logs[start:end])
         return self.counted[start, end]
@@ -238,7 +254,7 @@ def _splits(search: _Search, threshold: float) -> list[int]:
 
 
 def _best_split(search: _Search, start: int, end: int, threshold: float) -> int | None:
-    """The best split of the longest windows of a segment that have one with enough evidence."""
+    """Return the best split of the longest windows of a segment with enough evidence for one."""
     length = min(end - start, LONGEST_WINDOW)
     while length >= 2 * FEWEST_POINTS:
         best, where = threshold, None
@@ -255,7 +271,7 @@ def _best_split(search: _Search, start: int, end: int, threshold: float) -> int 
 
 @dataclass(frozen=True)
 class _Described:
-    """Splits, the density that their levels leave, and how likely the values are under it."""
+    """Splits, the density of the residuals from their levels, and the likelihood of the values."""
 
     splits: list[int]
     density: LevelDensity
@@ -270,10 +286,10 @@ def _described(search: _Search, splits: list[int]) -> _Described:
 def _with_hidden(
     search: _Search, splits: list[int], weak_threshold: float, threshold: float
 ) -> tuple[list[int], _Search]:
-    """``splits`` and those that hide one another, and a search under the density that they leave.
+    """Return ``splits`` plus those that hide one another, and a search with their density.
 
-    To the density, a step that is not found yet is noise of one mode more, and under it the step
-    has little evidence. So weaker splits are tried together, with the density that they leave.
+    In the density, an undetected step looks like noise with one more mode, so the step has little
+    evidence. Weaker splits are therefore tried together, with the density of their own residuals.
     """
     all_splits = splits
     for _ in range(MOST_TRIES):
@@ -297,8 +313,10 @@ def _with_hidden(
 
 
 def _strong(search: _Search, before: _Described, weak: list[int], threshold: float) -> _Described:
-    """The splits ``before`` and those ``weak`` ones that are left when the weakest goes while the
-    others describe the values nearly as well without it."""
+    """Add those ``weak`` splits to ``before`` that are needed to describe the values.
+
+    The weakest split is removed while the others describe the values nearly as well without it.
+    """
     strong = _described(search, sorted([*before.splits, *weak]))
     search = _Search(search.logs, strong.density)
     while weak:
@@ -315,8 +333,10 @@ def _strong(search: _Search, before: _Described, weak: list[int], threshold: flo
 
 
 def _refined(search: _Search, splits: Sequence[int], threshold: float) -> list[int]:
-    """Each split at the median of its likelihood between its neighbours; while there are any
-    without enough evidence there, the weakest goes."""
+    """Move each split to the median of its likelihood between its neighbours.
+
+    While any split has too little evidence there, the weakest is removed.
+    """
     refined = list(splits)
     for _ in range(2 * len(refined) + 2):
         before = list(refined)
@@ -338,13 +358,16 @@ def _refined(search: _Search, splits: Sequence[int], threshold: float) -> list[i
 
 
 def _window(start: int, split: int, end: int) -> tuple[int, int]:
-    """Where a split between two others is looked at again."""
+    """Return the window in which a split between two others is evaluated again."""
     return max(start, split - LONGEST_WINDOW // 2), min(end, split + LONGEST_WINDOW // 2)
 
 
 def _positions(found: _Found, around: tuple[int, int, int], confidence: float) -> tuple[int, int]:
-    """The earliest and the latest position that a split has but for ``1 - confidence`` of its
-    likelihood; ``around`` are the split before, the split itself and the next one."""
+    """Return the earliest and the latest position of a split.
+
+    The range contains all but ``1 - confidence`` of its likelihood; ``around`` are the split
+    before, the split itself and the next one.
+    """
     window = _window(*around)
     gains = found.search.gains(*window) / min(found.inflated, MOST_INFLATION)
     reached = np.cumsum(np.exp(gains - gains.max()))
@@ -360,8 +383,10 @@ def _residuals(logs: Array, splits: Sequence[int], density: LevelDensity) -> Arr
 
 
 def _inflation(residuals: Array, density: LevelDensity, n_levels: int) -> float:
-    """That of the sums which the likelihood is made of, and of ranks, which see drift through
-    noise of several modes; the larger."""
+    """Return the larger of two inflations: of the likelihood scores and of the ranks.
+
+    Ranks detect drift under noise with several modes.
+    """
     n = len(residuals)
     ranks = np.empty(n)
     ranks[residuals.argsort()] = np.arange(n) - (n - 1) / 2
@@ -378,7 +403,7 @@ def _change_point(
     inflated: float,
     confidence: float,
 ) -> ChangePoint:
-    """What two neighbouring levels, ``window``, say about the split between them."""
+    """Describe the split at ``start`` from its two neighbouring levels, ``window``."""
     sides = window[: split - start], window[split - start :]
     middles = [_median(side) for side in sides]
     deviations = [side - middle for side, middle in zip(sides, middles, strict=True)]
@@ -407,12 +432,12 @@ def _change_point(
 
 
 def _median(values: Array) -> float:
-    """As numpy's, in a fifth of the time."""
+    """Return the median as numpy does, in a fifth of the time."""
     n = len(values)
     ordered = np.partition(values, ((n - 1) // 2, n // 2))
     return float(ordered[(n - 1) // 2] + ordered[n // 2]) / 2
 
 
 def _exp(logarithm: float) -> float:
-    """Infinite where few values differ by more than numbers can."""
+    """Return the exponential, infinite where it exceeds the range of floating-point numbers."""
     return math.exp(logarithm) if logarithm < LARGEST else math.inf

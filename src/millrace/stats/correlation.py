@@ -1,10 +1,10 @@
-"""By how much autocorrelation inflates the variance of means, and with it all evidence.
+"""Estimate how much autocorrelation inflates the variance of means, and with it all evidence.
 
 The model is that of measurements on a machine that drifts: noise of each measurement on top of a
-first-order autoregression. Its parameters are told by Whittle's likelihood of the periodogram
-(Arkiv för Matematik 2, 1953), without the lowest frequencies, since steps that nobody has found yet
-look like drift there. They are averaged over a grid by their likelihoods (Hoeting, Madigan, Raftery
-and Volinsky, "Bayesian Model Averaging", Statistical Science 14, 1999).
+first-order autoregression. Its parameters are estimated by Whittle's likelihood of the periodogram
+(Arkiv för Matematik 2, 1953), without the lowest frequencies, since undetected steps look like
+drift there. They are averaged over a grid by their likelihoods (Hoeting, Madigan, Raftery and
+Volinsky, "Bayesian Model Averaging", Statistical Science 14, 1999).
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ FEWEST_FREQUENCIES = 8
 
 
 def inflation(residuals: Array, n_levels: int) -> float:
-    """The variance of a mean of many values over what it were if they were independent, from 1 up.
+    """Return the variance of a mean of many values relative to independent values, at least 1.
 
-    ``residuals``, shape (n,), are those from ``n_levels`` levels that were fitted. 1 where the
-    series is too short to tell.
+    ``residuals``, shape (n,), are those from ``n_levels`` fitted levels. 1 where the series is too
+    short to estimate it.
     """
     n = len(residuals)
     first = max(2 * n_levels + 1, LOWEST_FREQUENCY)
@@ -50,8 +50,10 @@ def inflation(residuals: Array, n_levels: int) -> float:
 
 @lru_cache(maxsize=16)
 def _spectra(n: int, first: int) -> tuple[Array, Array]:
-    """One over the spectra of the grid, a row each, from a frequency on, and the sums of their
-    logarithms."""
+    """Return the reciprocal spectra of the grid, a row each, and the sums of their logarithms.
+
+    They start at the frequency ``first``.
+    """
     cosines = np.cos(2 * np.pi / n * np.arange(first, n // 2 + 1))
     spectra = 1 - _SHARE + _SHARE * (1 - _PHI**2) / (1 + _PHI**2 - 2 * _PHI * cosines)
     return 1 / spectra, np.log(spectra).sum(axis=1)

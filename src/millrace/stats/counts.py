@@ -1,9 +1,9 @@
-"""What a count of samples says when there is nothing to compare it with but itself.
+"""Estimate the uncertainty of counts of samples from the counts themselves.
 
 A count of independent events is Poisson's. The interval of its expectation is the exact one of
-Garwood (Biometrika 28, 1936); that of a difference of two is put together from both ends of each
-(Zou and Donner, Statistics in Medicine 27, 2008: the method of variance estimates recovery), which
-holds for small counts where a normal approximation does not.
+Garwood (Biometrika 28, 1936); that of a difference of two combines both ends of each (Zou and
+Donner, Statistics in Medicine 27, 2008: the method of variance estimates recovery), which holds for
+small counts where a normal approximation does not.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class CountDifferences:
 def count_limits(
     counts: ArrayLike, *, confidence: float = 0.95
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The lowest and highest expectation that each of ``counts``, shape (k,), is in accord with.
+    """Return the confidence limits of the expectation of each of ``counts``, shape (k,).
 
     Raises ValueError for a count below 0.
     """
@@ -48,7 +48,7 @@ def count_differences(
     b_unit: float,
     confidence: float = 0.95,
 ) -> CountDifferences:
-    """``b_counts * b_unit - a_counts * a_unit``, element by element, with intervals.
+    """Return ``b_counts * b_unit - a_counts * a_unit``, element by element, with intervals.
 
     Counts have shape (k,); the units say what one event of a side stands for.
     """

@@ -1,18 +1,19 @@
-"""What a difference depends on: a model over a matrix of comparisons, such as workloads x clients x
-settings, each with the logarithm of its ratio and that one's standard error.
+"""Model how a ratio depends on the factors of a matrix of comparisons.
+
+The matrix is, for example, workloads x clients x settings. Each comparison has the logarithm of its
+ratio and its standard error.
 
 The model has a mean, an effect of each level of each factor, and one of each pair of levels of two
 factors, which sum to 0 over the levels (Scheffé, *The Analysis of Variance*, 1959, ch. 4). They are
-fitted by least squares, weighted by the comparisons' blocks and not by their errors: a comparison
-whose few blocks agree by chance would get a weight it does not deserve, and its error is taken for
-smaller than it is just there. Errors come from the comparisons, each with its own, since workloads
-are not equally noisy; their degrees of freedom are combined by Satterthwaite's formula (Biometrics
-Bulletin 2, 1946).
+fitted by least squares, weighted by the comparisons' numbers of blocks and not by their errors: a
+comparison whose few blocks agree by chance underestimates its error and would get too much weight.
+Errors come from the comparisons, each with its own, since workloads are not equally noisy; their
+degrees of freedom are combined by Satterthwaite's formula (Biometrics Bulletin 2, 1946).
 
-Whether a factor or a pair matters at all is told by the ANOVA-type statistic of Brunner, Dette and
-Munk ("Box-Type Approximations in Nonparametric Factorial Designs", JASA 92, 1997), which allows for
-unequal variances. Among all these terms the share of false discoveries is held by the procedure of
-Benjamini and Hochberg (JRSS B 57, 1995); within a term, levels are told apart with Holm's.
+The test for any effect of a factor or a pair is the ANOVA-type statistic of Brunner, Dette and Munk
+("Box-Type Approximations in Nonparametric Factorial Designs", JASA 92, 1997), which allows for
+unequal variances. Among all terms the procedure of Benjamini and Hochberg (JRSS B 57, 1995)
+controls the false discovery rate; within a term, levels are tested with Holm's.
 """
 
 from __future__ import annotations
@@ -35,8 +36,11 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Cell:
-    """One comparison: its level of each factor, the mean of its blocks' log-ratios, that mean's
-    standard error, and the number of blocks it is from."""
+    """One comparison of the matrix.
+
+    Its level of each factor, the mean of its blocks' log-ratios, the standard error of that mean,
+    and the number of blocks.
+    """
 
     levels: tuple[str, ...]
     log_ratio: float
@@ -56,11 +60,14 @@ class Effect:
 
 @dataclass(frozen=True)
 class AtLevels:
-    """``here`` is the ratio candidate / base at these levels, the mean over those of the other
-    factors. ``apart`` is what is particular to them: by how much it differs from what the rest of
-    the model (of a factor: the mean of its levels; of a pair: each of its levels alone) has there.
-    ``adjusted_p`` is that of ``apart`` among the levels of its term; ``seen`` tells whether
-    ``here`` is a difference at all, with the same correction."""
+    """The effect at one combination of a term's levels.
+
+    ``here`` is the ratio candidate / base at these levels, averaged over those of the other
+    factors. ``apart`` is the part specific to them: the difference from the rest of the model (of a
+    factor: the mean of its levels; of a pair: each of its levels alone). ``adjusted_p`` is that of
+    ``apart`` among the levels of its term; ``seen`` is whether ``here`` differs from 1, with the
+    same correction.
+    """
 
     levels: tuple[str, ...]
     here: Effect
@@ -71,8 +78,10 @@ class AtLevels:
 
 @dataclass(frozen=True)
 class Term:
-    """A factor, or a pair of them: whether the ratio depends on it. ``adjusted_p`` is corrected for
-    the number of terms."""
+    """A factor, or a pair of factors, on which the ratio may depend.
+
+    ``adjusted_p`` is corrected for the number of terms.
+    """
 
     factors: tuple[str, ...]
     p_value: float
@@ -82,16 +91,22 @@ class Term:
 
     @property
     def only(self) -> tuple[tuple[str, ...], ...]:
-        """The levels at which alone a difference is seen ("slower only at 1 client"), if the term
-        matters; empty where it is seen at all or none. Where it is not seen it may be small."""
+        """The only levels at which a difference is significant ("slower only at 1 client").
+
+        Empty where the term does not matter, or where all levels differ or none does. A difference
+        that is not significant may still be small.
+        """
         seen = tuple(each.levels for each in self.at if each.seen)
         return seen if self.matters and len(seen) < len(self.at) else ()
 
 
 @dataclass(frozen=True)
 class FactorEffects:
-    """``overall`` is the mean ratio over all levels alike. ``unexplained_p`` is small where the
-    matrix holds more than its factors and pairs explain; None where they explain any matrix."""
+    """The result of the model.
+
+    ``overall`` is the mean ratio over all levels with equal weights. ``unexplained_p`` is small
+    where factors and pairs do not explain the matrix; None where they can explain any matrix.
+    """
 
     overall: Effect
     terms: tuple[Term, ...]
@@ -99,10 +114,10 @@ class FactorEffects:
 
 
 def cell_of(levels: tuple[str, ...], estimate: RatioEstimate, *, alpha: float) -> Cell:
-    """The comparison with this estimate, for a model with this ``alpha``.
+    """Return the comparison with this estimate, for a model with this ``alpha``.
 
-    Where its interval is for any number of looks, so is the error: as much larger as that interval
-    is wider than Student's. Comparisons that were stopped when they seemed large would else seem to
+    Where its interval is valid for any number of looks, the error is scaled by the ratio of that
+    interval's width to Student's. Otherwise comparisons stopped at a large value would seem to
     differ: of 300 matrices of six with one ratio, 6 to 13 % had a term that mattered, and now 0.3 %
     at most (simulated as in ``tests/unit/analysis/test_effects.py``, for three ratios).
 
@@ -120,16 +135,19 @@ def cell_of(levels: tuple[str, ...], estimate: RatioEstimate, *, alpha: float) -
 def factor_effects(
     factors: Sequence[str], cells: Sequence[Cell], *, alpha: float = 0.05
 ) -> FactorEffects:
-    """What the ratios of ``cells`` depend on, with intervals of 1 - ``alpha`` each, and a false
-    discovery rate of ``alpha`` among the terms that matter.
+    """Model the ratios of ``cells`` by ``factors``.
 
-    Factors of one level are no terms. A pair of factors is one where all combinations of its levels
-    are there, and the cells are enough to tell its effects from the others'; more than one cell of
-    the same levels is taken for repetition. Cells are taken for independent: candidates that were
-    compared with the same trials of a base are not, and want a model each.
+    Intervals have confidence 1 - ``alpha`` each, and the false discovery rate among the terms that
+    matter is ``alpha``.
+
+    Factors of one level are no terms. A pair of factors is a term where all combinations of its
+    levels are present and the cells suffice to estimate its effects separately; several cells of
+    the same levels count as repetitions. Cells are assumed independent: candidates compared with
+    the same trials of a base are not, and need a model each.
 
     Raises ValueError for cells without a level for each factor, with less than 2 blocks or an error
-    that is not positive; and where levels occur together so that they cannot be told apart.
+    that is not positive; and where levels occur only together, so that their effects cannot be
+    separated.
     """
     _check(factors, cells)
     model = _model(cells, len(factors))
@@ -179,8 +197,11 @@ def _check(factors: Sequence[str], cells: Sequence[Cell]) -> None:
 
 @dataclass(frozen=True)
 class _Block:
-    """The columns of a term in the model, shape (cells, parameters), and what their parameters make
-    at each combination of the term's levels, shape (combinations, parameters)."""
+    """The columns of a term in the model, shape (cells, parameters).
+
+    Also the coefficients of its parameters at each combination of the term's levels, shape
+    (combinations, parameters).
+    """
 
     factors: tuple[int, ...]
     combinations: tuple[tuple[str, ...], ...]
@@ -189,7 +210,7 @@ class _Block:
 
 
 def _model(cells: Sequence[Cell], n_factors: int) -> list[_Block]:
-    """The mean, the factors, and those pairs that can be told from what is there before them."""
+    """Return the terms: the mean, the factors, and the pairs that can be estimated after them."""
     names = [tuple(dict.fromkeys(cell.levels[f] for cell in cells)) for f in range(n_factors)]
     varied = [f for f in range(n_factors) if len(names[f]) > 1]
     blocks = [_Block((), ((),), np.ones((len(cells), 1)), np.ones((1, 1)))]
@@ -222,13 +243,15 @@ def _block(
 
 
 def _sum_contrasts(n_levels: int) -> Floats:
-    """A parameter for each level but the last, which has minus their sum."""
+    """Return the contrasts: a parameter for each level but the last, which is minus their sum."""
     return np.vstack([np.eye(n_levels - 1), -np.ones((1, n_levels - 1))])
 
 
 def _here(block: _Block, mean: Floats, own_of: dict[tuple[int, ...], Floats]) -> Floats:
-    """Of each combination the weights of cells in its ratio: the mean's and those of all the terms
-    that its levels are part of."""
+    """Return the weights of cells in the ratio of each combination.
+
+    A ratio sums the mean and all terms that contain its levels.
+    """
     here = mean + own_of[block.factors]
     if len(block.factors) == 2:
         first, second = (own_of[(factor,)] for factor in block.factors)
@@ -247,7 +270,7 @@ def _at_levels(block: _Block, here: Floats, own: Floats, fit: _Fit) -> tuple[AtL
 
 @dataclass(frozen=True)
 class _Fit:
-    """The cells' values, the variances of these, and their degrees of freedom, shape (cells,)."""
+    """The cells' values, their variances, and their degrees of freedom, shape (cells,)."""
 
     values: Floats
     variances: Floats
@@ -255,7 +278,7 @@ class _Fit:
     alpha: float
 
     def effect(self, weights: Floats) -> Effect:
-        """A sum of the cells' values with ``weights``, shape (cells,), as a ratio."""
+        """Return a sum of the cells' values with ``weights``, shape (cells,), as a ratio."""
         centre = float(weights @ self.values)
         parts = weights**2 * self.variances
         error = math.sqrt(parts.sum())
@@ -269,7 +292,7 @@ class _Fit:
         )
 
     def anova(self, weights: Floats) -> float:
-        """The p-value for several sums that are all 0; ``weights`` has shape (sums, cells)."""
+        """Return the p-value for sums that are all 0; ``weights`` has shape (sums, cells)."""
         form = weights.T @ weights
         spread = form * self.variances
         trace = float(np.trace(spread))

@@ -1,10 +1,10 @@
-"""Many comparisons at once: of those that are called different, few are not.
+"""Control the false discovery rate of many comparisons.
 
 Benjamini and Yekutieli's step-up procedure ("The Control of the False Discovery Rate in Multiple
 Testing under Dependency", Annals of Statistics 29, 2001, theorem 1.3). Comparisons with one base
-depend on each other, and those of one host's workloads too; this one holds however they do, where
-Benjamini and Hochberg's asks for independence or the like. Its p-values may be those of any looks
-(``sequential.p_value``), each comparison stopped at one of its own.
+depend on each other, and so do those of one host's workloads. This procedure holds under any
+dependence; Benjamini and Hochberg's requires independence or positive dependence. The p-values may
+be valid at any look (``sequential.p_value``), and each comparison may stop at a look of its own.
 """
 
 from __future__ import annotations
@@ -15,8 +15,10 @@ import numpy as np
 
 
 def benjamini_yekutieli(p_values: Sequence[float]) -> tuple[float, ...]:
-    """The p-values adjusted for their number, in their order: of those up to alpha, the expected
-    share that is there by chance is alpha at most.
+    """Return the p-values, in their order, adjusted for the false discovery rate.
+
+    Among comparisons with an adjusted p-value up to alpha, the expected share of false discoveries
+    is alpha at most.
 
     Raises ValueError for a p-value outside 0 to 1.
     """

@@ -1,13 +1,14 @@
-"""Reading HdrHistograms (format V2, plain or zlib-compressed, in base64) and what they say.
+"""Decode HdrHistograms (format V2, plain or zlib-compressed, in base64) and query them.
 
 The format is the one of the HdrHistogram project (Gil Tene), described in its Java class
 ``AbstractHistogram``: a header, then the counts of the slots as zig-zag LEB128 integers of at most
-9 bytes, where a negative one stands for so many empty slots. Slots are exact up to a number of
+9 bytes, where a negative integer -n stands for n empty slots. Slots are exact up to a number of
 significant digits and a unit, so a value is known as a range of *equivalent* values.
 
-A percentile is HdrHistogram's: the highest value equivalent to the smallest recorded one that is
-not exceeded by so many percent of all (the inverse of the empirical distribution, Hyndman and Fan
-1996, type 1). It is a value that was measured, up to a slot's width, and never an average of two.
+A percentile is HdrHistogram's: the highest value equivalent to the smallest recorded one that at
+least that percentage of all values does not exceed (the inverse of the empirical distribution,
+Hyndman and Fan 1996, type 1). It is a value that was measured, up to a slot's width, and never an
+average of two.
 """
 
 from __future__ import annotations
@@ -25,17 +26,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 _PLAIN, _COMPRESSED = 0x1C849303, 0x1C849304
-_KIND = 0xFFFFFF0F  # the bits of a cookie that tell the format: the rest is the size of a word
+_KIND = 0xFFFFFF0F  # the bits of a cookie that identify the format: the rest is the size of a word
 _HEADER = struct.Struct(">IIIIQQd")
 _COMPRESSED_HEADER = struct.Struct(">II")
 _LONGEST_BYTES = 1 << 26  # far above any real histogram; compressed data may claim anything
-_LONGEST_VARINT = 8  # bytes; a ninth is only there for counts of 2^55 and more
+_LONGEST_VARINT = 8  # bytes; the ninth exists only for counts of 2^55 and more
 
 
 @dataclass(frozen=True)
 class Layout:
-    """How values fall into slots: exact to ``digits`` significant digits, in units of ``lowest``
-    (rounded down to a power of two), up to ``highest``."""
+    """The mapping of values to slots.
+
+    Values are exact to ``digits`` significant digits, in units of ``lowest`` (rounded down to a
+    power of two), up to ``highest``.
+    """
 
     lowest: int
     highest: int
@@ -43,26 +47,28 @@ class Layout:
 
     @property
     def unit(self) -> int:
-        """Power of two that is the width of the narrowest slots."""
+        """The width of the narrowest slots, a power of two."""
         return self.lowest.bit_length() - 1
 
     @property
     def half(self) -> int:
-        """Power of two that is half the number of slots of the first bucket; each further bucket
-        has as many slots as that, each twice as wide as before."""
+        """Half the number of slots of the first bucket, a power of two.
+
+        Each further bucket has this number of slots, each twice as wide as in the bucket before.
+        """
         exact_up_to: int = 2 * 10**self.digits
         return (exact_up_to - 1).bit_length() - 1
 
     @property
     def slots(self) -> int:
-        """How many slots there are."""
+        """The number of slots."""
         buckets, reach = 1, 1 << (self.half + 1 + self.unit)
         while reach <= self.highest:
             buckets, reach = buckets + 1, reach << 1
         return (buckets + 1) << self.half
 
     def bounds(self, slots: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The lowest and the highest value of each slot."""
+        """Return the lowest and the highest value of each slot."""
         bucket = np.maximum((slots >> self.half) - 1, 0)
         within = slots - (bucket << self.half)
         shift = bucket + self.unit
@@ -74,7 +80,7 @@ class Layout:
 class Histogram:
     """Counts of values, such as latencies in ns.
 
-    ``slots`` are those that hold any, ascending, shape (n,); ``counts`` how many each holds.
+    ``slots`` are the non-empty slots, ascending, shape (n,); ``counts`` are their counts.
     """
 
     layout: Layout
@@ -87,7 +93,7 @@ class Histogram:
 
     @property
     def mean(self) -> float:
-        """Mean of the slots' middles, which are off by half a slot at most; 0 when empty."""
+        """The mean of the slots' middles, off by half a slot at most; 0 when empty."""
         if not len(self.slots):
             return 0.0
         low, high = self.layout.bounds(self.slots)
@@ -100,14 +106,14 @@ class Histogram:
         return int(self.layout.bounds(self.slots[-1:])[1][0]) if len(self.slots) else 0
 
     def percentile(self, percent: float) -> int:
-        """The value that ``percent`` (above 0, at most 100) of all do not exceed.
+        """Return the value that ``percent`` (above 0, at most 100) of all values do not exceed.
 
         Raises ValueError for another number, and where nothing was recorded.
         """
         return int(self.percentiles([percent])[0])
 
     def percentiles(self, percents: Iterable[float]) -> NDArray[np.int64]:
-        """``percentile`` of each of ``percents``, in one pass."""
+        """Return ``percentile`` of each of ``percents``, in one pass."""
         total = self.count
         if not total:
             raise ValueError("an empty histogram has no percentile")
@@ -117,14 +123,14 @@ class Histogram:
 
 
 def _rank(percent: float, total: int) -> int:
-    """How many values are at or below the percentile, in exact arithmetic on its decimal form."""
+    """Return the rank of the percentile, in exact arithmetic on its decimal form."""
     if not 0 < percent <= 100:
         raise ValueError(f"a percentile is above 0 and at most 100, not {percent:g}")
     return math.ceil(Fraction(str(percent)) * total / 100)
 
 
 def merge(histograms: Iterable[Histogram]) -> Histogram:
-    """All values of ``histograms``, which must have the same layout, in one; exact.
+    """Merge ``histograms``, which must have the same layout, into one; exact.
 
     Raises ValueError for none, or for different layouts.
     """
@@ -141,7 +147,10 @@ def merge(histograms: Iterable[Histogram]) -> Histogram:
 
 
 def decode(encoded: str) -> Histogram:
-    """The histogram in a base64 text; ValueError says what is wrong with it."""
+    """Decode the histogram in a base64 text.
+
+    Raises ValueError, with the reason, for an invalid text.
+    """
     try:
         content = base64.b64decode(encoded, validate=True)
     except (binascii.Error, ValueError) as error:
@@ -184,8 +193,10 @@ def _decode_plain(content: bytes) -> Histogram:
 
 
 def _integers(payload: bytes) -> NDArray[np.int64]:
-    """Zig-zag LEB128 integers: 7 bits a byte, the lowest first, the top bit set in all but the
-    last byte."""
+    """Decode zig-zag LEB128 integers.
+
+    They have 7 bits a byte, the lowest first, and the top bit set in all but the last byte.
+    """
     octets = np.frombuffer(payload, dtype=np.uint8)
     ends = np.flatnonzero(octets < 0x80)
     if len(octets) and (not len(ends) or ends[-1] != len(octets) - 1):
@@ -203,7 +214,7 @@ def _integers(payload: bytes) -> NDArray[np.int64]:
 
 
 def _filled(integers: NDArray[np.int64], slots: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The slots that hold something and their counts, from counts and numbers of empty slots."""
+    """Return the non-empty slots and their counts, from counts and numbers of empty slots."""
     steps = np.where(integers < 0, -integers, 1)
     if steps.max(initial=0) > slots or int(steps.sum()) > slots:
         raise ValueError(f"holds counts of more than its {slots} slots")

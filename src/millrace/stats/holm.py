@@ -1,5 +1,8 @@
-"""Many questions at once: which of several differences are there, so that one wrong answer among
-all of them is rare.
+"""Control the probability of any wrong answer among several tests.
+
+Holm's step-down procedure ("A simple sequentially rejective multiple test procedure", Scandinavian
+Journal of Statistics 6, 1979) holds under any dependence between the tests, as between parts of one
+time, and is more powerful than Bonferroni's.
 
 Holm's step-down procedure ("A simple sequentially rejective multiple test procedure", Scandinavian
 Journal of Statistics 6, 1979). It holds however the questions depend on each other, as parts of one
@@ -15,15 +18,17 @@ import numpy as np
 
 
 class HolmMark(NamedTuple):
-    """What is said of one question among several; ``adjusted_p`` is None for one not asked."""
+    """The result of one test among several; ``adjusted_p`` is None for one that was not made."""
 
     adjusted_p: float | None
     significant: bool
 
 
 def holm(p_values: Sequence[float]) -> tuple[float, ...]:
-    """The p-values adjusted for their number, in their order: those up to alpha are there, and the
-    probability that any of them is not is alpha at most.
+    """Return the p-values adjusted for their number, in their order.
+
+    The probability that any null hypothesis with an adjusted p-value up to alpha is true is alpha
+    at most.
 
     Raises ValueError for a p-value outside 0 to 1.
     """
@@ -38,8 +43,10 @@ def holm(p_values: Sequence[float]) -> tuple[float, ...]:
 
 
 def holm_marks(p_values: Sequence[float | None], alpha: float) -> tuple[HolmMark, ...]:
-    """Of each question its adjusted p-value, and whether that is at most ``alpha``; those that are
-    None were not asked."""
+    """Return each test's adjusted p-value, and whether it is at most ``alpha``.
+
+    Elements that are None stand for tests that were not made.
+    """
     asked = [number for number, p_value in enumerate(p_values) if p_value is not None]
     adjusted = dict(zip(asked, holm([p for p in p_values if p is not None]), strict=True))
     return tuple(

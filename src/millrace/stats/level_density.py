@@ -1,12 +1,12 @@
-"""Where a series is best split into two levels, when its noise is independent from point to point.
+"""Find the best split of a series into two levels when its noise is independent per point.
 
 Noise of benchmarks has heavy tails and several modes, since every restart of a system behaves a
 little differently. The evidence for two levels instead of one is therefore a likelihood ratio under
-the density that the noise itself shows: a kernel estimate (Parzen, Annals of Mathematical
-Statistics 33, 1962) from residuals, as in adaptive estimation of a location (Stone, Annals of
-Statistics 3, 1975), mixed with Student's t of 3 degrees of freedom. The latter bounds what a single
-point can say, so that an outlier never makes a level (Fearnhead and Rigaill, "Changepoint
-Detection in the Presence of Outliers", Journal of the American Statistical Association 114, 2019).
+the observed density of the noise: a kernel estimate (Parzen, Annals of Mathematical Statistics 33,
+1962) from residuals, as in adaptive estimation of a location (Stone, Annals of Statistics 3, 1975),
+mixed with Student's t of 3 degrees of freedom. The t distribution bounds the evidence of a single
+point, so that an outlier never makes a level (Fearnhead and Rigaill, "Changepoint Detection in the
+Presence of Outliers", Journal of the American Statistical Association 114, 2019).
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 
-STEPS = 5  # levels and residuals are told apart to a fifth of the scale
+STEPS = 5  # the resolution of levels and residuals is a fifth of the scale
 REACH = 8 * STEPS  # a residual beyond eight scales is as unlikely as one there
 BANDWIDTH = 0.3125 * STEPS  # of the kernel
-PRIOR_POINTS = 20  # what Student's t counts for beside the residuals
+PRIOR_POINTS = 20  # weight of Student's t relative to the residuals
 MOST_LEVELS = 160
 
 _OFFSETS = np.arange(-REACH, REACH + 1)
 
 
 def _student(scale_steps: float) -> Array:
-    """The density of Student's t with 3 degrees of freedom and a median deviation of a scale."""
+    """Return the density of Student's t with 3 degrees of freedom, scaled to a median deviation."""
     t = _OFFSETS / (0.882 * scale_steps)
     density = (1 + t * t / 3) ** -2
     return np.asarray(density / density.sum())
@@ -51,7 +51,7 @@ _TINY = 1e-9  # where the smoothed density ends
 
 
 def _falling(table: Array) -> Array:
-    """A table of log densities by offsets from high to low, with those beyond it."""
+    """Return a table of log densities by offsets from high to low, extended past its ends."""
     return np.concatenate(
         [np.full(MOST_LEVELS + 1, table[-1]), table[::-1], np.full(MOST_LEVELS + 1, table[0])]
     )
@@ -61,8 +61,11 @@ _FALLING_STUDENT = _falling(_LOG_STUDENT)
 
 
 class _Levels(NamedTuple):
-    """``n`` levels from ``low`` on, ``step`` apart; log densities, and the ``places`` among them of
-    each value's under the lowest level, after which those under the next ones come."""
+    """A grid of ``n`` levels from ``low`` on, ``step`` apart, with log densities.
+
+    ``places`` index each value's log density under the lowest level; those under the next levels
+    follow.
+    """
 
     low: float
     step: float
@@ -86,8 +89,10 @@ class LevelDensity:
         return _falling(self.table)
 
     def gains(self, values: Array) -> Array:
-        """The log-likelihood (nats) that two levels have over one, by the first point of the
-        second: shape (n - 1,), element i for a split before point i + 1."""
+        """Return the log-likelihood gain (nats) of two levels over one.
+
+        The shape is (n - 1,); element i is for a split before point i + 1.
+        """
         levels = self._levels(values)
         likelihoods = levels.falling.take(levels.places + np.arange(levels.n)[:, None])
         sums = likelihoods.cumsum(axis=1)
@@ -97,7 +102,7 @@ class LevelDensity:
         return np.asarray(most(left) + most(total - left) - most(total))
 
     def level(self, values: Array) -> float:
-        """The most likely level."""
+        """Return the most likely level."""
         levels = self._levels(values)
         first = int(levels.places.min())
         counts = np.bincount(levels.places - first).astype(np.float64)
@@ -105,12 +110,14 @@ class LevelDensity:
         return float(levels.low + levels.step * np.correlate(falling, counts).argmax())
 
     def counts(self, values: Array) -> Array:
-        """How many residuals of ``values`` from their most likely level are at which offset: of
-        the table's shape."""
+        """Count the residuals of ``values`` from their most likely level, by offset.
+
+        The result has the table's shape.
+        """
         return _counts(values - self.level(values), self.step)
 
     def scores(self, residuals: Array) -> Array:
-        """How the log density falls with each residual: what the likelihood of a level sums up."""
+        """Return the negative derivative of the log density at each residual."""
         smooth = np.convolve(np.exp(self.table), _SCORE_KERNEL, mode="same")
         slopes = -np.gradient(np.log(smooth + _TINY))
         return np.asarray(slopes[_bins(residuals, self.step)])
@@ -122,7 +129,7 @@ class LevelDensity:
         ordered.partition((rank - 1, n - rank))
         low, high = float(ordered[rank - 1]), float(ordered[n - rank])
         step, falling = self.step, self._falling
-        if high - low > MOST_LEVELS * step:  # levels so far apart are told apart by anything
+        if high - low > MOST_LEVELS * step:  # any density separates levels this far apart
             step, falling = (high - low) / MOST_LEVELS, _FALLING_STUDENT
         span = int((high - low) / step + 1.5)
         offsets = _between(-REACH, np.rint((values - low) / step), span + REACH)
@@ -130,19 +137,21 @@ class LevelDensity:
 
 
 def student_density(scale: float) -> LevelDensity:
-    """Student's t with 3 degrees of freedom, for noise that nothing is known of but its scale."""
+    """Return Student's t with 3 degrees of freedom, for noise of which only the scale is known."""
     return LevelDensity(scale / STEPS, _LOG_STUDENT)
 
 
 def residual_density(residuals: Array, scale: float) -> LevelDensity:
-    """The density that ``residuals``, shape (n,), show; ``scale`` is their scale, in their unit."""
+    """Estimate the density of ``residuals``, shape (n,), with ``scale`` in the residuals' unit."""
     return counted_density(_counts(residuals, scale / STEPS), scale / STEPS)[0]
 
 
 def counted_density(counts: Array, step: float) -> tuple[LevelDensity, float]:
-    """The density that residuals show, by their ``counts`` at the offsets of its table; and their
-    log-likelihood (nats), each under the density that all others show (the leave-one-out likelihood
-    of Duin, IEEE Transactions on Computers C-25, 1976)."""
+    """Estimate the density of residuals from their ``counts`` at the offsets of its table.
+
+    Also return their log-likelihood (nats), each under the density of all others (the leave-one-out
+    likelihood of Duin, IEEE Transactions on Computers C-25, 1976).
+    """
     n = float(counts.sum())
     smooth = np.convolve(counts, _KERNEL, mode="same")
     prior = PRIOR_POINTS * _STUDENT
@@ -157,10 +166,10 @@ def _counts(residuals: Array, step: float) -> Array:
 
 
 def _bins(residuals: Array, step: float) -> NDArray[np.intp]:
-    """Where in a table residuals are."""
+    """Return the table indices of residuals."""
     return _between(-REACH, np.rint(residuals / step), REACH) + REACH
 
 
 def _between(least: int, values: Array, most: int) -> NDArray[np.intp]:
-    """As numpy's clip, which takes longer where values are few."""
+    """Clip values as numpy's clip does, but faster for few values."""
     return np.minimum(np.maximum(values, least), most).astype(np.intp)

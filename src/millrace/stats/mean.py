@@ -1,13 +1,13 @@
-"""How large something is on average, or by how much it differs: arithmetic means of trials.
+"""Estimate arithmetic means of trials, and differences of means, with confidence intervals.
 
 Times of an operation's parts add up, so they are averaged as they are, not as logarithms. The
-interval is Student's ("The Probable Error of a Mean", Biometrika 6, 1908), of trials for a level
-and of blocks' differences for a difference, which takes out what disturbs a whole block.
+interval is Student's ("The Probable Error of a Mean", Biometrika 6, 1908). A level uses the trials;
+a difference uses the differences per block, which cancels whatever disturbs a whole block.
 
-What was counted in samples has a chance of its own: three blocks that by luck counted 1, 1 and 1
-have no spread, and would seem certain. ``least_error`` is the standard error of such counting,
-which is known and so normal; an interval is never narrower, and a p-value never smaller, than it
-makes them.
+Values counted in samples carry a counting error: three blocks that happen to count 1, 1 and 1 have
+no spread and would seem certain. ``least_error`` is the standard error of the counting, which is
+known and therefore normal. It is a lower bound for the width of every interval and for every
+p-value.
 """
 
 from __future__ import annotations
@@ -43,8 +43,9 @@ class MeanEstimate:
 def mean_estimate(
     values: Sequence[float], *, confidence: float = 0.95, least_error: float = 0.0
 ) -> MeanEstimate:
-    """The mean of ``values``, shape (n,), in any unit; ``least_error`` is a standard error of that
-    mean in the same unit.
+    """Estimate the mean of ``values``, shape (n,), in any unit.
+
+    ``least_error`` is a standard error of that mean in the same unit.
 
     Raises ValueError for no value, or one that is not finite.
     """
@@ -54,10 +55,13 @@ def mean_estimate(
 def mean_limits(
     values: ArrayLike, alpha: float, looks: Looks, *, least_error: float = 0.0
 ) -> tuple[float, float]:
-    """The interval of the mean of ``values``, shape (n,) and in their unit, that is wrong with a
-    probability of ``alpha``: Student's for one look, that of ``sequential`` at more and more values
-    for any number of them. Infinite for fewer values than tell their own spread; ``least_error`` is
-    a standard error of the mean that theirs is not below."""
+    """Return the interval of the mean of ``values``, shape (n,), with error probability ``alpha``.
+
+    The limits are in the values' unit. For one look the interval is Student's; for any number of
+    looks it is that of ``sequential``. It is infinite where there are too few values to estimate
+    their spread. ``least_error`` is a standard error of the mean and a lower bound for the
+    estimated one.
+    """
     if looks == "any":
         return sequential.mean_interval(values, alpha, least_error=least_error)
     each = np.asarray(values, dtype=np.float64)
@@ -72,8 +76,11 @@ def mean_limits(
 
 @dataclass(frozen=True)
 class OwnError:
-    """Standard errors of k means, shape (k,) and in their unit, that come from elsewhere than the
-    values: independent of these, and estimated with so many degrees of freedom."""
+    """Standard errors of k means, shape (k,), from a source other than the values.
+
+    They are in the means' unit, independent of the values, and estimated with ``freedom`` degrees
+    of freedom.
+    """
 
     errors: NDArray[np.float64]
     freedom: int
@@ -86,9 +93,11 @@ def mean_estimates(
     least_errors: ArrayLike = 0.0,
     further: Sequence[OwnError] = (),
 ) -> tuple[MeanEstimate, ...]:
-    """``mean_estimate`` of each row of ``values``, shape (k, n), with its own of ``least_errors``.
+    """Estimate the mean of each row of ``values``, shape (k, n), as ``mean_estimate`` does.
 
-    ``further`` errors are added to those of the values, and their degrees of freedom weighed by
+    Row *i* uses element *i* of ``least_errors``.
+
+    ``further`` errors are added to those of the values; their degrees of freedom are weighted by
     their sizes (Welch, "The Generalization of 'Student's' Problem ...", Biometrika 34, 1947).
 
     Raises ValueError for rows without a value, or a value that is not finite.
@@ -120,7 +129,7 @@ def mean_estimates(
 
 
 def _together(parts: Sequence[OwnError]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The errors of sums of independent parts, and their degrees of freedom."""
+    """Return the errors of sums of independent parts, and their degrees of freedom."""
     squares = np.asarray([part.errors**2 for part in parts])
     total = squares.sum(axis=0)
     weights = np.divide(squares, total, out=np.zeros_like(squares), where=total > 0)
@@ -137,8 +146,10 @@ def _p_values(
     errors: NDArray[np.float64],
     distribution: Callable[[NDArray[np.float64]], NDArray[np.float64]],
 ) -> NDArray[np.float64]:
-    """Two-sided, by a symmetric distribution; values that are all the same are certainly 0, or
-    certainly not."""
+    """Return two-sided p-values of a symmetric distribution.
+
+    Values without any spread have p-value 1 for a mean of 0, and 0 for any other mean.
+    """
     found = np.where(means == 0, 1.0, 0.0)
     spread = errors > 0
     found[spread] = 2 * distribution(-np.abs(means[spread] / errors[spread]))

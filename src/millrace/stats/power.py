@@ -1,12 +1,12 @@
-"""What a number of blocks can see, and how many blocks a difference wants.
+"""Compute the power of a number of blocks, and the blocks that a difference needs.
 
 Both follow from the power of the paired t-test, which is a tail of the noncentral t distribution
 with noncentrality ``|log ratio| * sqrt(n) / log_sd`` (Owen, Biometrika 52, 1965; Cohen,
 *Statistical Power Analysis for the Behavioral Sciences*, 2nd ed., 1988, ch. 2). The spread is
-itself an estimate: read the answers as sizes, not as promises.
+itself an estimate: read the answers as orders of magnitude, not as guarantees.
 
-With any number of ``looks`` the power meant is that of the last one. Those before it add some, so
-that a little more is seen than is said.
+With any number of ``looks`` the power is that of the last look. Earlier looks add a little, so the
+true power is slightly higher.
 """
 
 from __future__ import annotations
@@ -27,10 +27,11 @@ MOST_BLOCKS = 10_000
 def minimum_detectable_ratio(
     log_sd: float, n_blocks: int, *, alpha: float = 0.05, power: float = 0.8, looks: Looks = "once"
 ) -> float:
-    """The smallest ratio above 1 whose interval would exclude 1 with probability ``power``.
+    """Return the smallest ratio above 1 whose interval would exclude 1 with probability ``power``.
 
-    ``log_sd`` is the standard deviation of the blocks' log-ratios; the reciprocal is seen as well.
-    Raises ValueError for fewer blocks than have an interval: 2, or 3 with any number of looks.
+    ``log_sd`` is the standard deviation of the blocks' log-ratios; the reciprocal is detected
+    equally. Raises ValueError for fewer blocks than an interval needs: 2, or 3 with any number of
+    looks.
     """
     if n_blocks < 2:
         raise ValueError("one block says nothing about its own uncertainty")
@@ -42,10 +43,12 @@ def minimum_detectable_ratio(
 def blocks_wanted(
     log_sd: float, margin: float, *, alpha: float = 0.05, power: float = 0.8, looks: Looks = "once"
 ) -> int | None:
-    """The fewest blocks (at least 3) that detect a true ratio of ``1 + margin`` with ``power``.
+    """Return the fewest blocks that detect a true ratio of ``1 + margin`` with ``power``.
 
-    ``margin`` is a positive fraction. None when even 10 000 blocks would not do: then the host is
-    too noisy for such a margin. Raises ValueError for a margin that is not positive.
+    The number is at least 3.
+
+    ``margin`` is a positive fraction. None when even 10 000 blocks are too few: the host is too
+    noisy for this margin. Raises ValueError for a margin that is not positive.
     """
     _check(margin)
     return _fewest(
@@ -58,13 +61,14 @@ def blocks_wanted(
 
 
 def blocks_to_decide(estimate: RatioEstimate, margin: float) -> int | None:
-    """How many blocks more decide whether the ratio differs by more than ``margin``, if the
-    estimate and its spread stay as they are.
+    """Return the number of further blocks that decide whether the ratio exceeds ``margin``.
 
-    It is decided where the interval excludes 1 and the estimate is beyond the margin, or where the
-    whole interval is inside of it; with an estimate next to the margin that takes longest. At least
-    one; None for a single pair, whose spread is not known, and when even 10 000 blocks would not
-    do. Raises ValueError for a margin that is not positive.
+    The estimate and its spread are assumed to stay as they are.
+
+    The ratio is decided where the interval excludes 1 and the estimate is beyond the margin, or
+    where the whole interval is inside the margin; an estimate close to the margin takes longest. At
+    least one; None for a single pair, whose spread is unknown, and when even 10 000 blocks are too
+    few. Raises ValueError for a margin that is not positive.
     """
     _check(margin)
     if estimate.log_sd is None:
@@ -87,7 +91,10 @@ def _check(margin: float) -> None:
 
 
 def _fewest(enough: Callable[[int], bool], *, at_least: int) -> int | None:
-    """The fewest blocks that are ``enough``, as all larger numbers are; None if 10 000 are not."""
+    """Return the fewest blocks that are ``enough``; None if 10 000 are not.
+
+    ``enough`` holds for all larger numbers, too.
+    """
     if enough(at_least):
         return at_least
     if at_least >= MOST_BLOCKS or not enough(MOST_BLOCKS):
@@ -102,7 +109,7 @@ def _fewest(enough: Callable[[int], bool], *, at_least: int) -> int | None:
 
 
 def _critical_t(n_blocks: int, alpha: float, looks: Looks) -> float:
-    """Half the width of the interval of normal values, in standard errors of their mean."""
+    """Return half the width of the interval of normal values, in standard errors of their mean."""
     if looks == "any":
         return sequential.critical_t(n_blocks, alpha)
     return -float(scipy.special.stdtrit(n_blocks - 1, alpha / 2))
@@ -110,7 +117,7 @@ def _critical_t(n_blocks: int, alpha: float, looks: Looks) -> float:
 
 @lru_cache(maxsize=4096)
 def _noncentrality(n_blocks: int, alpha: float, power: float, looks: Looks) -> float:
-    """The noncentrality at which the two-sided t-test of ``n_blocks`` reaches ``power``.
+    """Return the noncentrality at which the two-sided t-test of ``n_blocks`` reaches ``power``.
 
     Only the tail on the true difference's side counts: a significant difference in the wrong
     direction is no success.

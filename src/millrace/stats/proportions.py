@@ -1,15 +1,16 @@
-"""What a number of events in so many trials says about how probable they are.
+"""Estimate the probability of an event from its number in a number of trials.
 
-Who looks after every trial, and stops when they seem too many, finds too many too often. What holds
-at any look is an e-value: what a fair bet against a claim has made of a stake of 1 so far. If the
-claim is true it ever reaches 1 / alpha with a probability of alpha at most (Ville, *Étude critique
-de la notion de collectif*, 1939). The bets here are on Jeffreys' prior of the probability, Beta(½,
-½), by which no size of effect is to be guessed beforehand (Robbins, "Statistical Methods Related to
-the Law of the Iterated Logarithm", Annals of Mathematical Statistics 41, 1970; Krichevsky and
-Trofimov, IEEE Transactions on Information Theory 27, 1981; for counts of experiments that one
-watches: Lindon and Malek, "Anytime-Valid Inference for Multinomial Count Data", NeurIPS 2022).
-Shares of a stake may be bet on several things: a weighted mean of e-values is one, however they
-depend on each other (Vovk and Wang, Annals of Statistics 49, 2021).
+Looking after every trial, and stopping when events seem too many, inflates the false alarms of a
+fixed-sample test. An e-value is valid at any look: it is the current worth of a stake of 1 in a
+fair bet against a claim. If the claim is true, the probability that it ever reaches 1 / alpha is
+alpha at most (Ville, *Étude critique de la notion de collectif*, 1939). The bets here are on
+Jeffreys' prior of the probability, Beta(½, ½), so that no size of effect has to be guessed
+beforehand (Robbins, "Statistical Methods Related to the Law of the Iterated Logarithm", Annals of
+Mathematical Statistics 41, 1970; Krichevsky and Trofimov, IEEE Transactions on Information Theory
+27, 1981; for counts of monitored experiments: Lindon and Malek, "Anytime-Valid Inference for
+Multinomial Count Data", NeurIPS 2022). Shares of a stake may be bet on several things: a weighted
+mean of e-values is one, however they depend on each other (Vovk and Wang, Annals of Statistics 49,
+2021).
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _MOST = 700.0  # of a logarithm that a floating-point number has room for
 
 
 def proportion_limits(events: int, trials: int, *, confidence: float = 0.95) -> tuple[float, float]:
-    """The lowest and highest probability that ``events`` of ``trials`` are in accord with.
+    """Return the lowest and highest probability consistent with ``events`` of ``trials``.
 
     The exact interval of Clopper and Pearson (Biometrika 26, 1934), which holds its confidence for
     any number of trials. Raises ValueError for fewer trials than events, or none.
@@ -41,8 +42,10 @@ def proportion_limits(events: int, trials: int, *, confidence: float = 0.95) -> 
 
 
 def binomial_upper_tail(events: int, trials: int, rate: float) -> float:
-    """The probability that ``events`` or more of ``trials`` happen, if each does with a probability
-    of ``rate``: the p-value of the one-sided exact binomial test.
+    """Return the p-value of the one-sided exact binomial test.
+
+    It is the probability of ``events`` or more of ``trials`` where each happens with a probability
+    of ``rate``.
 
     Raises ValueError for more events than trials.
     """
@@ -52,8 +55,9 @@ def binomial_upper_tail(events: int, trials: int, rate: float) -> float:
 
 
 def sign_test(heads: int, tosses: int) -> float:
-    """How probable a number of heads as uneven as this is, if each toss is even: the two-sided
-    exact sign test (Dixon and Mood, Journal of the American Statistical Association 41, 1946).
+    """Return the p-value of the two-sided exact sign test for fair tosses.
+
+    Source: Dixon and Mood, Journal of the American Statistical Association 41, 1946.
 
     1 without a toss. Raises ValueError for more heads than tosses.
     """
@@ -64,7 +68,7 @@ def sign_test(heads: int, tosses: int) -> float:
 
 
 def fair_coin_e_value(heads: int, tosses: int) -> float:
-    """The e-value against tosses that are even, after these: it holds at any look.
+    """Return the e-value against fair tosses, valid at any look.
 
     7 heads of 7, 11 of 12 and 14 of 16 are the first with 20. Raises ValueError for more heads than
     tosses.
@@ -73,21 +77,21 @@ def fair_coin_e_value(heads: int, tosses: int) -> float:
 
 
 def against_at_most_half(heads: int, tosses: int) -> float:
-    """The e-value against heads that are no more probable than a half, whatever came before each
-    toss: it holds at any look.
+    """Return the e-value against heads of probability a half at most, valid at any look.
+
+    The claim may hold whatever came before each toss.
 
     It is the bet of ``fair_coin_e_value`` on that side of the prior alone, so that 6 heads of 6, 10
     of 11 and 12 of 14 are the first with 20. Raises ValueError for more heads than tosses.
     """
     odds = _log_odds(heads, tosses)
-    # The share of the posterior above a half, of that of the prior.
+    # The share of the posterior above a half, relative to that of the prior.
     share = 2 * float(scipy.special.betainc(_PRIOR + tosses - heads, _PRIOR + heads, 0.5))
     return share * math.exp(min(odds, _MOST))
 
 
 def _log_odds(heads: int, tosses: int) -> float:
-    """The logarithm of how much more probable tosses are in this order, under the prior, than even
-    ones."""
+    """Return the log odds of these tosses, in order, under the prior against fair tosses."""
     if not 0 <= heads <= tosses:
         raise ValueError(f"{heads} heads of {tosses} tosses")
     seen = scipy.special.betaln(_PRIOR + heads, _PRIOR + tosses - heads)

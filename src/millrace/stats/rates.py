@@ -1,30 +1,30 @@
-"""Whether two treatments that took turns failed at the same rate, from counts of few blocks.
+"""Compare the failure rates of two treatments that took turns, from counts of few blocks.
 
-Errors come in bursts (a deadlock breeds another), so a test that takes them for independent draws
-finds a difference between a thing and itself. The unit of evidence is therefore the block here
-too: Student's t on the blocks' differences of rates.
+Errors come in bursts (a deadlock breeds another), so a test that assumes independent draws finds
+differences in A/A comparisons. The unit of evidence is therefore the block: Student's t on the
+blocks' differences of rates.
 
-That no difference is found does not make rates equal, and few blocks find little. Equality is
-therefore shown, or it is not there: both rates are negligible by their upper bounds (that of
-Clopper and Pearson, Biometrika 26, 1934, on the sums, and Student's on the blocks, whichever is
-higher), or the interval of their difference lies inside a tolerance (the two one-sided tests of
-Schuirmann, J. Pharmacokinet. Biopharm. 15, 1987, with an interval of 95 % instead of 90 %, which
-is the stricter, and never narrower than independent draws would have it, since rates of few tries
-agree by chance). Rates that are told apart are not equal either, however close they are.
+Rates are not equal because no difference was found: few blocks have little power. Equality
+therefore needs positive evidence: both rates are negligible by their upper bounds (that of Clopper
+and Pearson, Biometrika 26, 1934, on the sums, and Student's on the blocks, whichever is higher), or
+the interval of their difference lies inside a tolerance (the two one-sided tests of Schuirmann, J.
+Pharmacokinet. Biopharm. 15, 1987, with an interval of 95 % instead of 90 %, which is stricter, and
+never narrower than for independent draws, since rates of few tries agree by chance). Rates that
+differ significantly are not equal either, however close they are.
 
-What tells apart is Student's t, which holds for any rates that are drawn alike on both sides, since
-their differences are then symmetric about 0 (heavier tails make it more careful). A single wild
-block is beyond that test; what differs grossly is put to Fisher's exact test (*The Design of
-Experiments*, 1935) on the sums as well: whatever made it so, trials that differ by a hundredth of
-their requests did not do the same work.
+Differences are tested by Student's t, which holds for any rates drawn from the same distribution on
+both sides, since their differences are then symmetric about 0 (heavier tails make it more
+conservative). A single outlying block defeats that test, so gross differences are also tested by
+Fisher's exact test (*The Design of Experiments*, 1935) on the sums: whatever the cause, trials that
+differ by a hundredth of their requests did not do the same work.
 
-Who looks after every block, until rates are told apart or shown to be equal, has intervals that
-hold at any look instead of Student's (``sequential``; of 90 % for equality), and a bound of the
+For a look after every block, until rates are shown to differ or to be equal, the intervals are
+valid at any look instead of Student's (``sequential``; of 90 % for equality), and a bound of the
 sums that does (Robbins, "Statistical Methods Related to the Law of the Iterated Logarithm", Annals
 of Mathematical Statistics 41, 1970: a count is ever less probable than ``alpha / (n + 1)``, at any
-number of draws ``n``, with a probability of ``alpha`` at most). Fisher's test has no part in that:
-errors that come in bursts differ grossly at some look, now on one side and now on the other. Rates
-that do are not shown to be equal, and more blocks tell.
+number of draws ``n``, with a probability of ``alpha`` at most). Fisher's test is not used there:
+errors in bursts differ grossly at some look, on either side. Such rates are not shown to be equal,
+and more blocks decide.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ Side = Sequence[tuple[int, int]]
 
 @dataclass(frozen=True)
 class RateComparison:
-    """The mean rates of base and candidate over the blocks, and what is shown about them."""
+    """Mean rates of base and candidate over the blocks, and the conclusion about them."""
 
     base: float
     candidate: float
@@ -67,15 +67,15 @@ def compare_rates(
 ) -> RateComparison:
     """Compare hits / tries; element *i* of both is the (hits, tries) of the same block.
 
-    Rates are equal where there is no hit at all (these trials did the same, as a matter of fact),
+    Rates are equal where there is no hit at all (the observed rates of these trials are the same),
     where the upper bounds of both are below 0.1 %, or where the interval of their difference lies
-    inside ``tolerance`` and they are not told apart; rates that differ by the tolerance are called
-    equal with a probability of ``alpha`` at most, once there is a hit.
-    They are different where their means do by more than 0.1 percentage points, and either the
+    inside ``tolerance`` and they are not called different. Rates that differ by the tolerance are
+    called equal with a probability of ``alpha`` at most, once there is a hit.
+    Rates are different where their means differ by more than 0.1 percentage points, and either the
     interval of that difference over the blocks excludes 0, or the means differ by more than 1
     percentage point and Fisher's test of all hits and tries rejects equality. Each test has half of
-    ``alpha``, so that like rates are told apart with a probability of ``alpha`` at most. For any
-    number of ``looks`` the interval alone tells them apart; both errors are then as rare among all
+    ``alpha``, so that equal rates are called different with a probability of ``alpha`` at most. For
+    any number of ``looks`` only the interval is used; both error probabilities then hold for all
     looks together. Trials that did not try anything have a rate of 0.
 
     Raises ValueError for unequal lengths, no block, more hits than tries, or a tolerance below
@@ -113,7 +113,7 @@ def _sums(side: Side) -> tuple[int, int]:
 
 
 def _upper_bound(side: Side, alpha: float, looks: Looks) -> float:
-    """What the rate exceeds with a probability of ``alpha`` at most."""
+    """Return the upper bound that the rate exceeds with probability ``alpha`` at most."""
     hits, tries = _sums(side)
     tail = alpha if looks == "once" else alpha / (tries + 1)
     drawn = proportion_limits(hits, tries, confidence=1 - 2 * tail)[1] if tries else 1.0
@@ -134,20 +134,19 @@ def _told_apart(base: Side, candidate: Side, alpha: float, looks: Looks) -> bool
 
 
 def _within(base: Side, candidate: Side, tolerance: float, alpha: float, looks: Looks) -> bool:
-    """Whether the whole interval of the rates' difference is inside the tolerance."""
+    """Return whether the whole interval of the rates' difference is inside the tolerance."""
     differences = _rates(candidate) - _rates(base)
     variance = 0.0
     for hits, tries in map(_sums, (base, candidate)):
         variance += hits * (tries - hits) / tries**3 if tries else 0.0
-    # Only one end of the interval can be wrong, and is half as often. For one look the stricter
-    # interval is the usual one; for any number of them it would want too many blocks.
+    # Only one end of the interval can be wrong, which is half as likely. For one look the stricter
+    # usual interval is used; for any number of looks it would need too many blocks.
     of_both = alpha if looks == "once" else 2 * alpha
     low, high = mean_limits(differences, of_both, looks, least_error=math.sqrt(variance))
     return -tolerance < low and high < tolerance
 
 
 def fisher(base: tuple[int, int], candidate: tuple[int, int]) -> float:
-    """The probability by Fisher's exact test of such a difference of (hits, tries) or a rarer one,
-    where every try is hit alike."""
+    """Return the two-sided p-value of Fisher's exact test for the (hits, tries) of both sides."""
     table = [(hits, tries - hits) for hits, tries in (base, candidate)]
     return float(scipy.stats.fisher_exact(np.asarray(table)).pvalue)

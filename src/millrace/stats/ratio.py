@@ -1,13 +1,13 @@
-"""How much one treatment differs from another, when they took turns in blocks.
+"""Estimate the ratio of two treatments that took turns in blocks.
 
 Whatever disturbs a whole block (a hotter CPU, a busier host) multiplies both of its trials, so it
-cancels in the block's own ratio. The unit of evidence is therefore the block: one log-ratio each.
-A block design with pairs is described by Box, Hunter and Hunter, *Statistics for Experimenters*
-(2nd ed., 2005, ch. 3); averaging ratios by their geometric mean, so that it does not matter which
-side is called the base, by Fleming and Wallace (CACM 29(3), 1986).
+cancels in the block's own ratio. The unit of evidence is therefore the block: one log-ratio each. A
+block design with pairs is described by Box, Hunter and Hunter, *Statistics for Experimenters* (2nd
+ed., 2005, ch. 3); averaging ratios by their geometric mean, so that it does not matter which side
+is called the base, by Fleming and Wallace (CACM 29(3), 1986).
 
 The interval is Student's for a number of blocks that was fixed beforehand, and that of
-``sequential`` for who may look after every block and stop.
+``sequential`` where the user may look after every block and stop.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from millrace.stats import sequential
 
-# When one looks: once, at a number of blocks fixed beforehand, or as often as one likes.
+# Looks: one, at a number of blocks fixed beforehand, or any number.
 Looks = Literal["once", "any"]
 
 
@@ -32,11 +32,10 @@ class RatioEstimate:
     """A ratio candidate / base with its confidence interval.
 
     ``low`` and ``high`` are None where there are too few pairs for an interval: a single one says
-    nothing about its own uncertainty, and for any number of looks there are to be three.
-    ``log_sd`` is the standard deviation of the log-ratios (0.01 is about 1 %), None for a single
-    pair. ``looks`` says which looks the interval and ``p_value`` hold for. The latter is two-sided,
-    for a ratio of 1; it is at most ``1 - confidence`` where the interval excludes 1, and None
-    where there is none.
+    nothing about its own uncertainty, and any number of looks needs three. ``log_sd`` is the
+    standard deviation of the log-ratios (0.01 is about 1 %), None for a single pair. ``looks`` says
+    which looks the interval and ``p_value`` hold for. ``p_value`` is two-sided, for a ratio of 1;
+    it is at most ``1 - confidence`` where the interval excludes 1, and None where there is none.
     """
 
     ratio: float
@@ -61,13 +60,13 @@ def paired_ratio(
     confidence: float = 0.95,
     looks: Looks = "once",
 ) -> RatioEstimate:
-    """Geometric-mean ratio candidate / base over blocks, with the interval of its log.
+    """Estimate the geometric-mean ratio candidate / base over blocks, with its interval.
 
     ``base`` and ``candidate`` have shape (n_blocks,), in any one positive unit; element *i* of both
     is from the same block. The interval is on ``log(candidate / base)``, taken back through
     ``exp``: Student's ("The Probable Error of a Mean", Biometrika 6, 1908) for one look, for any
     number of them that of ``sequential``. Outliers may move the mean out of the latter; the ratio
-    is then the end of the interval that is next to it.
+    is then the nearest end of the interval.
 
     Raises ValueError for unequal lengths, no pair, or a value that is not positive and finite.
     """
@@ -99,14 +98,17 @@ def paired_ratio(
 
 
 def _p_value(mean: float, error: float, freedom: int) -> float:
-    """Student's, two-sided; values that are all the same are certainly 0, or certainly not."""
+    """Return Student's two-sided p-value.
+
+    Values without any spread have p-value 1 for a mean of 0, and 0 for any other mean.
+    """
     if error == 0:
         return float(mean == 0)
     return 2 * float(scipy.special.stdtr(freedom, -abs(mean) / error))
 
 
 def log_ratios(base: Sequence[float], candidate: Sequence[float]) -> NDArray[np.float64]:
-    """``log(candidate / base)`` of each block, shape (n_blocks,).
+    """Return ``log(candidate / base)`` of each block, shape (n_blocks,).
 
     Raises ValueError for unequal lengths, no pair, or a value that is not positive and finite.
     """
@@ -121,5 +123,5 @@ def log_ratios(base: Sequence[float], candidate: Sequence[float]) -> NDArray[np.
 
 
 def from_log(log_ratio: float) -> float:
-    """The ratio, or the nearest that a floating-point number holds with room to spare."""
+    """Return the ratio, clipped to the range of floating-point numbers with room to spare."""
     return math.exp(min(max(log_ratio, -700.0), 700.0))

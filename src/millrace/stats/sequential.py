@@ -1,28 +1,29 @@
-"""Intervals that hold however often one has looked: a confidence sequence.
+"""Compute a confidence sequence: intervals that hold for any number of looks.
 
-Who looks after every block, and stops when the interval excludes no difference, finds one too often
-with Student's interval. A confidence sequence covers the truth at all looks at once with
-probability ``1 - alpha``, so that one may stop, or go on, for any reason. This one is what two have
-in common, which share ``alpha`` (Bonferroni): one of the mean, which sees large differences after
-few blocks, and one by ranks, which outliers disturb less.
+Stopping at the first block at which Student's interval excludes no difference finds differences too
+often. A confidence sequence covers the truth at all looks at once with probability ``1 - alpha``,
+so that the user may stop, or go on, for any reason. This one is the intersection of two that share
+``alpha`` (Bonferroni): one of the mean, which detects large differences after few blocks, and one
+by ranks, which is robust to outliers.
 
 The one of the mean is Lai's ("On confidence sequences", Annals of Statistics 4, 1976) for normal
 values of unknown spread. Wang and Ramdas ("Anytime-valid t-tests and confidence sequences for
 Gaussian means with unknown variance", arXiv 2310.03722) show that it is the t-test mixed over a
-flat prior of the effect, begun at a first look, so that no size of effect is to be guessed
+flat prior of the effect, started at a first look, so that no size of effect has to be guessed
 beforehand. With ``t`` the t statistic of ``n`` values the mixture is
-``(1 + t² / (n - 1))^(n / 2) / √n``, and from the first look ``m`` on it ever reaches what it has at
-``t = a`` there with a probability of at most ``2 (1 - F(a) + a f(a))``, F and f being distribution
-function and density of Student's t with ``m - 1`` degrees of freedom. Two looks before that are for
-differences far larger than the spread: each is a t-test with a small share of ``alpha``.
+``(1 + t² / (n - 1))^(n / 2) / √n``. From the first look ``m`` on, the probability that it ever
+reaches its value at ``t = a`` there is at most ``2 (1 - F(a) + a f(a))``, F and f being the
+distribution function and density of Student's t with ``m - 1`` degrees of freedom. Two looks before
+that are for differences far larger than the spread: each is a t-test with a small share of
+``alpha``.
 
 The one by ranks holds the same mixture against the normal scores of the signed ranks (van der
 Waerden, Indagationes Mathematicae 14, 1952; Fraser, Annals of Mathematical Statistics 28, 1957),
 and its interval is that of all shifts it does not reject (Hodges and Lehmann, Annals of
-Mathematical Statistics 34, 1963). What takes turns in random order has log-ratios that are
-symmetric about 0 where the two are alike, whatever disturbs the blocks; the ranks' signs are then
-tosses of a coin, so that the error rate is that of any other noise. Simulated, it is below its
-share of ``alpha`` (``tests/unit/stats/test_sequential.py``).
+Mathematical Statistics 34, 1963). Two equal treatments that take turns in random order have
+log-ratios symmetric about 0, whatever disturbs the blocks; the ranks' signs are then fair coin
+tosses, so that the error rate does not depend on the noise. Simulated, it is below its share of
+``alpha`` (``tests/unit/stats/test_sequential.py``).
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from numpy.typing import ArrayLike, NDArray
 
 FEWEST_BLOCKS = 3  # fewer say too little about their own spread
 FIRST_LOOK = 5
-FIRST_RANKS = 8  # with fewer blocks even equal signs are too likely by chance
+FIRST_RANKS = 8  # with fewer blocks even equal signs are too probable by chance
 _EARLY_LOOKS = FIRST_LOOK - FEWEST_BLOCKS
 
 # Shares of alpha.
@@ -48,8 +49,10 @@ _Array = NDArray[np.float64]
 
 
 def interval(log_ratios: ArrayLike, alpha: float) -> tuple[float, float]:
-    """The limits of the centre of ``log_ratios``, shape (n,), after these n blocks; infinite below
-    3 of them."""
+    """Return the limits of the centre of ``log_ratios``, shape (n,), after these n blocks.
+
+    They are infinite below 3 blocks.
+    """
     values = np.asarray(log_ratios, dtype=np.float64)
     n_blocks = len(values)
     if n_blocks < FEWEST_BLOCKS:
@@ -59,7 +62,7 @@ def interval(log_ratios: ArrayLike, alpha: float) -> tuple[float, float]:
     low, high = mean - half_width, mean + half_width
     if n_blocks >= FIRST_RANKS:
         rank_low, rank_high = _rank_limits(values, alpha)
-        # Where the two have nothing in common, what lies between them is as good as any.
+        # Where the two intervals do not overlap, the range between them serves as well as any.
         low, high = sorted((max(low, rank_low), min(high, rank_high)))
     return low, high
 
@@ -67,12 +70,13 @@ def interval(log_ratios: ArrayLike, alpha: float) -> tuple[float, float]:
 def mean_interval(
     values: ArrayLike, alpha: float, *, least_error: float = 0.0
 ) -> tuple[float, float]:
-    """The limits of the mean of ``values``, shape (n,), by the mixture of the mean alone, which has
-    all of ``alpha``; infinite below 3 of them.
+    """Return the limits of the mean of ``values``, shape (n,), infinite below 3 values.
 
-    It is for what is summed, whose mean matters however rare the values are that make it: by ranks
-    a few large values among many that are 0 are next to nothing. ``least_error`` is a standard
-    error of the mean that theirs is not below.
+    They are from the mixture of the mean alone, which uses all of ``alpha``.
+
+    Use it for summed quantities, whose mean matters even where few values make it up: ranks nearly
+    ignore a few large values among many zeros. ``least_error`` is a standard error of the mean and
+    a lower bound for the estimated one.
     """
     of_blocks = np.asarray(values, dtype=np.float64)
     n_blocks = len(of_blocks)
@@ -84,11 +88,12 @@ def mean_interval(
 
 
 def p_value(log_ratios: ArrayLike) -> float | None:
-    """The least ``alpha`` at which the interval of these values, shape (n,), excludes 0; None below
-    3 blocks.
+    """Return the least ``alpha`` at which the interval of ``log_ratios``, shape (n,), excludes 0.
 
-    It is valid at whatever look one stops (Johari, Koomen, Pekelis and Walsh, "Always Valid
-    Inference", Operations Research 70, 2022).
+    None below 3 blocks.
+
+    It is valid at any look at which the user stops (Johari, Koomen, Pekelis and Walsh, "Always
+    Valid Inference", Operations Research 70, 2022).
     """
     values = np.asarray(log_ratios, dtype=np.float64)
     n_blocks = len(values)
@@ -106,8 +111,11 @@ def p_value(log_ratios: ArrayLike) -> float | None:
 
 
 def sides(log_ratios: ArrayLike, alpha: float) -> NDArray[np.int8]:
-    """On which side of 0 the interval lies after each block: 1 above, -1 below, 0 where it includes
-    it; of the shape of ``log_ratios``, (..., n), blocks in their order along the last axis."""
+    """Return the side of 0 on which the interval lies after each block.
+
+    1 is above, -1 below, 0 where the interval includes 0. The shape is that of ``log_ratios``,
+    (..., n), with blocks in their order along the last axis.
+    """
     values = np.asarray(log_ratios, dtype=np.float64)
     found = np.zeros(values.shape, dtype=np.int8)
     for n_blocks in range(FEWEST_BLOCKS, values.shape[-1] + 1):
@@ -123,8 +131,10 @@ def sides(log_ratios: ArrayLike, alpha: float) -> NDArray[np.int8]:
 
 
 def critical_t(n_blocks: int, alpha: float) -> float:
-    """About half the width of the interval of normal values, in standard errors of their mean;
-    infinite below 3 blocks. That of the mean is exact."""
+    """Return about half the width of the interval of normal values, in standard errors of the mean.
+
+    It is infinite below 3 blocks, and exact for the interval of the mean.
+    """
     of_mean = _mean_critical(n_blocks, alpha)
     return min(of_mean, _rank_critical(n_blocks, alpha)) if n_blocks >= FIRST_RANKS else of_mean
 
@@ -144,7 +154,7 @@ def _rank_critical(n_blocks: int, alpha: float) -> float:
 
 
 def _t(values: _Array) -> _Array:
-    """The t statistics along the last axis; infinite where there is no spread, 0 without a mean."""
+    """Return the t statistics along the last axis; infinite without spread, 0 without a mean."""
     means = values.mean(axis=-1)
     errors = values.std(axis=-1, ddof=1) / math.sqrt(values.shape[-1])
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -152,23 +162,24 @@ def _t(values: _Array) -> _Array:
 
 
 def _signed_scores(values: _Array) -> _Array:
-    """Normal scores of the ranks of the sizes, with the signs of the values."""
+    """Return normal scores of the ranks of the sizes, with the signs of the values."""
     ranks = scipy.stats.rankdata(np.abs(values), axis=-1)
     scores = scipy.special.ndtri(0.5 + ranks / (2 * (values.shape[-1] + 1)))
     return np.asarray(np.sign(values) * scores)
 
 
 def _rank_limits(values: _Array, alpha: float) -> tuple[float, float]:
-    """The least and the largest shift that is not rejected; infinite where none is."""
+    """Return the least and the largest shift that is not rejected; infinite where none is."""
     critical = _rank_critical(len(values), alpha)
     return _least_shift(values, critical), -_least_shift(-values, critical)
 
 
 def _least_shift(values: _Array, critical: float) -> float:
-    """The least shift of ``values`` at which the statistic is not above ``critical``. It falls as
-    the shift grows, in steps, so that the range in which that is can be divided again and again.
-    What is left of it lies above the last shift that is known to be too small, so that values which
-    are this shift themselves, such as ratios of 1 among few others, are not excluded by rounding.
+    """Return the least shift of ``values`` at which the statistic is at most ``critical``.
+
+    The statistic falls in steps as the shift grows, so that bisection finds the shift. The
+    remaining range lies above the last shift known to be too small, so that rounding does not
+    exclude values equal to this shift, such as ratios of 1 among few others.
     """
     above, below = float(values.min()) - max(float(np.ptp(values)), 1.0), float(values.max())
     if float(_t(_signed_scores(values - above))) <= critical:
@@ -182,15 +193,17 @@ def _least_shift(values: _Array, critical: float) -> float:
 
 
 def _boundary(n_blocks: int, first: int, alpha: float) -> float:
-    """The t statistic at which the mixture, begun at ``first``, has the level that it ever reaches
-    with probability ``alpha``."""
+    """Return the t statistic at which the mixture reaches its critical level.
+
+    The mixture starts at ``first`` and ever reaches that level with probability ``alpha``.
+    """
     grown = math.expm1((_log_level(first, alpha) + math.log(n_blocks)) / n_blocks)
     return math.sqrt((n_blocks - 1) * grown)
 
 
 @lru_cache(maxsize=256)
 def _log_level(first: int, alpha: float) -> float:
-    """The logarithm of the square of that level."""
+    """Return the logarithm of the square of the critical level."""
     high = 1.0
     while _crossing(high, first) > alpha:
         high *= 2
@@ -199,14 +212,14 @@ def _log_level(first: int, alpha: float) -> float:
 
 
 def _probability(t: float, n_blocks: int, first: int) -> float:
-    """The probability that the mixture ever reaches what it has at ``t`` after ``n_blocks``."""
+    """Return the probability that the mixture ever has its value at ``t`` after ``n_blocks``."""
     log_level = n_blocks * math.log1p(t * t / (n_blocks - 1)) - math.log(n_blocks)
     exponent = min((log_level + math.log(first)) / first, 500.0)
     return 1.0 if exponent <= 0 else _crossing(math.sqrt((first - 1) * math.expm1(exponent)), first)
 
 
 def _crossing(at: float, first: int) -> float:
-    """The probability that the mixture ever reaches what it has at ``at`` at the first look."""
+    """Return the probability that the mixture ever has its value at ``at`` at the first look."""
     freedom = first - 1
     tail = float(scipy.special.stdtr(freedom, -at))
     scale = math.exp(math.lgamma(first / 2) - math.lgamma(freedom / 2))

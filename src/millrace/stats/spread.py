@@ -1,4 +1,4 @@
-"""What a treatment's trials look like on their own: level and spread."""
+"""Describe the level and spread of one treatment's trials."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from millrace.stats.ratio import paired_ratio
 class Summary:
     """Level and spread of n positive values, all in the values' unit but ``cv``.
 
-    ``low`` and ``high`` are the 95 % interval of the geometric mean across trials: it holds the
-    drift of the host too, so two of them that overlap do not mean that two treatments are alike.
-    ``sd`` (n - 1 in the denominator), ``cv`` (sd / mean, a fraction), ``low`` and ``high`` are None
-    for a single value.
+    ``low`` and ``high`` are the 95 % interval of the geometric mean across trials. It includes the
+    drift of the host, so overlapping intervals do not mean that two treatments are equal. ``sd`` (n
+    - 1 in the denominator), ``cv`` (sd / mean, a fraction), ``low`` and ``high`` are None for a
+    single value.
     """
 
     n: int
@@ -37,12 +37,12 @@ class Summary:
 
     @property
     def range(self) -> float:
-        """Slowest to fastest: maximum - minimum."""
+        """The range of the values: maximum - minimum."""
         return self.maximum - self.minimum
 
 
 def summarise(values: Sequence[float], *, confidence: float = 0.95) -> Summary:
-    """Level and spread of ``values``, shape (n,), positive, in one unit.
+    """Summarise the level and spread of ``values``, shape (n,), positive, in one unit.
 
     Quartiles are linear between order statistics (Hyndman and Fan 1996, type 7). The geometric mean
     and its interval are those of ``paired_ratio`` against a base of 1, so that the ratio of two
@@ -72,9 +72,11 @@ def summarise(values: Sequence[float], *, confidence: float = 0.95) -> Summary:
 
 
 def sd_limits(sd: float, n: int, *, confidence: float = 0.95) -> tuple[float, float]:
-    """The interval of the standard deviation that ``n`` values of the sample deviation ``sd`` are
-    drawn with, if they are normal: by the chi-square distribution of their sum of squares (Helmert,
-    Zeitschrift für Mathematik und Physik 21, 1876). Outliers make it wider than this.
+    """Return the confidence interval of a standard deviation.
+
+    ``sd`` is the sample deviation of ``n`` normal values. The interval is from the chi-square
+    distribution of their sum of squares (Helmert, Zeitschrift für Mathematik und Physik 21, 1876).
+    With outliers the true interval is wider.
 
     Raises ValueError for fewer than 2 values.
     """

@@ -1,31 +1,31 @@
-"""How the seconds of a trial's measured part went: steady, or in which way not.
+"""Classify the seconds of a trial's measured part as steady or as one of several trends.
 
-Two things make the mean of a measured part another one than that of the state which it is to show.
-It begins before the warm-up has ended: the truncation that MSER finds (``stats.steady``) reaches
-into it, moves its mean by more than the margin, and what it begins with lies apart from the rest.
-Or it moves on the whole, by more than twice the margin, so that its mean is off by that: by the
-test of ``stats.steady`` on all of it, with nothing cut away, since a cut would take half of any
-trend with it. Each of the two tests has half of ``alpha``.
+Two things bias the mean of a measured part. First, it may begin before the warm-up has ended: the
+truncation that MSER finds (``stats.steady``) reaches into it, moves its mean by more than the
+margin, and the start lies apart from the rest. Second, the whole part may move by more than twice
+the margin, which biases its mean; this is decided by the test of ``stats.steady`` on all of it,
+with nothing cut away, since a cut would take half of any trend with it. Each of the two tests has
+half of ``alpha``.
 
-What it begins with lies apart where its lower median does, so that a stall of a second, which MSER
-is fond of cutting after, is no warm-up. The median's error is the normal distribution's, with as
-many seconds as those of a first-order autoregression are worth (Bayley and Hammersley, Supplement
-to the Journal of the Royal Statistical Society 8, 1946), against Student's t at ``alpha`` / 2 over
-the number of such starts (Bonferroni).
+A start lies apart where its lower median does, so that a stall of one second, after which MSER
+tends to cut, is no warm-up. The median's error is the normal distribution's, with as many seconds
+as those of a first-order autoregression are worth (Bayley and Hammersley, Supplement to the Journal
+of the Royal Statistical Society 8, 1946), against Student's t at ``alpha`` / 2 over the number of
+such starts (Bonferroni).
 
-A spectrum cannot tell a step from strong correlation. A gross one is plain all the same: two levels
-of three points or more, eight standard deviations of what they leave apart. The best step in 2,000
-autoregressions is as large in none of 20, 30, 60 and 300 points, with any correlation up to 0.95,
-and in 0.25 % of 8 points and 0.15 % of 10 where it is 0.8 or more.
+A spectrum cannot distinguish a step from strong correlation. A gross step is detected separately:
+two levels of three points or more that are eight residual standard deviations apart. The best step
+in 2,000 autoregressions is as large in none of 20, 30, 60 and 300 points, with any correlation up
+to 0.95, and in 0.25 % of 8 points and 0.15 % of 10 where it is 0.8 or more.
 
-One series of 30 points shows little: a fall by 7 % under noise of 2 % is found in 18 to 24 % of
-them. Several that were measured one by one show more (``detect_shared_drift``): for five that fall
-so, a comparison is refused in 98 % and more, for five that do not in none
+One series of 30 points has little power: a fall by 7 % under noise of 2 % is found in 18 to 24 % of
+them. Several series measured one after another have more (``detect_shared_drift``): for five that
+fall so, a comparison is refused in 98 % and more, for five that do not in none
 (``benchmarks/steady_state``).
 
-Of what is not steady the plainest description is told: a start that is apart from a rest that is
-steady is a warm-up; what ends about where it began is a wave, such as checkpoints make; all else is
-a drift, or a shift where a step fits better than a line.
+An unsteady series gets the simplest description: a start apart from a steady rest is a warm-up; a
+series that ends about where it began is a wave, as checkpoints cause; anything else is a drift, or
+a shift where a step fits better than a line.
 """
 
 from __future__ import annotations
@@ -57,10 +57,13 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Trend:
-    """What a series did. ``change`` is a fraction: by how much the warm-up's mean is above that of
-    the rest, by how much a drift or a shift went up, how far a wave swings; None where it is
-    steady or too short. ``at`` is the number of points before the rest or the shift. ``rise`` is by
-    which fraction of the mean a straight line through all of it goes up, None where too short."""
+    """The trend of a series.
+
+    ``change`` is a fraction: the warm-up's mean relative to the rest, the rise of a drift or a
+    shift, the swing of a wave; None where the series is steady or too short. ``at`` is the number
+    of points before the rest or the shift. ``rise`` is the rise of a straight line through the
+    whole series as a fraction of the mean, None where the series is too short.
+    """
 
     kind: TrendClass
     change: float | None = None
@@ -69,7 +72,7 @@ class Trend:
 
 
 def classify_trend(series: Sequence[float], *, margin: float = 0.02, alpha: float = 0.02) -> Trend:
-    """What ``series``, shape (n,), did: values at equal distances in any one unit.
+    """Classify ``series``, shape (n,), values at equal distances in any one unit.
 
     A steady series is called anything else with a probability of about ``alpha`` (more where
     neighbours depend on each other strongly, see ``stats.steady``), and never where its mean is off
@@ -102,13 +105,14 @@ def detect_shared_drift(
     alpha: float = 0.01,
     looks: Looks = "once",
 ) -> tuple[Trend, ...]:
-    """The courses of series that were measured one by one, where those that rise (or fall) alike
-    are drifts though each by itself may be chance.
+    """Classify series measured one after another, and detect drift that they share.
 
-    They do by Student's t on what each rises by, whose mean is more than twice the margin; for any
-    number of ``looks`` at more and more series, by the interval of ``sequential``. Seconds that
-    depend on each other do not matter here: the series is the unit. Fewer than three say nothing
-    about their spread.
+    Series that rise (or fall) alike are drifts even where each one may be chance.
+
+    The test is Student's t on the series' rises, whose mean must exceed twice the margin; for any
+    number of ``looks`` at a growing number of series it is the interval of ``sequential``.
+    Dependence between seconds does not matter because the series is the unit. Fewer than three
+    series have no usable spread.
     """
     rises = np.asarray([course.rise for course in courses if course.rise is not None])
     mean = float(rises.mean()) if len(rises) else 0.0
@@ -129,8 +133,10 @@ def detect_shared_drift(
 
 
 def _apart(values: Floats, cut: int, correlation: float, alpha: float) -> bool:
-    """Whether some of the first ``cut`` points, from the first on, lie apart from all after the
-    cut, by their lower median."""
+    """Return whether the start of a series lies apart from all after the cut.
+
+    A start is the first one or more of the ``cut`` points; lower medians are compared.
+    """
     rest = values[cut:]
     distances = values[:cut] - rest.mean()
     seconds_worth = (1 - correlation) / (1 + correlation)
@@ -147,7 +153,7 @@ def _apart(values: Floats, cut: int, correlation: float, alpha: float) -> bool:
 
 
 def _jump(values: Floats, margin: float) -> Trend | None:
-    """A gross step to another level, which no spectrum has to tell; None without one."""
+    """Return a gross step to another level, found without a spectrum; None without one."""
     lengths = slice(_FEWEST_OF_LEVEL - 1, len(values) - _FEWEST_OF_LEVEL)
     left = _left_by_steps(values)[lengths]
     at = int(np.argmin(left)) + _FEWEST_OF_LEVEL
@@ -165,7 +171,7 @@ def _jump(values: Floats, margin: float) -> Trend | None:
 def _described(
     values: Floats, whole: Steady, later: Steady, line_left: float, rise: float
 ) -> Trend:
-    """What values that are not steady did."""
+    """Describe values that are not steady."""
     left = _left_by_steps(values)
     if later.cut and later.reason == "steady":
         at = int(np.argmin(left[: later.cut])) + 1
@@ -183,12 +189,12 @@ def _described(
 
 
 def _grown(before: float, after: float) -> float | None:
-    """By which fraction; None from nothing, or from where a line is below it."""
+    """Return the relative growth; None from nothing, or from a line below zero."""
     return after / before - 1 if before > 0 else None
 
 
 def _line(values: Floats) -> tuple[float, float]:
-    """The sum of squares that a straight line leaves, and its slope a point."""
+    """Return the residual sum of squares of a straight line, and its slope per point."""
     time = np.arange(len(values)) - (len(values) - 1) / 2
     slope = float(time @ values / (time @ time))
     left = values - values.mean() - slope * time
@@ -196,7 +202,7 @@ def _line(values: Floats) -> tuple[float, float]:
 
 
 def _left_by_steps(values: Floats) -> Floats:
-    """The sums of squares that two levels leave, the second of which begins at 1, 2, ... n - 1."""
+    """Return the residual sums of squares of two levels, the second starting at 1, 2, ... n - 1."""
     centred = values - values.mean()
     before = np.arange(1, len(values))
     sums = np.cumsum(centred)[:-1]

@@ -1,4 +1,4 @@
-"""Whether two samples of unlike spread have different means."""
+"""Test two samples of unequal spread for different means."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import scipy
 
 
 def welch_p(a: Sequence[float], b: Sequence[float]) -> float:
-    """The two-sided p of Welch's test (Biometrika 34, 1947) of samples of shape (n,) and (m,).
+    """Return the two-sided p of Welch's test (Biometrika 34, 1947) of shapes (n,) and (m,).
 
     Where neither has any spread it is 1 for equal means and 0 for others. Raises ValueError for
     fewer than 2 values on a side.

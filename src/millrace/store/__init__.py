@@ -1,1 +1,1 @@
-"""The results store, the only room that knows the results database."""
+"""Store results; only this package knows the results database."""

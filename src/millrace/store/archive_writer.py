@@ -1,4 +1,4 @@
-"""One portable file of runs: ``millrace results export`` writes it, another machine imports it.
+"""Write an archive of runs: ``millrace results export`` writes it, another machine imports it.
 
 A zip archive, the same bytes for the same runs:
 
@@ -13,8 +13,8 @@ A zip archive, the same bytes for the same runs:
     history.json         a HistoryPart (millrace.store.history_records): the runs' points, if any
 
 Any change of the records makes a new version; older versions are read, newer ones are refused.
-Nothing is ever unpacked under a name from the archive: files are kept under the hash of what they
-hold. An archive is checked completely before the first row of it is written (``bundle``).
+Files are never unpacked under a name from the archive: they are stored under the hash of their
+content. An archive is checked completely before its first row is written (``run_archive``).
 """
 
 from __future__ import annotations
@@ -52,10 +52,9 @@ def write(
     *,
     replace: bool = False,
 ) -> None:
-    """Write ``runs`` with their files and their points of histories to ``path``, which appears
-    complete or not at all.
+    """Write ``runs`` with their files and points of histories to ``path``, atomically.
 
-    Raises UserError for a file that is there already, unless it is to be replaced (``replace``).
+    Raises UserError for an existing file unless ``replace``.
     """
     if not replace and os.path.lexists(path):
         raise UserError(

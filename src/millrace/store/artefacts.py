@@ -1,6 +1,6 @@
-"""Files beside the store, named by the SHA-256 of their content: ``<store>.artefacts/aa/aa...``.
+"""Store files next to the database by SHA-256 of their content: ``<store>.artefacts/aa/aa...``.
 
-A file appears complete or not at all, and is never changed; equal content is kept once.
+A file is written atomically and never changed; equal content is stored once.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from millrace.store import private
 
 
 def write_problem(path: Path, error: OSError, *, option: str = "--store") -> MillraceError:
-    """Why ``path``, which the user can choose with ``option``, could not be written."""
+    """Return the error for a failure to write ``path``, which the user chooses with ``option``."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return disk_full(path)
     if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
@@ -43,9 +43,9 @@ def disk_full(path: Path) -> HostError:
 
 @contextlib.contextmanager
 def written_atomically(path: Path, *, option: str = "--store") -> Iterator[Path]:
-    """A draft of ``path`` (see ``whole_file.drafted``), durable once the block has ended.
+    """Provide a draft of ``path`` (see ``atomic_file``), durable once the block has ended.
 
-    Raises what the disk refuses as something the user can act on, see ``write_problem``.
+    Raises errors of the disk as errors that the user can act on, see ``write_problem``.
     """
     try:
         with atomic_file.drafted(path, durable=True) as draft:
@@ -64,7 +64,7 @@ class Artefacts:
         return self.directory / sha256[:2] / sha256
 
     def keep(self, content: bytes) -> str:
-        """Keep ``content`` and return its SHA-256 (hex). Nothing is written when it is there."""
+        """Store ``content`` and return its SHA-256 (hex); write nothing where it exists."""
         sha256 = hashlib.sha256(content).hexdigest()
         path = self.path(sha256)
         if not path.exists():
@@ -80,7 +80,7 @@ class Artefacts:
             raise write_problem(self.directory, error) from error
 
     def read(self, sha256: str) -> bytes:
-        """The content named ``sha256``; DamagedResult when it is missing or was changed."""
+        """Return the content named ``sha256``; raise DamagedResult if it is missing or changed."""
         path = self.path(sha256)
         try:
             content = path.read_bytes()
@@ -93,9 +93,9 @@ class Artefacts:
 
     @contextlib.contextmanager
     def staging(self) -> Iterator[Staged]:
-        """Make a place for files of an import, which is gone when the block ends.
+        """Provide a staging area for files of an import, removed when the block ends.
 
-        It is locked meanwhile, so that ``unsettled`` finds those of killed processes alone.
+        It is locked meanwhile, so that ``unsettled`` finds only those of killed processes.
         """
         self._make_directory()
         try:
@@ -114,9 +114,10 @@ class Artefacts:
                 self.directory.rmdir()
 
     def adopt(self, staged: Staged, names: Iterable[str]) -> None:
-        """Move files that are not there yet into their places.
+        """Move missing files into their places.
 
-        They are listed before: whoever finds the list knows which files came with an import.
+        A list of them is written first, so that a later command knows which files came with an
+        import.
         """
         new = [name for name in names if not self.path(name).exists()]
         try:
@@ -130,7 +131,7 @@ class Artefacts:
             raise write_problem(self.directory, error) from error
 
     def unsettled(self) -> Iterator[Staged]:
-        """Yield what killed imports left, one after another; it is removed afterwards."""
+        """Yield the staging areas of killed imports one by one, and remove each afterwards."""
         for place in self.directory.glob(f"{_STAGED}*"):
             try:
                 descriptor = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
@@ -148,12 +149,12 @@ class Artefacts:
             self.directory.rmdir()
 
     def remove_abandoned(self) -> None:
-        """Remove drafts of files whose writers are gone."""
+        """Remove drafts of files whose writers no longer exist."""
         for directory in self.directory.glob("[0-9a-f][0-9a-f]"):
             atomic_file.remove_abandoned(directory)
 
     def discard(self, names: Iterable[str]) -> None:
-        """Remove these files, and the directories this leaves empty."""
+        """Remove these files, and directories that become empty."""
         for sha256 in names:
             path = self.path(sha256)
             path.unlink(missing_ok=True)
@@ -166,7 +167,7 @@ _ADOPTED = "adopted"
 
 
 class Staged:
-    """Files of an import that are not in their places yet."""
+    """The files of an import that are not in their places yet."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -176,7 +177,7 @@ class Staged:
 
     @contextlib.contextmanager
     def writing(self, sha256: str) -> Iterator[BinaryIO]:
-        """Open a file to be written, which is durable once the block has ended."""
+        """Open a file for writing, durable once the block has ended."""
         try:
             with self.path(sha256).open("xb") as file:
                 yield file
@@ -186,12 +187,12 @@ class Staged:
             raise write_problem(self.directory.parent, error) from error
 
     def list_adopted(self, names: Sequence[str]) -> None:
-        """Note durably which files are about to be moved."""
+        """Write durably which files are about to be moved."""
         with atomic_file.drafted(self.directory / _ADOPTED, durable=True) as draft:
             draft.write_text("\n".join(names), encoding="ascii")
 
     def adopted(self) -> set[str]:
-        """Return the names that were noted; none where the import did not get that far."""
+        """Return the listed names; none where the import did not get that far."""
         try:
             names = (self.directory / _ADOPTED).read_text(encoding="ascii").split()
         except (OSError, ValueError):
@@ -199,6 +200,6 @@ class Staged:
         return {name for name in names if _SHA256.fullmatch(name)}
 
 
-# What the system says where a file that was stored is gone, or is no file any more.
+# The system's errors for a stored file that is missing, or is no longer a file.
 _OF_DAMAGE = (errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ELOOP)
 _SHA256 = re.compile(r"[0-9a-f]{64}")

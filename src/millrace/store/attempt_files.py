@@ -1,4 +1,4 @@
-"""What an attempt's files beside the store hold, read in one way whatever kind they are of."""
+"""Read an attempt's files next to the database, of any kind."""
 
 from __future__ import annotations
 
@@ -25,8 +25,11 @@ OF_A_FILE = safe_json.Limits(
 def contents(
     attempt: StoredAttempt, kind: str, artefacts: Artefacts, parse: Callable[[bytes], _Content]
 ) -> list[_Content]:
-    """What the attempt's files of a kind hold, in their order; ``parse`` raises ValueError for
-    bytes that are none. Raises DamagedResult for a file that is missing, was changed or is none."""
+    """Return the contents of the attempt's files of a kind, in their order.
+
+    ``parse`` raises ValueError for invalid bytes. Raises DamagedResult for a file that is missing,
+    changed or invalid.
+    """
     found = []
     for artefact in attempt.artefacts:
         if artefact.kind != kind:

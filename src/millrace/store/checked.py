@@ -1,7 +1,7 @@
-"""Records that are checked: from rows of a store, which may be damaged, and from exported files.
+"""Check records: from rows of a store, which may be damaged, and from exported files.
 
-Both are held to the same rules, so that what a report reads by key is there, whichever way a run
-came. What is wrong raises NotARecord.
+The same rules apply to both, so that the keys that a report reads exist, whatever the source of a
+run. An invalid record raises NotARecord.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _LONGEST_NAME = 256
 
 
 class NotARecord(ValueError):
-    """Plain values that are no record, or records that contradict each other."""
+    """Plain values that are not a record, or records that contradict each other."""
 
 
 @cache
@@ -77,7 +77,7 @@ def first(error: ValidationError) -> str:
 
 
 def run(checked: RunRecord) -> RunRecord:
-    """Return the run if its documents can be read by key; raise NotARecord if not."""
+    """Return the run if its documents can be read by key; raise NotARecord otherwise."""
     document("host", HostFacts, checked.host.facts)
     _instant(f"run {checked.id}: created_utc", checked.created_utc)
     for name in (checked.id, checked.name, checked.scale):
@@ -130,7 +130,7 @@ def _numbers(spec: RunSpec, chosen: Mapping[str, Any]) -> Iterator[str]:
         value = chosen.get(name)
         if value is not None and (not _is_number(value) or not 0 <= value <= most):
             yield f"{name} is {value!r}"
-    # Where no clients are driven, a workload may mean anything by it.
+    # Where no clients are driven, a workload may use the name in any sense.
     rate = chosen.get("rate", 0) if "clients" in chosen else 0
     if not _is_number(rate) or not 0 <= rate <= _LARGEST:
         yield f"rate is {rate!r}"
@@ -159,14 +159,14 @@ def _of_attempt(attempt: StoredAttempt) -> Iterator[str]:
 
 
 def series(checked: SeriesRecord) -> SeriesRecord:
-    """Return the series of a history; raise NotARecord where its margin is no fraction."""
+    """Return the series of a history; raise NotARecord where its margin is not a fraction."""
     if not 0 < checked.margin < 1:
         raise NotARecord(f"series {checked.id}: margin is {checked.margin}")
     return checked
 
 
 def change(checked: ChangeRecord) -> ChangeRecord:
-    """Return the change of a level; raise NotARecord for instants and ratios that are none."""
+    """Return the change of a level; raise NotARecord for invalid instants and ratios."""
     where = f"change {checked.id}"
     _instant(where, checked.found_utc)
     again = checked.remeasured
@@ -236,7 +236,7 @@ _POINT = (
 
 
 def date_of(run_id: str, at_utc: str) -> None:
-    """Raise NotARecord where the date of a recorded run is none."""
+    """Raise NotARecord where the date of a recorded run is invalid."""
     _instant(f"recorded run {run_id!r}", at_utc)
 
 
@@ -261,7 +261,7 @@ def _is_measurable(value: float) -> bool:
 
 
 def duplicates(kind: str, ids: Sequence[Any]) -> Iterator[str]:
-    """Name each id that is there more than once."""
+    """Yield a message for each id that occurs more than once."""
     for name, count in Counter(ids).items():
         if count > 1:
             yield f"{kind} {name} is there {count} times"

@@ -1,12 +1,13 @@
-"""Opening the results store: SQLite in WAL mode, its schema brought up to date, its errors told.
+"""Open the results store: SQLite in WAL mode, its schema migrated, its errors translated.
 
 Procedure. Look (without writing) whether the file is a store and at which revision; migrate inside
-one transaction when it is older; only then hand out an engine. Two processes that open a new store
-at once both try: the second waits for the first one's transaction and finds nothing left to do.
+one transaction when it is older; only then hand out an engine. If two processes open a new store at
+the same time, both try: the second waits for the first one's transaction and finds nothing left to
+do.
 
-Transactions that write start with BEGIN IMMEDIATE, so that what was read in them is still true when
-they write. Connections are not pooled: when the last one closes, SQLite folds the write-ahead log
-into the file, and nothing is left to be written during a measurement.
+Transactions that write start with BEGIN IMMEDIATE, so that their reads are still valid when they
+write. Connections are not pooled: when the last one closes, SQLite folds the write-ahead log into
+the file, and nothing is left to be written during a measurement.
 """
 
 from __future__ import annotations
@@ -36,13 +37,13 @@ from millrace.store.schema import HEAD
 BUSY_TIMEOUT_S = 30.0
 _RETRY_EVERY_S = 0.05
 
-_APPLICATION_ID = 0x4D494C4C  # "MILL", so that another program's database is never taken for ours
+_APPLICATION_ID = 0x4D494C4C  # "MILL", which no other program's database has
 _NEARLY_FULL_BYTES = 1 << 20
 _CELL = safe_json.Limits(size_bytes=64 << 20, values=8_000_000, depth=80, text_chars=16 << 20)
 
 
 def open_engine(path: Path, *, create: bool, read_only: bool) -> Engine:
-    """An engine on the up-to-date store at ``path``; see ``Store.open`` for the errors."""
+    """Return an engine on the up-to-date store at ``path``; see ``Store.open`` for the errors."""
     try:
         is_directory, exists = path.is_dir(), path.exists()
     except OSError as error:
@@ -72,8 +73,7 @@ def open_engine(path: Path, *, create: bool, read_only: bool) -> Engine:
 
 @contextlib.contextmanager
 def told(path: Path) -> Iterator[None]:
-    """Turn the database's own errors inside this block, and those of rows that are no records, into
-    errors a user can act on."""
+    """Turn the database's errors, and those of invalid rows, into errors a user can act on."""
     try:
         yield
     except DBAPIError as error:
@@ -93,12 +93,12 @@ def told(path: Path) -> Iterator[None]:
 
 
 def reading(engine: Engine) -> contextlib.AbstractContextManager[Connection]:
-    """A transaction that sees one state of the store."""
+    """Open a transaction that reads one consistent state of the store."""
     return engine.begin()
 
 
 def writing(engine: Engine) -> contextlib.AbstractContextManager[Connection]:
-    """A transaction that is alone in writing from its first statement on."""
+    """Open a transaction that is the only writer from its first statement on."""
     return engine.execution_options(millrace_begin="BEGIN IMMEDIATE").begin()
 
 
@@ -110,7 +110,7 @@ def _make_parent(path: Path) -> None:
 
 
 def _require_writable(path: Path) -> None:
-    # SQLite opens a file it may not write for reading, silently, and would fail at the first
+    # SQLite silently opens an unwritable file for reading only, and would fail at the first
     # result; it also needs the directory, for its write-ahead log.
     for place in (path, path.parent):
         if place.exists() and not _may_write(place):
@@ -129,11 +129,12 @@ def _uri(path: Path, parameters: str) -> str:
 
 
 def _readable_uri(path: Path) -> str:
-    """How to open a store for reading only, by what the file and its directory allow.
+    """Return the URI for opening a store read-only, from the rights of the file and its directory.
 
     The directory holds the write-ahead log and its index. Where both may be written, SQLite gets
-    write permission (and is told not to use it), so that the last reader tidies them up. Where the
-    directory may not, only a store whose log is empty can be read: as a file that cannot change.
+    write permission, and an instruction not to use it, so that the last reader tidies them up.
+    Where the directory may not be written, only a store with an empty log can be read, as a file
+    that cannot change.
     """
     if not _may_write(path.parent):
         log = path.with_name(path.name + "-wal")
@@ -147,7 +148,7 @@ def _may_write(place: Path) -> bool:
 
 
 def _connect(uri: str) -> sqlite3.Connection:
-    # isolation_level None: the driver starts no transactions by itself; the engine's event does.
+    # isolation_level None: the driver starts no transactions; the engine's event does.
     return sqlite3.connect(
         uri, uri=True, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False
     )
@@ -158,7 +159,7 @@ def _engine(uri: str, *, foreign_keys: bool = True, read_only: bool = False) -> 
         connection = _connect(uri)
         connection.execute(f"PRAGMA foreign_keys = {'ON' if foreign_keys else 'OFF'}")
         connection.execute(f"PRAGMA query_only = {'ON' if read_only else 'OFF'}")
-        connection.execute("PRAGMA synchronous = FULL")  # a result that was stored stays stored
+        connection.execute("PRAGMA synchronous = FULL")  # a stored result survives a power failure
         return connection
 
     engine = create_engine(
@@ -182,7 +183,7 @@ def _json_text(value: Any) -> str:
 
 
 def _json_value(cell: Any) -> Any:
-    if isinstance(cell, int | float):  # as which SQLite keeps the text of a number
+    if isinstance(cell, int | float):  # SQLite stores the text of a number as this type
         return cell
     if not isinstance(cell, str):
         raise NotARecord(f"a cell that is to hold JSON holds {type(cell).__name__}")
@@ -193,7 +194,7 @@ def _json_value(cell: Any) -> Any:
 
 
 def refusal(value: Any) -> str | None:
-    """Return why a value would not be read back from a cell; None where it would."""
+    """Return the reason that a value could not be read back from a cell; None where it could."""
     try:
         safe_json.parse(_json_text(value), _CELL)
     except (ValueError, RecursionError) as error:
@@ -202,7 +203,7 @@ def refusal(value: Any) -> str | None:
 
 
 def _revision(path: Path, connection: sqlite3.Connection) -> str | None:
-    """The store's revision, None for an empty file; UserError for another program's database."""
+    """Return the store's revision, None for an empty file; raise UserError for another database."""
     tables = {
         name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type='table'")
     }
@@ -223,7 +224,7 @@ def _bring_up_to_date(path: Path) -> None:
         if revision is None:
             connection.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
             _use_write_ahead_log(connection)
-    # Only here: reading the migrations takes longer than everything else a command does.
+    # Imported here because reading the migrations takes longer than the rest of a command.
     from millrace.store import migrations  # noqa: PLC0415
 
     if revision is not None and revision not in migrations.revisions():
@@ -237,8 +238,11 @@ def _bring_up_to_date(path: Path) -> None:
 
 
 def _use_write_ahead_log(connection: sqlite3.Connection) -> None:
-    """Switch the database to a write-ahead log. SQLite does not wait here for another process that
-    writes, one that makes the same store say: it gives up at once."""
+    """Switch the database to a write-ahead log.
+
+    SQLite does not wait here for another process that writes, for example one that makes the same
+    store: it gives up at once.
+    """
     deadline = time.monotonic() + BUSY_TIMEOUT_S
     while True:
         try:
@@ -285,7 +289,7 @@ def _not_a_store(path: Path) -> UserError:
 
 
 def _problem(path: Path, error: sqlite3.Error) -> MillraceError | None:
-    """What SQLite's error means to a user; None when it is a defect of ours."""
+    """Return the user's error for an SQLite error; None when it is a defect of millrace."""
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     problem: MillraceError | None = None
     if code == sqlite3.SQLITE_NOTADB:
@@ -293,7 +297,7 @@ def _problem(path: Path, error: sqlite3.Error) -> MillraceError | None:
     elif code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH):
         problem = _read_only(path)
     elif code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL):
-        is_index = code == sqlite3.SQLITE_PROTOCOL  # the locks of the log's index, which it tells
+        is_index = code == sqlite3.SQLITE_PROTOCOL  # SQLite names the locks of the log's index
         said = str(error) if is_index else f"waited for {BUSY_TIMEOUT_S:.0f} s"
         problem = HostError(
             f"{path}: another process keeps the results store locked ({said})",
@@ -321,7 +325,7 @@ def _damaged(path: Path, what: str) -> UserError:
     )
 
 
-# What SQLite says of pages and records that are not as it writes them.
+# SQLite's messages about pages and records in a wrong format.
 _OF_DAMAGE = (
     sqlite3.SQLITE_CORRUPT,
     sqlite3.SQLITE_FORMAT,

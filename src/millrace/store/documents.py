@@ -1,7 +1,7 @@
-"""Models of the JSON documents inside records, checked where a record comes from a store or a file.
+"""Define models of the JSON documents in records, checked on reading from a store or a file.
 
-Reports and analyses read these documents by key. A model holds the keys that they read, with their
-types; other keys may have any value. What a model refuses raises pydantic's ValidationError, a
+Reports and analyses read these documents by key. A model has the keys that they read, with their
+types; other keys may have any value. An invalid document raises pydantic's ValidationError, a
 ValueError.
 """
 

@@ -1,5 +1,7 @@
-"""Whether a host is as it was when a run began, and its load generator the same: what a reboot, an
-update or a setting changes, and no block may straddle."""
+"""Compare a host's environment and load generator with those at the start of a run.
+
+A reboot, an update or a setting changes the environment; all trials of a block share one.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ _WATCHED_VERSIONS = ("load_generator", "data")
 
 
 def changes(run: RunRecord, host: HostRecord, versions: Mapping[str, str]) -> Iterator[str]:
-    """What is not as it was when the run began, each in words."""
+    """Yield the differences from the start of the run, each in words."""
     for name in _WATCHED_VERSIONS:
         if run.versions.get(name) != versions.get(name):
             label = name.replace("_", " ")

@@ -1,6 +1,6 @@
-"""The event file of a run: JSON lines the runner appends while it measures.
+"""Append to and read the event file of a run: JSON lines that the runner writes as it measures.
 
-Progress and watching read this file, so that nothing is written to the store during a measurement.
+Progress displays read this file, so that nothing is written to the store during a measurement.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _OF_AN_EVENT = safe_json.Limits(text_chars=1 << 20, largest=2**64 - 1)  # counte
 
 
 class EventLog:
-    """Appends events to a file, each as one line in one write; a context manager."""
+    """A log that appends events to a file, each as one line in one write; a context manager."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -68,8 +68,8 @@ def _ends_with_newline(path: Path) -> bool:
 def read_events(path: Path) -> Iterator[Event]:
     """Yield the events of a file, oldest first; none when there is no file.
 
-    Passes over a line that a crash tore, the one that is being written now, and one that is no
-    event or exceeds the limits of an event.
+    Skips a line truncated by a crash, the line being written, and a line that is not an event or
+    exceeds the limits of an event.
     """
     try:
         file = path.open("rb")
@@ -86,7 +86,7 @@ def read_events(path: Path) -> Iterator[Event]:
 
 
 def _whole_lines(file: BinaryIO) -> Iterator[bytes]:
-    """Yield each line that has an end, and no more bytes than an event may have."""
+    """Yield each complete line, with at most the bytes that an event may have."""
     is_begin = True
     while piece := file.readline(_OF_AN_EVENT.size_bytes):
         is_end = piece.endswith(b"\n")

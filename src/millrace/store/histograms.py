@@ -1,6 +1,8 @@
-"""An attempt's histograms as one file beside the store: a JSON list of HistogramRecords.
+"""Read and write an attempt's histograms: one file next to the database, a JSON list of records.
 
-They are kept and read as they came from the load generator; only the analysis decodes them.
+The records are HistogramRecords.
+
+They are stored as the load generator wrote them; only the analysis decodes them.
 """
 
 from __future__ import annotations
@@ -25,13 +27,16 @@ _RECORDS = TypeAdapter(tuple[HistogramRecord, ...])
 
 
 def as_artefact(result: AttemptResult) -> Iterator[tuple[str, str, bytes]]:
-    """The (kind, role, bytes) to be kept for an attempt; nothing for one without histograms."""
+    """Yield the (kind, role, bytes) to store for an attempt; nothing without histograms."""
     if result.histograms:
         yield KIND, ROLE, _RECORDS.dump_json(result.histograms)
 
 
 def parse(content: bytes) -> tuple[HistogramRecord, ...]:
-    """The records in a file's bytes; ValueError says what is wrong with them."""
+    """Return the records in a file's bytes.
+
+    Raises ValueError, with the reason, for invalid bytes.
+    """
     try:
         return _RECORDS.validate_json(content)
     except ValidationError as error:
@@ -41,8 +46,10 @@ def parse(content: bytes) -> tuple[HistogramRecord, ...]:
 
 
 def check(content: bytes) -> None:
-    """Raise ValueError for a file's bytes that exceed its limits, or hold records of wrong types or
-    counts below 0."""
+    """Raise ValueError for a file's bytes that are not valid histograms.
+
+    They are invalid where they exceed the limits, or have records of wrong types or counts below 0.
+    """
     safe_json.parse(content, OF_A_FILE)
     for each in checked.from_json(tuple[HistogramRecord, ...], content):
         if each.count < 0 or not 0 <= each.sum_s <= _LONGEST_S:
@@ -53,7 +60,7 @@ _LONGEST_S = 1e12
 
 
 def read_back(stored: StoredRun, artefacts: Artefacts) -> StoredRun:
-    """``stored`` with the histograms of its attempts, read from their files."""
+    """Return ``stored`` with the histograms of its attempts, read from their files."""
     return replace(
         stored,
         attempts=tuple(

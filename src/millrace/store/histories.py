@@ -1,8 +1,9 @@
-"""Histories in the results store: points are recorded, read series by series, and taken out again;
-changes are kept beside them.
+"""Record points of histories in the results store, read them series by series, and remove them.
 
-A store may hold ten thousand series of a thousand points. All are read by one query in the order of
-the table, and no more than one series is held at a time.
+Changes are stored with them.
+
+A store may hold ten thousand series of a thousand points. One query reads all in the order of the
+table, and memory holds one series at a time.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ _AT_ONCE = 10_000  # rows
 
 
 class Histories:
-    """The histories of an open results store, of which these are the transactions."""
+    """The histories of an open results store; each method is a transaction."""
 
     def __init__(self, path: Path, reading: Transaction, writing: Transaction) -> None:
         self._path = path
@@ -48,10 +49,9 @@ class Histories:
     def record(self, part: HistoryPart) -> Recorded:
         """Add the points of one run, of which there is at least one.
 
-        A series has one point a label: labels that have points of other runs are passed over. A
-        run that was recorded before is not recorded twice: where it has other blocks than it had,
-        its points take the place of the old ones. Raises UserError for a run that was recorded
-        under other labels.
+        A series has one point per label: labels with points of other runs are skipped. A run is not
+        recorded twice: where its blocks have changed, its points replace the old ones. Raises
+        UserError for a run that was recorded under other labels.
         """
         run_id = part.points[0][1].run_id
         new = {(series, point.label): point.n_blocks for series, point in part.points}
@@ -69,7 +69,7 @@ class Histories:
         return Recorded(len(free) - replaced, replaced, 0, counted)
 
     def forget(self, run_id: str) -> int:
-        """Take the points of a run out, and series that are empty then; returns their number."""
+        """Remove the points of a run, and series that become empty; return the number of points."""
         recordings, points, series = (
             schema.history_recordings,
             schema.history_points,
@@ -83,21 +83,21 @@ class Histories:
         return number
 
     def runs(self) -> dict[str, str]:
-        """The dates of the runs that have points, by their ids, in the order of recording."""
+        """Return the dates of the runs that have points, by run id, in the order of recording."""
         table = schema.history_recordings
         with self._reading() as connection:
             found = connection.execute(select(table).order_by(table.c.id))
             return {row.run_id: row.at_utc for row in found}
 
     def series(self) -> list[SeriesRecord]:
-        """Every series, in the order in which they began."""
+        """Return every series, in the order in which they began."""
         table = schema.history_series
         with self._reading() as connection:
             found = connection.execute(select(table).order_by(table.c.id))
             return [history_rows.series_record(row) for row in found]
 
     def read(self, series: Collection[str] | None = None) -> Iterator[History]:
-        """Each series (of these ids, where any are named) with all its points."""
+        """Yield each series (of these ids, if any are named) with all its points."""
         table, points = schema.history_series, schema.history_points
         with self._reading() as connection:
             rows = {
@@ -124,13 +124,13 @@ class Histories:
                     )
 
     def states(self) -> dict[str, StateRecord]:
-        """Every state in which a point was measured, by its id."""
+        """Return every state in which a point was measured, by id."""
         with self._reading() as connection:
             found = connection.execute(select(schema.history_states))
             return {row.key: history_rows.state_record(row) for row in found}
 
     def series_with(self, labels: Collection[str]) -> dict[str, int]:
-        """How many series have a point of each of these labels."""
+        """Return the number of series that have a point of each of these labels."""
         column = schema.history_points.c.label
         query = select(column, func.count().label("series")).group_by(column)
         if len(labels) <= MOST_NAMED:
@@ -142,12 +142,12 @@ class Histories:
     # Changes.
 
     def changes(self) -> list[ChangeRecord]:
-        """Every change that was ever found, series by series."""
+        """Return every change that was ever found, series by series."""
         with self._reading() as connection:
             return _changes(connection)
 
     def find_change(self, wanted: str) -> ChangeRecord:
-        """The change whose id starts with ``wanted``; UserError where that is none, or several."""
+        """Return the change whose id starts with ``wanted``; UserError for none or several."""
         found = [each for each in self.changes() if each.id.startswith(wanted)]
         if len(found) == 1:
             return found[0]
@@ -164,8 +164,10 @@ class Histories:
     def keep(
         self, changes: Sequence[ChangeRecord], examined: Mapping[str, int] | None = None
     ) -> None:
-        """Keep changes, new ones and those that are no more what they were; ``examined`` is how
-        many points each series had when they were looked for."""
+        """Store new and changed changes.
+
+        ``examined`` is the number of points of each series at the time of the search.
+        """
         table = schema.history_series
         with self._writing() as connection:
             _keep(connection, changes)
@@ -176,7 +178,7 @@ class Histories:
     # Portable files.
 
     def of_runs(self, run_ids: Collection[str]) -> HistoryPart:
-        """The points of these runs, in the order of recording, with all that they refer to."""
+        """Return the points of these runs, in the order of recording, with all references."""
         points, series = schema.history_points, schema.history_series
         recordings = schema.history_recordings
         query = (
@@ -198,7 +200,7 @@ class Histories:
 def add_part(connection: Connection, part: HistoryPart, *, of_runs: Collection[str]) -> None:
     """Add the points of these runs, which were just imported, with their changes.
 
-    Points and changes that are there already stay, as do the runs that were recorded here.
+    Existing points and changes stay, as do the runs that were recorded here.
     """
     taken = _taken(connection, part)
     recorded = set(connection.scalars(select(schema.history_recordings.c.run_id)))
@@ -211,7 +213,7 @@ def add_part(connection: Connection, part: HistoryPart, *, of_runs: Collection[s
 
 
 def only(part: HistoryPart, points: Sequence[tuple[str, PointRecord]]) -> HistoryPart:
-    """``part`` with these points alone, and with nothing but what they refer to."""
+    """Return ``part`` reduced to these points and to what they refer to."""
     series = {series for series, _ in points}
     states = {point.state for _, point in points}
     places = {_place(each) for each in points}
@@ -230,7 +232,7 @@ def _place(each: tuple[str, PointRecord]) -> Place:
 
 
 def _taken(connection: Connection, part: HistoryPart) -> dict[Place, str]:
-    """The runs of the points that are there already, by their places."""
+    """Return the runs of the existing points, by place."""
     points, series, recordings = (
         schema.history_points,
         schema.history_series,
@@ -248,7 +250,7 @@ def _taken(connection: Connection, part: HistoryPart) -> dict[Place, str]:
 
 
 def _blocks_of(connection: Connection, run_id: str) -> dict[Place, int]:
-    """How many blocks the points of a run are of, by their places."""
+    """Return the numbers of blocks of a run's points, by place."""
     points, series, recordings = (
         schema.history_points,
         schema.history_series,

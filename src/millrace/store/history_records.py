@@ -1,10 +1,11 @@
-"""The records of histories: ratios to a co-measured reference build, one point a version or commit,
-and where their level moved.
+"""Define the records of histories: ratios to a co-measured reference build, and level changes.
+
+Each version or commit has one point.
 
     series ── points       by date, then in the order in which they were recorded
            └─ changes      where the level moved: a candidate until it is measured again
 
-What is kept of a run is enough to find changes without it: points outlive the trials they are of.
+A history contains enough of a run to find changes without it: points outlive their trials.
 """
 
 from __future__ import annotations
@@ -20,13 +21,12 @@ ChangeState = Literal["candidate", "confirmed", "withdrawn"]
 
 @dataclass(frozen=True)
 class SeriesRecord:
-    """What the points of a series have in common; ``id`` is a digest of all that tells it from
-    other series.
+    """A series of points; ``id`` is a digest of everything that distinguishes it from other series.
 
     ``experiment`` and ``digest`` are name and digest of the experiment. The points are ratios in
     ``metric`` to the level ``reference`` of the compared ``factor``, at the levels ``held`` of the
-    other factors. ``candidate`` is the level whose versions follow each other, where a run has
-    several of them, else None. ``direction`` is the better one, ``higher`` or ``lower``;
+    other factors. ``candidate`` is the level whose versions the series follows, where a run has
+    several candidates, else None. ``direction`` is the better one, ``higher`` or ``lower``;
     ``margin`` is that of the newest run.
     """
 
@@ -46,9 +46,9 @@ class SeriesRecord:
 
 @dataclass(frozen=True)
 class StateRecord:
-    """In which state of host and configuration a point was measured; ``id`` is a digest of both.
+    """The environment and configuration of a point's measurement; ``id`` is a digest of both.
 
-    ``facts`` have names in words and plain values; what is the same there was measured alike.
+    ``facts`` have names in words and plain values; points with equal facts are comparable.
     """
 
     id: str
@@ -58,12 +58,12 @@ class StateRecord:
 
 @dataclass(frozen=True)
 class PointRecord:
-    """One version's ratio to the reference, with its interval (None for too few blocks).
+    """A version's ratio to the reference, with its interval (None for too few blocks).
 
-    ``label`` is the version or commit, ``at_utc`` its date, ``level`` what the run called it (with
+    ``label`` is the version or commit, ``at_utc`` its date, ``level`` its name in the run (with
     aliases replaced), ``build`` the SHA-256 of its server's program where it is known. ``log_sd``
-    is the standard deviation of the blocks' log-ratios. ``place`` is its place among the points
-    of its run, ``state`` the id of a StateRecord.
+    is the standard deviation of the blocks' log-ratios. ``place`` is its place among the points of
+    its run, ``state`` the id of a StateRecord.
     """
 
     label: str
@@ -82,8 +82,10 @@ class PointRecord:
 
 @dataclass(frozen=True)
 class History:
-    """A series with its points in their order; ``examined`` is how many there were when changes
-    were looked for."""
+    """A series with its points in their order.
+
+    ``examined`` is the number of points at the last search for changes.
+    """
 
     series: SeriesRecord
     points: tuple[PointRecord, ...]
@@ -92,9 +94,11 @@ class History:
 
 @dataclass(frozen=True)
 class Remeasured:
-    """What a measurement of its own said about a change: after / before, the builds of the points
-    ``before`` and ``after`` (their labels) in turns, with an interval that holds for any number of
-    looks."""
+    """The result of measuring a change again.
+
+    It is the ratio after / before of the builds of the points ``before`` and ``after`` (their
+    labels), measured in turns, with an interval valid for any number of looks.
+    """
 
     run_id: str
     before: str
@@ -110,12 +114,12 @@ class Remeasured:
 
 @dataclass(frozen=True)
 class ChangeRecord:
-    """Where the level of a series moved; ``id`` stays the same however often it is found.
+    """A level change of a series; ``id`` is the same every time the change is found.
 
     ``label`` is that of the first point of the new level, which lies between the points
-    ``earliest`` and ``latest``; ``ratio`` is new / old level as it was found among ``n_points``
-    points of one state, which ``remeasured`` outranks. ``reason`` says why it was withdrawn, and is
-    empty otherwise. ``note`` is whoever acknowledged it.
+    ``earliest`` and ``latest``; ``ratio`` is new / old level as found among ``n_points`` points of
+    one state; ``remeasured`` takes precedence. ``reason`` says why the change was withdrawn, and is
+    empty otherwise. ``note`` is the note of the user who acknowledged it.
     """
 
     id: str
@@ -136,8 +140,11 @@ class ChangeRecord:
 
 @dataclass(frozen=True)
 class HistoryPart:
-    """Points, each with the id of its series, and all that they refer to: what a run adds to
-    histories, and how they travel. Changes are of these points."""
+    """Points, each with the id of its series, and all records that they refer to.
+
+    A run adds such a part to histories, and an archive contains one. Changes are those of these
+    points.
+    """
 
     series: tuple[SeriesRecord, ...] = ()
     states: tuple[StateRecord, ...] = ()
@@ -147,9 +154,12 @@ class HistoryPart:
 
 @dataclass(frozen=True)
 class Recorded:
-    """What became of a run's points: so many were ``added``, or ``replaced`` those of the same run
-    with other blocks, or were there already as they are (``present``); ``taken`` counts those whose
-    labels have points of other runs, by these runs."""
+    """The effect of recording a run's points.
+
+    ``added`` counts new points, ``replaced`` those that replaced points of the same run with other
+    blocks, ``present`` those that were unchanged; ``taken`` counts, by run, the points whose labels
+    belong to points of other runs.
+    """
 
     added: int
     replaced: int

@@ -1,5 +1,7 @@
-"""Records of histories to rows and back. Only this module and ``schema`` know how one is spread
-out."""
+"""Convert records of histories to rows and back.
+
+Only this module and ``schema`` know the layout of the tables.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,7 @@ from millrace.store.history_records import (
 
 AnyRow = Row[Any]
 
-MOST_NAMED = 1000  # of which a statement can name each; more are picked from all
+MOST_NAMED = 1000  # ids in a statement; for more, all rows are read and filtered
 
 _SERIES = (
     "experiment", "digest", "factor", "reference", "candidate", "held", "metric", "title", "unit",
@@ -46,7 +48,7 @@ def state_record(row: AnyRow) -> StateRecord:
 
 
 def change_record(row: AnyRow) -> ChangeRecord:
-    """The change of a row that has its series' ``key``."""
+    """Return the change in a row that has its series' ``key``."""
     named = {name: getattr(row, name) for name in _CHANGE}
     return checked.change(
         checked.record(ChangeRecord, series=row.key, remeasured=row.remeasured, **named)
@@ -59,11 +61,11 @@ def change_row(change: ChangeRecord, series_id: int) -> dict[str, Any]:
     return {**named, "series_id": series_id, "remeasured": remeasured}
 
 
-_NONE = (-1, "", "")  # the recording of points that refer to none
+_NONE = (-1, "", "")  # the recording of points without a reference to one
 
 
 class Recordings:
-    """Which run each recording is of, its date, and its rank in the order of time."""
+    """The run of each recording, its date, and its rank in the order of time."""
 
     def __init__(self, connection: Connection) -> None:
         table = schema.history_recordings
@@ -73,10 +75,13 @@ class Recordings:
         self._runs = {row.id: (rank, row.at_utc, row.run_id) for rank, row in enumerate(ordered)}
 
     def points(self, rows: Iterable[AnyRow], states: Mapping[int, str]) -> tuple[PointRecord, ...]:
-        """The points of rows (see ``point_columns``) that are in the order of ``recording_id`` and
-        ``place``, by date; ``states`` are keys by id."""
+        """Return the points of rows, by date.
+
+        The rows (see ``point_columns``) are in the order of ``recording_id`` and ``place``;
+        ``states`` are keys by id.
+        """
         runs = self._runs
-        # Nearly in the order of time already, so that this costs next to nothing.
+        # Nearly in the order of time already, so that sorting costs little.
         ordered = sorted(rows, key=lambda row: runs.get(row.recording_id, _NONE)[0])
         return tuple(self.point(row, states) for row in ordered)
 
@@ -104,7 +109,7 @@ class Recordings:
 
 
 def point_columns() -> list[Any]:
-    """What is read of a point, in the order in which ``Recordings.point`` takes it."""
+    """Return the columns of a point, in the order in which ``Recordings.point`` takes them."""
     columns = schema.history_points.c
     return [columns[name] for name in ("series_id", "recording_id", *_MEASURED, "state_id")]
 
@@ -115,7 +120,7 @@ def state_keys(connection: Connection) -> dict[int, str]:
 
 
 def series_ids(connection: Connection, keys: Collection[str]) -> dict[str, int]:
-    """The rows' ids of series, by their keys; those that there are."""
+    """Return the rows' ids of the existing series, by key."""
     table = schema.history_series
     query = select(table.c.key, table.c.id)
     if len(keys) <= MOST_NAMED:
@@ -124,8 +129,10 @@ def series_ids(connection: Connection, keys: Collection[str]) -> dict[str, int]:
 
 
 def insert_part(connection: Connection, part: HistoryPart) -> None:
-    """Insert the points of ``part``, which are there in no series yet, and what they refer to;
-    changes are left out."""
+    """Insert the points of ``part``, which no series has yet, and what they refer to.
+
+    Changes are left out.
+    """
     ids = _insert_series(connection, part.series)
     states = _insert_states(connection, part.states)
     recordings = _insert_recordings(connection, [point for _, point in part.points])
@@ -143,7 +150,7 @@ def insert_part(connection: Connection, part: HistoryPart) -> None:
 
 
 def _insert_series(connection: Connection, series: Sequence[SeriesRecord]) -> dict[str, int]:
-    """Those that are missing; the margin of the others becomes the new one. Ids by key."""
+    """Insert the missing series and update the margin of the others; return ids by key."""
     table, keys = schema.history_series, {each.id for each in series}
     query = select(table.c.key, table.c.margin)
     known = {row.key: row.margin for row in connection.execute(query)}
@@ -175,7 +182,7 @@ def _insert_states(connection: Connection, states: Sequence[StateRecord]) -> dic
 
 
 def _insert_recordings(connection: Connection, points: Sequence[PointRecord]) -> dict[str, int]:
-    """A recording for each run that has none yet, in the order of the points."""
+    """Insert a recording for each run that has none yet, in the order of the points."""
     table = schema.history_recordings
     query = select(table.c.run_id, table.c.id)
     known = {row.run_id: row.id for row in connection.execute(query)}

@@ -1,9 +1,9 @@
-"""Importing a portable file: all of it in one transaction, or nothing at all.
+"""Import an archive of runs, all of it in one transaction, or nothing at all.
 
-Procedure. The file is checked, and its artefacts are written into a place of their own beside those
-of the store. In one transaction the runs that are new are inserted and the artefacts they refer to
-are moved to their places, after a list of them was written. An import that fails removes what the
-list names and no run refers to; after one that was killed the next command that writes does so.
+Procedure. The file is checked, and its artefacts are written into a staging area next to those of
+the store. One transaction inserts the new runs and moves the artefacts they refer to into their
+places, after a list of them was written. An import that fails removes the listed files that no run
+refers to; after a killed import the next command that writes does so.
 """
 
 from __future__ import annotations
@@ -27,8 +27,10 @@ Transaction = Callable[[], AbstractContextManager[Connection]]
 
 @dataclass(frozen=True)
 class Imported:
-    """Ids of the runs that were added, of those that were there already, and of those of the latter
-    that are in no history here, though the file has points of them."""
+    """Ids of the added runs, of the existing runs, and of existing runs without history here.
+
+    For the last, the file has points that no history of this store has.
+    """
 
     added: tuple[str, ...]
     present: tuple[str, ...]
@@ -48,7 +50,7 @@ def import_file(path: Path, artefacts: Artefacts, writing: Transaction) -> Impor
 
 
 def settle_killed(artefacts: Artefacts, writing: Transaction) -> None:
-    """Remove what killed imports left."""
+    """Remove the remains of killed imports."""
     for staged in artefacts.unsettled():
         _settle(artefacts, staged, writing)
 
@@ -60,8 +62,10 @@ def referred(connection: Connection, names: Collection[str]) -> set[str]:
 
 
 def is_trusted_for(run_id: str) -> ColumnElement[bool]:
-    """Return the condition of runs that say something about this one: of a run that was measured
-    here, or is to be, only those that were measured here too."""
+    """Return the condition of runs that may serve as evidence about this run.
+
+    For a run that was, or will be, measured here, only runs measured here qualify.
+    """
     of_run = schema.runs.alias()
     is_imported = exists().where(of_run.c.id == run_id, of_run.c.imported_utc.is_not(None))
     return or_(schema.runs.c.imported_utc.is_(None), is_imported)
@@ -84,7 +88,7 @@ def _add(
         stored = found.run(entry)
         _insert(connection, stored)
         names |= dict.fromkeys(a.sha256 for each in stored.attempts for a in each.artefacts)
-    # Whoever made the file can have given points to a run that it did not bring.
+    # The file's author can have given points to a run that the file lacks.
     add_part(connection, found.history, of_runs=new)
     artefacts.adopt(staged, names)
     present = tuple(entry.id for entry in found.runs if entry.id in known)
@@ -98,7 +102,7 @@ def _add(
 
 
 def _settle(artefacts: Artefacts, staged: Staged, writing: Transaction) -> None:
-    """Remove files that an import moved to their places and no run refers to."""
+    """Remove files that an import moved into place and no run refers to."""
     names = staged.adopted()
     if names:
         with writing() as connection:

@@ -1,7 +1,7 @@
-"""What was observed in an attempt, as one file beside the store: a JSON object (millrace.collect).
+"""Read and write an attempt's observations: one JSON object in a file next to the database.
 
-It is kept as it was observed; only the analysis knows what it means. Much of it is answers of a
-server, so it is checked before it is kept, and read within limits.
+The file keeps the observations unchanged; only the analysis interprets them. Many are answers of a
+server, so they are checked before they are stored, and read within limits.
 """
 
 from __future__ import annotations
@@ -23,24 +23,29 @@ ROLE = "server"
 
 
 def as_artefact(result: AttemptResult) -> Iterator[tuple[str, str, bytes]]:
-    """The (kind, role, bytes) to be kept for an attempt; nothing where nothing was observed."""
+    """Yield the (kind, role, bytes) to store for an attempt; nothing without observations."""
     if result.observations:
         yield KIND, ROLE, _content(result.observations)
 
 
 def parse(content: bytes) -> Mapping[str, Any]:
-    """The observations in a file's bytes; ValueError says what is wrong with them."""
+    """Return the observations in a file's bytes.
+
+    Raises ValueError, with the reason, for invalid bytes.
+    """
     return safe_json.parse_object(content, OF_A_FILE)
 
 
 def check(content: bytes) -> None:
-    """Raise ValueError for a file's bytes that are no observations."""
+    """Raise ValueError for a file's bytes that are not observations."""
     checked.document(KIND, Observations, parse(content))
 
 
 def readable(observed: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the observations, or ones that say what is missing where they could not be read
-    back: a server may have answered anything."""
+    """Return the observations, or a note on what is missing where they could not be read back.
+
+    A server may have answered anything.
+    """
     try:
         check(_content(observed))
     except (ValueError, RecursionError) as error:
@@ -55,7 +60,7 @@ def _content(observed: Mapping[str, Any]) -> bytes:
 
 
 def read_back(stored: StoredRun, artefacts: Artefacts) -> StoredRun:
-    """``stored`` with the observations of its attempts, read from their files."""
+    """Return ``stored`` with the observations of its attempts, read from their files."""
     return replace(
         stored,
         attempts=tuple(

@@ -1,9 +1,8 @@
-"""Models of an attempt's files: what was observed of it, and the seconds of its driven clients.
+"""Define models of an attempt's files: its observations, and the seconds of its driven clients.
 
-They hold the keys that the analysis reads (``millrace.analysis.explain.decode_observations``,
-``steadiness``), with their types; what an attempt lacks is not there. They are checked before
-observations are kept, and when an exported file is imported: what lies beside a store is known by
-its hash afterwards.
+They have the keys that the analysis reads (``millrace.analysis.explain.decode_observations``,
+``steadiness``), with their types; keys that an attempt lacks are absent. They are checked before
+observations are stored, and when an archive is imported; afterwards the hash identifies a file.
 """
 
 from __future__ import annotations
@@ -253,7 +252,7 @@ class _Interval(Document):
 
 
 def check_event(where: str, event: Mapping[str, Any]) -> None:
-    """Raise NotARecord for a line of a series whose keys are not as the analysis reads them."""
+    """Raise NotARecord for a line of a series whose keys do not match what the analysis reads."""
     kind = event.get("type")
     if isinstance(kind, str) and kind in _EVENTS:
         checked.document(where, _EVENTS[kind], event)

@@ -1,7 +1,7 @@
-"""Closes the files of a results store to other users.
+"""Close the files of a results store to other users.
 
-Whoever can open a file of an SQLite database for reading can lock it, and so end a run of somebody
-else. SQLite gives its write-ahead log and its index the permissions of the database.
+A user who can open a file of an SQLite database for reading can lock it, and so end another user's
+run. SQLite gives its write-ahead log and its index the permissions of the database.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ _OF_OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
 def make_file(path: Path) -> None:
-    """Make an empty file for a store that is not there yet, which only this user can open.
+    """Make an empty file for a new store, which only this user can open.
 
-    What the system refuses is left to SQLite, which says it again.
+    Errors of the system are ignored, because SQLite reports them again.
     """
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     with contextlib.suppress(OSError):
@@ -27,14 +27,17 @@ def make_file(path: Path) -> None:
 
 
 def make_directory(path: Path) -> None:
-    """Make a directory that only this user can enter, unless it is there."""
+    """Make a directory that only this user can enter, unless it exists."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.mkdir(mode=0o700, exist_ok=True)
 
 
 def close_store(path: Path) -> None:
-    """Take the rights of other users from a store of this user: from the database, from what SQLite
-    keeps beside it, and from the directories of events and artefacts."""
+    """Remove the rights of other users from a store of this user.
+
+    This includes the database, SQLite's files next to it, and the directories of events and
+    artefacts.
+    """
     real = os.path.realpath(path)
     for ending in _OF_SQLITE:
         _close(real + ending, stat.S_IFREG)
@@ -43,7 +46,7 @@ def close_store(path: Path) -> None:
 
 
 def _close(name: str, kind: int) -> None:
-    # Closing any other descriptor of the database would end the locks that this process holds.
+    # Closing any other descriptor of the database would release this process's locks.
     try:
         handle = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:

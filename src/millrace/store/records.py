@@ -1,4 +1,6 @@
-"""The records of the results store: plain values, written by the runner, read by the analysis.
+"""Define the records of the results store: plain values.
+
+The runner writes them and the analysis reads them.
 
 Units are in the names (``_s``, ``_bytes``); instants are UTC ISO 8601 text with ``Z``. Nothing that
 can be derived is stored: rates, ratios and verdicts come from ``millrace.analysis``.
@@ -17,8 +19,7 @@ from millrace.model.run_spec import Design, RunSpec
 from millrace.model.trials import Outcome, Purpose
 
 BESIDE = "beside"
-"""The step at which a trial is left out because the other one of its pair, which was measured at
-the same time, failed."""
+"""The step of a trial that is left out because the other trial of its concurrent pair failed."""
 
 _STATE = (
     "kernel.release",
@@ -37,15 +38,20 @@ _STATE = (
 
 @dataclass(frozen=True)
 class HostRecord:
-    """Facts of the host (see millrace.host.facts): ``id`` is a digest of those that identify it,
-    ``facts`` holds everything, including doctor's findings at the time."""
+    """Facts of the host (see millrace.host.facts).
+
+    ``id`` is a digest of the facts that identify the host, ``facts`` contains all of them,
+    including doctor's findings at the time.
+    """
 
     id: str
     facts: Mapping[str, Any]
 
     def state(self) -> dict[str, object]:
-        """What a reboot, an update or a setting changes, by its name: measurements of hosts in
-        different states are not alike. What is not known is None."""
+        """Return the environment: facts that a reboot, an update or a setting changes, by name.
+
+        Measurements in different environments are not comparable. An unknown fact is None.
+        """
         return {path.replace(".", " ").replace("_", " "): self._at(path) for path in _STATE}
 
     def _at(self, path: str) -> object:
@@ -61,8 +67,8 @@ class RunRecord:
 
     ``spec`` is the expanded experiment; ``experiment_text`` is the TOML as written. ``versions``
     holds ``millrace``, ``load_generator`` and ``data`` (the version of the data set's definition).
-    ``blocks`` are those that have trials: all of a fixed run, or those that a sequential run has
-    begun. Runs that calibrate or bisect grow block by block.
+    ``blocks`` counts the blocks with trials: all of a fixed run, or the started ones of a
+    sequential run. Runs that calibrate or bisect grow block by block.
     """
 
     id: str
@@ -82,21 +88,23 @@ class RunRecord:
 
     @property
     def design(self) -> Design:
-        """How its number of blocks was decided when it was last given some. A run of a millrace
-        that did not record it has exactly its blocks."""
+        """The rule that last decided the number of blocks.
+
+        A run of a millrace that did not record it is fixed at its blocks.
+        """
         later = (each.design for each in self.spec.extensions or () if each.design is not None)
         *_, last = (self.spec.design, *later)
         return Design(kind="fixed", blocks=self.blocks) if last is None else last
 
     @property
     def phases(self) -> MeasuredPhases:
-        """Its workload's phases that figures are about."""
+        """The workload's phases that figures are about."""
         return self.spec.workload.measured
 
 
 @dataclass(frozen=True)
 class TreatmentRecord:
-    """One combination of levels; ``position`` is its place in the experiment's own order."""
+    """A combination of levels; ``position`` is its place in the experiment's own order."""
 
     id: str
     position: int
@@ -106,10 +114,10 @@ class TreatmentRecord:
 
 @dataclass(frozen=True)
 class TrialRecord:
-    """One planned run of a treatment in a block (from 0), at ``position`` in the order.
+    """A planned run of a treatment in a block (from 0), at ``position`` in the order.
 
-    Trials with the ``purpose`` to profile have blocks of their own. They enter no verdict, nor do
-    controls, which are one more trial of the base in a block.
+    Trials with the ``purpose`` to profile have blocks of their own. They enter no verdict. Neither
+    do A/A trials (``control``), which are one more trial of the base in a block.
     """
 
     id: str
@@ -121,8 +129,11 @@ class TrialRecord:
 
 @dataclass(frozen=True)
 class Owner:
-    """The process that runs an attempt; ``started_ticks`` (field 22 of /proc/PID/stat) and
-    ``boot_id`` tell it from a later process with the same number."""
+    """The process that runs an attempt.
+
+    ``started_ticks`` (field 22 of /proc/PID/stat) and ``boot_id`` distinguish it from a later
+    process with the same number.
+    """
 
     host_id: str
     boot_id: str
@@ -132,7 +143,7 @@ class Owner:
 
 @dataclass(frozen=True)
 class StepRecord:
-    """One step of an attempt, in seconds from the attempt's start."""
+    """A step of an attempt, in seconds from the attempt's start."""
 
     position: int
     name: str
@@ -143,9 +154,12 @@ class StepRecord:
 
 @dataclass(frozen=True)
 class ServerRecord:
-    """A server as a trial saw it: ``version_reported`` is the server's own word. ``build`` is the
-    provenance as plain data. ``host_variables`` are names of variables that differ on every start
-    (paths, ports, host names) and never count as a difference."""
+    """A server as observed in a trial.
+
+    ``version_reported`` is the version that the server reports. ``build`` is the provenance as
+    plain data. ``host_variables`` are names of variables that differ on every start (paths, ports,
+    host names) and never count as a difference.
+    """
 
     name: str
     family: str
@@ -157,7 +171,7 @@ class ServerRecord:
 
 @dataclass(frozen=True)
 class OptionRecord:
-    """An option that was asked for; ``left_out`` holds the reason where it was not applied."""
+    """A requested option; ``left_out`` is the reason where it was not applied."""
 
     name: str
     value: str | None
@@ -168,7 +182,7 @@ class OptionRecord:
 
 @dataclass(frozen=True)
 class InstanceRecord:
-    """The part a server played in an attempt: what was asked, and what was effective."""
+    """The role of a server in an attempt, with its requested and effective settings."""
 
     role: str
     server: ServerRecord
@@ -180,8 +194,11 @@ class InstanceRecord:
 
 @dataclass(frozen=True)
 class MeasurementRecord:
-    """One measured figure; the unit ends the name (``load_duration_s``, ``table_allocated_bytes``,
-    ``rows``). ``role`` names the instance it belongs to."""
+    """A measured figure.
+
+    The unit ends the name (``load_duration_s``, ``table_allocated_bytes``, ``rows``). ``role``
+    names the instance that it belongs to.
+    """
 
     name: str
     value: float
@@ -190,7 +207,7 @@ class MeasurementRecord:
 
 @dataclass(frozen=True)
 class ArtefactRecord:
-    """A file kept beside the store under its SHA-256: a log, a series, a histogram."""
+    """A file stored next to the database under its SHA-256: a log, a series, a histogram."""
 
     kind: str
     sha256: str
@@ -202,8 +219,8 @@ class ArtefactRecord:
 class HistogramRecord:
     """Latencies of one kind of transaction or statement in one phase of an attempt.
 
-    ``kind`` is ``service`` (from the sending of a request) or ``response`` (from the moment it was
-    to be sent). ``encoded`` is an HdrHistogram V2 of nanoseconds in base64, as
+    ``kind`` is ``service`` (from the sending of a request) or ``response`` (from its scheduled
+    time). ``encoded`` is an HdrHistogram V2 of nanoseconds in base64, as
     ``millrace.stats.histogram`` reads it; ``count`` and ``sum_s`` are the load generator's own.
     """
 
@@ -218,11 +235,12 @@ class HistogramRecord:
 
 @dataclass(frozen=True)
 class AttemptResult:
-    """How an attempt ended, written in one transaction after the trial is over.
+    """The result of an attempt, written in one transaction after the trial is over.
 
     ``failed_step`` and ``reason`` are set when ``outcome`` is not ``finished``; ``log_tail`` is the
-    end of the server's own log. ``artefacts`` are (kind, role, bytes) to be kept; ``histograms``
-    and ``observations`` (plain data, see millrace.collect) become one more each.
+    end of the server's own log. ``artefacts`` are the files to store, as (kind, role, bytes);
+    ``histograms`` and ``observations`` (plain data, see millrace.collect) become one more file
+    each.
     """
 
     outcome: Outcome
@@ -242,7 +260,7 @@ class StoredAttempt:
     """An attempt as read back; ``outcome`` is None while it runs (or when its process died).
 
     ``series`` are the events of its driven clients second by second (docs/load-spec.md), empty
-    where there were none. ``observations`` are read only where they are asked for.
+    where no clients were driven. ``observations`` are read only on request.
     """
 
     id: int
@@ -277,7 +295,7 @@ class StoredAttempt:
 
 @dataclass(frozen=True)
 class StoredRun:
-    """Everything about one run, as the analysis reads it."""
+    """A run with everything stored about it, as the analysis reads it."""
 
     run: RunRecord
     treatments: tuple[TreatmentRecord, ...]
@@ -285,7 +303,7 @@ class StoredRun:
     attempts: tuple[StoredAttempt, ...]
 
     def last_attempts(self) -> dict[str, StoredAttempt]:
-        """The newest ended attempt (finished or failed) of each trial, by trial id."""
+        """Return the newest ended attempt (finished or failed) of each trial, by trial id."""
         last: dict[str, StoredAttempt] = {}
         for attempt in self.attempts:
             if attempt.outcome in ("finished", "failed"):
@@ -297,8 +315,11 @@ class StoredRun:
 
 @dataclass(frozen=True)
 class RunSummary:
-    """A run in one line. A trial counts as finished when an attempt finished, else as failed when
-    one failed, else as open."""
+    """A run in one line.
+
+    A trial counts as finished when an attempt finished, else as failed when one failed, else as
+    open.
+    """
 
     id: str
     name: str

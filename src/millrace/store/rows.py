@@ -1,4 +1,7 @@
-"""Records to rows and back. Only this module and ``schema`` know how a record is spread out."""
+"""Convert records to rows and back.
+
+Only this module and ``schema`` know the layout of the tables.
+"""
 
 from __future__ import annotations
 
@@ -77,7 +80,7 @@ def trial_row(run_id: str, trial: TrialRecord) -> dict[str, Any]:
 
 
 def insert_missing(connection: Connection, table: Table, wanted: Sequence[dict[str, Any]]) -> None:
-    """Insert those rows of one run whose ids the table does not have for it."""
+    """Insert the rows of one run whose ids the table does not have for it."""
     if not wanted:
         return
     known = set(connection.scalars(select(table.c.id).where(table.c.run_id == wanted[0]["run_id"])))
@@ -96,7 +99,7 @@ def owner_record(row: AnyRow) -> Owner:
 
 
 def insert_attempt(connection: Connection, attempt: StoredAttempt) -> int:
-    """Insert an attempt with all it yielded under a new id of this store; return that id."""
+    """Insert an attempt with all its results under a new id of this store; return that id."""
     attempt_id = insert_open_attempt(
         connection,
         trial_id=attempt.trial_id,
@@ -164,7 +167,7 @@ def end_attempt(
 
 
 def _storable(text: str | None) -> str | None:
-    """Text from a log may hold what is not Unicode (lone surrogates); the rest of it is kept."""
+    """Return text with lone surrogates, which are not Unicode, replaced; logs may contain them."""
     return None if text is None else text.encode("utf-8", "replace").decode("utf-8")
 
 
@@ -229,7 +232,7 @@ def _insert_instance(connection: Connection, own: dict[str, Any], instance: Inst
 
 
 def _shared_row(connection: Connection, table: Table, row: dict[str, Any]) -> str:
-    """Insert ``row`` unless its like is there; return the hash that is its key."""
+    """Insert ``row`` unless an equal row exists; return the hash that is its key."""
     canonical = json.dumps(row, sort_keys=True, separators=(",", ":"), allow_nan=False)
     sha256 = hashlib.sha256(canonical.encode()).hexdigest()
     known = connection.execute(select(table.c.sha256).where(table.c.sha256 == sha256)).first()
@@ -239,8 +242,10 @@ def _shared_row(connection: Connection, table: Table, row: dict[str, Any]) -> st
 
 
 def stored_run(connection: Connection, run_id: str, from_block: int = 0) -> StoredRun:
-    """Everything about one run, each kind of row read once; of its trials, those of blocks from
-    ``from_block`` on."""
+    """Return a run with all its rows, each kind read once.
+
+    Trials are limited to the blocks from ``from_block`` on.
+    """
     runs, treatments, trials = schema.runs, schema.treatments, schema.trials
     mine = and_(trials.c.run_id == run_id, trials.c.block >= from_block)
     run = connection.execute(select(runs).where(runs.c.id == run_id)).one()
@@ -269,7 +274,7 @@ def stored_run(connection: Connection, run_id: str, from_block: int = 0) -> Stor
 def _stored_attempts(
     connection: Connection, mine: ColumnElement[bool]
 ) -> tuple[StoredAttempt, ...]:
-    """The attempts of the trials for which ``mine`` holds."""
+    """Return the attempts of the trials for which ``mine`` holds."""
     attempts, trials = schema.attempts, schema.trials
     steps = _by_attempt(connection, mine, schema.steps, _step_record)
     measurements = _by_attempt(connection, mine, schema.measurements, _measurement_record)
@@ -336,7 +341,7 @@ def _artefact_record(row: AnyRow) -> ArtefactRecord:
 
 
 def _of_columns(kind: type[T], row: AnyRow) -> T:
-    """Make the record of a row whose columns have the names of the record's fields."""
+    """Return the record of a row whose columns have the names of the record's fields."""
     names = (each.name for each in fields(kind))  # type: ignore[arg-type]
     return checked.record(kind, **{name: getattr(row, name) for name in names})
 

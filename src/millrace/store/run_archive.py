@@ -1,7 +1,7 @@
-"""Reading one portable file of runs (see ``portable`` for its format), which somebody else wrote.
+"""Read an archive of runs that another user may have written (see ``archive_writer``).
 
-Runs are read and checked one after another, and forgotten; those that are added are read once more
-while they are written. So an import holds one run in memory, however many there are.
+Runs are read and checked one after another and then dropped from memory; added runs are read again
+while they are written. An import therefore holds one run in memory, whatever their number.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from millrace.store.history_records import HistoryPart
 from millrace.store.records import RunRecord, StoredRun
 from millrace.store.zip_reader import Archive, opened, wrong
 
-# It names the run's event file and its report, whose drafts have longer names than they, and it
-# stands among the options of commands.
+# The id names the run's event file and its report, whose drafts have longer names, and it stands
+# among the options of commands.
 _RUN_ID = re.compile(r"[^-./\\\x00-\x1f][^/\\\x00-\x1f]*")
 _LONGEST_RUN_ID_BYTES = 200
-_NO_RUN_ID = "latest"  # the newest run, to every command
-_CLOCKS_DIFFER = timedelta(days=1)  # of the host that measured and this one, at most
+_NO_RUN_ID = "latest"  # `latest`, the newest run, for every command
+_CLOCKS_DIFFER = timedelta(days=1)  # at most, between the measuring host and this one
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 # Far above any real run: one of 1,000 trials has 40 MB and 2 million values.
@@ -53,7 +53,7 @@ class _ArtefactEntry:
 
 @dataclass(frozen=True)
 class RunEntry:
-    """A run of a bundle: its id, and the member that holds it."""
+    """A run of an archive: its id, and the member that contains it."""
 
     id: str
     file: str
@@ -77,7 +77,7 @@ class _Manifest:
 
 @dataclass
 class _Met:
-    """What the runs of a bundle refer to, gathered while they are read."""
+    """The references of an archive's runs, collected while they are read."""
 
     trials: dict[str, str] = field(default_factory=dict)
     sizes: dict[str, int] = field(default_factory=dict)
@@ -85,7 +85,7 @@ class _Met:
 
 
 class Bundle:
-    """A bundle whose runs and histories are checked; its files are checked when they are staged."""
+    """An archive with checked runs and histories; its files are checked when they are staged."""
 
     def __init__(
         self, archive: Archive, manifest: _Manifest, history: HistoryPart, met: _Met
@@ -102,7 +102,7 @@ class Bundle:
         return _run(self._archive, entry)
 
     def stage(self, staged: Staged) -> None:
-        """Write all files of the bundle into a place of their own; UserError for a wrong one."""
+        """Write all files of the archive into a staging area; raise UserError for a wrong one."""
         path = self._archive.path
         free_bytes = shutil.disk_usage(staged.directory).free
         if self._archive.unpacked_bytes > free_bytes:
@@ -131,7 +131,7 @@ class Bundle:
 
 @contextmanager
 def reading(path: Path) -> Iterator[Bundle]:
-    """Open a bundle and check its runs and histories; UserError says what is wrong with it."""
+    """Open an archive and check its runs and histories; raise UserError for an invalid one."""
     with opened(path) as archive:
         manifest = _manifest(archive)
         _check_names(archive, manifest)
@@ -205,7 +205,7 @@ def _run(archive: Archive, entry: RunEntry) -> StoredRun:
 
 
 def _refuse_future(run: RunRecord) -> None:
-    """Raise NotARecord for a run that would stay the newest one, and so `latest`, for long."""
+    """Raise NotARecord for a run dated in the future, which would long stay `latest`."""
     if datetime.fromisoformat(run.created_utc) > datetime.now(UTC) + _CLOCKS_DIFFER:
         raise NotARecord(f"run {run.id}: created_utc is in the future: {run.created_utc}")
 
@@ -224,7 +224,7 @@ def _refuse_unusable_id(path: Path, entry: RunEntry) -> None:
 
 
 def _document(archive: Archive, name: str, sha256: str) -> bytes:
-    """Return the bytes of a JSON document that is within its limits and as the manifest has it."""
+    """Return the bytes of a JSON document, checked against the limits and the manifest."""
     content = archive.read(name, _OF_A_RUN.size_bytes)
     if hashlib.sha256(content).hexdigest() != sha256:
         raise wrong(archive.path, f"{name} was changed: its SHA-256 is not the one in {MANIFEST}")
@@ -236,7 +236,7 @@ def _document(archive: Archive, name: str, sha256: str) -> bytes:
 
 
 def _meet(path: Path, stored: StoredRun, met: _Met) -> None:
-    """Note what a run refers to; UserError where that contradicts another run."""
+    """Record the references of a run; raise UserError where they contradict another run."""
     for trial in stored.trials:
         if trial.id in met.trials:
             raise wrong(path, f"trial {trial.id} is there 2 times")

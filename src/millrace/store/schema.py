@@ -1,9 +1,9 @@
-"""The tables of the results store, in SQLAlchemy Core types that every database has.
+"""Define the tables of the results store, in SQLAlchemy Core types that every database has.
 
     runs ─┬─ treatments
           └─ trials ── attempts ─┬─ steps
                                  ├─ measurements
-                                 ├─ attempt_artefacts     files beside the store, by hash
+                                 ├─ attempt_artefacts     files of the store, by hash
                                  └─ instances ─┬─ servers          one row a build, shared
                                                └─ variable_sets    one row a set, shared
 
@@ -12,16 +12,16 @@
 
 A treatment's id is the same in every run of an experiment, so it identifies a row only together
 with the run; a trial's id contains its run's and is unique. Levels, options and host facts are
-JSON: a new factor, role or fact needs no new column. Effective variables are hundreds a start and
+JSON: a new factor, role or fact needs no new column. A start has hundreds of effective variables,
 nearly always the same, so those that do not differ on every start are stored once and found by
 their hash.
 
-A run that came from a file has ``imported_utc``. What it says of this host is somebody's word: it
-is not continued, and proves nothing about runs that were measured here.
+A run that came from a file has ``imported_utc``. Its statements about this host are unverified:
+millrace does not resume it, and does not use it as evidence about runs measured here.
 
-The points of histories are many, and outlive the runs they are of. They lie in the order in which
-they are read, series by series (the table is its primary key), and are small: what their run or
-their series has in common is in rows of its own.
+The points of histories are many, and outlive their runs. They are stored in the order of reading,
+series by series (the table is its primary key), and are small: the data that a run or a series
+shares is in rows of its own.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from sqlalchemy import (
 )
 
 HEAD = "0004"
-"""The revision these tables are; the newest one in ``migrations/versions``."""
+"""The revision of these tables, the newest one in ``migrations/versions``."""
 
 _NAMES = {
     "ix": "ix_%(table_name)s_%(column_0_N_name)s",
@@ -118,12 +118,12 @@ attempts = Table(
     Column("reason", Text),
     Column("log_tail", Text),
     UniqueConstraint("trial_id", "number"),
-    sqlite_autoincrement=True,  # an id is never given twice, not even after a removal
+    sqlite_autoincrement=True,  # an id is never reused, not even after a removal
 )
 
 
 def _at_most_one(name: str, condition: str) -> None:
-    """At most one attempt of a trial may satisfy ``condition``; the database itself sees to it."""
+    """Let one attempt of a trial at most satisfy ``condition``, by a unique index."""
     Index(
         name,
         attempts.c.trial_id,

@@ -1,5 +1,8 @@
-"""The second-by-second series of an attempt's driven clients: one file of JSON lines beside the
-store, the load generator's own events (docs/load-spec.md)."""
+"""Read and write the second-by-second series of an attempt's driven clients.
+
+A series is one file of JSON lines next to the database: the load generator's own events
+(docs/load-spec.md).
+"""
 
 from __future__ import annotations
 
@@ -19,12 +22,15 @@ _OF_A_LINE = safe_json.Limits(largest=2**64 - 1)  # counters of servers
 
 
 def parse(content: bytes) -> tuple[Mapping[str, Any], ...]:
-    """The events in a file's bytes; ValueError says what is wrong with them."""
+    """Return the events in a file's bytes.
+
+    Raises ValueError, with the reason, for invalid bytes.
+    """
     return tuple(_events(content))
 
 
 def check(content: bytes) -> None:
-    """Raise ValueError for a file's bytes that are no series."""
+    """Raise ValueError for a file's bytes that are not a series."""
     for number, event in enumerate(_events(content), start=1):
         check_event(f"line {number}", event)
 
@@ -37,7 +43,7 @@ def _events(content: bytes) -> Iterator[Mapping[str, Any]]:
 
 
 def read_back(stored: StoredRun, artefacts: Artefacts) -> StoredRun:
-    """``stored`` with the series of its attempts, read from their files."""
+    """Return ``stored`` with the series of its attempts, read from their files."""
     return replace(
         stored,
         attempts=tuple(

@@ -1,12 +1,13 @@
-"""The results store: the ledger of trials, and everything they yielded.
+"""Provide the results store: the ledger of trials, and all their results.
 
-Beside ``results.sqlite`` there are ``results.sqlite.artefacts/`` (files by hash),
+Next to ``results.sqlite`` are ``results.sqlite.artefacts/`` (files by hash),
 ``results.sqlite.events/`` (one event file a run, see ``millrace.store.events``), and ``reports/``
 (one HTML report a run, which can be made again at any time).
 
 The ledger. A trial is a row before it runs. An attempt is a row that is claimed before it starts
-and ended by the process that ran it. Resuming is claiming what has no end; a process that died
-leaves its attempt open, and the next one that claims the trial ends it as interrupted first.
+and ended by the process that ran it. Resuming a run means claiming its trials that have no end. A
+process that died leaves its attempt open; the next process that claims the trial first ends it as
+interrupted.
 """
 
 from __future__ import annotations
@@ -62,9 +63,9 @@ class Store:
 
     @classmethod
     def open(cls, path: Path, *, create: bool = True, read_only: bool = False) -> Self:
-        """Open the store at ``path``, made when missing (``create``) and upgraded when older.
+        """Open the store at ``path``, created when missing (``create``) and upgraded when older.
 
-        Raises UserError when there is none and none is to be made, when the file is something
+        Raises UserError when there is none and ``create`` is False, when the file is something
         else, damaged, of a newer millrace or not writable (``read_only`` needs write permission
         only to upgrade an older store); HostError when the disk is full or it stays locked.
         """
@@ -90,11 +91,11 @@ class Store:
         self.close()
 
     def events_path(self, run_id: str) -> Path:
-        """The event file of a run; it may not exist yet."""
+        """Return the event file of a run; it may not exist yet."""
         return self.path.with_name(self.path.name + ".events") / f"{run_id}.jsonl"
 
     def report_path(self, run_id: str) -> Path:
-        """Where a run's HTML report goes unless the user names a place; it may not exist yet."""
+        """Return the default path of a run's HTML report; it may not exist yet."""
         return self.path.parent / "reports" / f"{run_id}.html"
 
     # The ledger, written by the runner.
@@ -109,10 +110,9 @@ class Store:
     ) -> None:
         """Record a run with its trials before the first one starts.
 
-        For a run that is there already, only trials (and treatments) that are new are added, and
-        ``blocks`` grows; everything else stays as it was first recorded. When it grows,
-        ``extension`` is kept in its ``spec``. Trial ids are unique in the whole store, so they
-        contain the run's.
+        For an existing run, only new trials (and treatments) are added, and ``blocks`` grows;
+        everything else stays as first recorded. When the run grows, its ``spec`` stores
+        ``extension``. Trial ids are unique in the whole store, so they contain the run's.
         """
         runs = schema.runs
         with self._writing() as connection:
@@ -140,8 +140,10 @@ class Store:
             )
 
     def withdraw_unbegun(self, run_id: str) -> None:
-        """Take back the blocks of a run in which no trial was begun, so that what they hold can be
-        decided anew; ``blocks`` is then the number of those that are left."""
+        """Remove the blocks of a run in which no trial was started.
+
+        They can then be decided again. ``blocks`` is then the number of the remaining ones.
+        """
         runs, trials, attempts = schema.runs, schema.trials, schema.attempts
         with self._writing() as connection:
             mine = connection.execute(
@@ -170,11 +172,13 @@ class Store:
         is_alive: IsAlive,
         retry_failed: bool = False,
     ) -> int | None:
-        """Start an attempt of a trial for ``owner`` and return its id, or None when there is
-        nothing to do: it is finished, a living owner is at it, or it failed (and is not retried).
+        """Start an attempt of a trial for ``owner`` and return its id.
+
+        Return None when there is nothing to do: the trial is finished, a living owner runs it, or
+        it failed (and is not retried).
 
         An attempt whose owner is not alive is ended as interrupted. Raises LookupError for a trial
-        that was never begun.
+        that was never recorded.
         """
         attempts = schema.attempts
         with self._writing() as connection:
@@ -209,12 +213,13 @@ class Store:
             )
 
     def finish(self, attempt_id: int, result: AttemptResult, now_utc: str) -> None:
-        """End an attempt with all it yielded; see ``finish_together``."""
+        """End an attempt with all its results; see ``finish_together``."""
         self.finish_together([(attempt_id, result)], now_utc)
 
     def finish_together(self, ended: Sequence[tuple[int, AttemptResult]], now_utc: str) -> None:
-        """End attempts, by their ids, with all they yielded, in one transaction: all of them or
-        none. Their files are written first.
+        """End attempts, by id, with all their results, in one transaction.
+
+        All of them are ended or none. Their files are written first.
 
         Raises HostError when the disk is full (the attempts are then still open), or when another
         process has ended one of them in the meantime.
@@ -256,7 +261,7 @@ class Store:
             log_tail=result.log_tail,
         )
         rows.insert_yield(connection, attempt_id, result, artefacts)
-        # Again, where no removal can come between: one may have just discarded a like file.
+        # Write again, now that no removal can interfere: one may have discarded an equal file.
         self._keep_all(result)
 
     def _keep_all(self, result: AttemptResult) -> tuple[ArtefactRecord, ...]:
@@ -272,7 +277,7 @@ class Store:
     # Reading.
 
     def find_run(self, wanted: str) -> RunRecord:
-        """The run whose id starts with ``wanted``, or the newest one for ``latest``."""
+        """Return the run whose id starts with ``wanted``, or the newest one for ``latest``."""
         runs = schema.runs
         with self._reading() as connection:
             known = connection.execute(
@@ -294,8 +299,10 @@ class Store:
     def runs_of(
         self, digest: str, host_id: str, seed: int | None, *, imported: bool = False
     ) -> list[RunRecord]:
-        """Return the runs of this experiment (by digest) on this host, the newest first; with
-        ``seed`` only those in that order. They were measured here, or else all ``imported``."""
+        """Return the runs of this experiment (by digest) on this host, the newest first.
+
+        With ``seed`` only those in that order. They were measured here, or else all ``imported``.
+        """
         runs = schema.runs
         query = select(runs).where(
             runs.c.digest == digest,
@@ -309,8 +316,10 @@ class Store:
             return [rows.run_record(row) for row in found]
 
     def tests_of(self, run_id: str) -> list[RunRecord]:
-        """Return the runs that test what is suspected in a run, the newest first; for a run that
-        was measured here, only those measured here too."""
+        """Return the ablations of a run, the newest first.
+
+        For a run that was measured here, only ablations measured here.
+        """
         runs = schema.runs
         query = select(runs).where(
             runs.c.spec["tested", "run"].as_string() == run_id, importing.is_trusted_for(run_id)
@@ -320,8 +329,10 @@ class Store:
             return [rows.run_record(row) for row in found]
 
     def calibrations_of(self, run: RunRecord) -> list[RunRecord]:
-        """Return the runs that calibrate a run's host, the newest first; for a run that was, or is
-        to be, measured here, only those measured here too."""
+        """Return the runs that calibrate a run's host, the newest first.
+
+        For a run that was, or will be, measured here, only calibrations measured here.
+        """
         runs = schema.runs
         digest = runs.c.spec["calibrates", "digest"].as_string()
         query = select(runs).where(
@@ -332,7 +343,7 @@ class Store:
             return [rows.run_record(row) for row in found]
 
     def list_runs(self) -> list[RunSummary]:
-        """Every run in one line, the newest first."""
+        """Return every run in one line, the newest first."""
         runs, trials = schema.runs, schema.trials
         names = (
             "id", "name", "title", "scale", "created_utc", "digest", "seed", "blocks", "host_id",
@@ -356,9 +367,10 @@ class Store:
     def load_run(
         self, run_id: str, *, observations_too: bool = False, from_block: int = 0
     ) -> StoredRun:
-        """Everything about the run with exactly this id; UserError when there is none. What was
-        observed is read only if it is asked for: it is a hundred times as much as all else. With
-        ``from_block`` only the trials from that block on.
+        """Return the run with exactly this id; raise UserError when there is none.
+
+        Observations are read only with ``observations_too``: they are a hundred times as large as
+        everything else. With ``from_block`` only the trials from that block on are read.
 
         Raises HostError when a file that it reads is missing or was changed.
         """
@@ -371,8 +383,9 @@ class Store:
     # Keeping house.
 
     def remove_runs(self, run_ids: Collection[str], *, is_alive: IsAlive) -> None:
-        """Remove runs with all they yielded, their reports, and the files no other run refers to;
-        their points of histories stay (see ``Histories.forget``).
+        """Remove runs with their results, reports, and the files that no other run refers to.
+
+        Their points of histories stay (see ``Histories.forget``).
 
         Raises UserError, and removes nothing, when one is unknown or is being measured now.
         """
@@ -406,7 +419,7 @@ class Store:
                 (schema.variable_sets, used.variables_sha256),
             ):
                 connection.execute(delete(shared).where(~exists().where(key == shared.c.sha256)))
-        # Files go only after the rows are gone for good, and while nobody else can refer to them.
+        # Files go only after the rows are gone durably, and while nothing else can refer to them.
         with self._writing() as connection:
             self.artefacts.discard(names - importing.referred(connection, names))
         for run_id in run_ids:
@@ -414,23 +427,25 @@ class Store:
                 try:
                     file.unlink(missing_ok=True)
                 except OSError as error:
-                    # No file has a name of that length: an earlier millrace imported such ids.
+                    # No file has a name of that length; an earlier millrace imported such ids.
                     if error.errno != errno.ENAMETOOLONG:
                         raise write_problem(file, error) from error
 
     def export_runs(self, run_ids: Sequence[str], path: Path, *, replace: bool = False) -> None:
-        """Write runs with their files and their points of histories into one portable file (see
-        ``millrace.store.archive_writer``).
+        """Write runs with their files and points of histories into one archive.
 
-        Raises UserError when there is such a file already, unless it is to be replaced.
+        See ``millrace.store.archive_writer``.
+
+        Raises UserError for an existing file unless ``replace``.
         """
         runs = [self.load_run(run_id) for run_id in run_ids]
         history = self.histories.of_runs(run_ids)
         archive_writer.write(path, runs, self.artefacts, history, replace=replace)
 
     def import_file(self, path: Path) -> importing.Imported:
-        """Add the runs of an exported file with their points of histories, all or none; what is
-        there already is passed over.
+        """Add the runs of an archive with their points of histories, all or none.
+
+        Existing runs are skipped.
 
         Raises UserError, and changes nothing, when anything in the file is wrong.
         """
@@ -460,7 +475,7 @@ def _newest_first() -> tuple[Any, Any]:
 
 
 def _extended(document: object, extension: Extension) -> dict[str, Any]:
-    """Return the specification of a run that is given more blocks."""
+    """Return the specification of a run that gets more blocks."""
     spec = RunSpec.model_validate(document)
     return spec.replace(extensions=(*(spec.extensions or ()), extension)).to_json()
 
@@ -471,7 +486,7 @@ def _has_attempt(*outcomes: str) -> Any:
 
 
 def _which_run(path: Path, wanted: str, matching: Sequence[Any], known: Sequence[Any]) -> UserError:
-    """The error for a prefix that fits no run, or more than one."""
+    """Return the error for a prefix that fits no run, or more than one."""
     shown = (matching or known)[:8]
     lines = "\n".join(f"  {row.id}  {row.name}  {row.created_utc}" for row in shown)
     if matching:

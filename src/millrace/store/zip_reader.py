@@ -1,7 +1,8 @@
-"""A zip archive from somebody else: opened within limits, its members read within limits.
+"""Read an untrusted zip archive and its members within limits.
 
-Python's reader keeps the whole directory of an archive in memory and unpacks as much as an archive
-pretends, so the directory's size is looked at before it is read, and members are read in pieces.
+Python's reader keeps the whole directory of an archive in memory and unpacks as much as the archive
+claims. This module therefore checks the directory's size before it is read, and reads members in
+pieces.
 """
 
 from __future__ import annotations
@@ -24,8 +25,10 @@ LARGEST_BYTES = 4 << 30
 LARGEST_UNPACKED_BYTES = 16 << 30
 MOST_MEMBERS = 100_000
 MOST_TIMES = 200
-"""How many times its own size an archive may unpack to, beyond ``_ANY_UNPACKED_BYTES``: results are
-packed to a tenth or a fiftieth of their size, and a thousandth is what a bomb is packed to."""
+"""The largest ratio of unpacked to packed size, beyond ``_ANY_UNPACKED_BYTES``.
+
+Results are packed to a tenth or a fiftieth of their size, a zip bomb to a thousandth.
+"""
 
 _ANY_UNPACKED_BYTES = 64 << 20
 _LARGEST_DIRECTORY_BYTES = 32 << 20
@@ -33,7 +36,10 @@ _PIECE_BYTES = 1 << 20
 
 
 class Archive:
-    """An open archive. Raises UserError for a member that is damaged, too large or not there."""
+    """An open archive.
+
+    Raises UserError for a member that is damaged, too large or missing.
+    """
 
     def __init__(self, path: Path, opened: zipfile.ZipFile) -> None:
         self.path = path
@@ -41,16 +47,16 @@ class Archive:
 
     @property
     def names(self) -> list[str]:
-        """The names of its members as the archive has them, which lead nowhere."""
+        """The names of its members as in the archive, never used as paths."""
         return self._zip.namelist()
 
     @property
     def unpacked_bytes(self) -> int:
-        """The size of all members; none is read beyond what it pretends."""
+        """The size of all members; none is read beyond its claimed size."""
         return sum(member.file_size for member in self._zip.infolist())
 
     def read(self, name: str, limit_bytes: int) -> bytes:
-        """Return a member's bytes, of which there are no more than ``limit_bytes``."""
+        """Return a member's bytes; there are at most ``limit_bytes``."""
         return b"".join(self._pieces(name, limit_bytes))
 
     def copy(self, name: str, size_bytes: int, into: BinaryIO) -> str:
@@ -91,7 +97,7 @@ def wrong(path: Path, problem: str) -> UserError:
 
 @contextmanager
 def opened(path: Path) -> Iterator[Archive]:
-    """Open an archive; UserError for what is none, or exceeds a limit."""
+    """Open an archive; raise UserError for another file, or one that exceeds a limit."""
     with _file(path) as file:
         try:
             _check_directory(path, file)
@@ -108,7 +114,7 @@ def opened(path: Path) -> Iterator[Archive]:
 @contextmanager
 def _file(path: Path) -> Iterator[BinaryIO]:
     try:
-        # Nothing waits for somebody to write into a pipe.
+        # Do not wait for a writer of a pipe.
         file = os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb")
     except FileNotFoundError:
         raise UserError(f"{path}: no such file", hint="check its name and place") from None
@@ -137,7 +143,7 @@ def _no_file(path: Path, problem: str) -> UserError:
 
 
 def _check_directory(path: Path, file: BinaryIO) -> None:
-    """Refuse an archive whose directory is too large to be read; exports have no comment."""
+    """Refuse an archive whose directory is too large to read; exports have no comment."""
     end = zip_directory.read_end(file)
     if end.has_comment:
         raise zipfile.BadZipFile("it does not end as one")

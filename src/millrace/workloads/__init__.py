@@ -1,4 +1,4 @@
-"""Built-in workloads as data, and their checked form."""
+"""Provide the built-in workloads as data, and their checked form."""
 
 from millrace.model.phases import DRIVE
 from millrace.workloads.defaults import completed

@@ -1,4 +1,4 @@
-"""Numbers of CPUs as a text: ``0,2-3``."""
+"""Read numbers of CPUs from a text such as ``0,2-3``."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ _RANGES = re.compile(r"\d{1,4}(-\d{1,4})?(,\d{1,4}(-\d{1,4})?)*")
 
 
 def cpu_numbers(text: str) -> tuple[int, ...] | None:
-    """The CPUs that a text names, in order; None, for all, when it is empty.
+    """Return the CPUs that a text names, in order; None, for all CPUs, when it is empty.
 
-    Raises ValueError for a text that is not ``WANTED``, such as one with a range from 3 to 1.
+    Raises ValueError for a text that is not ``WANTED``, for example one with a range from 3 to 1.
     """
     if not text:
         return None

@@ -1,4 +1,4 @@
-"""Factors, parameters and metrics that a workload has without saying so, because of what it does.
+"""Add the factors, parameters and metrics that a workload's phases imply.
 
 They are merged into the definition when it is loaded, so that the stored definition is complete. A
 workload that defines a factor, a parameter or a metric of the same name keeps its own, and a
@@ -30,7 +30,7 @@ _LOADING: dict[str, Any] = {
         "default": "auto",
         "choices": ["auto", "local", "multi_row", "single_row"],
     },
-    # Connections that load; 0 is one for each table, as far as the host has CPUs.
+    # Connections that load; 0 is one for each table, up to the number of the host's CPUs.
     "load_threads": {"kind": "integer", "default": 0, "minimum": 0, "maximum": 1024},
     "settle_s": {"kind": "number", "default": 600, "minimum": 0},
     "keep_awake": {"kind": "text", "default": "auto", "choices": _SWITCH},
@@ -48,26 +48,26 @@ _DRIVING: dict[str, Any] = {
     "time_s": {"kind": "number", "default": 30, "minimum": 0.1},
     # Transactions of all clients together; 0 ends by time.
     "operations": {"kind": "integer", "default": 0, "minimum": 0},
-    # By time, for as long as ``warmup_s`` says, or until throughput is steady.
+    # By time, for ``warmup_s`` seconds, or until throughput is steady.
     "warmup": {"kind": "text", "default": "time", "choices": ["time", "steady"]},
     "warmup_s": {"kind": "number", "default": 5, "minimum": 0},
     # A request that would start later than this after its time is skipped; 0 is no limit.
     "late_limit_s": {"kind": "number", "default": 0, "minimum": 0},
-    # Threads of the load generator; 0 is chosen by it.
+    # Threads of the load generator; 0 lets it choose.
     "threads": {"kind": "integer", "default": 0, "minimum": 0, "maximum": 1024},
     "client_cpus": {"kind": "cpus", "default": ""},
     "busy_poll": {"kind": "text", "default": "auto", "choices": _SWITCH},
     "share_cpu": {"kind": "text", "default": "auto", "choices": _SWITCH},
     "fits": {"kind": "text", "default": "any", "choices": ["any", "cached", "io_bound"]},
     "template": {"kind": "text", "default": "on", "choices": ["on", "off"]},
-    # Where a restored data directory is when its server starts: on the disk, or also in memory, for
+    # The place of a restored data directory when its server starts: the disk, or also memory, for
     # servers that read through the page cache.
     "page_cache": {"kind": "text", "default": "cold", "choices": ["cold", "warm"]},
 }
 
 
 def _metrics(phase: str, *, with_primary: bool) -> dict[str, Any]:
-    """What is told of driven clients, whatever they do; ``phase`` is the one that drives them."""
+    """Return the metrics of driven clients; ``phase`` is the one that drives them."""
     return {
         "throughput": {
             **_quotient("throughput", "transactions/s", ["transactions"], duration_s(phase)),
@@ -113,7 +113,7 @@ def _percentile(title: str, percentile: int) -> dict[str, Any]:
 
 
 def completed(definition: Mapping[str, Any]) -> dict[str, Any]:
-    """The definition with what its phases imply."""
+    """Return the definition, completed with what its phases imply."""
     kinds = {phase.get("kind") for phase in definition.get("phases", ())}
     factors: dict[str, Any] = {}
     parameters: dict[str, Any] = {}

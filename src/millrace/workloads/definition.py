@@ -1,10 +1,10 @@
-"""The checked form of a workload: what it offers to vary, its data, phases and metrics.
+"""Check a workload's definition: its factors, data, phases and metrics.
 
 A definition is plain data (TOML). ``checked`` turns it into typed values or raises ValidationError
-with every mistake. Nothing here knows a particular workload, engine or server. Two kinds of data
-sets exist: ``data``, one table that is loaded from a named set, and ``tables`` with the ``draws``,
-``statements`` and ``tests`` of clients that drive them. The latter are the load generator's; it
-checks them in depth, and only what an experiment refers to is checked here.
+with every error. This module does not depend on a particular workload, engine or server. Two kinds
+of data sets exist: ``data``, one table that is loaded from a named set, and ``tables`` with the
+``draws``, ``statements`` and ``tests`` of clients that drive them. The load generator interprets
+the latter and checks them in depth; this module checks only what an experiment refers to.
 """
 
 from __future__ import annotations
@@ -30,9 +30,12 @@ _OF_TABLES = ("load_tables", "verify_tables", "warm_tables", DRIVE)
 
 
 class DataSet(Part):
-    """The data: ``set`` names it to the load generator. ``row_bytes`` is a row's mean length as
-    sent; ``table_row_bytes`` what it takes in the table, by engine, with ``default`` for others.
-    ``rows_per_s`` is a rough rate for estimates before anything was measured on a host."""
+    """The data of a workload; ``set`` is its name for the load generator.
+
+    ``row_bytes`` is a row's mean length as sent; ``table_row_bytes`` is its size in the table, by
+    engine, with ``default`` for others. ``rows_per_s`` is a rough rate for estimates before any
+    measurement on a host.
+    """
 
     set: str
     table: str
@@ -51,13 +54,16 @@ class DataSet(Part):
         return self
 
     def table_bytes(self, rows: int, engine: str) -> int:
-        """Roughly what a table of ``rows`` rows takes on disk in ``engine``."""
+        """Return the approximate size on disk of a table of ``rows`` rows in ``engine``."""
         return rows * _of_level(self.table_row_bytes, engine)
 
 
 class Phase(Part):
-    """A timed step. ``sql`` statements are separated by ``;`` and may hold ``{factor}`` or
-    ``{parameter}``; ``by`` names a factor whose level chooses the statements."""
+    """A timed step.
+
+    ``sql`` statements are separated by ``;`` and may contain ``{factor}`` or ``{parameter}``;
+    ``by`` names a factor whose level chooses the statements.
+    """
 
     name: Name
     kind: Literal[
@@ -78,7 +84,10 @@ class Phase(Part):
         return self
 
     def statements(self, values: Mapping[str, Level]) -> tuple[str, ...]:
-        """The phase's statements at one treatment: ``values`` are its levels and the parameters."""
+        """Return the phase's statements for one treatment.
+
+        ``values`` are its levels and the parameters.
+        """
         if self.sql is None:
             return ()
         if isinstance(self.sql, str):
@@ -86,7 +95,7 @@ class Phase(Part):
         else:
             assert self.by is not None
             text = _of_level(self.sql, str(values[self.by]))
-        # Split before anything is filled in, so that no value can add a statement.
+        # Split before values are filled in, so that no value can add a statement.
         return tuple(
             re.sub(r"\{(\w+)\}", lambda match: str(values[match[1]]), statement.strip())
             for statement in text.split(";")
@@ -100,14 +109,16 @@ class Phase(Part):
 
 
 def _of_level(by_level: Mapping[str, _Entry], level: str) -> _Entry:
-    """The entry for a level, whose case does not matter, or the one named ``default``."""
+    """Return the entry for a level, ignoring case, or the one named ``default``."""
     caseless = {name.casefold(): entry for name, entry in by_level.items()}
     return caseless.get(level.casefold(), by_level["default"])
 
 
 class Test(Part):
-    """One of the things clients can do; ``values`` are its own defaults. The rest is checked by
-    the load generator."""
+    """A test that clients can run; ``values`` are its own defaults.
+
+    The load generator checks the rest.
+    """
 
     model_config = ConfigDict(extra="allow", frozen=True)
 
@@ -116,9 +127,12 @@ class Test(Part):
 
 
 class Metric(Part):
-    """A figure to compare. Either the sum of ``numerator`` measurements over that of
-    ``denominator``, or the ``percentile`` of the latencies of an attempt's transactions or
-    statements, in seconds; ``response`` falls back to service time in closed loop."""
+    """A figure to compare.
+
+    It is either the sum of ``numerator`` measurements over that of ``denominator``, or the
+    ``percentile`` of the latencies of an attempt's transactions or statements, in seconds;
+    ``response`` falls back to service time in closed loop.
+    """
 
     title: str
     unit: str
@@ -147,7 +161,7 @@ class Metric(Part):
 
 
 class Workload(Part):
-    """A workload, checked; every reference in it exists and exactly one metric is primary."""
+    """A checked workload; every reference in it exists and exactly one metric is primary."""
 
     name: str
     title: str
@@ -219,15 +233,15 @@ class Workload(Part):
 
     @property
     def drives(self) -> bool:
-        """Whether clients are driven; else the phases themselves are what is measured."""
+        """Return whether clients are driven; otherwise the phases themselves are measured."""
         return bool(self.tests)
 
     def test_values(self) -> set[str]:
-        """The names that some test has a default of its own for."""
+        """Return the names for which some test has a default of its own."""
         return {name for test in self.tests.values() for name in test.values}
 
     def defaults(self) -> dict[str, Any]:
-        """The default of every factor and of every parameter that has one."""
+        """Return the default of every factor and of every parameter that has one."""
         return {name: factor.default for name, factor in self.factors.items()} | {
             name: parameter.default
             for name, parameter in self.parameters.items()
@@ -235,20 +249,22 @@ class Workload(Part):
         }
 
     def values(self, chosen: Mapping[str, Level]) -> dict[str, Any]:
-        """Every factor's and parameter's value for the clients: as ``chosen``, else as the chosen
-        test has it, else the default. Tables do not know of tests: theirs are the defaults with
-        ``chosen`` over them."""
+        """Return every factor's and parameter's value for the clients.
+
+        The value is the one in ``chosen``, else the chosen test's, else the default. Tables do not
+        depend on tests: theirs are the defaults overridden by ``chosen``.
+        """
         test = self.tests.get(str(chosen.get("test", self.default_test)))
         return {**self.defaults(), **(test.values if test else {}), **chosen}
 
     def data_bytes(self, chosen: Mapping[str, Any]) -> int:
-        """Length of the data, roughly, which memory and redo sizes scale with."""
+        """Return the approximate length of the data, with which memory and redo sizes scale."""
         if self.data is not None:
             return int(chosen["rows"]) * self.data.row_bytes
         return self.volume(chosen).data_bytes
 
     def volume(self, chosen: Mapping[str, Any]) -> Volume:
-        """How much the tables hold, roughly."""
+        """Return the approximate content of the tables."""
         values = {**self.defaults(), **chosen}
         each = [tables.volume(values) for tables in self.tables.values()]
         return Volume(
@@ -260,7 +276,7 @@ class Workload(Part):
 
 
 def checked(definition: Mapping[str, Any]) -> Workload:
-    """The typed form of a definition; ValidationError with every mistake it has."""
+    """Return the typed form of a definition; raise ValidationError with every error in it."""
     try:
         return Workload.model_validate(dict(definition))
     except pydantic.ValidationError as error:

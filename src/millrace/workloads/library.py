@@ -1,4 +1,4 @@
-"""The workloads that come with millrace: one TOML file each in ``builtin/``."""
+"""Load the workloads that come with millrace: one TOML file each in ``builtin/``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _BUILTIN = files("millrace.workloads") / "builtin"
 
 
 def names() -> tuple[str, ...]:
-    """The names of all workloads, sorted."""
+    """Return the names of all workloads, sorted."""
     return tuple(
         sorted(
             entry.name.removesuffix(".toml")
@@ -25,7 +25,10 @@ def names() -> tuple[str, ...]:
 
 
 def load(name: str) -> Mapping[str, Any]:
-    """A workload's complete definition as plain data; UserError when there is no such workload."""
+    """Return a workload's complete definition as plain data.
+
+    Raises UserError for an unknown workload.
+    """
     if name not in names():
         near = nearest(name, names())
         raise UserError(
@@ -36,5 +39,5 @@ def load(name: str) -> Mapping[str, Any]:
 
 
 def of_test(test: str) -> str | None:
-    """The workload that has a test of this name."""
+    """Return the workload that has a test of this name."""
     return next((name for name in names() if test in load(name).get("tests", {})), None)

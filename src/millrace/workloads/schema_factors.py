@@ -1,5 +1,7 @@
-"""What a workload offers an experiment to choose: factors, which vary, and parameters, which all
-trials share."""
+"""Define the choices that a workload offers: factors, which vary, and parameters.
+
+All trials of an experiment share the parameters.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ from millrace.workloads.cpu_numbers import WANTED, cpu_numbers
 
 Kind = Literal["text", "integer", "number", "boolean"]
 
-# Free levels become a part of statements as they are.
+# Free levels are inserted into statements unchanged.
 _FREE_LEVEL = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}")
 FREE_LEVEL = "a letter, then letters, digits and _, at most 64 in all"
 
@@ -28,18 +30,18 @@ _IN_WORDS = {
 
 
 class Part(BaseModel):
-    """A part of a definition: every key is known, no value is converted."""
+    """A part of a definition: every key is known, and values are not converted."""
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
 
 class WorkloadFactor(Part):
-    """Something an experiment may vary.
+    """A factor that an experiment may vary.
 
-    ``choices`` are all the levels there are; a ``free`` factor takes any of the default's kind: a
-    name, because only the server knows which exist (``engine``; names that differ only in case are
-    the same there), or a number from ``minimum`` to ``maximum``. ``kind`` is the default's unless
-    said: a factor whose kind is ``number`` takes integers too.
+    ``choices`` are all existing levels; a ``free`` factor takes any level of the default's kind: a
+    name, because only the server knows the existing ones (``engine``; names that differ only in
+    case are the same there), or a number from ``minimum`` to ``maximum``. ``kind`` is the default's
+    unless set: a factor whose kind is ``number`` takes integers too.
     """
 
     default: Level
@@ -70,11 +72,11 @@ class WorkloadFactor(Part):
 
     @property
     def caseless(self) -> bool:
-        """Whether names that differ only in case are the same level."""
+        """Return whether names that differ only in case are the same level."""
         return self.free and self.kind_of_level == "text"
 
     def complaint(self, level: object) -> str | None:
-        """What an acceptable level is, when ``level`` is not one; None when it is."""
+        """Describe the acceptable levels where ``level`` is not one; return None where it is."""
         kind = self.kind_of_level
         if not _is_of(kind, level):
             return _IN_WORDS[kind] + _between(self.minimum, self.maximum)
@@ -88,14 +90,14 @@ class WorkloadFactor(Part):
         return None
 
     def canonical(self, level: Level) -> Level:
-        """The one spelling of a level: where any number is taken, 8.0 is 8."""
+        """Return the canonical spelling of a level: where any number is accepted, 8.0 is 8."""
         if self.kind_of_level == "number" and isinstance(level, float) and level.is_integer():
             return int(level)
         return level
 
 
 class Parameter(Part):
-    """A value an experiment sets once for all its trials; without ``default`` it must be set.
+    """A value that an experiment sets once for all its trials; required without ``default``.
 
     A text may be restricted to ``choices``; ``cpus`` is a text too, as ``cpu_numbers`` takes it.
     """
@@ -115,7 +117,7 @@ class Parameter(Part):
         return self
 
     def complaint(self, value: object) -> str | None:
-        """What an acceptable value is, when ``value`` is not one; None when it is."""
+        """Describe the acceptable values where ``value`` is not one; return None where it is."""
         if self.kind == "cpus":
             return None if _names_cpus(value) else WANTED
         wanted = _IN_WORDS[self.kind] + _between(self.minimum, self.maximum)

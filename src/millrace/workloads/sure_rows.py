@@ -1,4 +1,4 @@
-"""Derive from a workload's definition which statements of a test find a row each time.
+"""Derive from a workload's definition the statements of a test that find a row each time.
 
 A statement is listed only where its text and its draws prove it: it names one table of the test,
 its only condition is on a column that counts the table's rows (``sequence``), and the key lies
@@ -34,15 +34,15 @@ _DELETE = re.compile(rf"DELETE\s+FROM\s+\{{table\}}{_WHERE}{_LIMIT}", re.IGNOREC
 _KEEPS_ROWS = re.compile(r"(SELECT|INSERT|UPDATE)\b", re.IGNORECASE)
 _UPDATES = re.compile(r"UPDATE\b", re.IGNORECASE)
 
-# A new value of these kinds differs from the old one but for a negligible chance.
+# A new value of these kinds differs from the old one except with negligible probability.
 _NEW_EACH_TIME = ("digits", "text")
 
 
 def sure_rows(definition: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Rows]:
-    """Return the statements of the chosen test that find a row each time, and what they do to it.
+    """Return the statements of the chosen test that find a row each time, and their effect on it.
 
-    ``values`` are those of all factors and parameters, ``test`` included. Raises nothing: what
-    cannot be derived is not listed.
+    ``values`` are those of all factors and parameters, ``test`` included. Raises nothing:
+    statements for which this cannot be derived are not listed.
     """
     test = definition.get("tests", {}).get(str(values.get("test", definition.get("default_test"))))
     if test is None or test.get("client_setup"):
@@ -81,7 +81,7 @@ def _may_remove(text: str) -> bool:
 
 
 def _puts_back(name: str, step: tuple[str, ...], texts: Mapping[str, str]) -> bool:
-    """Return True where a delete is followed by an insert of the same step, and so of its key."""
+    """Return whether a delete is followed by an insert of the same step, and so of its key."""
     later = step[step.index(name) + 1 :]
     is_delete = _DELETE.fullmatch(texts[name]) is not None
     return is_delete and any(texts[each].upper().startswith("INSERT") for each in later)
@@ -98,7 +98,7 @@ class _Known:
         self._table, self._values = table, values
 
     def text(self, name: str) -> str:
-        """Return a statement's text, filled but for its table; empty where it is not known."""
+        """Return a statement's text, filled but for its table; empty for an unknown statement."""
         sql = self._statements.get(name, {}).get("sql", "")
         if isinstance(sql, Mapping):
             levels = {str(level).casefold(): text for level, text in sql.items() if level != "by"}
@@ -110,8 +110,10 @@ class _Known:
         return " ".join(filled.split())
 
     def rows_of(self, name: str, text: str, gone: bool) -> Rows | None:
-        """Return what a statement does to the rows that it surely finds; None where it may find
-        none. ``gone`` says that the test removes rows for good."""
+        """Return the effect of a statement on the rows that it certainly finds.
+
+        None where it may find none. ``gone`` is whether the test removes rows permanently.
+        """
         if "terms" in self._statements[name] or text.upper().count("SELECT") > 1:
             return None
         if match := _SELECT.fullmatch(text):
@@ -125,7 +127,7 @@ class _Known:
         return None
 
     def _hits(self, name: str, text: str, match: re.Match[str]) -> bool:
-        """Return True where the key of the condition is always one of the table's rows."""
+        """Return whether the key of the condition is always one of the table's rows."""
         rows = self._number(self._table["rows"])
         if match["column"] is None or rows < 1:
             return rows >= 1
@@ -157,7 +159,7 @@ class _Known:
         raise ValueError(f"no range: {draw.get('kind')}")
 
     def _reaches(self, name: str, text: str, match: re.Match[str]) -> bool:
-        """Return True where the end of a range is its begin plus a number that is not negative."""
+        """Return whether the end of a range is its begin plus a number that is not negative."""
         end = self._draw(name, text, match, "end")
         if match["key"] != "?" or end.get("kind") != "derived":
             return False
@@ -166,7 +168,7 @@ class _Known:
         return is_of_begin and self._number(end.get("plus", 0)) >= 0
 
     def _is_new(self, name: str, match: re.Match[str]) -> bool:
-        """Return True where an update changes the row that it finds, and not the row's key."""
+        """Return whether an update changes the row that it finds, and not the row's key."""
         if match["column"] == match["set"]:
             return False
         if match["value"] != "?":
@@ -174,7 +176,7 @@ class _Known:
         return bool(self._draws[self._parameters(name)[0]]["kind"] in _NEW_EACH_TIME)
 
     def _draw(self, name: str, text: str, match: re.Match[str], group: str) -> Mapping[str, Any]:
-        """Return the draw that stands in a place of a condition; a number is a constant."""
+        """Return the draw in a place of a condition; a number is a constant."""
         if match[group] != "?":
             return {"kind": "constant", "value": int(match[group])}
         at = text.count("?", 0, match.start(group))

@@ -1,7 +1,7 @@
-"""Table sets of a workload, as far as an estimate needs them: how many rows, how long.
+"""Estimate the rows and lengths of a workload's table sets.
 
-The load generator makes the rows and is the authority on their meaning; what is computed here is
-rough on purpose, and decides memory sizes that scale with the data and the disk that is asked for.
+The load generator makes the rows and is the authority on their meaning. The estimates are rough on
+purpose; they decide memory sizes that scale with the data, and the required disk space.
 """
 
 from __future__ import annotations
@@ -38,8 +38,11 @@ _CHAR = re.compile(r"(\w+)\s+CHAR\s*\((\d+)\)", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class Volume:
-    """Tables of a set; rows of all of them; the length of these rows' values, and what they take on
-    disk, roughly."""
+    """The approximate content of the tables of a set.
+
+    ``tables`` and ``rows`` are their numbers, ``data_bytes`` is the length of the rows' values, and
+    ``disk_bytes`` their size on disk.
+    """
 
     tables: int
     rows: int
@@ -48,7 +51,7 @@ class Volume:
 
 
 class TableSet(Part):
-    """Tables of one shape; see the load generator's definition of it."""
+    """Tables of one shape; the load generator defines the format."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
 
@@ -60,7 +63,7 @@ class TableSet(Part):
     after_load: list[str] | dict[str, Any] = Field(default=[])
 
     def volume(self, values: Mapping[str, Any]) -> Volume:
-        """How much it is when factors and parameters have these values."""
+        """Return the approximate content for these values of factors and parameters."""
         tables = evaluated(self.count, values)
         rows = evaluated(self.rows, values) * tables
         widths = self._widths()
@@ -73,13 +76,16 @@ class TableSet(Part):
         return Volume(tables, rows, rows * row_bytes, int(rows * stored))
 
     def _widths(self) -> dict[str, int]:
-        """The columns that take the same length whatever is in them."""
+        """Return the columns whose length does not depend on their content."""
         texts = [self.create] if isinstance(self.create, str) else self.create.values()
         return {name: int(width) for text in texts for name, width in _CHAR.findall(text)}
 
 
 def evaluated(number: Number, values: Mapping[str, Any]) -> int:
-    """A number, or integer arithmetic over ``{values}``. Raises ValueError for anything else."""
+    """Return a number, or the result of integer arithmetic over ``{values}``.
+
+    Raises ValueError for anything else.
+    """
     if not isinstance(number, str):
         return int(number)
     text = re.sub(r"\{(\w+)\}", lambda match: f"({values[match[1]]})", number)
@@ -102,7 +108,7 @@ def _computed(node: ast.expr) -> int:
 
 
 def _column_bytes(column: Mapping[str, Any], rows: int, values: Mapping[str, Any]) -> int:
-    """The mean length of a column's values as text."""
+    """Return the mean length of a column's values as text."""
 
     def given(key: str, otherwise: Number) -> int:
         return evaluated(column.get(key, otherwise), values)

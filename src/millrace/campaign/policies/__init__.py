@@ -1,1 +1,1 @@
-"""Policies that choose the next trials of a campaign."""
+"""Choose the next trials of a campaign."""

@@ -1,13 +1,15 @@
-"""The experiment that shows whether suspected settings made a difference: B again, with the values
-that they have in A, whichever of the two is the better one.
+"""Plan the ablation: measure B again with the suspected settings at their values in A.
+
+It shows whether these settings made a difference, whichever of the two servers is the better one.
 
     A, B                 as they were measured
     B with X as in A     for each suspected setting
     B with all as in A   where there are several
 
-All of them in the same blocks, so that each gain is measured against the loss beside it. Options
-and factors (TLS, transport, protocol, numbers of clients) can be aligned; how a server was built,
-its memory allocator with it, and what else the host did cannot, and are named as left out.
+All treatments share the same blocks, so that each gain is measured against the loss in the same
+block. Options and factors (TLS, transport, protocol, numbers of clients) can be aligned. A server's
+build, including its memory allocator, and other activity of the host cannot; they are listed as
+left out.
 """
 
 from __future__ import annotations
@@ -40,13 +42,18 @@ _SWITCHES = ("log_bin",)
 
 
 Refuses = Callable[[str, str | None], Literal["option", "value"] | None]
-"""Whether B's server has no such option, or does not take its value, None for a bare flag."""
+"""Return "option" where B's server does not know an option, "value" where it refuses the value.
+
+The value is None for a bare flag.
+"""
 
 
 @dataclass(frozen=True)
 class Alignment:
-    """Settings of B, by their names, and the values that they have in A; ``needed`` are options
-    that it does not start without then, and was not given."""
+    """Settings of B, by name, with their values in A.
+
+    ``needed`` are options that B does not start without then and that its configuration lacks.
+    """
 
     name: str
     settings: Mapping[str, str]
@@ -55,8 +62,7 @@ class Alignment:
 
 @dataclass(frozen=True)
 class Aligning:
-    """What is aligned, the one of all settings last, and what of the suspects is not and why, a
-    clause each."""
+    """The alignments, the one of all settings last, and the suspects left out, a clause each."""
 
     alignments: tuple[Alignment, ...]
     left_out: tuple[str, ...]
@@ -64,7 +70,7 @@ class Aligning:
 
 @dataclass(frozen=True)
 class AlignedPlan:
-    """``plan`` runs the treatments of ``test``."""
+    """An ablation's test and its plan: ``plan`` runs the treatments of ``test``."""
 
     plan: Plan
     test: Ablates
@@ -73,10 +79,12 @@ class AlignedPlan:
 def alignments(
     suspects: Sequence[LikelyCause], refuses: Refuses, given: Collection[str]
 ) -> Aligning:
-    """What can be aligned of the likeliest suspects, each alone and all together, and what not.
-    ``given`` are the options that B was given, by their names.
+    """Return the alignments of the likeliest causes, each alone and all together.
 
-    Raises UserError where there is nothing that can.
+    Causes that cannot be aligned are listed with the reason. ``given`` are the names of the options
+    in B's configuration.
+
+    Raises UserError where none can be aligned.
     """
     found: list[Alignment] = []
     left_out: list[str] = []
@@ -110,7 +118,7 @@ def _alignment(name: str, settings: Mapping[str, str], given: Collection[str]) -
 
 
 def _why_not(name: str, a: str | None, refuses: Refuses) -> str:
-    """Why a setting with the value ``a`` in A cannot be given to B; empty where it can."""
+    """Return the reason that B cannot take a setting's value ``a`` of A; empty where it can."""
     if name.startswith(_OF_BUILDS):
         return _ELSEWHERE["build"]
     if a is None:
@@ -135,7 +143,10 @@ def aligned_plan(
     blocks: int,
     seed: int,
 ) -> AlignedPlan:
-    """The plan of the experiment. Raises UserError where an alignment makes B what A is."""
+    """Return the plan of the ablation.
+
+    Raises UserError where an alignment makes B equal to A.
+    """
     run, spec = stored.run, stored.run.spec
     configurations = spec.configuration_documents()
     levels: dict[str, dict[str, Level]] = {}
@@ -183,8 +194,11 @@ def _aligned(
     alignment: Alignment,
     configurations: dict[str, Mapping[str, Any]],
 ) -> dict[str, Level]:
-    """The candidate's levels with the settings of the base: a factor's level where it is one, else
-    an option of a configuration, which is added to ``configurations``."""
+    """Return the candidate's levels with the settings of the base.
+
+    A setting that is a factor changes its level; any other becomes an option of a configuration,
+    which is added to ``configurations``.
+    """
     levels = dict(candidate.levels)
     options: dict[str, str | int | bool] = {}
     for name, value in alignment.settings.items():
@@ -204,7 +218,10 @@ def _aligned(
 
 
 def _option(name: str, value: str) -> dict[str, str | int | bool]:
-    """An option that gives a variable the value: ON and OFF by number, which all versions take."""
+    """Return an option that sets a variable.
+
+    ON and OFF are written as numbers, which all versions accept.
+    """
     switched = {"ON": True, "OFF": False}.get(value)
     if switched is None:
         return {name: value}
@@ -214,7 +231,7 @@ def _option(name: str, value: str) -> dict[str, str | int | bool]:
 
 
 def _factor(factor: FactorSpec, every: Sequence[Mapping[str, Level]]) -> Factor:
-    """The levels of a factor that any of the treatments has."""
+    """Return a factor with the levels that any of the treatments has."""
     name = factor.name
     levels = tuple(dict.fromkeys(of[name] for of in every))
     aliases = {level: of for level, of in factor.aliases.items() if level in levels}
@@ -222,7 +239,7 @@ def _factor(factor: FactorSpec, every: Sequence[Mapping[str, Level]]) -> Factor:
 
 
 def _only(plan: Plan, every: Sequence[Mapping[str, Level]]) -> Plan:
-    """The plan with these treatments alone, of all combinations of their levels."""
+    """Return the plan reduced to these treatments, out of all combinations of their levels."""
     wanted = {_key(levels) for levels in every}
     treatments = tuple(each for each in plan.treatments if _key(each.levels) in wanted)
     trials = [trial for trial in plan.trials if _key(trial.treatment.levels) in wanted]

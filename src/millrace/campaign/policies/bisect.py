@@ -1,5 +1,7 @@
-"""Search the change between two servers of a list: one trial of one server a block, the same work
-for all."""
+"""Search for the change between two servers of a list.
+
+Each block is one trial of one server; all trials run the same workload.
+"""
 
 from __future__ import annotations
 
@@ -23,10 +25,12 @@ from millrace.store.records import StoredRun
 
 
 def members(good: str, bad: str, among: Sequence[str]) -> tuple[str, ...]:
-    """The servers from the good one to the bad one, in the order of the list; an end that is not in
-    it stands at its side. A list that goes from bad to good is turned round.
+    """Return the servers from the good one to the bad one, in the order of the list.
 
-    Raises UserError where they are the same, or the list has one twice.
+    An end that is not in the list is added at its side. A list that goes from bad to good is
+    reversed.
+
+    Raises UserError where the two are the same, or the list has a server twice.
     """
     if good == bad:
         raise UserError(f"--good and --bad are both {good}", hint="name two servers that differ")
@@ -45,7 +49,7 @@ def members(good: str, bad: str, among: Sequence[str]) -> tuple[str, ...]:
 
 
 def refuse_unknown(names: Sequence[str], known: Collection[str]) -> None:
-    """Raise UserError for servers that are not there."""
+    """Raise UserError for unknown servers."""
     for name in names:
         if name not in known:
             near = nearest(name, known)
@@ -56,8 +60,10 @@ def refuse_unknown(names: Sequence[str], known: Collection[str]) -> None:
 
 
 def experiment_text(workload: str, servers: Sequence[str]) -> str:
-    """An experiment file for a built-in workload, or for a test of one. Raises UserError where
-    there is neither."""
+    """Return the text of an experiment file for a built-in workload, or for a test of one.
+
+    Raises UserError where there is neither.
+    """
     of_test = None if workload in workloads.names() else workloads.of_test(workload)
     if of_test is None and workload not in workloads.names():
         near = nearest(workload, workloads.names())
@@ -89,9 +95,11 @@ def bisecting(
     options: Mapping[str, Level],
     confidence: float,
 ) -> Experiment:
-    """The experiment that searches among ``servers``, with the other factors of ``experiment`` and
-    these server options. Raises UserError where one of its factors has several levels: there is one
-    history to be searched."""
+    """Return the experiment that searches among ``servers``.
+
+    It has these server options and the other factors of ``experiment``. Raises UserError where one
+    of these factors has several levels, because a search covers one history.
+    """
     held = {each.name: each for each in experiment.factors if each.name != SERVER}
     held |= {f"{OPTION}{name}": Factor(f"{OPTION}{name}", (of,)) for name, of in options.items()}
     several = [
@@ -125,7 +133,7 @@ def bisecting(
 
 
 def member_plan(experiment: Experiment, server: str, *, seed: int, block: int) -> Plan:
-    """The plan of block number ``block``: one trial of one server."""
+    """Return the plan of block number ``block``: one trial of one server."""
     factors = tuple(
         replace(each, levels=(server,)) if each.name == SERVER else each
         for each in experiment.factors
@@ -137,14 +145,14 @@ def member_plan(experiment: Experiment, server: str, *, seed: int, block: int) -
 
 @dataclass(frozen=True)
 class BisectionReviewed(Announcement):
-    """A trial of ``server`` ended; ``found`` is the search with it."""
+    """The event that a trial of ``server`` ended; ``found`` is the search including it."""
 
     found: Bisection
     server: str
 
 
 class Bisect:
-    """One trial at a time, of the server that is expected to tell most."""
+    """The policy of a search: one trial at a time, of the most informative server."""
 
     def __init__(self, experiment: Experiment, *, seed: int) -> None:
         self._experiment = experiment
@@ -179,7 +187,7 @@ class Bisect:
 
 
 def _following(found: Bisection | None, block: int) -> Open | None:
-    """Return the trial that comes next: an open one, else that of the server that tells most."""
+    """Return the next trial: an open one, else one of the most informative server."""
     if found is None:
         return Open(0, 0)
     if found.open is not None:

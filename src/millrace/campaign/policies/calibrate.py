@@ -1,14 +1,15 @@
-"""The experiment that calibrates a host: the user's own, its base compared with itself and with
-itself slowed down, and which block is next.
+"""Plan the calibration of a host: A/A trials of the user's base, and the base slowed down.
+
+This module also chooses the next block.
 
     slowdown = none     A, the base as it is
     slowdown = again    A', the same under another name
-    slowdown = cpu=4%   A slowed down, planted when the A/A blocks have told how small a change is
-                        seen
+    slowdown = cpu=4%   A slowed down, injected when the A/A blocks show the smallest detectable
+                        change
 
-A block holds A and one of the others, for each group that still wants one. Groups drop out when
-they have their verdicts, each the same number: ending with the first verdicts of all that come
-would count quick ones too often.
+A block contains A and one of the others, for each group that still needs one. A group drops out
+when it has its verdicts, the same number for each group: ending with the first verdicts of all
+groups would count quick ones too often.
 """
 
 from __future__ import annotations
@@ -39,8 +40,10 @@ from millrace.store.records import StoredRun
 
 SUFFIX = "-calibration"
 SIZE = 2.0
-"""How large a planted slowdown is, in smallest changes that are seen: at one it would be missed in
-one of five calibrations, at one and a half in one of thirty."""
+"""The size of an injected slowdown, in smallest detectable changes.
+
+A slowdown of size 1 would be missed in one of five calibrations, one of size 1.5 in one of thirty.
+"""
 
 _MOST_STOPPED = 0.5
 _DELAY_US = 1000
@@ -51,15 +54,18 @@ Held = Mapping[str, Level]
 
 @dataclass(frozen=True)
 class Wanted:
-    """The next block: A and ``level``, of the groups with these held levels."""
+    """The next block: A and ``level``, of the groups with these fixed factors."""
 
     level: str
     groups: tuple[Held, ...]
 
 
 def calibrating(experiment: Experiment) -> Experiment:
-    """The experiment that calibrates the host for another one: its base beside itself. Raises
-    UserError where its blocks cannot decide anything."""
+    """Return the experiment that calibrates the host for another experiment.
+
+    It compares the base of that experiment with itself. Raises UserError where its blocks cannot
+    decide anything.
+    """
     if experiment.blocks < FEWEST_BLOCKS:
         raise UserError(
             f"{experiment.source}: {experiment.blocks} blocks decide nothing, so there is no "
@@ -100,7 +106,7 @@ def _held_at(factor: Factor, base: Level) -> Factor:
 def block_plan(
     experiment: Experiment, wanted: Wanted, *, seed: int, block: int, position: int
 ) -> Plan:
-    """The plan of block number ``block``, whose first trial is at ``position`` of the run."""
+    """Return the plan of block ``block``, whose first trial is at ``position`` of the run."""
     factors = tuple(
         replace(each, levels=(NONE, wanted.level)) if each.name == slowdown.FACTOR else each
         for each in experiment.factors
@@ -120,7 +126,7 @@ def block_plan(
 
 
 def groups_of(experiment: Experiment) -> tuple[Held, ...]:
-    """The held levels of the groups of an experiment that calibrates."""
+    """Return the fixed factors of each group of an experiment that calibrates."""
     plan = expand(replace(experiment, blocks=1), seed=0)
     held = (
         {name: of for name, of in each.levels.items() if name != slowdown.FACTOR}
@@ -137,11 +143,13 @@ def next_block(
     verdicts: int,
     planting: str | None,
 ) -> Wanted | None:
-    """What is to be measured next, so that there are ``verdicts`` A/A verdicts in all and as many
-    in each group, and then a verdict on a planted slowdown in each group; None where all is there.
+    """Return the next block of a calibration; None where it is complete.
 
-    ``planting`` is the kind of slowdown (``cpu``, ``fsync``) or an option, None for none; one that
-    can be sized is sized by the smallest change that the group's verdicts see.
+    It needs ``verdicts`` A/A verdicts in all, the same number in each group, and then a verdict on
+    an injected slowdown in each group.
+
+    ``planting`` is the kind of slowdown (``cpu``, ``fsync``) or an option, None for none. Where the
+    size can be chosen, it follows from the smallest change that the group's verdicts detect.
     """
     if found is None:
         return Wanted(AGAIN, tuple(groups))
@@ -161,8 +169,10 @@ def next_block(
 
 
 def planted_level(group: GroupCalibration, found: Calibration, planting: str) -> str | None:
-    """The slowdown to plant in a group; None where its noise is not known. One that was begun is
-    kept, though later blocks may have moved what is seen."""
+    """Return the slowdown to inject in a group; None where its noise is not known.
+
+    A started slowdown is kept, even where later blocks changed the smallest detectable change.
+    """
     begun = [each.level for each in group.injected if _kind(each.level) == _kind(planting)]
     if begun:
         return begun[-1]
@@ -173,15 +183,18 @@ def planted_level(group: GroupCalibration, found: Calibration, planting: str) ->
 
 
 def level_beforehand(planting: str) -> str | None:
-    """The level of a slowdown that no noise decides about; None for one that it sizes."""
+    """Return the level of a slowdown that does not depend on noise; None for one that does."""
     if planting == FSYNC:
         return SlowFsync(_DELAY_US).level
     return None if planting == CPU else planting
 
 
 def stopped_for(group: GroupCalibration, found: Calibration, size: float) -> Stopped:
-    """A stop of the server that makes ``size`` times the smallest change that the group's verdicts
-    can call, in all of their blocks: one below the margin would rightly not be called."""
+    """Return the stop of the server that causes ``size`` times the smallest detectable change.
+
+    The change is the one that the group's verdicts detect in all of their blocks. It is at least
+    the margin, because verdicts ignore smaller changes.
+    """
     asked = found.target
     change = size * max(group.detectable[asked.blocks], asked.margin)
     return Stopped(min(1 - 1 / (1 + change), _MOST_STOPPED))
@@ -197,7 +210,7 @@ def _verdicts(group: GroupCalibration | None) -> int:
 
 
 def _is_planted(group: GroupCalibration, level: str) -> bool:
-    """Whether there is a verdict on this slowdown."""
+    """Return whether there is a verdict on this slowdown."""
     return any(each.verdicts for each in group.injected if each.level == level)
 
 
@@ -206,7 +219,7 @@ def _key(held: Held) -> frozenset[tuple[str, Level]]:
 
 
 def _refuse_failing(found: Calibration) -> None:
-    """Raise TrialFailed where trials of a group fail, and go on failing."""
+    """Raise TrialFailed where trials of a group fail repeatedly."""
     for group in found.groups:
         name = group.label or "the base"
         finished = group.noise.n_blocks if group.noise is not None else len(group.under_way)
@@ -227,7 +240,7 @@ def _pairs(planted: InjectedSlowdown) -> int:
 
 
 def wanted_again(stored: StoredRun, block: int) -> Wanted:
-    """What a block that was begun was to measure."""
+    """Return the content of a started block."""
     of_block = {trial.treatment_id for trial in stored.trials if trial.block == block}
     levels = [each.levels for each in stored.treatments if each.id in of_block]
     level = next(str(of[slowdown.FACTOR]) for of in levels if of[slowdown.FACTOR] != NONE)
@@ -240,13 +253,15 @@ def wanted_again(stored: StoredRun, block: int) -> Wanted:
 
 
 NextBlock = Callable[[Calibration | None], Wanted | None]
-"""Return the next block by what was calibrated so far; None where nothing is missing."""
+"""Return the next block from the calibration so far; None where nothing is missing."""
 
 
 @dataclass(frozen=True)
 class CalibrationReviewed(Announcement):
-    """A block with the slowdown ``level`` ended; ``found`` is the calibration with it, of which
-    ``verdicts`` A/A verdicts are wanted."""
+    """The event that a block with the slowdown ``level`` ended.
+
+    ``found`` is the calibration including it, which needs ``verdicts`` A/A verdicts.
+    """
 
     found: Calibration
     level: str
@@ -254,8 +269,10 @@ class CalibrationReviewed(Announcement):
 
 
 class Calibrate:
-    """The blocks of an experiment that calibrates, as ``next_wanted`` asks for them; reviews count
-    towards ``verdicts`` A/A verdicts."""
+    """The policy of a calibration: its blocks are those that ``next_wanted`` returns.
+
+    Reviews count towards ``verdicts`` A/A verdicts.
+    """
 
     def __init__(
         self, experiment: Experiment, *, seed: int, verdicts: int, next_wanted: NextBlock

@@ -1,8 +1,10 @@
-"""The experiment that confirms a change of a history, or withdraws it: the build before and the
-build after in turns, in the experiment of the run that recorded them.
+"""Plan the experiment that confirms or withdraws a change of a history.
 
-Which build came first with the new level may be uncertain. The nearest ones that are surely of the
-old and of the new level, and can still be had, are measured.
+It measures the build before and the build after the change in turns, in the experiment of the run
+that recorded them.
+
+The first build with the new level may be uncertain. The experiment measures the nearest obtainable
+builds that certainly have the old and the new level.
 """
 
 from __future__ import annotations
@@ -30,11 +32,14 @@ from millrace.store.store import Store
 FEWEST_TO_CONFIRM, MOST_TO_CONFIRM = 6, 40  # unless the user says otherwise
 
 WhyNot = Callable[[PointRecord], str]
-"""Why the build of a point cannot be measured any more; empty where it can."""
+"""Return the reason that a point's build cannot be measured any more; empty where it can."""
 
 
 def unobtainable(series: SeriesRecord) -> WhyNot:
-    """Whether builds of the series are still on this host, or in the catalogue, as they were."""
+    """Return the check of whether the series' builds are obtainable.
+
+    A build is obtainable where it is unchanged on this host, or in the catalogue.
+    """
     if series.factor.rpartition(".")[2] != SERVER:
         return lambda _point: ""
 
@@ -47,7 +52,7 @@ def unobtainable(series: SeriesRecord) -> WhyNot:
         try:
             server = install.find(name)
         except UserError:
-            return ""  # of the catalogue; it will be installed
+            return ""  # in the catalogue; it will be installed
         if not isinstance(server, InstalledServer) or point.build is None:
             return ""
         same = server.provenance.program_sha256 == point.build
@@ -70,17 +75,19 @@ class Builds:
 
 @dataclass(frozen=True)
 class Planned:
-    """Which builds are measured for a change, in which experiment."""
+    """The builds to measure for a change, and the experiment that measures them."""
 
     builds: Builds
     experiment: Experiment
 
 
 def planned(store: Store, change: ChangeRecord, blocks: int | None) -> Planned:
-    """The experiment for a change of the store; of so many ``blocks``, or of as many as a change of
-    its size wants, in addition to those that have been measured.
+    """Return the experiment that confirms a change of the store.
 
-    Raises UserError where no builds, or no run to take the experiment from, are left.
+    It has ``blocks`` blocks; None takes the number that a change of its size needs, in addition to
+    those measured earlier.
+
+    Raises UserError where the builds, or the run to take the experiment from, no longer exist.
     """
     (history,) = store.histories.read([change.series])
     others = [each for each in store.histories.changes() if each.series == change.series]
@@ -93,8 +100,10 @@ def planned(store: Store, change: ChangeRecord, blocks: int | None) -> Planned:
 
 
 def runs_of(store: Store, history: History, builds: Builds) -> list[StoredRun]:
-    """The runs that recorded the two points, those that are still there; without them the newest
-    of the same state, whose configurations are the same."""
+    """Return the runs that recorded the two points, as far as they still exist.
+
+    Where none does, return the newest run of the same environment and configurations.
+    """
     there = {run.id for run in store.list_runs()}
     wanted = dict.fromkeys([builds.before.run_id, builds.after.run_id])
     found = [run_id for run_id in wanted if run_id in there]
@@ -115,10 +124,11 @@ def builds_of(
     others: Sequence[ChangeRecord],
     why_not: WhyNot,
 ) -> Builds:
-    """The nearest points before and after a change that can be measured again, on its own side of
-    the other changes of the series.
+    """Return the nearest measurable points before and after a change.
 
-    Raises UserError where there are none.
+    They lie on the change's side of the other changes of the series.
+
+    Raises UserError where there is none.
     """
     points, places = _strand(history, change)
     here = range_of(change, places)
@@ -137,7 +147,7 @@ def builds_of(
 
 
 def _strand(history: History, change: ChangeRecord) -> tuple[list[PointRecord], Mapping[str, int]]:
-    """The points of the change's state, and their places by label."""
+    """Return the points of the change's segment, and their places by label."""
     for strand in segments(history.points):
         points = [history.points[index] for index in strand]
         places = {point.label: place for place, point in enumerate(points)}
@@ -168,7 +178,7 @@ def _pair(
 def _nearest(
     side: str, points: Sequence[PointRecord], change: ChangeRecord, why_not: WhyNot
 ) -> PointRecord:
-    """The first of ``points`` whose build can be measured."""
+    """Return the first of ``points`` whose build can be measured."""
     refused = ""
     for point in points:
         reason = why_not(point)
@@ -183,7 +193,7 @@ def _nearest(
 
 
 def blocks_of(change: ChangeRecord, builds: Builds) -> int:
-    """How many blocks are likely to show a change of this size between builds of that noise."""
+    """Return the number of blocks likely to show a change of this size at the builds' noise."""
     spreads = [point.log_sd for point in (builds.before, builds.after) if point.log_sd]
     size = math.expm1(abs(math.log(change.ratio)))
     if not spreads or size <= 0:
@@ -199,8 +209,11 @@ def confirming_experiment(
     builds: Builds,
     blocks: int,
 ) -> Experiment:
-    """The experiment of the newest of the runs ``stored``, with the build before ``change`` as the
-    base and the build after it as its candidate. Configurations are those of all of them.
+    """Return the experiment that compares the builds before and after ``change``.
+
+    It is the experiment of the newest of the runs ``stored``, with the build before ``change`` as
+    the base and the build after it as the candidate. Its configurations are those of all these
+    runs.
 
     Raises UserError where configurations are compared and one of them is not defined there.
     """

@@ -1,5 +1,6 @@
-"""What a measurement of the builds before and after a change says, about this change and about
-those of other metrics that the same trials are of.
+"""Evaluate a measurement of the builds before and after a change.
+
+The outcome is about this change and about changes of other metrics measured in the same trials.
 """
 
 from __future__ import annotations
@@ -19,8 +20,10 @@ from millrace.store.records import StoredRun
 def outcomes(
     histories: Histories, change: ChangeRecord, measured: StoredRun, ends: Ends, now_utc: str
 ) -> list[Outcome]:
-    """What the run ``measured`` says about ``change``, first, and about the candidates of other
-    metrics between the same two points.
+    """Return the outcomes of the run ``measured``.
+
+    The first is about ``change``; the others are about the candidates of other metrics between the
+    same two points.
 
     Raises TrialFailed where no block has both builds.
     """
@@ -45,7 +48,7 @@ def outcomes(
 
 
 def _same_trials(one: SeriesRecord, other: SeriesRecord) -> bool:
-    """Whether two series differ in nothing but their metric."""
+    """Return whether two series differ only in their metric."""
     return one == replace(
         other,
         id=one.id,
@@ -57,7 +60,7 @@ def _same_trials(one: SeriesRecord, other: SeriesRecord) -> bool:
 
 
 def _between(history: History, changes: Sequence[ChangeRecord], ends: Ends) -> list[ChangeRecord]:
-    """The candidate whose first point is surely between the two, if there is no other change."""
+    """Return the candidate change certainly between the two ends, if there is no other change."""
     for strand in segments(history.points):
         places = {history.points[index].label: place for place, index in enumerate(strand)}
         if not {ends.before, ends.after} <= places.keys():

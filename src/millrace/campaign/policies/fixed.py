@@ -10,7 +10,10 @@ from millrace.store.records import RunRecord, StoredRun
 
 
 class Fixed:
-    """All trials of the plan that have no result; with ``retry_failed`` also those that failed."""
+    """The policy that measures all trials without a result.
+
+    With ``retry_failed`` it also measures those that failed.
+    """
 
     def __init__(self, selection: RunSelection, *, retry_failed: bool = False) -> None:
         self._selection = selection

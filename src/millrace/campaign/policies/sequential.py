@@ -1,9 +1,10 @@
 """Measure block by block until each comparison is decided.
 
-After each block the analysis of the stored run says which treatments need another one; these make
-up the next block, in the order of the plan. Nothing else decides, so that an interrupted run
-resumes as it would have continued: its open block is completed first. Trials are rows in the store
-before they run, those of a block when it starts. Profiled trials come after all blocks.
+After each block the analysis of the stored run selects the treatments that need another one; these
+make up the next block, in the order of the plan. The next block depends on nothing else, so that an
+interrupted run resumes as it would have continued: its open block is completed first. Trials are
+rows in the store before they run, those of a block when it starts. Profiled trials come after all
+blocks.
 """
 
 from __future__ import annotations
@@ -45,20 +46,20 @@ class Progress:
 
     @property
     def is_over(self) -> bool:
-        """Say that nothing is left to measure."""
+        """Return whether nothing is left to measure."""
         return not (self.waiting or self.block or self.profile)
 
 
 @dataclass(frozen=True)
 class SequentialOpened(Announcement):
-    """A sequential run starts, resumes, or has nothing left to measure."""
+    """The event that a sequential run starts, resumes, or has nothing left to measure."""
 
     selection: RunSelection
     progress: Progress
 
 
 class Sequential:
-    """The blocks that a sequential run still needs.
+    """The policy that measures the blocks a sequential run still needs.
 
     ``unknown_s`` is the expected time of a trial as long as none has ended.
     """
@@ -73,8 +74,10 @@ class Sequential:
         self._is_opened = self._is_profiled = False
 
     def next_block(self, stored: StoredRun | None) -> Block | End:
-        """Return the open block, then new ones, then profiled trials; see
-        ``campaign.scheduler.Policy``."""
+        """Return the open block, then new ones, then profiled trials.
+
+        See ``campaign.scheduler.Policy``.
+        """
         is_first, self._is_opened = not self._is_opened, True
         now = progress(
             self._selection,
@@ -119,9 +122,8 @@ def progress(
 ) -> Progress:
     """Return the state of a run by what is stored of it, None for a new run.
 
-    With ``retry_failed``, trials that failed count as without a result. ``stored`` holds the
-    observations too: a run stops by the verdict that its report gives, which observed plans may
-    qualify.
+    With ``retry_failed``, trials that failed count as without a result. ``stored`` includes the
+    observations: a run stops by the verdict of its report, which observed query plans may qualify.
     """
     if stored is None:
         return _of_new_run(selection.plan, unknown_s)
@@ -157,7 +159,7 @@ def _of_stored_run(
 ) -> Progress:
     stored = only_begun(stored)
     experiment, design = plan.experiment, design_of(plan.experiment)
-    # The next block depends on what is seen now, whatever the run was meant to be before.
+    # The next block depends on the results so far, whatever the run was meant to be before.
     analysis = compare_run(
         stored,
         margin=experiment.margin,
@@ -189,8 +191,7 @@ def _of_stored_run(
 
 
 def _begun(plan: Plan, stored: StoredRun) -> tuple[tuple[PlannedTrial, ...], list[PlannedTrial]]:
-    """Return the trials that are rows in the store, in their order, and the profiled ones that are
-    not."""
+    """Return the started trials in their order, and the profiled trials that did not start."""
     places = {trial.id: place for place, trial in enumerate(stored.trials)}
     planned = [(stored_trial_id(stored.run, trial), trial) for trial in plan.trials]
     begun = [replace(t, position=places[name]) for name, t in planned if name in places]
@@ -210,7 +211,7 @@ def _later(plan: Plan, status: RunStatus) -> list[PlannedTrial]:
 
 
 def _placed(trials: Iterable[PlannedTrial], after: int) -> tuple[PlannedTrial, ...]:
-    """Return the trials with the positions that come next in the order of the run."""
+    """Return the trials with the next positions in the order of the run."""
     return tuple(replace(trial, position=after + at) for at, trial in enumerate(trials))
 
 

@@ -1,4 +1,4 @@
-"""The schema's history, one revision a file in ``versions``; carried out when a store is opened."""
+"""Migrate the schema when a store is opened; each file in ``versions`` is one revision."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ def _config() -> Config:
 
 
 def revisions() -> tuple[str, ...]:
-    """Every revision this millrace knows, newest first."""
+    """Return every revision that this millrace knows, newest first."""
     scripts = ScriptDirectory.from_config(_config())
     return tuple(script.revision for script in scripts.walk_revisions())
 
 
 def upgrade(connection: Connection, revision: str = "head") -> None:
-    """Bring the store on ``connection`` to ``revision``, inside the caller's transaction."""
+    """Migrate the store on ``connection`` to ``revision``, inside the caller's transaction."""
     config = _config()
     config.attributes["connection"] = connection
     command.upgrade(config, revision)

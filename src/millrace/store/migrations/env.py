@@ -1,4 +1,4 @@
-"""Alembic's entry: runs the migrations on the connection that ``upgrade`` was given."""
+"""Run the migrations on the connection of ``upgrade``; Alembic's entry point."""
 
 from alembic import context
 

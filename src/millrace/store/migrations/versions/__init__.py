@@ -1,1 +1,1 @@
-"""Each file brings the schema one revision on."""
+"""Contain the migrations; each file takes the schema one revision further."""

@@ -1,4 +1,4 @@
-"""The first schema: runs, their trials, and what each attempt yielded."""
+"""Create the first schema: runs, their trials, and the results of each attempt."""
 
 from __future__ import annotations
 

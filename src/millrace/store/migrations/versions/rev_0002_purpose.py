@@ -1,4 +1,4 @@
-"""Trials get a purpose: those that were there measured."""
+"""Add `trials.purpose`; existing rows become `measure`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Histories: ratios to a reference build, run after run, and where their level moved."""
+"""Add histories: ratios to a reference build, run after run, and their level changes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs that come from a file say so; those that are there count as measured here."""
+"""Mark runs that come from a file; existing runs count as measured here."""
 
 from __future__ import annotations
 
