@@ -1,4 +1,4 @@
-"""How often does millrace call a difference where there is none?
+"""Measure how often millrace calls a difference between a server and itself.
 
 The same server under two names, run after run, through the whole product: every verdict of
 ``regression`` or ``improvement`` is a false alarm. Prints a line a run, and the count with its
@@ -71,7 +71,7 @@ def _arguments() -> argparse.Namespace:
 
 
 def _run(file: Path, store: Path, seed: int) -> dict[str, Any]:
-    """One run; its primary comparison, printed as a line."""
+    """Execute one run, print its primary comparison as a line, and return the comparison."""
     millrace = str(Path(sys.executable).with_name("millrace"))
     subprocess.run(
         [millrace, "run", str(file), "--seed", str(seed), "--store", str(store)],

@@ -52,8 +52,11 @@ FIRST_WANTED, AMONG_WANTED, AMONG = 9, 11, 3
 
 @dataclass(frozen=True)
 class Named:
-    """What came of one cause on one server: the rank at which it was named (None: not at all), and
-    all that was suspected. ``latency_us`` are A's and B's; ``took_s`` is how long it took."""
+    """The outcome of one cause on one server: the rank at which it was named (None: not at all),
+    and all likely causes.
+
+    ``latency_us`` holds the latencies of A and B; ``took_s`` is the duration in seconds.
+    """
 
     server: str
     cause: str
@@ -122,7 +125,7 @@ def _arguments() -> argparse.Namespace:
 
 
 def _named(cause: Cause, server: str, file: Path, store: Store) -> Named:
-    """Measure a cause, and have it explained."""
+    """Measure a cause and return what `explain` names."""
     began = time.monotonic()
     run, plan = _measured(cause, file, store)
     stored = store.load_run(run.id, observations_too=True)
@@ -156,7 +159,7 @@ def _levels(experiment: Experiment) -> tuple[str, Any, Any]:
 
 
 def _measured(cause: Cause, file: Path, store: Store) -> tuple[RunRecord, Plan]:
-    """Carry the experiment out as `millrace run` does, with the cause in B's trials."""
+    """Execute the experiment as `millrace run` does, with the cause in B's trials."""
     observers = tuple(name for name in COLLECTORS if name not in (PROFILE, injections.NAME))
     overrides = Overrides(observers=(injections.NAME, *observers))
     experiment = read_experiment(file, overrides=overrides)
@@ -174,7 +177,7 @@ def _measured(cause: Cause, file: Path, store: Store) -> tuple[RunRecord, Plan]:
 
 
 def _rank(cause: Cause, suspects: Sequence[LikelyCause]) -> int | None:
-    """The place of the first suspect that names the cause, from 1."""
+    """Return the rank, from 1, of the first likely cause that names the injected cause."""
     for rank, suspect in enumerate(suspects, start=1):
         if {(suspect.kind, suspect.about), (suspect.kind, "")} & cause.expected:
             return rank
@@ -182,7 +185,7 @@ def _rank(cause: Cause, suspects: Sequence[LikelyCause]) -> int | None:
 
 
 def _line(named: Named) -> str:
-    """The cause, its rank, and the first suspects."""
+    """Format the cause, its rank, and the first likely causes."""
     suspects = "; ".join(
         f"{each.kind}: {each.about} ({abs(each.share) * 100:.0f} %)"
         for each in named.likely_causes[:AMONG]
@@ -204,13 +207,13 @@ def _latencies(named: Named) -> str:
 
 
 def score(server: str, found: Sequence[Named]) -> str:
-    """How many causes were named on a server, beside how many were wanted of all of them."""
+    """Return how many causes were named on a server, next to the goal for all causes."""
     causes = [each for each in found if each.cause != NOTHING.name]
     nothing = [each for each in found if each.cause == NOTHING.name]
     first = sum(each.rank == 1 for each in causes)
     among = sum(each.rank is not None and each.rank <= AMONG for each in causes)
     alarms = sum(bool(each.likely_causes) for each in nothing)
-    # The goal is one of all causes.
+    # The goal applies when all causes were measured.
     goals = [f" (wanted: {FIRST_WANTED})", f" (wanted: {AMONG_WANTED})"]
     for_first, for_among = goals if len(causes) == len(CAUSES) else ["", ""]
     said = []

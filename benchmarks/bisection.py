@@ -51,8 +51,8 @@ class Case:
     noise: str
     size: float
     confidence: float = 0.95
-    every_unbuildable: int = 0  # of so many members one cannot be built; 0 for none
-    margin: float = 0.0  # of a change that does not matter, in standard deviations of a run
+    every_unbuildable: int = 0  # of a member that cannot be built; 0 for none
+    margin: float = 0.0  # size of a change that does not matter, in standard deviations of a run
 
 
 CASES = (
@@ -80,9 +80,12 @@ CASES = (
 
 @dataclass(frozen=True)
 class Row:
-    """The outcome of many searches; ``correct`` counts a range that holds the first bad member, and
-    where there is none, that none was found. ``covered`` counts intervals of the ratio that hold
-    the truth, of those that were ``found``."""
+    """The outcome of many searches.
+
+    ``correct`` counts ranges that hold the first bad member; where there is none, it counts
+    searches that found none. ``covered`` counts intervals of the ratio that hold the truth, among
+    those that were ``found``.
+    """
 
     method: str
     noise: str
@@ -115,7 +118,7 @@ def main() -> None:
         if case.size > 0 and case.confidence == 0.95 and not case.every_unbuildable:
             methods += PLAIN
         for repeats in methods:
-            # A case costs as its runs: those that take long are repeated less.
+            # A case costs as much as its runs: long cases are repeated less.
             count = searches if case.size >= 1 or repeats else max(searches // 4, 5)
             row = _row(case, repeats, count, np.random.default_rng([2024, number]))
             _print(row)
@@ -180,7 +183,7 @@ class Outcome:
 
 
 def _search(case: Case, draw: Draw, source: np.random.Generator) -> Outcome:
-    """One search; noise has a standard deviation of 1 in logarithms."""
+    """Run one search; noise has a standard deviation of 1 in logarithms."""
     first_bad = int(source.integers(1, SUSPECTS + 1))
     search = Search(SUSPECTS + 1, confidence=case.confidence, margin=math.expm1(case.margin))
     seen: list[Measured | Skipped] = []
@@ -221,12 +224,13 @@ def _normal(source: np.random.Generator) -> Draw:
 
 
 def _student(source: np.random.Generator) -> Draw:
-    """Of 3 degrees of freedom, whose variance is 3."""
+    """Draw from Student's t with 3 degrees of freedom, whose variance is 3."""
     return lambda: float(source.standard_t(3)) / math.sqrt(3)
 
 
 def _drifting(source: np.random.Generator) -> Draw:
-    """A quarter of the variance is left of a drift with a correlation of 0.95 between runs."""
+    """Draw noise of which a quarter of the variance comes from a drift with a correlation of 0.95
+    between runs."""
     drift = [float(source.standard_normal())]
 
     def draw() -> float:
@@ -237,7 +241,7 @@ def _drifting(source: np.random.Generator) -> Draw:
 
 
 def _recorded(source: np.random.Generator) -> Draw:
-    """A random block of a random fork of one benchmark, which is drawn here."""
+    """Draw a random block of a random fork of one benchmark, which is drawn here."""
     pools = _pools()
     forks = pools[int(source.integers(len(pools)))]
     everything = np.concatenate(forks)
@@ -254,7 +258,7 @@ _kept: list[Sequence[np.ndarray]] = []
 
 
 def _pools() -> list[Sequence[np.ndarray]]:
-    """Logarithms of the recorded values, per benchmark and fork."""
+    """Return logarithms of the recorded values, per benchmark and fork."""
     if not _kept:
         recorded = np.load(DATA)
         value, benchmark, fork = recorded["value"], recorded["benchmark"], recorded["fork"]

@@ -24,12 +24,13 @@ class Size:
 
 @dataclass(frozen=True)
 class Cause:
-    """What makes B differ from A, and how a suspect must be called to have named it.
+    """A known difference between A and B, and the likely cause that must be named for it.
 
-    ``factors`` are those of the experiment beside the server, ``compared`` one of them with its
-    levels of A and B; without one the server is compared with itself, B's trials with ``inject``.
-    ``expected`` are (kind, about) of suspects, about being empty for any. A cause that makes little
-    beside what trials differ by anyway is measured ``times`` as often.
+    ``factors`` are those of the experiment apart from the server; ``compared`` is one of them with
+    its levels of A and B. Without ``compared`` the server is compared with itself, B's trials with
+    ``inject``. ``expected`` holds (kind, about) of likely causes; an empty about matches any. A
+    cause whose effect is small against the difference between trials is measured ``times`` as
+    often.
     """
 
     name: str
@@ -45,7 +46,7 @@ class Cause:
     times: int = 1
 
     def experiment(self, server: str, size: Size, places: dict[str, str]) -> str:
-        """The experiment's text; ``places`` are paths that options name."""
+        """Return the experiment's text; ``places`` are paths that options name."""
         factor, a, b = self.compared or ("server", f'"{server}"', f'"{CHANGED}"')
         servers = (
             f'server = ["{server}"]'

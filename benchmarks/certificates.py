@@ -1,4 +1,4 @@
-"""A server's certificate with its key and authority, for servers that make none themselves."""
+"""Make a server's certificate, key and authority, for servers that make none themselves."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from cryptography.x509.oid import NameOID
 
 
 def certificates(place: Path) -> dict[str, str]:
-    """Make them in ``place``, for all to read; their paths, and that of the ``authority``."""
+    """Make the files in ``place``, readable by all; return their paths and that of the
+    ``authority``."""
     files = {name: place / f"{name}.pem" for name in ("authority", "certificate", "key")}
     authority_key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
     key = rsa.generate_private_key(public_exponent=65537, key_size=2048)

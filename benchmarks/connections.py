@@ -1,4 +1,4 @@
-"""What do 10,000 connections of one process cost?
+"""Measure the cost of up to 10,000 connections of one process.
 
 One row by primary key, at full speed, by 10 to 10,000 connections of one millrace-load. Printed:
 its peak memory, its CPU time per query, and the queries per second. The numbers take turns, in
@@ -37,7 +37,7 @@ OPTIONS = {
 
 @dataclass(frozen=True)
 class Turn:
-    """One run: bytes of memory, seconds of CPU a query, queries a second."""
+    """One run: bytes of memory, seconds of CPU per query, queries per second."""
 
     memory: float
     cpu_s: float
@@ -103,9 +103,9 @@ def _turn(instance: Instance, number: int) -> Turn:
 
 
 def _peak(pid: int) -> int:
-    """The most memory that a process has had, in bytes; 0 when it has ended.
+    """Return the peak memory of a process in bytes; 0 after it has ended.
 
-    Not what the kernel tells of an ended child, which counts in the parent's at the fork.
+    The kernel's figure for an ended child is not used: it includes the parent's memory at the fork.
     """
     found = re.search(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())
     return int(found[1]) * 1024 if found else 0

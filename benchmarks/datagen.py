@@ -31,7 +31,7 @@ DRAIN = "read(2) into a buffer of 1 MiB from a pipe of 1 MiB"
 
 @dataclass(frozen=True)
 class Pair:
-    """One turn of each: bytes per second, and made / cat."""
+    """One measurement of each: bytes per second, and their ratio made / cat."""
 
     datagen_bytes_per_s: float
     cat_bytes_per_s: float
@@ -54,7 +54,7 @@ def main() -> None:
 
 
 def measure(path: Path, rows: int, pairs: int) -> dict[str, Any]:
-    """Run the pairs; rates in bytes per second."""
+    """Run the pairs; return rates in bytes per second."""
     size_bytes = path.stat().st_size
     generator = str(find_load_generator())
     generate = [generator, "data", "nodes", "--rows", str(rows), "--seed", str(SEED)]

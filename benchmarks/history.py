@@ -60,7 +60,7 @@ LENGTHS = (200, 1_000, 2_000, 5_000, 10_000)
 
 @dataclass(frozen=True)
 class Quality:
-    """What a detector makes of ``n`` unchanged series and as many with three steps."""
+    """The quality of a detector on ``n`` unchanged series and ``n`` series with three steps."""
 
     detector: str
     drift: bool
@@ -210,8 +210,8 @@ def _rate(hits: int, n: int) -> str:
 
 
 def _online(drawn: Sequence[Pool], sensitivity: Sensitivity, *, drift: bool) -> dict[str, Any]:
-    """Analysed again after every second point, from 40 points to 200; and how long a step of 10 %
-    after 100 points takes to be found."""
+    """Analyse again after every second point, from 40 points to 200, and measure the time to find a
+    step of 10 % after 100 points."""
     source = np.random.default_rng(SEED)
     ever = withdrawn = 0
     delays: list[int] = []
@@ -257,12 +257,12 @@ def _indexes(values: Any, sensitivity: Sensitivity) -> list[int]:
 
 
 def _withdrawn(before: Sequence[int], after: Sequence[int]) -> int:
-    """How many alarms of one look have none within the margin in the next."""
+    """Count the alarms of one look that the next look does not have within the margin."""
     return sum(all(abs(index - other) > MARGIN for other in after) for index in before)
 
 
 def _times(drawn: Sequence[Pool]) -> list[dict[str, Any]]:
-    """CPU time of a series by its length, with a step of 10 % every 100 points."""
+    """Measure the CPU time of a series by its length, with a step of 10 % every 100 points."""
     source = np.random.default_rng(SEED)
     times = []
     print()

@@ -1,4 +1,4 @@
-"""Performance histories in which it is known what changed, from recorded noise of real benchmarks.
+"""Make performance histories with known changes, from recorded noise of real benchmarks.
 
 Each point is a random block of a random fork (restart) of one benchmark, so that an unchanged
 series is exchangeable. Drift is a first-order autoregression of the same spread on top. Values are
@@ -28,7 +28,7 @@ MARGIN = 5
 
 @dataclass(frozen=True)
 class Step:
-    """The level from ``index`` on is ``ratio`` times that before."""
+    """A change of the level: from ``index`` on it is ``ratio`` times that before."""
 
     index: int
     ratio: float
@@ -47,7 +47,7 @@ class History:
 
 
 def pools() -> list[Pool]:
-    """The values of each benchmark by fork. Raises FileNotFoundError without the data."""
+    """Return the values of each benchmark by fork; raise FileNotFoundError without the data."""
     recorded = np.load(DATA)
     value = recorded["value"].astype(np.float64)
     benchmark, fork = recorded["benchmark"], recorded["fork"]
@@ -61,7 +61,7 @@ def pools() -> list[Pool]:
 def unchanged(
     source: np.random.Generator, pool: Pool, *, drift: bool, length: int = LENGTH
 ) -> History:
-    """A history in which nothing changed."""
+    """Return a history in which nothing changed."""
     forks = source.integers(len(pool), size=length)
     logs = np.log([source.choice(pool[fork]) for fork in forks])
     if drift:
@@ -71,8 +71,8 @@ def unchanged(
 
 
 def injected(source: np.random.Generator, pool: Pool, *, drift: bool) -> History:
-    """A history with three steps, each of ±2, ±5 or ±10 %, at least 25 points from each other and
-    from both ends."""
+    """Return a history with three steps, each of ±2, ±5 or ±10 %, at least 25 points from each
+    other and from both ends."""
     while True:
         places = np.sort(source.integers(GAP, LENGTH - GAP + 1, size=3))
         if (np.diff(places) >= GAP).all():
@@ -83,7 +83,7 @@ def injected(source: np.random.Generator, pool: Pool, *, drift: bool) -> History
 
 
 def with_steps(history: History, steps: Sequence[Step]) -> History:
-    """The same history with ``steps`` in it."""
+    """Return the same history with ``steps`` added."""
     values = history.values.copy()
     for step in steps:
         values[step.index :] *= step.ratio
@@ -93,7 +93,8 @@ def with_steps(history: History, steps: Sequence[Step]) -> History:
 def autoregression(
     source: np.random.Generator, length: int, persistence: float, sd: float
 ) -> Array:
-    """First-order, Gaussian, stationary, with a standard deviation of ``sd``."""
+    """Return a first-order Gaussian autoregression, stationary, with a standard deviation of
+    ``sd``."""
     innovations = source.normal(0, sd * math.sqrt(1 - persistence**2), length)
     innovations[0] /= math.sqrt(1 - persistence**2)
     for i in range(1, length):
@@ -102,7 +103,7 @@ def autoregression(
 
 
 def matched(found: Sequence[int], steps: Sequence[Step]) -> set[Step]:
-    """The steps that have a change point of their own within ±5 points, the closest first."""
+    """Return the steps with a change point of their own within ±5 points, matched closest first."""
     pairs = sorted(
         (abs(index - step.index), index, number)
         for index in found

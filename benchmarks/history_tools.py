@@ -1,6 +1,5 @@
-"""Other detectors of change points, each in a virtual environment of its own, since the versions of
-numpy they want exclude each other.
-"""
+"""Run other detectors of change points, each in a virtual environment of its own because they
+require incompatible versions of numpy."""
 
 from __future__ import annotations
 
@@ -28,8 +27,8 @@ json.dump({{"found": found, "cpu_s": time.process_time() - begun}}, sys.stdout)
 
 @dataclass(frozen=True)
 class Tool:
-    """A detector by the name of its package on the index, and how it is called: the source of a
-    function ``detect`` from a list of values to indexes."""
+    """A detector by the name of its package on the index, with the source of a function ``detect``
+    from a list of values to indexes."""
 
     name: str
     requirement: str
@@ -60,11 +59,12 @@ TOOLS = (OTAVA, E_DIVISIVE)
 
 
 class Missing(Exception):
-    """A tool could not be installed; the message says why."""
+    """An error that says why a tool could not be installed."""
 
 
 def installed(tool: Tool) -> Path:
-    """The Python that has the tool, in the user's cache. Raises Missing."""
+    """Return the Python that has the tool, in the user's cache; raise Missing where it cannot be
+    installed."""
     place = cache_dir() / "benchmarks" / tool.requirement.replace("==", "-")
     python = place / "bin" / "python"
     done = place / "installed"
@@ -83,7 +83,7 @@ def installed(tool: Tool) -> Path:
 def detect(
     tool: Tool, python: Path, series: Sequence[Sequence[float]]
 ) -> tuple[list[list[int]], float]:
-    """The change points of each series, and the CPU time of all in seconds."""
+    """Return the change points of each series, and the CPU time of all in seconds."""
     result = subprocess.run(
         [str(python), "-c", _PROGRAM.format(function=tool.function)],
         input=json.dumps([list(values) for values in series]),

@@ -27,14 +27,16 @@ NAME = "injection"
 
 _SETTLE_LIMIT_S = 60.0
 
-# What is done: before the clients are driven, and again where the measured part begins, since by
-# then the clients are there too.
+# Injections act before the clients are driven, and again where the measured part begins, since by
+# then the clients are connected too.
 Injection = Callable[[Target], AbstractContextManager[Callable[[], None]]]
 
 
 class Injections:
-    """Opens the observer that injects, or one that does nothing; follows the runner's events to
-    know in whose trial it is."""
+    """An opener of injecting collectors, or of one that does nothing.
+
+    It follows the runner's events to know the current trial.
+    """
 
     def __init__(self, inject: Injection | None, treatment: str) -> None:
         self._inject = inject
@@ -42,12 +44,12 @@ class Injections:
         self._now = ""
 
     def watch(self, event: Emitted) -> None:
-        """Take an event of the runner."""
+        """Handle an event of the runner."""
         if isinstance(event, TrialBegan):
             self._now = event.treatment_id
 
     def collector(self, target: Target) -> Collector:
-        """The observer of the trial that is on."""
+        """Return the collector of the current trial."""
         is_injected = self._inject is not None and self._now == self._treatment
         return _Injecting(target, self._inject if is_injected else None)
 
@@ -60,9 +62,7 @@ class _Injecting:
         if inject is not None:
             try:
                 self._measured = self._opened.enter_context(inject(target))
-            except (
-                Exception
-            ) as problem:  # an observer's failure would pass, an injection's must not
+            except Exception as problem:  # not transient, unlike a collector's failure
                 raise RuntimeError(f"the cause could not be injected: {problem!r}") from problem
 
     def begin(self) -> None:
@@ -79,12 +79,12 @@ class _Injecting:
 
 
 def _nothing() -> None:
-    """Nothing is left to do where the measured part begins."""
+    """Do nothing where the measured part begins."""
 
 
 @contextlib.contextmanager
 def one_cpu(target: Target) -> Iterator[Callable[[], None]]:
-    """All threads of the server on one CPU, also those that begin later."""
+    """Run all threads of the server on one CPU, including those that begin later."""
     pid = _pid(target)
     cpus = os.sched_getaffinity(pid)
 
@@ -100,14 +100,14 @@ def one_cpu(target: Target) -> Iterator[Callable[[], None]]:
 
 @contextlib.contextmanager
 def index_dropped(target: Target) -> Iterator[Callable[[], None]]:
-    """The secondary index of the first table dropped."""
+    """Drop the secondary index of the first table."""
     _ask(target, f"ALTER TABLE {target.database}.sbtest1 DROP INDEX k_1")
     yield _nothing
 
 
 @contextlib.contextmanager
 def tables_compressed(target: Target) -> Iterator[Callable[[], None]]:
-    """The first table rebuilt with compressed pages, and all of that written back."""
+    """Rebuild the first table with compressed pages, and write all of it back."""
     _ask(
         target,
         f"ALTER TABLE {target.database}.sbtest1 ROW_FORMAT=COMPRESSED KEY_BLOCK_SIZE=8",
@@ -117,7 +117,7 @@ def tables_compressed(target: Target) -> Iterator[Callable[[], None]]:
     yield _nothing
 
 
-# Busy until the pipe it reads from is closed, which also happens when whoever made it is killed.
+# Busy until the pipe it reads from is closed, which also happens when its parent is killed.
 _BURN = """
 import os, sys
 if os.fork():
@@ -141,7 +141,7 @@ while True:
 
 @contextlib.contextmanager
 def core_burnt(_target: Target) -> Iterator[Callable[[], None]]:
-    """Another process, none of ours, that keeps a CPU busy."""
+    """Run an unrelated process that keeps a CPU busy."""
     with subprocess.Popen(
         [sys.executable, "-c", _BURN], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as process:
@@ -162,7 +162,7 @@ _TURN_S = 0.002
 
 @contextlib.contextmanager
 def client_slowed(_target: Target) -> Iterator[Callable[[], None]]:
-    """The load generator stopped half of the time, 2 ms at a time, while it is measured."""
+    """Stop the load generator half of the time, 2 ms at a time, while it is measured."""
     over = threading.Event()
     threads: list[threading.Thread] = []
 
@@ -202,7 +202,7 @@ def _send(clients: list[int], which: signal.Signals) -> None:
 
 
 def _load_generators() -> list[int]:
-    """The load generators that this process has started, and none of its other helpers."""
+    """Return the load generators that this process has started, without its other helpers."""
     found = []
     for task in Path("/proc/self/task").iterdir():
         for pid in (task / "children").read_text().split():

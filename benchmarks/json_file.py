@@ -1,4 +1,4 @@
-"""The file in which a benchmark leaves its figures."""
+"""Write the file of a benchmark's figures."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from millrace.loadgen.client import versions
 
 
 def write(file: Path | None, benchmark: str, **figures: Any) -> None:
-    """Write the figures, with what made them, unless ``file`` is None."""
+    """Write the figures with the command that produced them, unless ``file`` is None."""
     if file is None:
         return
     made_by = {

@@ -1,4 +1,4 @@
-"""millrace-load beside sysbench, mysqlslap, and the least that any client could cost.
+"""Compare millrace-load with sysbench, mysqlslap and the least that any client could cost.
 
     benchmarks/load_generator [--server NAME] [--turns N] [--seconds S] [--quick] [--json FILE]
 
@@ -62,11 +62,11 @@ Runs = dict[Cell, dict[str, list[Figures]]]
 
 @dataclass(frozen=True)
 class Scale:
-    """How much is done."""
+    """The number and size of the measurements."""
 
     connections: tuple[int, ...]
     turns: int
-    seconds: int  # sysbench knows no parts of one
+    seconds: int  # sysbench has no partial transactions
 
 
 FULL = Scale((1, 8, 32, 256), turns=5, seconds=2)
@@ -123,7 +123,7 @@ def _take_turns(bench: Bench, cells: Sequence[Cell], turns: int, seconds: int) -
         for number, cell in enumerate(cells):
             _progress(f"turn {turn + 1} of {turns}, {number + 1} of {len(cells)}: {cell}")
             for name in _order(cell, order, sysbench_first=turn == 0):
-                # A client alone waits for sleeping CPUs most of the time, whatever it is.
+                # A single client waits for sleeping CPUs most of the time, whatever its code.
                 with kept_awake() if cell.connections == 1 else nullcontext():
                     run = _run(bench, name, cell, runs[cell], seconds)
                 runs[cell].setdefault(name, []).append(run)
@@ -133,7 +133,7 @@ def _take_turns(bench: Bench, cells: Sequence[Cell], turns: int, seconds: int) -
 
 def _order(cell: Cell, order: random.Random, *, sysbench_first: bool) -> list[str]:
     names = [FLOOR, MILLRACE, *((SLAP,) if cell.protocol == TEXT else ())]
-    if sysbench_first:  # it tells how much mysqlslap, which knows no time, is to do
+    if sysbench_first:  # mysqlslap has no time limit: this rate determines its number of queries
         order.shuffle(names)
         return [SYSBENCH, *names]
     names.append(SYSBENCH)
@@ -145,7 +145,7 @@ def _run(
     bench: Bench, name: str, cell: Cell, earlier: dict[str, list[Figures]], seconds: int
 ) -> Figures:
     if name == SLAP:
-        # As long as the others, if it is as fast as sysbench; a share for each client.
+        # About the same time as the others, at an equal speed; a share for each client.
         wanted = earlier[SYSBENCH][0].queries_per_s * seconds
         return bench.mysqlslap(cell, max(1, round(wanted / cell.connections)) * cell.connections)
     tools = {SYSBENCH: bench.sysbench, FLOOR: bench.floor, MILLRACE: bench.millrace}
@@ -178,7 +178,7 @@ def _result(version: str, runs: Runs) -> dict[str, Any]:
 
 
 def _ratios(tools: dict[str, list[Figures]]) -> dict[str, dict[str, Any]]:
-    """millrace-load by each other tool, for each measure that both have."""
+    """Return the ratios of millrace-load to each other tool, for each measure that both have."""
     ratios: dict[str, dict[str, Any]] = {}
     for base in (SYSBENCH, FLOOR, SLAP):
         for measure in MEASURES:

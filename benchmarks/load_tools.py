@@ -36,7 +36,7 @@ _SLAP_STATEMENTS = 2_000
 
 @dataclass(frozen=True)
 class Cell:
-    """What is asked, how it is sent, by how many connections at a time."""
+    """A statement, its protocol, and the number of concurrent connections."""
 
     statement: str
     protocol: str
@@ -48,7 +48,8 @@ class Cell:
 
 @dataclass(frozen=True)
 class Figures:
-    """One run: times of a query in seconds, None where the tool does not tell."""
+    """The figures of one run: times of a query in seconds, None where the tool does not report
+    them."""
 
     queries_per_s: float
     server_cpu_s: float
@@ -59,7 +60,7 @@ class Figures:
 
 @dataclass(frozen=True)
 class Asked:
-    """A statement in the words of each tool; none for what a tool cannot send."""
+    """A statement in the syntax of each tool; None for a tool that cannot send it."""
 
     sql: str
     """With {id} and {end} for the number of a row and of the last row of a range."""
@@ -82,7 +83,7 @@ STATEMENTS = {
         ("id", "end"),
         ("oltp_read_only", *_RANGE_ONLY),
     ),
-    # sysbench sends it as text, whatever it is told.
+    # sysbench sends it as text, whatever its options.
     "insert": Asked(
         "INSERT INTO sbtest1 (id, k, c, pad) VALUES (0, {k}, '{c}', '{pad}')",
         (),
@@ -95,7 +96,7 @@ PACKAGES = {"sysbench": "sysbench", "mysqlslap": "mariadb-client"}
 
 
 def install(*programs: str) -> None:
-    """Install those of sysbench and mysqlslap that are missing, from Debian's packages."""
+    """Install sysbench and mysqlslap from Debian's packages where they are missing."""
     missing = [PACKAGES[program] for program in programs if not shutil.which(program)]
     if not missing:
         return
@@ -108,7 +109,8 @@ def install(*programs: str) -> None:
 
 
 def build_floor() -> Path:
-    """The path of the floor, the example of the load generator's crate that sends bare packets."""
+    """Return the path of the floor, the example of the load generator's crate that sends bare
+    packets."""
     command = ["cargo", "build", "--quiet", "--locked", "--release", "--package", "millrace-load"]
     done = subprocess.run(
         [*command, "--example", "floor", "--message-format=json"],
@@ -218,7 +220,8 @@ class Bench:
         )
 
     def mysqlslap(self, cell: Cell, queries: int) -> Figures:
-        """It ends by number, so that the caller says how many queries take about as long."""
+        """Run mysqlslap, which ends after a number of queries: the caller gives the number that
+        takes about as long."""
         draw = random.Random(cell.connections)
         asked = STATEMENTS[cell.statement].sql
         with tempfile.NamedTemporaryFile("w", suffix=".sql") as file:
@@ -251,7 +254,7 @@ class Bench:
         return Figures(queries / float(found[1]), server_cpu_s / queries)
 
     def prepare(self) -> None:
-        """Make the table that all cells are about."""
+        """Make the table that all cells use."""
         self._run(self._spec([{"kind": "load_tables", "name": "load"}]))
 
     def sysbench_command(self, *arguments: str) -> list[str]:
@@ -280,7 +283,7 @@ class Bench:
         return [json.loads(line) for line in done.stdout.splitlines()]
 
     def _percentiles(self, driven: dict[str, Any]) -> tuple[float, float]:
-        """Median and 99th percentile, by the program's own command for that."""
+        """Return the median and 99th percentile, computed by the program's own command."""
         with tempfile.NamedTemporaryFile("w", suffix=".jsonl") as file:
             json.dump(driven, file)
             file.flush()
@@ -322,7 +325,7 @@ def _statement(asked: Asked) -> dict[str, Any]:
     return {"sql": sql, "parameters": list(names)}
 
 
-# As sysbench makes it: its columns, and its index after the load.
+# sysbench's own definition: its columns, and its index after the load.
 _WORKLOAD = {
     "tables": {
         "sbtest": {
@@ -357,7 +360,7 @@ _WORKLOAD = {
 
 
 def _percentile(histogram: Sequence[tuple[float, int]], share: float) -> float:
-    """The value of the bucket that so large a share of the counts lies in or below."""
+    """Return the value of the bucket at or below which this share of the counts lies."""
     wanted = share * sum(count for _, count in histogram)
     seen = 0
     for value, count in histogram:
@@ -368,6 +371,6 @@ def _percentile(histogram: Sequence[tuple[float, int]], share: float) -> float:
 
 
 def _cpu_s(pid: int) -> float:
-    """CPU time of all threads a process has had, in user and kernel mode, to the nanosecond."""
-    # The number of the CPU clock of another process, as clock_getcpuclockid(3) makes it.
+    """Return the CPU time of all threads of a process, user and kernel, to the nanosecond."""
+    # The number of another process's CPU clock, in the format of clock_getcpuclockid(3).
     return time.clock_gettime((~pid << 3) | 2)

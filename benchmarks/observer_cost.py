@@ -1,11 +1,12 @@
-"""What do observers cost? Throughput of clients that go on all the time, in turns of some seconds
-with those of every trial, and with the CPU profile besides, against the mean of the seconds without
-observers before and after.
+"""Measure the cost of collectors as lost throughput.
 
-What CPUs clients and the server's threads find themselves on makes more of a difference than any
-observer, and it changes within seconds. So clients are not started anew, and each of the server's
-threads runs on the CPU of its client: a single client's as in trials, those of several where the
-load generator's thread runs that drives it.
+Clients run continuously. Turns of some seconds with the collectors of every trial, and with the CPU
+profile added, are compared with the mean of the seconds without collectors before and after.
+
+The CPUs on which clients and the server's threads run make more of a difference than any collector,
+and they change within seconds. So clients are not restarted, and each of the server's threads runs
+on the CPU of its client: a single client's thread as in trials; with several clients, on the CPU of
+the load generator's thread that drives the client.
 """
 
 from __future__ import annotations
@@ -67,9 +68,11 @@ GOALS = {"observers of every trial": 0.99, "with the CPU profile": 0.97}
 
 @dataclass(frozen=True)
 class Rates:
-    """Transactions a second: seen by observers, and without them before and after that. How fast
-    clients are drifts, by more in ten seconds than in five. ``own_cpu`` is what observers ran
-    themselves, with what the kernel did on their behalf, of the time of all CPUs."""
+    """Transactions per second with collectors, and without them before and after.
+
+    The clients' speed drifts more in ten seconds than in five. ``own_cpu`` is the CPU time of the
+    collectors, including the kernel's work on their behalf, as a share of the time of all CPUs.
+    """
 
     seen: float
     without: float
@@ -77,7 +80,7 @@ class Rates:
 
 
 class _Over(Exception):
-    """Clients have worked long enough."""
+    """A signal that clients have worked long enough."""
 
 
 def main() -> None:
@@ -116,7 +119,8 @@ def main() -> None:
 
 
 def work_of(test: str, clients: int) -> ResolvedWorkload:
-    """So many clients that go on until they are stopped; several have their CPUs by turns."""
+    """Return a workload of this many clients that run until stopped; several clients get their CPUs
+    in turn."""
     chosen = {"test": test, "clients": clients, "time_s": LIMIT_S, "warmup_s": 2.0}
     if clients > 1:
         used = CPUS[:clients]
@@ -139,7 +143,7 @@ def _print(test: str, clients: int, way: str, ratio: RatioEstimate, own_cpu: flo
 def _rates(
     instance: Instance, work: ResolvedWorkload, ways: Mapping[str, tuple[str, ...]], turns: int
 ) -> dict[str, list[Rates]]:
-    """By way, a value a turn; the order changes from turn to turn."""
+    """Return one value per turn for each way; the order changes from turn to turn."""
     connection = Connection(
         socket=instance.socket,
         user=instance.user,
@@ -163,7 +167,7 @@ def _rates(
                     return _rate(collector, intervals, others)
 
             before, _ = rate(NONE)
-            others = _children()  # server and load generator, which works by now
+            others = _children()  # server and load generator, which runs by now
             for turn in range(turns):
                 first = turn % len(names)
                 for way in names[first:] + names[:first]:
@@ -175,28 +179,28 @@ def _rates(
 
 
 def make(instance: Instance, work: ResolvedWorkload, connection: Connection) -> None:
-    """Make the tables, and have them in memory."""
+    """Make the tables and read them into memory."""
     instance.query(f"CREATE DATABASE {DATABASE}")
     load.run(phase_spec.spec(work.making, work, connection), limit_s=LIMIT_S)
     load.run(phase_spec.spec(work.warming, work, connection), limit_s=LIMIT_S)
 
 
 def control_of(work: ResolvedWorkload) -> Control | None:
-    """A single client shares a CPU with its thread of the server, as it does in trials."""
+    """Have a single client share a CPU with its thread of the server, as in trials."""
     if work.values["clients"] > 1 or len(CPUS) < 2:
         return None
     return Control(False, False, None, CPUS[-1], "a benchmark", None, None)
 
 
 def placing(target: Target, control: Control | None, shown: Board) -> Place:
-    """What has each of the server's threads run on the CPU of its client."""
+    """Return a function that runs each of the server's threads on the CPU of its client."""
     if control is not None and control.shared_cpu is not None:
         return Placement(target, control.shared_cpu).see
     return _place_all(target, shown)
 
 
 def _place_all(target: Target, board: Board) -> Place:
-    """Places the server's threads when the clients have connected and wait for the start."""
+    """Place the server's threads when the clients have connected and wait for the start."""
 
     def see(event: Mapping[str, Any]) -> None:
         if event["type"] == "mark" and event["mark"] == "connected":
@@ -209,8 +213,8 @@ def _place_all(target: Target, board: Board) -> Place:
 
 
 def _cpu(slot: int, clients: int) -> int:
-    """Where the client of a slot is driven: the load generator's threads have their clients one
-    after another on the board."""
+    """Return the CPU on which the client of a slot is driven: clients of one thread of the load
+    generator are adjacent in the connection map."""
     threads = min(len(CPUS), clients)
     of_threads = [n for n in range(threads) for _ in range(n, clients, threads)]
     return CPUS[of_threads[slot]]
@@ -218,8 +222,8 @@ def _cpu(slot: int, clients: int) -> int:
 
 @contextmanager
 def going_on(spec: RunSpec, place: Place) -> Iterator[Intervals]:
-    """Clients that work until the end of the block, and what they did in each second; ``place``
-    sees what they tell of themselves."""
+    """Run clients until the end of the block and yield their work in each second; ``place``
+    receives their events."""
     intervals: Intervals = Queue()
     over = Event()
 
@@ -246,14 +250,16 @@ def going_on(spec: RunSpec, place: Place) -> Iterator[Intervals]:
 def _rate(
     collector: CollectorSet, intervals: Intervals, others: Collection[int]
 ) -> tuple[float, float]:
-    """Transactions a second while observers look, and the share of all CPUs that they run
-    themselves, not in the processes ``others``. What they do before and after is not in it, nor is
-    the second in which they begin."""
+    """Return transactions per second while collectors run, and the collectors' share of all CPUs,
+    without the processes ``others``.
+
+    Work before and after the window is excluded, and so is the second in which they begin.
+    """
     for mark in ("connected", "measure_started"):
         collector.on_event({"type": "mark", "mark": mark})
     while not intervals.empty():
         intervals.get()
-    intervals.get(timeout=LIMIT_S)  # they had not begun when it did
+    intervals.get(timeout=LIMIT_S)  # they began only after the second did
     began_ns = _own_ns(others)
     looked = [intervals.get(timeout=LIMIT_S) for _ in range(SECONDS)]
     own_ns = _own_ns(others) - began_ns
@@ -265,7 +271,7 @@ def _rate(
 
 
 def _own_ns(others: Collection[int]) -> int:
-    """The nanoseconds that this process ran, with its children, but for ``others``."""
+    """Return the nanoseconds of CPU of this process and its children, without ``others``."""
     return sum(clock_ns(pid) for pid in {os.getpid(), *_children()}.difference(others))
 
 

@@ -64,12 +64,12 @@ from millrace.trial import phase_spec
 from millrace.trial.collection import board, target_of, window
 from millrace.trial.resolved_workload import ResolvedWorkload
 
-SECONDS, QUICK_S = 600.0, 20.0  # of a cell
+SECONDS, QUICK_S = 600.0, 20.0  # per cell
 PHASE_S = 0.4
-PAIRS = 16  # of phases, with the same observers
-ORDINARY_S = 2.0  # in which they are not halted
-NOTHING_EVERY = 3  # in one of so many pairs, what does nothing is halted
-TRIMMED = 0.2  # of the pairs at either end: the host does something else in these
+PAIRS = 16  # phases with the same collectors
+ORDINARY_S = 2.0  # seconds in which they are not halted
+NOTHING_EVERY = 3  # one in this many pairs halts a process that does nothing
+TRIMMED = 0.2  # share of the pairs trimmed at either end: the host does something else in these
 GOAL = 0.99
 
 _SETTLED_S = 0.02
@@ -79,13 +79,16 @@ _TRACING = Path("/sys/kernel/tracing/instances")
 What = Literal["observers", "nothing"]
 Group = tuple[int, ...]  # processes
 
-_FORK = multiprocessing.get_context("fork")  # observers see the server that was started here
+_FORK = multiprocessing.get_context("fork")  # collectors look at the server that was started here
 
 
 @dataclass
 class Found:
-    """Logarithms of what was done while let run over what was done while halted, by pair, and the
-    seconds and nanoseconds of CPU that observers had while let run and when nobody halted them."""
+    """Measurements of pairs of phases.
+
+    Logarithms, by pair, of the packets of the running phase over those of the halted one; seconds
+    and nanoseconds of CPU of the collectors while running in phases, and while never halted.
+    """
 
     ratios: dict[What, list[float]] = field(
         default_factory=lambda: {"observers": [], "nothing": []}
@@ -97,18 +100,18 @@ class Found:
 
     @property
     def own_cpu(self) -> float:
-        """The share of all CPUs' time that observers ran themselves while let run."""
+        """Return the share of all CPUs' time that collectors used in running phases."""
         return self.on_ns / 1e9 / self.on_s / len(CPUS)
 
     @property
     def ordinary_cpu(self) -> float:
-        """The same where nobody halted them."""
+        """Return the share of all CPUs' time that collectors used while never halted."""
         return self.ordinary_ns / 1e9 / self.ordinary_s / len(CPUS)
 
 
 @dataclass(frozen=True)
 class Ratio:
-    """Throughput while let run over that while halted, with the 95 % interval of a bootstrap."""
+    """Throughput of running phases over that of halted ones, with a 95 % bootstrap interval."""
 
     ratio: float
     low: float
@@ -158,7 +161,7 @@ def main() -> None:
 
 
 def ratio(logs: list[float]) -> Ratio:
-    """The trimmed mean of log-ratios, shape (n,), as a ratio."""
+    """Return the trimmed mean of log-ratios, shape (n,), as a ratio."""
     values = np.array(logs)
 
     def typical(sample: np.ndarray, axis: int = -1) -> np.ndarray:
@@ -204,7 +207,7 @@ def _cell(instance: Instance, work: ResolvedWorkload, seconds: float) -> Found:
         clients = work.connections or 1
         target = target_of(instance, DATABASE, load.statements(spec), shown, clients)
         with going_on(spec, placing(target, control, shown)) as intervals:
-            intervals.get(timeout=LIMIT_S)  # the first tells that they have begun
+            intervals.get(timeout=LIMIT_S)  # the first line says that they have begun
             ends_s = time.monotonic() + seconds
             while time.monotonic() < ends_s:
                 _stint(found, target, window(work))
@@ -212,7 +215,7 @@ def _cell(instance: Instance, work: ResolvedWorkload, seconds: float) -> Found:
 
 
 def _stint(found: Found, target: Target, measured: Window) -> None:
-    """Some pairs of phases with the same observers."""
+    """Measure some pairs of phases with the same collectors."""
     with _aside(_observe, target, measured) as observers, _aside(_do_nothing) as nothing:
         began_s, began_ns = time.monotonic(), _own_ns(observers)
         time.sleep(ORDINARY_S)
@@ -230,7 +233,7 @@ def _stint(found: Found, target: Target, measured: Window) -> None:
 
 
 def _phase(found: Found, group: Group, *, on: bool, counts: bool) -> float:
-    """Packets a second while a group runs or is halted, which it is in the end."""
+    """Return packets per second while a group runs or is halted; the group is halted at the end."""
     if on:
         _signal(group, signal.SIGCONT)
     time.sleep(_SETTLED_S)
@@ -246,15 +249,17 @@ def _phase(found: Found, group: Group, *, on: bool, counts: bool) -> float:
 
 
 def _packets() -> int:
-    """Received over the loopback interface, ever."""
+    """Return the number of packets received over the loopback interface since boot."""
     lines = Path("/proc/net/dev").read_text(encoding="ascii").splitlines()
     return next(int(line.split()[2]) for line in lines if line.split()[0] == "lo:")
 
 
 @contextmanager
 def _aside(does: Callable[..., None], *given: Any) -> Iterator[Group]:
-    """A process that begins by saying what it lacks, and those that it has begun by then; they are
-    gone when the block ends."""
+    """Run a process that first reports its missing observations; yield them and its children.
+
+    All of them are gone when the block ends.
+    """
     ours, theirs = _FORK.Pipe()
     process = _FORK.Process(target=does, args=(theirs, *given), daemon=True)
     process.start()
@@ -293,13 +298,13 @@ def _do_nothing(told: Pipe) -> None:
 
 
 def _not_ours_to_handle() -> None:
-    """The server is the parent's to stop, who is told the same."""
+    """Leave the server to the parent, which receives the same signal and stops it."""
     for each in (signal.SIGINT, signal.SIGTERM):
         signal.signal(each, signal.SIG_IGN)
 
 
 def _halt(group: Group) -> None:
-    """Halt a group, but not while the kernel notes events for it."""
+    """Halt a group, but not while the kernel records events for it."""
     _signal(group, signal.SIGSTOP)
     while _is_noting(group[0]):
         _signal(group, signal.SIGCONT)

@@ -38,9 +38,9 @@ MARGIN = 0.02
 MOST = 40  # blocks
 LIMITS = (16, MOST)
 SHOWN = (FIRST_LOOK, *LIMITS)
-GIVEN_UP = 0.05  # of comparisons of like with like, at most
+GIVEN_UP = 0.05  # limit for comparisons of like with like
 NAMES = ("base", "candidate")
-TRIES = 100_000  # transactions of a trial
+TRIES = 100_000  # transactions per trial
 SECONDS = 30
 
 Source = np.random.Generator
@@ -50,16 +50,19 @@ Flags = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Limited(Rate):
-    """``at_most`` is what the rate should not be above."""
+    """A rate with its upper limit ``at_most``."""
 
     at_most: float | None
 
 
 @dataclass(frozen=True)
 class Watched:
-    """What became of comparisons that were looked at after every block: whether each is refused
-    after so many blocks, after how many it was for the first time, after how many it was not, and
-    after how many it was given up (infinite: not at all)."""
+    """The outcome of comparisons that were looked at after every block.
+
+    For each comparison: whether it is refused after each number of blocks, the block at which it
+    was refused first, the block at which it was not, and the block at which it was given up
+    (infinite: never).
+    """
 
     refused: dict[int, Flags]
     first: NDArray[np.float64]
@@ -126,7 +129,8 @@ def watch(
     *,
     most: int = MOST,
 ) -> Watched:
-    """``begin`` draws a comparison, ``judged`` tells what is said of it after so many blocks."""
+    """Watch comparisons: ``begin`` draws one, ``judged`` returns its state after a number of
+    blocks."""
     refused: dict[int, list[bool]] = {blocks: [] for blocks in SHOWN if blocks <= most}
     first, passed, after = np.full((3, runs), np.inf)
     for run in range(runs):
@@ -146,7 +150,7 @@ def watch(
 
 
 def trial(block: int, course: Trend) -> TrialSteadiness:
-    """A trial whose measured part went so."""
+    """Return a trial with this measured part."""
     return TrialSteadiness(
         trial_id=f"trial-{block}", block=block,
         state="steady" if course.kind == "steady" else "unsteady",
@@ -163,7 +167,8 @@ def watch_trials(
     most: int = MOST,
     looks: Looks = "any",
 ) -> Watched:
-    """``draw`` gives the courses of so many trials of the base (0) or the candidate (1)."""
+    """Watch trials: ``draw`` returns the series of a number of trials of the base (0) or the
+    candidate (1)."""
     source = np.random.default_rng(seed)
     sides: list[list[TrialSteadiness]] = []
 
@@ -192,7 +197,7 @@ def watch_work(
     most: int = MOST,
     looks: Looks = "any",
 ) -> Watched:
-    """Comparisons of such trials of both sides."""
+    """Watch the work of comparisons whose sides both have these trials."""
     source = np.random.default_rng(seed)
     sides: list[list[TrialWork]] = []
 
@@ -221,7 +226,7 @@ STEADY, UNSTEADY = Trend("steady"), Trend("drift", -0.07)
 
 
 def unsteady_in(*shares: float) -> Callable[[Source, int], list[Trend]]:
-    """Trials that are unsteady with such probabilities, of the base and of the candidate."""
+    """Draw trials that are unsteady with these probabilities, of the base and of the candidate."""
 
     def draw(source: Source, side: int) -> list[Trend]:
         return [UNSTEADY if each else STEADY for each in source.random(MOST) < shares[side]]
@@ -249,7 +254,7 @@ def _seconds(runs: int) -> Iterator[Limited]:
 def of_seconds(
     n: int, *, sd: float, rho: float, falls: tuple[float, float] = (0.0, 0.0)
 ) -> Callable[[Source, int], list[Trend]]:
-    """Trials drawn from pools of ``n`` that were simulated, each side's with a fall of its own."""
+    """Draw trials from pools of ``n`` simulated ones; each side has a fall of its own."""
     source = np.random.default_rng(2)
     pools = [
         [
@@ -270,7 +275,7 @@ def of_seconds(
 
 
 def errors(rate: float, bursts: float | None = None) -> Work:
-    """Trials with so many errors; with ``bursts`` their rate varies by so much (its CV)."""
+    """Draw trials with this rate of errors; with ``bursts`` the rate varies with this CV."""
 
     def draw(source: Source) -> list[TrialWork]:
         rates = np.full(MOST, rate)
@@ -284,7 +289,7 @@ def errors(rate: float, bursts: float | None = None) -> Work:
 
 
 def bursts(share: float, size: float) -> Work:
-    """Trials of which a share has so many errors, and the rest none."""
+    """Draw trials of which a share has this rate of errors, and the rest none."""
 
     def draw(source: Source) -> list[TrialWork]:
         hits = np.where(source.random(MOST) < share, round(size * TRIES), 0)
@@ -294,7 +299,7 @@ def bursts(share: float, size: float) -> Work:
 
 
 def rows(spread: float, mean: float = 100.0) -> Work:
-    """Trials whose transactions read and change numbers of rows that vary by so much (their CV)."""
+    """Draw trials whose transactions read and change numbers of rows that vary with this CV."""
 
     def draw(source: Source) -> list[TrialWork]:
         numbers = TRIES * mean * np.exp(spread * source.standard_normal((2, MOST)))

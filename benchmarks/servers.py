@@ -1,4 +1,4 @@
-"""The servers that benchmarks run on."""
+"""Provide the servers that benchmarks run on."""
 
 from __future__ import annotations
 
@@ -15,8 +15,10 @@ from millrace.servers.instances.signals import signals_as_errors
 
 
 def installed(name: str) -> InstalledServer:
-    """A server of the catalogue, downloaded if need be; where there is none, the process ends with
-    exit status 2 and the reason."""
+    """Return a server of the catalogue, downloaded where it is missing.
+
+    Without one the process ends with exit status 2 and the reason.
+    """
     try:
         return install.install(name)
     except MillraceError as error:
@@ -25,15 +27,17 @@ def installed(name: str) -> InstalledServer:
 
 
 def fitted(options: Mapping[str, str | None]) -> FittedOptions:
-    """Options as they are, for a server that knows them all; None is a switch without a value."""
+    """Return options unchanged, for a server that knows all of them; None is a bare switch."""
     applied = tuple(Option(name, value, False, "benchmark") for name, value in options.items())
     return FittedOptions("benchmark", applied)
 
 
 @contextmanager
 def running(server: InstalledServer, options: Mapping[str, str | None]) -> Iterator[Instance]:
-    """A started server with an empty data directory; both are gone when the block ends, and when
-    the process is told to."""
+    """Start a server with an empty data directory.
+
+    Both are removed when the block ends or a signal ends the process.
+    """
     try:
         with signals_as_errors(), lifecycle.create(server, fitted(options)) as instance:
             instance.initialise(limit_s=180)

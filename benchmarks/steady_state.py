@@ -1,4 +1,5 @@
-"""How often are steady trials called unsteady, unsteady ones found, and verdicts refused for it?
+"""Measure how often steady trials are called unsteady, unsteady ones are found, and verdicts are
+refused for it.
 
 Series of seconds are simulated (a first-order autoregression with a fixed correlation of
 neighbours), or recorded: blocks of iterations of real benchmarks' forks, in random order, which
@@ -63,7 +64,7 @@ def _titled(title: str, rates: Iterator[Rate]) -> list[Rate]:
 
 
 def noise(source: np.random.Generator, n_points: int, rho: float) -> Floats:
-    """An autoregression of standard deviation 1, from its stationary distribution."""
+    """Return an autoregression of standard deviation 1, from its stationary distribution."""
     values = source.standard_normal(n_points)
     for i in range(1, n_points):
         values[i] = rho * values[i - 1] + np.sqrt(1 - rho**2) * values[i]
@@ -79,7 +80,7 @@ def _is_unsteady(values: NDArray[np.floating]) -> bool:
 
 
 def _n_unsteady(courses: Sequence[Trend]) -> int:
-    """Of the trials of one treatment."""
+    """Return the number of unsteady trials of one treatment."""
     together = detect_shared_drift(courses, margin=MARGIN, alpha=ALIKE_ALPHA)
     return sum(course.kind != "steady" for course in together)
 
@@ -115,7 +116,7 @@ def _unsteady(runs: int) -> Iterator[Rate]:
 
 
 def _refused(runs: int) -> Iterator[Rate]:
-    """Of trials of 30 s that are drawn from a pool."""
+    """Return how often verdicts on trials of 30 s from a pool are refused."""
     for sd in (0.02, 0.1):
         for rho in CORRELATIONS:
             what = f"noise of {sd:.0%}, correlation {rho:g}"
@@ -135,7 +136,8 @@ def _refusals(
     rho: float,
     sd: float,
 ) -> Iterator[Rate]:
-    """``sides`` are the shapes of the base's and the candidate's trials."""
+    """Return how often verdicts are refused; ``sides`` are the shapes of the base's and the
+    candidate's trials."""
     source = np.random.default_rng(2)
     pools_of = [
         [_course(LEVEL * (shape + sd * noise(source, 30, rho))) for _ in range(runs)]

@@ -1,4 +1,4 @@
-"""How fast are sysbench's tables made and loaded, beside `sysbench oltp_common prepare`?
+"""Measure the speed of making and loading sysbench's tables against `sysbench oltp_common prepare`.
 
 Both make the same tables on the same running server, secondary index included, and take turns (A B,
 B A, A B ...), so that drift of the machine affects both. A time is from the start of the process to
@@ -29,7 +29,8 @@ from millrace.loadgen.client import find_load_generator, versions
 from millrace.servers.instances.lifecycle import Instance
 from millrace.stats.ratio import paired_ratio
 
-# Both tools meet the same server; a pool and a log that hold the tables keep the disk out of it.
+# Both tools use the same server; a pool and a log that hold the tables keep the disk out of the
+# measurement.
 OPTIONS = {"innodb_buffer_pool_size": "1G", "innodb_log_file_size": "512M"}
 
 SBTEST = {
@@ -53,7 +54,7 @@ SBTEST = {
 
 @dataclass(frozen=True)
 class Case:
-    """Tables to load; ``threads`` is what sysbench is given, millrace-load chooses for itself."""
+    """Tables to load; ``threads`` applies to sysbench, millrace-load chooses its own number."""
 
     name: str
     tables: int
@@ -130,7 +131,7 @@ def measure(instance: Instance, case: Case, pairs: int) -> dict[str, Any]:
 
 
 def timed(instance: Instance, case: Case, tool: Callable[[Instance, Case], None]) -> Turn:
-    """One turn, from a fresh database."""
+    """Measure one load by one tool, into a fresh database."""
     instance.query("DROP DATABASE IF EXISTS sbtest")
     instance.query("CREATE DATABASE sbtest CHARACTER SET latin1")
     os.sync()
@@ -190,7 +191,7 @@ def run(command: Sequence[str], given: str = "") -> None:
 
 
 def definition(instance: Instance, case: Case) -> str:
-    """The last table as the server describes it, with its number of rows."""
+    """Return the server's definition of the last table, and its number of rows."""
     table = f"sbtest.sbtest{case.tables}"
     [(_, text)] = instance.query(f"SHOW CREATE TABLE {table}")
     [(rows,)] = instance.query(f"SELECT count(*) FROM {table}")
@@ -198,7 +199,7 @@ def definition(instance: Instance, case: Case) -> str:
 
 
 def cpu_s(instance: Instance) -> float:
-    """CPU time of the server's process so far."""
+    """Return the CPU time of the server's process so far."""
     fields = Path(f"/proc/{instance.pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 

@@ -35,7 +35,7 @@ FITTED = fitted({"innodb_buffer_pool_size": "512M"})
 
 @dataclass(frozen=True)
 class Case:
-    """Tables of so many rows each, of which the check reads all or samples."""
+    """Tables of this many rows each, of which the check reads all or samples."""
 
     server: InstalledServer
     tables: int
@@ -73,7 +73,7 @@ def main() -> None:
 
 
 def _driven_s() -> float:
-    """Return for how long clients are driven where an experiment says nothing else, in seconds."""
+    """Return the default number of seconds for which clients are driven."""
     values = workloads.checked(workloads.load("sysbench")).defaults()
     return float(values["warmup_s"]) + float(values["time_s"])
 

@@ -1,4 +1,4 @@
-"""How much sooner does a trial begin that restores a template instead of loading its tables?
+"""Measure how much sooner a trial begins that restores a snapshot instead of loading its tables.
 
 Both begin with an empty data directory and end when the server answers with sysbench's 8 tables of
 250,000 rows: one initialises, starts and loads, the other restores a snapshot and starts. They take
@@ -71,7 +71,7 @@ def main() -> None:
 
 @contextmanager
 def own_templates() -> Iterator[None]:
-    """Templates of this benchmark's own, thrown away after it."""
+    """Provide a snapshot repository of this benchmark's own, deleted at the end."""
     with (
         tempfile.TemporaryDirectory(prefix="millrace-") as place,
         pytest.MonkeyPatch.context() as p,
@@ -83,7 +83,7 @@ def own_templates() -> Iterator[None]:
 
 @contextmanager
 def killed_instance(server: InstalledServer, options: FittedOptions) -> Iterator[Instance]:
-    """Give an instance without data; its server is killed when the block ends."""
+    """Provide an instance without data; its server is killed when the block ends."""
     with lifecycle.create(server, options) as instance:
         try:
             yield instance
@@ -99,7 +99,7 @@ def _load(instance: Instance, tables: int, rows: int) -> None:
 
 
 def kept(server: InstalledServer, options: FittedOptions, tables: int, rows: int) -> Template:
-    """Load sysbench's tables and keep them as a template."""
+    """Load sysbench's tables and save them as a snapshot."""
     with lifecycle.create(server, options) as instance:
         _load(instance, tables, rows)
         recorded = snapshots.prepare(instance, limit_s=STOP_LIMIT_S)

@@ -1,4 +1,4 @@
-"""Trials drawn from recorded noise of real benchmarks, in which nothing differs by itself.
+"""Draw trials from recorded noise of real benchmarks, in which nothing differs.
 
 The data (../shared/data/trial_noise.npz, described beside it) are not part of the project. A trial
 is a random block of a random fork (a restart) of one benchmark; all values here are logarithms.
@@ -26,12 +26,12 @@ class Pool:
 
     @property
     def spread(self) -> float:
-        """Of single values, by their median absolute deviation."""
+        """Return the spread of single values, by their median absolute deviation."""
         values = np.concatenate(self.forks)
         return float(1.4826 * np.median(np.abs(values - np.median(values))))
 
     def draw(self, source: np.random.Generator, shape: tuple[int, ...]) -> Array:
-        """So many trials."""
+        """Draw this many trials."""
         lengths = np.asarray([len(fork) for fork in self.forks])
         starts = np.cumsum(lengths) - lengths
         chosen = source.integers(len(lengths), size=shape)
@@ -41,7 +41,7 @@ class Pool:
 
 
 def pools() -> list[Pool]:
-    """The benchmarks; raises FileNotFoundError where the data are not there."""
+    """Return the benchmarks; raise FileNotFoundError where the data are missing."""
     recorded = np.load(DATA)
     benchmark, fork = recorded["benchmark"], recorded["fork"]
     logs = np.log(recorded["value"].astype(np.float64))
@@ -56,10 +56,11 @@ def pools() -> list[Pool]:
 def pairs(
     pool: Pool, source: np.random.Generator, *, runs: int, blocks: int, drift: tuple[float, float]
 ) -> Array:
-    """Log-ratios candidate / base, shape (runs, blocks), of trials that take turns in random order.
+    """Return log-ratios candidate / base, shape (runs, blocks), of trials in random order within a
+    block.
 
-    ``drift`` is the size, in spreads of the pool, and the lag-1 autocorrelation of what disturbs
-    the host from trial to trial (an autoregressive process of the first order).
+    ``drift`` is the size, in spreads of the pool, and the lag-1 autocorrelation of the disturbance
+    of the host from trial to trial (a first-order autoregressive process).
     """
     trials = pool.draw(source, (runs, blocks, 2))
     trials += drifting(pool, source, (runs, 2 * blocks), drift).reshape(trials.shape)
@@ -71,7 +72,8 @@ def pairs(
 def one_after_the_other(
     pool: Pool, source: np.random.Generator, *, runs: int, blocks: int, drift: tuple[float, float]
 ) -> Array:
-    """The same where all trials of the base come first, and then all of the candidate."""
+    """Return log-ratios of runs in which all trials of the base come first, then all of the
+    candidate."""
     trials = pool.draw(source, (runs, 2, blocks))
     trials += drifting(pool, source, (runs, 2 * blocks), drift).reshape(trials.shape)
     ratios: Array = trials[:, 1] - trials[:, 0]
@@ -81,7 +83,7 @@ def one_after_the_other(
 def drifting(
     pool: Pool, source: np.random.Generator, shape: tuple[int, int], drift: tuple[float, float]
 ) -> Array:
-    """An autoregressive process along the last axis, from its stationary state on."""
+    """Return an autoregressive process along the last axis, from its stationary state on."""
     size, correlation = drift
     steps = source.normal(size=shape)
     state = np.empty(shape)
@@ -93,7 +95,7 @@ def drifting(
 
 
 def disjoint_sides(pool: Pool, source: np.random.Generator) -> tuple[Sequence[Array], ...] | None:
-    """Five forks against five others; None where there are not ten."""
+    """Return five forks and five other forks; None where a benchmark has fewer than ten."""
     if len(pool.forks) < 10:
         return None
     order = source.permutation(10)

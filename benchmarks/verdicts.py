@@ -1,5 +1,5 @@
-"""How often are verdicts wrong, how often do they see a difference, and how many blocks does that
-take? The data are recorded noise of real benchmarks; methods in common use serve for comparison.
+"""Measure how often verdicts are wrong, how often they detect a difference, and after how many
+blocks.
 
 A difference is decided where the interval excludes no difference. Counts are of simulated series;
 those of one benchmark share its noise, so that binomial intervals (Clopper and Pearson, Biometrika
@@ -45,7 +45,7 @@ Flags = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Judged(Rate):
-    """How often something happened; ``goal`` is the range it should be in."""
+    """A rate; ``goal`` is the range in which it should lie."""
 
     goal: tuple[float, float] | None = None
     mean_blocks: float | None = None
@@ -105,7 +105,7 @@ def _rate(
 
 
 def _noise(known: Sequence[Pool], runs: int, drift: tuple[float, float], seed: int) -> Array:
-    """Log-ratios without a difference, a row a series."""
+    """Return log-ratios without a difference, a row per series."""
     source = np.random.default_rng(seed)
     return np.concatenate(
         [pairs(pool, source, runs=runs, blocks=MOST, drift=drift) for pool in known]
@@ -113,7 +113,7 @@ def _noise(known: Sequence[Pool], runs: int, drift: tuple[float, float], seed: i
 
 
 def _t_widths(ratios: Array) -> tuple[Array, Array]:
-    """Means and half-widths of Student's interval after each block."""
+    """Return means and half-widths of Student's interval after each block."""
     numbers = np.arange(1, ratios.shape[1] + 1)
     means = np.cumsum(ratios, axis=1) / numbers
     squares = np.cumsum(ratios**2, axis=1) - numbers * means**2
@@ -161,8 +161,8 @@ def _others(known: Sequence[Pool], runs: int) -> list[Judged]:
 
 
 def _by_normal_prior(ratios: Array) -> NDArray[np.int8]:
-    """On which side of 0 the t-test lies after each block that is mixed over a normal prior of the
-    effect, as large as the spread (Wang and Ramdas, arXiv 2310.03722)."""
+    """Return the side of 0 on which a t-test lies after each block, mixed over a normal prior of
+    the effect as large as the spread (Wang and Ramdas, arXiv 2310.03722)."""
     means, widths = _t_widths(ratios)
     numbers = np.arange(2, ratios.shape[1] + 1)
     freedom = numbers - 1
@@ -207,7 +207,7 @@ def _looking(known: Sequence[Pool], runs: int) -> list[Judged]:
     ever = (sides(noise, ALPHA) != 0).any(axis=1)
     name = f"false positives, quiet, looks from block {FEWEST_BLOCKS}"
     rates.append(_rate(name, ever, goal=(0.0, 0.05)))
-    # The true ratio is within the interval where that of the noise alone holds no difference.
+    # The interval holds the true ratio where the interval of the noise holds no difference.
     rates.append(_rate(f"coverage at all looks to block {MOST}", ~ever, goal=(0.93, 0.98)))
     for size in SIZES:
         found = sides(noise + np.log1p(size / 100), ALPHA)
@@ -220,7 +220,7 @@ def _looking(known: Sequence[Pool], runs: int) -> list[Judged]:
 
 
 def _stopped(found: NDArray[np.int8]) -> tuple[NDArray[np.int8], float]:
-    """What is said at the first look that says anything, 0 if none does, and the mean number of
+    """Return the verdict at the first look that has one, 0 where none has, and the mean number of
     blocks until then."""
     stops = _stops(found)
     said: NDArray[np.int8] = found[np.arange(len(found)), stops]
@@ -228,15 +228,17 @@ def _stopped(found: NDArray[np.int8]) -> tuple[NDArray[np.int8], float]:
 
 
 def _stops(found: NDArray[np.int8]) -> NDArray[np.intp]:
-    """At which look something is said for the first time, or the last one."""
+    """Return the index of the first look with a verdict, or of the last look."""
     says = found != 0
     return np.where(says.any(axis=1), says.argmax(axis=1), MOST - 1)
 
 
 def _three_ways(known: Sequence[Pool], runs: int) -> list[Judged]:
-    """What is said when stopped at the first verdict, by the rule of
-    ``analysis.compare.verdict``, but that the estimate is the mean even where outliers move it out
-    of the interval."""
+    """Return the result of stopping at the first verdict by the rule of
+    ``analysis.compare.verdict``.
+
+    Unlike there, the estimate is the mean even where outliers move it out of the interval.
+    """
     noise = _noise(known, runs, QUIET, 4)
     rates = []
     noise_means, widths = _t_widths(noise)

@@ -62,7 +62,7 @@ from millrace.store.store import Store
 SERVER = "mysql-8.0.33"
 TESTS = ("point-query", "update-nonindex", "range-notcovered-pk")
 CLAIMED = 0.05  # intervals that exclude no difference where there is none
-CHANCE = 0.05  # how often more are seen than are allowed here, though the claim holds
+CHANCE = 0.05  # probability of more than the allowed number although the claim holds
 SIZES = (1, 2)  # smallest changes
 
 EXPERIMENT = """
@@ -102,8 +102,11 @@ skip_log_bin = true
 
 @dataclass(frozen=True)
 class Size:
-    """How much is measured: ``verdicts`` on nothing in all, ``planted`` of each slowdown, in
-    ``blocks`` at most; ``goals`` are how many of a slowdown are to be found, by its size."""
+    """The amount to measure: ``verdicts`` without a difference, ``planted`` of each slowdown, in at
+    most ``blocks`` blocks.
+
+    ``goals`` are the required numbers of detected slowdowns, by size.
+    """
 
     verdicts: int
     planted: int
@@ -119,8 +122,11 @@ QUICK = Size(3, 3, 5, 0.5, 0.1, {})
 
 @dataclass(frozen=True)
 class Slowed:
-    """What came of one size in one group: ``announced`` and ``stopped`` are fractions, the share of
-    the time for which the server was stopped, as wanted and as measured."""
+    """The outcome of one size in one group.
+
+    ``announced`` and ``stopped`` are the requested and the measured share of the time for which the
+    server was stopped.
+    """
 
     group: str
     size: int
@@ -219,7 +225,7 @@ def _found(stack: ExitStack, arguments: argparse.Namespace, size: Size) -> Calib
 
 
 def _kept(path: Path) -> Iterator[Calibration]:
-    """The calibrations in a store."""
+    """Return the calibrations in a store."""
     with Store.open(path, create=False, read_only=True) as store:
         for run in store.list_runs():
             stored = store.load_run(run.id)
@@ -228,7 +234,7 @@ def _kept(path: Path) -> Iterator[Calibration]:
 
 
 def _measured(path: Path, experiment: Experiment, size: Size) -> Calibration:
-    """Block after block, until all verdicts are there."""
+    """Measure block after block until all verdicts exist."""
 
     def next_wanted(found: Calibration | None) -> Wanted | None:
         return _wanted(found, groups, size)
@@ -243,7 +249,7 @@ def _measured(path: Path, experiment: Experiment, size: Size) -> Calibration:
 
 
 def _wanted(found: Calibration | None, groups: tuple[Held, ...], size: Size) -> Wanted | None:
-    """The next block: A/A first, then each size in each group."""
+    """Return the next block: A/A first, then each size in each group."""
     following = next_block(found, groups, verdicts=size.verdicts, planting=None)
     if following is not None or found is None:
         return following
@@ -257,17 +263,17 @@ def _wanted(found: Calibration | None, groups: tuple[Held, ...], size: Size) -> 
 
 
 def share(total: int, n_parts: int, number: int) -> int:
-    """Part ``number`` (from 0) of ``total`` in parts as even as can be: 20 are 7, 7 and 6."""
+    """Return the size of part ``number`` (from 0) in an even split: 20 are 7, 7 and 6."""
     return total // n_parts + (number < total % n_parts)
 
 
 def allowed(verdicts: int) -> int:
-    """The most false verdicts that leave the claimed rate in doubt by chance alone."""
+    """Return the largest number of false verdicts that the claimed rate allows by chance."""
     return int(binom.isf(CHANCE, verdicts, CLAIMED)) if verdicts else 0
 
 
 def slowed(found: Calibration) -> Iterator[Slowed]:
-    """What was planted so far, size by size."""
+    """Return the outcomes of the injected slowdowns so far, size by size."""
     for factor in SIZES:
         for group in found.groups:
             if not group.detectable:
@@ -332,7 +338,7 @@ def _print(found: Calibration) -> None:
 
 
 def _print_sums(found: Sequence[Calibration], size: Size) -> None:
-    """What all stores say together."""
+    """Print the totals over all stores."""
     verdicts = sum(len(each.verdicts) for each in found)
     false, excluding = sum(each.false for each in found), sum(each.excluding for each in found)
     for name, events in (("false verdicts", false), ("intervals without 1", excluding)):

@@ -1,4 +1,4 @@
-"""Make the pictures of docs/verdicts.md anew, from the statistics that judge real runs.
+"""Draw the pictures of docs/verdicts.md, with the statistics that compare real runs.
 
 PYTHONPATH=. .venv/bin/python -m docs.pictures.make
 """

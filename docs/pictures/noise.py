@@ -1,4 +1,4 @@
-"""Hosts on which nothing differs, as far as pictures need them; the seeds are fixed."""
+"""Simulate hosts on which nothing differs, for the pictures; the seeds are fixed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ Array = NDArray[np.float64]
 
 
 def correlated(source: np.random.Generator, shape: tuple[int, ...], correlation: float) -> Array:
-    """First-order autoregressions along the last axis, of variance 1, in their stationary state."""
+    """Return first-order autoregressions along the last axis, of variance 1, in their stationary
+    state."""
     before = 100
     steps = source.standard_normal((*shape[:-1], shape[-1] + before))
     steps *= np.sqrt(1 - correlation**2)
@@ -18,7 +19,9 @@ def correlated(source: np.random.Generator, shape: tuple[int, ...], correlation:
 
 
 def seconds(source: np.random.Generator, trials: tuple[int, ...], n: int) -> Array:
-    """Logarithms of the seconds of trials, shape (*trials, n): trials differ by 1 %, seconds by 3 %
-    and depend on the second before."""
+    """Return logarithms of the seconds of trials, shape (*trials, n).
+
+    Trials differ by 1 %, seconds by 3 %, and each second depends on the one before.
+    """
     of_trials = 0.01 * source.standard_normal((*trials, 1))
     return np.asarray(of_trials + 0.03 * correlated(source, (*trials, n), 0.8))

@@ -1,4 +1,4 @@
-"""The pictures of what happens over time: a trial's seconds, a history, a bisection."""
+"""Draw the pictures of a trial's seconds, a history and a bisection."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from millrace.stats.bisection import Measured, Next, Posterior, Search, next_ste
 
 
 def steady() -> Picture:
-    """The seconds of a trial that warms up, and of one that does not get steady."""
+    """Draw the seconds of a trial that warms up, and of one that never becomes steady."""
     source = np.random.default_rng(47)
     n = 120
     noise = 0.04 * correlated(source, (2, n), 0.5)
@@ -39,7 +39,7 @@ def steady() -> Picture:
 
 
 def history() -> Picture:
-    """A nightly series: a spike, a step, and a change of the host."""
+    """Draw a nightly series with a spike, a step, and a change of the host."""
     source = np.random.default_rng(48)
     n, step, known, spike = 120, 48, 88, 22
     values = 1000 * np.exp(0.012 * source.standard_normal(n))
@@ -72,7 +72,7 @@ def history() -> Picture:
 
 
 def bisection() -> Picture:
-    """What is believed about the first slow version after so many runs."""
+    """Draw the belief about the first slow version after several numbers of runs."""
     source = np.random.default_rng(49)
     members, first_slow, size = 64, 37, 1.5
     search = Search(members)

@@ -1,4 +1,5 @@
-"""The picture of a report's page: ``python -m docs.pictures.report PAGE`` makes docs/report.png."""
+"""Draw the picture of a report's page: ``python -m docs.pictures.report PAGE`` writes
+docs/report.png."""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
-"""Small pictures as SVG text: readable on light and on dark pages, in any browser, without a
-script. Coordinates are rounded, so that a picture that is made again is the same file."""
+"""Draw small pictures as SVG text: readable on light and on dark pages, in any browser, without a
+script.
+
+Coordinates are rounded, so that a redrawn picture is the same file.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from typing import Literal
 Anchor = Literal["start", "middle", "end"]
 Points = Sequence[tuple[float, float]]
 
-# The paper is part of the picture, since a page may be dark where its reader's screen is light.
+# The picture has a background of its own, since a page may be dark on a light screen.
 STYLE = """
 text { font: 13px system-ui, "Segoe UI", Roboto, "Liberation Sans", sans-serif; fill: #1d2125; }
 .paper { fill: #ffffff; stroke: #dde1e5; }
@@ -46,7 +49,8 @@ line, polyline { fill: none; stroke-width: 1.6; }
 
 @dataclass
 class Picture:
-    """Marks in pixels from the upper left corner; ``title`` is for who cannot see it."""
+    """Marks in pixels from the upper left corner; ``title`` is for readers who cannot see the
+    picture."""
 
     width: int
     height: int
@@ -105,13 +109,13 @@ class Plot:
         return self.left + across * self.width, self.top + (1 - up) * self.height
 
     def head(self, said: str, *, below: str = "") -> None:
-        """A heading over the plot, with a line of explanation."""
+        """Draw a heading over the plot, with a line of explanation."""
         self.picture.text(self.left, self.top - (26 if below else 10), said, of="head")
         if below:
             self.picture.text(self.left, self.top - 9, below, of="muted")
 
     def across(self, ticks: Sequence[tuple[float, str]], name: str = "") -> None:
-        """The lower axis; ``name`` stands below its middle."""
+        """Draw the lower axis; ``name`` stands below its middle."""
         bottom = self.top + self.height
         for value, label in ticks:
             x, _ = self.at(value, self.y[0])
@@ -145,7 +149,7 @@ class Plot:
 
 
 def percent_ticks(values: Sequence[float]) -> list[tuple[float, str]]:
-    """Fractions as ``5 %``."""
+    """Format fractions as ``5 %``."""
     return [(value, f"{value * 100:g} %") for value in values]
 
 

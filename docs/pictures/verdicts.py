@@ -1,4 +1,4 @@
-"""The pictures of verdicts on comparisons: unit, turns, three ways, looks, reach, many."""
+"""Draw the pictures of verdicts on comparisons: unit, turns, three ways, looks, power, many."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _COLOURS = {
 
 
 def unit() -> Picture:
-    """The same comparisons of like with like, by seconds and by trials."""
+    """Draw the same comparisons of like with like, by seconds and by trials."""
     source = np.random.default_rng(41)
     comparisons, blocks, length = 40, 8, 60
     drift = 0.02 * correlated(source, (comparisons, 2 * blocks), 0.95)
@@ -59,7 +59,7 @@ def _intervals(
 
 
 def turns() -> Picture:
-    """A host that gets slower, met by trials one after the other and in turns."""
+    """Draw a host that slows down, with trials of each server one after the other and in turns."""
     source = np.random.default_rng(44)
     blocks = 8
     times = np.arange(2 * blocks)
@@ -87,7 +87,7 @@ def turns() -> Picture:
 
 
 def three_ways() -> Picture:
-    """Intervals and their verdicts, with a margin of 2 %."""
+    """Draw intervals and their verdicts, with a margin of 2 %."""
     margin = 0.02
     shown = [(0.93, 0.91, 0.95), (1.045, 1.012, 1.08), (1.003, 0.992, 1.014), (0.989, 0.983, 0.995),
              (1.012, 0.96, 1.065), (1.014, 1.003, 1.026)]  # fmt: skip
@@ -120,7 +120,7 @@ _SHORT = {
 
 
 def looks() -> Picture:
-    """Draw the share of comparisons of like with like called different up to each look."""
+    """Draw the share of comparisons of like with like that were called different up to each look."""
     source = np.random.default_rng(45)
     runs, most = 4000, 40
     ratios = source.standard_normal((runs, most))
@@ -150,12 +150,12 @@ def looks() -> Picture:
 
 
 def _share(flags: Array | np.ndarray[tuple[int, ...], np.dtype[np.bool_]], n: int) -> float:
-    """Of those called different at any look from the fifth block to the n-th."""
+    """Return the share called different at any look from the fifth block to the n-th."""
     return float(flags[:, FIRST_LOOK - 1 : n].any(axis=1).mean())
 
 
 def reach() -> Picture:
-    """The smallest difference that so many blocks detect."""
+    """Draw the smallest difference that each number of blocks detects."""
     picture = Picture(760, 330, "The smallest difference that is seen, by the number of blocks")
     plot = Plot(picture, 60, 50, 510, 220, (5, 40), (0, 0.16))
     plot.head("Smallest difference seen with a probability of 80 %")
@@ -170,7 +170,7 @@ def reach() -> Picture:
 
 
 def many() -> Picture:
-    """How often at least one of several comparisons of like with like is called different."""
+    """Draw how often at least one of several comparisons of like with like is called different."""
     source = np.random.default_rng(46)
     runs, sizes = 2000, (1, 2, 5, 10, 20, 40, 60, 80, 100)
     alone, left = [], []
