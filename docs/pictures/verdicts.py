@@ -120,7 +120,7 @@ _SHORT = {
 
 
 def looks() -> Picture:
-    """Draw the share of comparisons of like with like that were called different up to each look."""
+    """Draw the share of comparisons of like with like called different up to each look."""
     source = np.random.default_rng(45)
     runs, most = 4000, 40
     ratios = source.standard_normal((runs, most))
