@@ -1,6 +1,8 @@
 """Measure how often verdicts are wrong, how often they detect a difference, and after how many
 blocks.
 
+The data are recorded noise of real benchmarks; methods in common use serve for comparison.
+
 A difference is decided where the interval excludes no difference. Counts are of simulated series;
 those of one benchmark share its noise, so that binomial intervals (Clopper and Pearson, Biometrika
 26, 1934) are a little too narrow. Each rate has its goal next to it, where one is known.

@@ -1,10 +1,12 @@
-"""What all tests share: places of their own, and real servers.
+"""Provide the fixtures that all tests share: their own directories, and real servers.
 
 The cache of unpacked servers is the ordinary one, so that a server is downloaded once. Work and
 state are fresh directories that an unprivileged server can reach (pytest's own are 0700), and
-nothing may be left in them when the tests are over. Several processes may run tests at the same
-time (pytest-xdist): each has its own places and its own lock of the host, and runs whole modules,
-so that servers which a module's tests share are started once.
+nothing may be left in them at the end of the tests.
+
+Several processes may run tests at the same time (pytest-xdist). Each has its own directories and
+its own lock of the host, and runs whole modules, so that servers which a module's tests share are
+started once.
 """
 
 from __future__ import annotations
@@ -35,14 +37,14 @@ InstanceOf = Callable[..., AbstractContextManager[Instance]]
 
 MEMORY = Path("/dev/shm")
 
-# How long an example takes says how busy the host is.
+# The duration of an example depends on how busy the host is.
 settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("busy")
 
 
 def pytest_configure() -> None:
-    """Take the signals that end a program: nohup and jobs of a shell have some of them ignored,
-    and every child inherits that."""
+    """Reset the signals that end a program: nohup and a shell's jobs ignore some of them, and every
+    child inherits that."""
     for number in ENDING_SIGNALS:
         if signal.getsignal(number) is signal.SIG_IGN:
             default = signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL
@@ -51,7 +53,7 @@ def pytest_configure() -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def own_places() -> Iterator[Path]:
-    """A state and a work directory for this session; an instance left there is an error."""
+    """Set a state and a work directory for this session; an instance left there is an error."""
     place = Path(tempfile.mkdtemp(prefix="mr-", dir="/tmp"))
     place.chmod(0o755)
     with pytest.MonkeyPatch.context() as patch:
@@ -86,7 +88,7 @@ def memory() -> Iterator[Path | None]:
 def tmp_path(
     own_places: Path, memory: Path | None, request: pytest.FixtureRequest
 ) -> Iterator[Path]:
-    """Return a directory as pytest's own does, but where the users of servers can go.
+    """Return a directory as pytest's own does, but one that the users of servers can reach.
 
     Unit tests have theirs in memory, where a commit to a results store waits for no disk, unless
     they are marked ``disk``.
@@ -101,9 +103,9 @@ def tmp_path(
 
 @pytest.fixture(scope="session")
 def server_of() -> ServerOf:
-    """A server of the catalogue by name; it is installed if need be.
+    """Return a server of the catalogue by name; install it where it is missing.
 
-    A suite that has moved on is no defect of millrace: then the test is skipped.
+    Where a suite is no longer available the test is skipped: that is no defect of millrace.
     """
 
     def server(name: str) -> InstalledServer:
@@ -118,7 +120,7 @@ def server_of() -> ServerOf:
 
 @pytest.fixture(scope="session")
 def fitted() -> Fitted:
-    """Options, given as keyword arguments, as if they had been fitted to a server."""
+    """Return options, passed as keyword arguments, as if fitted to a server."""
 
     def make(**options: str | None) -> FittedOptions:
         applied = tuple(Option(name, value, False, "test") for name, value in options.items())
@@ -129,7 +131,7 @@ def fitted() -> Fitted:
 
 @pytest.fixture(scope="session")
 def instance_of(server_of: ServerOf, fitted: Fitted, own_places: Path) -> InstanceOf:
-    """A started instance for a ``with``: ``instance_of(name)``, options as keyword arguments.
+    """Start an instance for a ``with``: ``instance_of(name)``, options as keyword arguments.
 
     Only the first of a build is initialised, the others have copies of its data directory; it is
     killed at the end. Initialising and a clean stop take seconds, and have tests of their own.
@@ -149,7 +151,8 @@ def instance_of(server_of: ServerOf, fitted: Fitted, own_places: Path) -> Instan
 
 
 def _initialise(instance: Instance, kept: Path) -> None:
-    """Initialise an instance, or copy what one of the same build and layout was initialised to."""
+    """Initialise an instance, or copy an initialised data directory of the same build and
+    layout."""
     options = instance.shaping_options()
     wanted = snapshots.key(
         instance.server, FittedOptions("test", options), {}, user=instance.runs_as
@@ -167,6 +170,7 @@ def _initialise(instance: Instance, kept: Path) -> None:
 
 @pytest.fixture
 def child_environment() -> dict[str, str]:
-    """What a Python process of a test needs to find our places and modules."""
+    """Return the environment that a test's Python process needs to find our directories and
+    modules."""
     source = Path(__file__).parents[1] / "src"
     return {**os.environ, "PYTHONPATH": str(source)}

@@ -1,7 +1,7 @@
 """The examples of the documents: fenced blocks, and the commands in them.
 
 A block of `sh` holds commands to type, one of `toml`, `json` or `csv` a file, and `text` what a
-program prints, a formula or a drawing. Words such as RUN stand for what the reader puts there.
+program prints, a formula or a drawing. Words such as RUN are placeholders that the reader replaces.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[1]
 PAGES = (*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md")))
 LANGUAGES = ("sh", "toml", "json", "csv", "text")
 
-# What a test puts where the reader puts something of his own.
+# The stand-ins that a test puts in place of placeholders.
 STAND_INS = {
     "CHANGE": "a1b2c3d",
     "DATE": "2026-05-01",
@@ -59,7 +59,8 @@ class Command:
 
 
 def of_page(page: Path) -> list[Example]:
-    """Return the examples of a page; ValueError where a fence is not closed or not a plain one."""
+    """Return the examples of a page; raise ValueError where a fence is not closed or not a plain
+    one."""
     found: list[Example] = []
     opened: tuple[int, str] | None = None
     block: list[str] = []
@@ -84,7 +85,7 @@ def every() -> list[Example]:
 
 
 def spans(page: Path) -> list[str]:
-    """Return the commands in the text of a page, which are marked as code; not its examples."""
+    """Return the commands in the text of a page, marked as code, without its examples."""
     fenced = False
     text = []
     for line in page.read_text(encoding="utf-8").splitlines():
@@ -101,7 +102,7 @@ def commands(example: Example) -> list[Command]:
 
 
 def _lines(text: str) -> Iterator[list[str]]:
-    """Yield the words of each command line; a quote or a backslash lets it go on below."""
+    """Yield the words of each command line; a quote or a backslash continues it below."""
     begun = ""
     for line in text.splitlines(keepends=True):
         begun += line
@@ -125,7 +126,7 @@ def _words(line: str) -> list[str]:
 
 
 def _commands(words: list[str]) -> Iterator[Command]:
-    """Yield the commands of a line, which `|`, `&&` and `;` divide."""
+    """Yield the commands of a line, separated by `|`, `&&` and `;`."""
     rest = [*words, ";"]
     begun: list[str] = []
     output = None
@@ -141,7 +142,7 @@ def _commands(words: list[str]) -> Iterator[Command]:
 
 
 def _stood_in(word: str) -> str:
-    """Return what stands in for a placeholder, `[--optional ONE]` and `SEVERAL...` included."""
+    """Return the stand-in for a placeholder, including `[--optional ONE]` and `SEVERAL...`."""
     bare = word.strip("[]").removesuffix("...")
     if not _STANDS_IN.fullmatch(bare):
         return word if " " in word else word.strip("[]")

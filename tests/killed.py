@@ -1,4 +1,4 @@
-"""Commands in processes of their own that are killed before one of their writes.
+"""Run commands in processes that are killed before one of their writes.
 
 The kernel stops the process at each system call (ptrace), so that the place of the kill is exact
 however busy the host is. SQLite's writes are among them.
@@ -51,7 +51,7 @@ def run(*arguments: str, kill_before: int | None = None) -> int:
     """Run ``millrace`` with arguments; return the number of writes that it began.
 
     With ``kill_before`` the process is killed at the beginning of that write (the first is 1); one
-    that ends before is not killed. A command that ends by itself must succeed.
+    that ends earlier is not killed. A command that ends by itself must succeed.
     """
     child = os.fork()
     if child == 0:
@@ -94,7 +94,7 @@ def untraceable() -> str | None:
 
 
 def _become(arguments: Sequence[str]) -> None:
-    """Be the command in this process, stopped until the tracer lets it go on."""
+    """Become the command in this process, stopped until the tracer continues it."""
     status = 70
     try:
         nowhere = os.open(os.devnull, os.O_RDWR)
@@ -116,7 +116,7 @@ def _is_write(child: int) -> bool:
     _ptrace(_SYSCALL_INFO, child, ctypes.sizeof(info), ctypes.addressof(info))
     if info.op != _ENTRY or info.number not in _WRITES[platform.machine()]:
         return False
-    # By single bytes SQLite gives its shared memory a size; a kill there leaves nothing.
+    # SQLite sizes its shared memory with writes of single bytes; a kill there leaves nothing.
     return bool(info.number != _PWRITE[platform.machine()] or info.arguments[2] > 1)
 
 

@@ -1,4 +1,4 @@
-"""Tests that need mounts of their own (mount namespaces), which not every host allows."""
+"""Skip tests that need mounts of their own (mount namespaces) where the host forbids them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Run all tests: those that measure the host by themselves, and once more where they failed.
+"""Run all tests: those that measure the host run alone, and again where they failed.
 
     python -m tests.run -n 3     # options are those of pytest
 
@@ -24,8 +24,8 @@ _WORKERS = re.compile(r"-n\d*|--numprocesses(=.*)?")
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a run of pytest said: its exit status, why each skipped test was skipped, and what each
-    failed test failed with (its first line)."""
+    """The outcome of a pytest run: its exit status, the reason of each skipped test, and the first
+    line of each failed test's error."""
 
     status: int
     skipped: Mapping[str, str]
@@ -50,7 +50,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def summary(shared: Outcome, quiet: Outcome, again: Outcome | None) -> list[str]:
-    """Return the lines that say what was skipped, and what was tried twice."""
+    """Return the lines that list skipped tests and tests that ran twice."""
     skipped = {**shared.skipped, **quiet.skipped}
     lines = [f"{len(skipped)} skipped{':' if skipped else ''}", *_by_reason(skipped)]
     if again is not None:
@@ -61,7 +61,7 @@ def summary(shared: Outcome, quiet: Outcome, again: Outcome | None) -> list[str]
 
 
 def _by_reason(skipped: Mapping[str, str]) -> list[str]:
-    """Return a line for each reason, the most frequent first; the last one counts what is left."""
+    """Return a line for each reason, the most frequent first; the last one counts the rest."""
     tests = defaultdict(list)
     for test, reason in skipped.items():
         tests[reason].append(test)
@@ -86,7 +86,7 @@ def _pytest(report: Path, arguments: Sequence[str]) -> Outcome:
 
 
 def read(report: Path, status: int) -> Outcome:
-    """Return what pytest wrote into its report; nothing where it wrote none."""
+    """Return the outcome from pytest's report; an empty one where pytest wrote none."""
     skipped, failed = {}, {}
     if report.exists():
         for case in ElementTree.parse(report).iter("testcase"):
@@ -101,7 +101,7 @@ def read(report: Path, status: int) -> Outcome:
 
 
 def _without_workers(arguments: Sequence[str]) -> list[str]:
-    """Return the arguments without the one that says how many processes run tests."""
+    """Return the arguments without the number of worker processes."""
     kept = []
     rest = iter(arguments)
     for each in rest:

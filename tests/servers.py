@@ -1,4 +1,4 @@
-"""The servers that tests run on: `python -m tests.servers` prints them, one a line.
+"""List the servers that tests run on: `python -m tests.servers` prints them, one per line.
 
 The catalogue has more. Tests that ask for another one fail, so that a test run can download what it
 needs in advance, and nothing else.

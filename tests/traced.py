@@ -1,4 +1,4 @@
-"""Tests that trace the kernel's scheduler, and the reason why a host cannot run them."""
+"""Skip tests that trace the kernel's scheduler where the host cannot run them."""
 
 from __future__ import annotations
 

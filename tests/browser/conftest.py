@@ -1,4 +1,4 @@
-"""A real browser for the tests that look at pages."""
+"""Provide a real browser for the tests that look at pages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Opening pages, and what a reader sees of them."""
+"""Open pages and read what they show."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def open_page(browser: Browser, path: Path, *, width: int = 1280, dark: bool = F
 
 
 def said_and_requested(browser: Browser, path: Path) -> tuple[list[str], list[str]]:
-    """What a page complains about, and what it loads beside itself."""
+    """Return the messages that a page logs, and the addresses that it requests."""
     page = browser.new_page()
     said: list[str] = []
     requested: list[str] = []
@@ -31,13 +31,14 @@ def said_and_requested(browser: Browser, path: Path) -> tuple[list[str], list[st
 
 
 def contrast(page: Page, selector: str, ink: str, paper: float) -> float:
-    """The ratio (WCAG 2.2) of an ink, a computed colour, to a paper of that luminance."""
+    """Return the ratio (WCAG 2.2) of an ink, a computed colour, to a paper of that luminance."""
     of_ink = luminance(page, selector, ink)
     return (max(of_ink, paper) + 0.05) / (min(of_ink, paper) + 0.05)
 
 
 def luminance(page: Page, selector: str, name: str) -> float:
-    """Relative luminance (WCAG 2.2) of a computed colour of the first such element."""
+    """Return the relative luminance (WCAG 2.2) of a computed colour of the first matching
+    element."""
     colour = page.eval_on_selector(selector, f"e => getComputedStyle(e).{name}")
     channels = [int(part) / 255 for part in colour.strip("rgb()").split(",")[:3]]
     linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]

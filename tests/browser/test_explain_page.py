@@ -1,4 +1,4 @@
-"""The page of an explanation in a real browser."""
+"""Test the page of an explanation in a real browser."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_bars_of_the_account_are_as_long_as_their_times(browser: Browser, page_f
 
 
 def test_the_graphs_of_a_page_work_each_by_itself(browser: Browser, several: Path) -> None:
-    """Also that the page's own policy lets the script run."""
+    """Check also that the page's own policy lets the script run."""
     page = open_page(browser, several)
     graphs = page.locator(".flame-graph.ready")
     assert graphs.count() == 2

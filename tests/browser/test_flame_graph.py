@@ -1,4 +1,4 @@
-"""The differential flame graph in a real browser: a file of its own, zoomed, searched, by keys."""
+"""Test the differential flame graph in a real browser: stand-alone, zoomed, searched, by keys."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def page(browser: Browser, file: Path) -> Iterator[Page]:
 
 
 def frame(page: Page, label: str, side: int) -> Locator:
-    """The first frame of a function in the graph of A (0) or B (1)."""
+    """Return the first frame of a function in the graph of A (0) or B (1)."""
     return page.locator(".graph").nth(side).locator(f".frame:has(title:text-matches('^{label}'))")
 
 
@@ -122,7 +122,7 @@ def test_a_search_marks_and_sums_without_counting_twice(page: Page) -> None:
     found = page.locator(".flame-found")
     box.fill("write_row|log_buffer")
     assert page.locator(".graph").nth(1).locator(".match").count() == 2
-    # The call within the call is counted with it: 16.0 of B, not 18.4.
+    # The nested call is not counted twice: 16.0 of B, not 18.4.
     assert found.inner_text() == "A 11.3 µs, 28.7 % · B 16 µs, 30.9 % · difference +4.7 µs"
     box.fill("^libc")
     assert "A 9.6 µs" in found.inner_text(), "libraries are found too"

@@ -1,4 +1,4 @@
-"""The page of histories in a real browser."""
+"""Test the page of histories in a real browser."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_a_change_is_marked_where_it_is(browser: Browser, page_file: Path) -> No
     (field, *_) = page.eval_on_selector_all(
         ".field", "all => all.map(e => e.getBoundingClientRect()).map(r => [r.x, r.width])"
     )
-    # The break before the 51st of 80 points, and the changes before the 21st, 41st ...
+    # The environment changes before the 51st of 80 points, the level before the 21st, 41st ...
     places = [50, 20, 40, 60, 70]
     assert lines == pytest.approx([field[0] + field[1] * at / 80 for at in places], abs=2)
     page.close()

@@ -1,4 +1,4 @@
-"""The HTML report in a real browser: it renders, loads nothing, clips nothing."""
+"""Test the HTML report in a real browser: it renders, loads nothing, clips nothing."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ SECTIONS = [
 
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A report with failures, two configurations, published figures and findings."""
+    """Return a report with failures, two configurations, published figures and findings."""
     return html.write(compare_run(study()), tmp_path_factory.mktemp("report") / "study.html")
 
 
 @pytest.fixture(scope="module")
 def crowded(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A report of 20 servers, some with very long names."""
+    """Return a report of 20 servers, some with very long names."""
     long_name = "mysql-8.4.{}-built-from-a-branch-with-a-name-that-goes-on-and-on-and-on"
     names = [long_name.format(n) if n % 4 == 0 else f"mysql-5.7.{n}" for n in range(1, 20)]
     load_s = {name: noisy(3 + n / 9, 5, seed=n) for n, name in enumerate(names)}
@@ -40,7 +40,7 @@ def crowded(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A report of 7 servers x 5 tests x 3 numbers of clients."""
+    """Return a report of 7 servers x 5 tests x 3 numbers of clients."""
     run = QueryRun(statements=("BEGIN", "point_select", "COMMIT"), published="S3")
     return html.write(compare_run(run.build()), tmp_path_factory.mktemp("report") / "large.html")
 
@@ -69,7 +69,7 @@ def test_every_finished_treatment_has_a_visible_bar(browser: Browser, report: Pa
     assert min(widths) > 100
     values = page.locator("#bars .row .value").all_inner_texts()
     rates = [float(v.split("\u00a0")[0].replace(",", "")) for v in values if v != "failed"]
-    # Bars start at zero: lengths are as the values.
+    # Bars start at zero: lengths are proportional to the values.
     for width, rate in zip(widths, rates, strict=True):
         assert width / widths[0] == pytest.approx(rate / rates[0], rel=0.01)
     page.close()
@@ -126,7 +126,7 @@ def test_a_large_run_begins_with_the_overview_and_folds_the_rest(
     assert overview["height"] < 1300, "it is seen at a glance"
     assert page.locator("#results table").is_hidden()
     assert page.locator("#latencies figure.plot").count() == 15
-    # As long as a few screens, though everything that was measured is in it.
+    # The page is a few screens long, although it shows all measurements.
     assert page.evaluate("document.documentElement.scrollHeight") < 9000
     page.close()
 
@@ -177,7 +177,7 @@ def test_cells_of_the_overview_are_readable(browser: Browser, large: Path, dark:
     for selector in (".cell.regression", ".cell.improvement", ".cell.inconclusive"):
         ink = luminance(page, selector, "color")
         lighter, darker = max(ink, paper), min(ink, paper)
-        # The tint of the cell takes a little of the contrast with the bare paper.
+        # The tint of the cell lowers the contrast a little against the plain paper.
         assert (lighter + 0.05) / (darker + 0.05) >= 5
     page.close()
 

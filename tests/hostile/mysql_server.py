@@ -1,8 +1,8 @@
-"""A server that speaks enough of MySQL's protocol to let a client in, and then attacks it.
+"""Serve enough of MySQL's protocol to let a client in, and then attack it.
 
-It listens on 127.0.0.1, takes any password, and answers every statement in its own way
-(``Answer``). How it lets a client in is its ``Login``. What clients sent that they should have kept
-is in ``obtained``, and what they sent to log in in ``logins``.
+The server listens on 127.0.0.1, takes any password, and answers every statement with its
+``Answer``. Its ``Login`` sets the handshake. ``obtained`` holds data that clients should have kept
+secret, and ``logins`` the packets with which they logged in.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _EOF = b"\xfe\x00\x00\x02\x00"
 _QUIT = b"\x01"
 _CLIENT_LIMIT_S = 10
 
-# Types of columns, of those that clients turn into other values.
+# Column types that clients convert to other values.
 TEXT, WHOLE, DOUBLE, DECIMAL, DATE = 0xFD, 0x08, 0x05, 0xF6, 0x0A
 
 # From the text of a statement to the packets of its answer.
@@ -38,7 +38,7 @@ Answer = Callable[[str], Iterable[bytes]]
 
 @dataclass
 class HostileServer:
-    """Where it listens, and what it got out of its clients."""
+    """A hostile server: its address, and the data that it got from its clients."""
 
     port: int
     obtained: list[bytes] = field(default_factory=list)
@@ -51,8 +51,11 @@ class HostileServer:
 
 @dataclass(frozen=True)
 class Login:
-    """How it lets clients in: the plugin of its greeting, and what it ``wants`` before it does, a
-    packet each. With ``tls`` it offers that."""
+    """A handshake: the plugin of its greeting, and the packets in ``wants``, which it requests
+    first.
+
+    With ``tls`` it offers TLS.
+    """
 
     plugin: bytes = b"mysql_native_password"
     wants: tuple[bytes, ...] = ()
@@ -60,7 +63,7 @@ class Login:
 
 
 def asks_for_file(path: str) -> Answer:
-    """Answer every statement but settings with a request for a file of the client."""
+    """Answer every statement except settings with a request for a file of the client."""
 
     def answer(sql: str) -> Iterable[bytes]:
         return [_OK] if sql.upper().startswith("SET ") else [b"\xfb" + path.encode()]
@@ -69,7 +72,7 @@ def asks_for_file(path: str) -> Answer:
 
 
 def answers(*cells: bytes | None, n_columns: int | None = None) -> Answer:
-    """Answer every statement but settings with one row, whatever was asked.
+    """Answer every statement except settings with one row.
 
     ``n_columns`` announces another number of columns than the row has.
     """
@@ -92,7 +95,8 @@ def rows(names: Sequence[str], *found: Sequence[bytes | None], kind: int = TEXT)
 
 
 def answers_without_end(cell: bytes) -> Answer:
-    """Answer every statement but settings with rows of one column until the client is gone."""
+    """Answer every statement except settings with rows of one column until the client
+    disconnects."""
 
     def answer(sql: str) -> Iterable[bytes]:
         if sql.upper().startswith("SET "):
@@ -104,7 +108,7 @@ def answers_without_end(cell: bytes) -> Answer:
 
 
 def says(*packets: bytes) -> Answer:
-    """Answer every statement but settings with these packets."""
+    """Answer every statement except settings with these packets."""
     return lambda sql: [_OK] if sql.upper().startswith("SET ") else list(packets)
 
 
@@ -112,8 +116,8 @@ def says(*packets: bytes) -> Answer:
 def serving(
     answer: Answer, login: Login = Login(), *, place: Path | None = None, uid: int | None = None
 ) -> Iterator[HostileServer]:
-    """Serve until the block ends: on 127.0.0.1, or at the socket ``place``, where the kernel takes
-    the listener for the user ``uid``."""
+    """Serve until the block ends: on 127.0.0.1, or at the socket ``place``, where the kernel
+    reports the user ``uid`` as the listener."""
 
     class Handler(socketserver.BaseRequestHandler):
         request: socket.socket
@@ -159,7 +163,7 @@ def _port(listener: socketserver.TCPServer | socketserver.UnixStreamServer) -> i
 
 
 def _let_in(client: socket.socket, login: Login, logins: list[bytes]) -> socket.socket:
-    """Greet a client and take whatever it says; return the way to talk to it."""
+    """Greet a client and accept any login; return the connection."""
     _send(client, 0, _greeting(login))
     response, number = _receive(client), 2
     if login.tls is not None and len(response) == _TLS_REQUEST_BYTES:

@@ -1,4 +1,4 @@
-"""Archives made to harm: files without end, names that lead away, contents that change."""
+"""Test hostile archives: endless files, names that lead outside, contents that change."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_more_libraries_than_a_program_has_are_damage(
 def test_sections_without_end_are_damage(tmp_path: Path) -> None:
     content = bytearray(needing(1, b"libz.so"))
     begin = struct.unpack_from("<Q", content, 40)[0]
-    struct.pack_into("<H", content, 60, 0)  # their number is in the size of the first
+    struct.pack_into("<H", content, 60, 0)  # the number of sections is in the size of the first
     content += bytes(16 << 20)
     struct.pack_into("<Q", content, begin + 32, (len(content) - begin) // 64)
     file = tmp_path / "mysqld"

@@ -1,4 +1,4 @@
-"""What an attached server gets out of millrace: no file, no traceback."""
+"""Test that an attached server gets no file and no traceback out of millrace."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ def test_an_answer_that_drips_is_given_up() -> None:
 
 
 def test_a_greeting_a_byte_at_a_time_ends_with_the_limit() -> None:
-    """The kernel's timeout is of each wait alone; where the last wait is late, that ends it."""
+    """The kernel's timeout applies to each wait separately; a late last wait ends the login."""
 
     def drip(listener: socket.socket) -> None:
         client, _ = listener.accept()

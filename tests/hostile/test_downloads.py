@@ -1,4 +1,4 @@
-"""Servers of downloads that send too much, or redirect to where nobody asked to go."""
+"""Test servers of downloads that send too much, or redirect to forbidden addresses."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.unit.servers.small_origin import Origin, serving
 FILE, AWAY, ENDLESS = "/file.bin", "/away", "/endless"
 CONTENT = bytes(range(256)) * 4096
 SHA256 = hashlib.sha256(CONTENT).hexdigest()
-ENOUGH = 64 << 20  # of an answer that nobody should read
+ENOUGH = 64 << 20  # bytes of an answer that nobody should read
 
 
 class Hostile:
@@ -122,7 +122,7 @@ def test_a_disk_is_not_filled(
         "file:///etc/passwd",
         "ftp://127.0.0.1:1/file.bin",
         "data:text/plain,x",
-        "http://198.51.100.1/file.bin",  # without a checksum
+        "http://198.51.100.1/file.bin",  # no checksum
     ],
 )
 def test_a_redirect_that_leaves_what_was_asked_for(
@@ -162,7 +162,7 @@ def test_redirects_end(hostile: Hostile, target: Path) -> None:
 def test_a_public_server_redirects_to_nothing_that_only_this_host_reaches(
     hostile: Hostile, target: Path, monkeypatch: pytest.MonkeyPatch, host: str
 ) -> None:
-    # The origin is the proxy through which the public server is asked; all else is asked directly.
+    # The origin is the proxy for the public server; all other requests are direct.
     monkeypatch.setenv("http_proxy", hostile.origin.address)
     monkeypatch.setenv("no_proxy", "127.1")
     hostile.target = f"http://{host}:{hostile.origin.server.server_port}{FILE}"

@@ -1,4 +1,4 @@
-"""A server tries to leave a program that runs under its user id, which others get later."""
+"""Test that a server cannot leave a program that runs under its user id, which others get later."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root runs server
 SHARED = (Path("/tmp"), Path("/var/tmp"), Path("/dev/shm"))
 ID = Path(shutil.which("id") or "/usr/bin/id")
 
-# Leaves a program under its own user id wherever it can, and runs one that has root's.
+# Leaves a program under its own user id wherever it can, and runs one with root's set-user-ID bit.
 LEAVE = """#!/bin/sh
 chmod 0777 data tmp run
 for place in {places} data tmp run; do
@@ -32,8 +32,8 @@ done 2>/dev/null
 echo "as $({of_root} -u)"
 """
 
-# Works with another user of the host, who hands it a directory: makes a file there, one without a
-# name, and one in its own directory, and hands back what it has open.
+# Works with another user of the host, who passes it a directory: makes a file there, one without a
+# name, and one in its own directory, and passes back its open descriptors.
 CONSPIRE = """
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -93,7 +93,7 @@ int main(void) {
 
 @pytest.fixture
 def name() -> Iterator[str]:
-    """The name of what is left; it is removed where a server could leave it."""
+    """Return the name of the file left behind; remove it wherever a server could leave it."""
     chosen = f"left-{secrets.token_hex(8)}"
     yield chosen
     for directory in SHARED:
@@ -102,7 +102,7 @@ def name() -> Iterator[str]:
 
 @pytest.fixture
 def shared(tmp_path: Path) -> Path:
-    """A directory that all users of the host may write."""
+    """Return a directory that all users of the host may write."""
     directory = tmp_path / "shared"
     directory.mkdir()
     directory.chmod(0o1777)
@@ -118,13 +118,13 @@ def other_user() -> Iterator[int]:
 
 @pytest.fixture
 def program(tmp_path: Path) -> Path:
-    """The program of a server, which tests replace."""
+    """Return the program of a server, which tests replace."""
     return small_servers.tree(tmp_path / "small/tree") / "bin/mysqld"
 
 
 @pytest.fixture
 def leaving(program: Path, tmp_path: Path, name: str, shared: Path) -> Path:
-    """The program of a server that leaves others, and runs one with root's set-user-ID bit."""
+    """Return a server's program that leaves others, and runs one with root's set-user-ID bit."""
     of_root = tmp_path / "of-root"
     shutil.copyfile(ID, of_root)
     of_root.chmod(0o4755)
@@ -138,7 +138,7 @@ def refuse(_writable: Sequence[Path]) -> None:
 
 
 def leave_out(layer: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let this host refuse a layer; skip the test where it allows no other one."""
+    """Make this host refuse a layer; skip the test where it allows no other one."""
     if layer is not None:
         monkeypatch.setattr(confinement, layer, refuse)
     lacking = [each for each in confinement.lacking() if "IPC" not in each]
@@ -147,7 +147,7 @@ def leave_out(layer: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def run_as(uid: int, program: Path | str, *descriptors: int) -> str:
-    """Return which user a copy of ``id`` runs as when ``uid`` starts it."""
+    """Return the user as which a copy of ``id`` runs when ``uid`` starts it."""
     ran = subprocess.run(
         [program, "-u"], user=uid, group=uid, extra_groups=[], cwd="/", pass_fds=descriptors,
         check=True, capture_output=True, text=True,
@@ -233,5 +233,5 @@ def test_descriptors_that_another_user_and_a_server_exchange_are_of_no_use(
             for each in received:
                 os.close(each)
     assert status == 0
-    assert ran == [str(other_user)]  # of the one file in the server's own directory
+    assert ran == [str(other_user)]  # only the file in the server's own directory
     assert list(shared.iterdir()) == []

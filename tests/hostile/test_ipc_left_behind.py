@@ -1,4 +1,5 @@
-"""A server leaves shared memory, semaphores, queues and keys to the next one with its user id."""
+"""Test that a server leaves no shared memory, semaphores, queues or keys to the next one with its
+user id."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root runs server
 
 ADD_KEY = 248 if os.uname().machine == "x86_64" else 217
 
-# Says what of these there is: "look" makes nothing, "key" looks in the session keyring alone.
+# Reports which of these exist: "look" makes nothing, "key" looks in the session keyring alone.
 IPC = """
 #define _GNU_SOURCE
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-"""A process of a server's user plants links where root writes or reads: nothing outside changes."""
+"""Test that links planted by a server's user where root reads or writes change nothing outside."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root runs server
 SECRET = "root's secret"
 NOTHING = FittedOptions("default", ())
 
-# Puts links to the first argument in the place of the others, as far as it may.
+# Puts links to the first argument in the place of the others, as far as permitted.
 PLANT = """
 victim=$1; shift
 for place; do
@@ -37,7 +37,7 @@ done
 true
 """
 
-# Outlives its server: leaves the session, and swaps a file for a link for as long as it lives.
+# Outlives its server: leaves the session, and swaps a file for a link until it is killed.
 SWAP = """
 setsid sh -c 'echo $$; exec >/dev/null 2>&1; while :; do ln -sT "$0" "$1"; rm "$1"; done' "$@" &
 """
@@ -45,7 +45,7 @@ setsid sh -c 'echo $$; exec >/dev/null 2>&1; while :; do ln -sT "$0" "$1"; rm "$
 
 @pytest.fixture
 def victim(tmp_path: Path) -> Path:
-    """A file for root's eyes only, where a server's user can go."""
+    """Return a file that only root can read, in a directory that a server's user can reach."""
     file = tmp_path / "victim"
     file.touch(mode=0o600)
     file.write_text(SECRET)
@@ -54,7 +54,7 @@ def victim(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def idle(tmp_path: Path) -> Iterator[Instance]:
-    """An instance of a program that only says its version."""
+    """Return an instance of a program that only prints its version."""
     tree = small_servers.tree(tmp_path / "small/tree")
     with lifecycle.create(small_servers.installed(tree), NOTHING) as instance:
         yield instance
@@ -191,7 +191,7 @@ def test_a_link_to_itself_is_another_data_directory(
 def test_a_running_server_that_turns_hostile(
     instance_of: InstanceOf, victim: Path, tmp_path: Path
 ) -> None:
-    """All that its user may do in a running instance, before root looks at what it left."""
+    """Do in a running instance all that its user may do, before root looks at the files."""
     with socket.socket(socket.AF_UNIX) as other, instance_of("mysql-5.7.22") as instance:
         other.bind(str(tmp_path / "other"))
         other.listen()
@@ -208,7 +208,7 @@ def test_a_running_server_that_turns_hostile(
         instance.stop(60)
         deadline = time.monotonic() + 60
         while Path(f"/proc/{left}/cmdline").exists() and time.monotonic() < deadline:
-            time.sleep(0.01)  # whoever adopted it has yet to notice that it ended
+            time.sleep(0.01)  # its new parent has yet to notice that it ended
         assert not Path(f"/proc/{left}/cmdline").exists()
         measured = {row.name: row.value for row in sizes(instance.data_dir, None)}
         on_disk = sum(

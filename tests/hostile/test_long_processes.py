@@ -1,4 +1,4 @@
-"""A process of another user whose command line and environment lie over terabytes."""
+"""Test a process of another user whose command line and environment span terabytes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 from millrace.host import procfs
 
-# prctl(PR_SET_MM, PR_SET_MM_MAP) lets everybody say where /proc shows them.
+# prctl(PR_SET_MM, PR_SET_MM_MAP) lets every process set where /proc finds them.
 PROCESS = """
 import ctypes, mmap, struct, sys
 from pathlib import Path
@@ -44,7 +44,7 @@ processes.close_account(account)
 
 @pytest.fixture
 def long_process() -> Iterator[None]:
-    """A process of this user with 64 GiB of arguments and 64 GiB of environment."""
+    """Run a process of this user with 64 GiB of arguments and 64 GiB of environment."""
     with subprocess.Popen(
         [sys.executable, "-c", PROCESS], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as process:

@@ -1,4 +1,4 @@
-"""A server fills its data directory with more files, or deeper ones, than anybody counts."""
+"""Test a server that fills its data directory with more or deeper files than anybody counts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What observers make of the process and the program of a server that was made to harm them."""
+"""Test collectors on the process and the program of a hostile server."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from millrace.servers.attached import AttachedInstance
 from tests.unit.servers import small_servers
 
 MAIN = frozenset({"main"})
-_SIZE, _ENTRY_SIZE = 32, 56  # where a section's header has sh_size and sh_entsize
+_SIZE, _ENTRY_SIZE = 32, 56  # offsets of sh_size and sh_entsize in a section header
 
-# Takes a page of the kernel's, which every process has far above its own, for its stack.
+# Uses a page of the kernel's, which every process has far above its own, as its stack.
 STACK_OF_THE_KERNEL = """
 #include <unistd.h>
 int main(void) {
@@ -40,7 +40,7 @@ def program(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def elsewhere(tmp_path: Path) -> Iterator[tuple[int, Path]]:
-    """A process whose stack pointer leads to where no stack is, and its program."""
+    """Run a process whose stack pointer leads outside its stack; yield it and its program."""
     if platform.machine() != "x86_64" or "[vsyscall]" not in Path("/proc/self/maps").read_text():
         pytest.skip("processes have no page of the kernel's here")
     path = tmp_path / "elsewhere"

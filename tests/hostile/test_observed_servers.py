@@ -1,4 +1,4 @@
-"""What observers make of a server that answers oddly: a note, and a document that can be kept."""
+"""Test that collectors turn odd answers of a server into a note and a valid document."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def _columns(sql: str) -> Sequence[str]:
 
 
 def _filled(cell: Callable[[str], bytes | None], kind: int = TEXT, n_rows: int = 2) -> Answer:
-    """Answer with the columns that are asked for and the same in all cells of a column."""
+    """Answer with the requested columns and the same value in all cells of a column."""
 
     def answer(sql: str) -> Iterable[bytes]:
         if sql.upper().startswith("SET "):
@@ -65,7 +65,7 @@ def _filled(cell: Callable[[str], bytes | None], kind: int = TEXT, n_rows: int =
 
 
 def _growing(step: int, kind: int = TEXT) -> Answer:
-    """Answer with switches that are on, a name, and numbers that are others at each look."""
+    """Answer with switches that are on, a name, and numbers that change at each look."""
     looks = itertools.count(1)
     words = {"enabled": b"YES", "timed": b"YES", "name": b"wait/io/file", "key": b"k", "text": b"t"}
 

@@ -1,4 +1,4 @@
-"""What a trial makes of odd answers: a failed trial, or nothing known, but never a traceback."""
+"""Test that a trial turns odd answers into a failure or an unknown value, never a traceback."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from millrace.trial.steps import EXPECTED_FAILURES
 from tests.hostile.mysql_server import Answer, answers, rows, says, serving
 from tests.unit.store.stored_records import result
 
-# Python refuses to make a number of as many digits.
+# Python refuses to make a number of this many digits.
 DIGITS = b"Modified db pages  " + b"9" * 5_000 + b"\n"
 
 Question = Callable[[AttachedInstance], object]

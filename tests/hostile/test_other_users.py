@@ -1,4 +1,4 @@
-"""Other users of the host plant files in millrace's directories and hold its locks."""
+"""Test that other users cannot plant files in millrace's directories or hold its locks."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ only_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root acts for ano
 
 @pytest.fixture
 def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A state directory with a place for accounts, and a work directory."""
+    """Provide a state directory with a place for ownership records, and a work directory."""
     monkeypatch.setenv("MILLRACE_STATE", str(tmp_path / "state"))
     monkeypatch.setenv("MILLRACE_WORK", str(tmp_path / "work"))
     folder = tmp_path / "state/instances"
@@ -52,14 +52,14 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def victim(tmp_path: Path) -> Path:
-    """A directory that is named like an instance's and is none."""
+    """Return a directory that is named like an instance's and is none."""
     directory = tmp_path / "victim" / ID
     directory.mkdir(parents=True)
     return directory
 
 
 def planted(state: Path, *directories: Path | str, name: str = ID, instance_id: str = ID) -> Path:
-    """Write the account of an orphan that has these directories."""
+    """Write the ownership record of an orphan that has these directories."""
     file = state / f"instances/{name}.json"
     account = processes.Account(
         id=instance_id,
@@ -130,7 +130,7 @@ def test_root_refuses_a_state_directory_of_another_user(state: Path, tmp_path: P
 def test_no_link_of_another_user_leads_to_a_place(
     variable: str, below: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What millrace makes there would lie, and be removed, where that user likes."""
+    """Millrace would otherwise create and remove directories where that user likes."""
     shared, precious = tmp_path / "shared", tmp_path / "precious"
     shared.mkdir()
     shared.chmod(0o1777)
@@ -142,7 +142,7 @@ def test_no_link_of_another_user_leads_to_a_place(
     with pytest.raises(HostError, match=f"{link}: the user with the number {OTHER_USER}, whose"):
         refuse_shared(place, f"MILLRACE_{variable}")
     monkeypatch.setenv(f"MILLRACE_{variable}", str(place))
-    if variable != "WORK":  # that is looked at when an instance is made
+    if variable != "WORK":  # checked when an instance is made
         with pytest.raises(HostError, match="whose link this is"):
             getattr(paths, f"{variable.lower()}_dir")()
     os.chown(link, 0, 0, follow_symlinks=False)
@@ -284,7 +284,7 @@ def test_nobody_else_can_open_a_lock(tmp_path: Path) -> None:
 
 @pytest.fixture
 def planted_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A directory of another user, which cache and templates lie in."""
+    """Return a directory of another user that contains cache and snapshots."""
     place = tmp_path / "x"
     for name in ("cache", "templates"):
         (place / name).mkdir(parents=True)
@@ -309,7 +309,7 @@ def test_root_uses_no_cache_and_no_templates_of_another_user(
     there.chmod(0o777)
     with pytest.raises(HostError, match="every user of this host"):
         place()
-    there.rmdir()  # what is not there yet is judged by where it would be made
+    there.rmdir()  # for a missing directory, its future parent is checked
     assert place() == there
     planted_place.chmod(0o777)
     with pytest.raises(HostError, match="every user of this host"):
@@ -392,7 +392,7 @@ def test_names_of_sockets_add_nothing_to_those_that_listen() -> None:
     forged = b"0000000065bbcf3e: 00000002 00000000 00010000 0001 01 %d"
     with socket.socket(socket.AF_UNIX) as ours, socket.socket(socket.AF_UNIX) as theirs:
         inode = os.fstat(ours.fileno()).st_ino
-        # A name in no directory may hold anything; the kernel's table has it as it is.
+        # A name outside any directory may contain anything; the kernel's table shows it unchanged.
         name = f"{os.getpid()}\n0: 1 2 zz 4 5 6 7\n".encode() + forged % inode + b"\n"
         theirs.bind(b"\0" + name)
         theirs.listen()

@@ -1,4 +1,4 @@
-"""Who gets the password of an attached server: nobody whom nothing verifies."""
+"""Test that no unverified server gets the password of an attached server."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ WISHES = {
         plugin=b"sha256_password", wants=(b"\xfesha256_password\x00" + SALT, b"\x01" + KEY)
     ),
 }
-# What a client says that wants a key.
+# The packet with which a client asks for a key.
 ASKED_FOR_KEY = (b"\x01", b"\x02")
 
 

@@ -1,4 +1,4 @@
-"""Other users plant names for functions of a server that executes memory of no file."""
+"""Test names that other users plant for functions of a server that executes anonymous memory."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ pytestmark = [
 PLANTED = "planted_by_another_user"
 NOBODY = 65534
 
-# Counts down in memory of no file, over and over; prints where that is.
+# Counts down in anonymous memory, over and over; prints its address.
 SERVER = r"""
 import ctypes, mmap
 memory = mmap.mmap(-1, 4096, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
@@ -42,7 +42,8 @@ while True:
 
 @contextlib.contextmanager
 def server(*, own_mounts: bool) -> Iterator[tuple[int, str]]:
-    """Yield the process of a server, in mounts of its own or the host's, and where its code is."""
+    """Yield the process of a server, in its own mounts or the host's, and the address of its
+    code."""
 
     def start() -> subprocess.Popen[str]:
         if own_mounts:
@@ -95,7 +96,7 @@ def test_planted_names_are_neither_read_nor_waited_for(
         time.sleep(0.5)
         recorded.end()
         lines = list(recorded.lines())
-    # perf looked for a map, and found none.
+    # perf looked for a map and found none.
     assert any(f"[unknown] (/tmp/perf-{pid}.map)" in line for line in lines)
     assert not any(PLANTED in line for line in lines)
 

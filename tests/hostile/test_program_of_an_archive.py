@@ -1,4 +1,4 @@
-"""The program of an archive that somebody made to harm, when it is asked for its version."""
+"""Test that asking a hostile archive's program for its version does no harm."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The load generator shows a server's words by the rules of ``millrace.shown_text``."""
+"""Test that the load generator shows a server's words by the rules of ``millrace.shown_text``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from millrace.loadgen.program import find_load_generator
 from millrace.shown_text import shown_line
 from tests.hostile.mysql_server import says, serving
 
-# In parts, for of an error's text no more than 1024 bytes are kept.
+# In parts, because at most 1024 bytes of an error's text are kept.
 _PART = 200
 
 

@@ -1,4 +1,4 @@
-"""Sockets of attached servers that another user may have put where the right one was."""
+"""Test sockets of attached servers that another user may have put in the right one's place."""
 
 from __future__ import annotations
 
@@ -41,8 +41,10 @@ both = pytest.mark.parametrize("ask", [ask_from_python, ask_from_the_load_genera
 
 @dataclass(frozen=True)
 class Place:
-    """Where a server listens (``socket``, of the user ``owner``) below directories, each with its
-    mode and owner, by what path a client reaches it, and as whom it listens."""
+    """A listening ``socket`` of the user ``owner`` below directories, each with its mode and owner.
+
+    The further fields are the path by which a client reaches it, and the user as whom it listens.
+    """
 
     directories: tuple[tuple[str, int, int], ...]
     owner: int = 0
@@ -97,7 +99,7 @@ UNSAFE = {
 
 
 def was_given(ask: Ask, place: Place, below: Path, *, allowed: bool = False) -> bool:
-    """Ask at a place; return True where the server got the password."""
+    """Return True where the server at a place got the password."""
     below.chmod(0o755)
     directory = place.make(below)
     if place.link is not None:

@@ -1,4 +1,4 @@
-"""A restored server that answers oddly is no defect: the trial fails, or no template is made."""
+"""Test that a restored server's odd answers fail the trial, or prevent the snapshot."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def template() -> Template:
 
 
 def always(*found: list[bytes | None], kind: int = TEXT) -> Answer:
-    """Answer each statement but SET with the same rows."""
+    """Answer each statement except SET with the same rows."""
 
     def answer(sql: str) -> Iterable[bytes]:
         if sql.upper().startswith("SET "):

@@ -1,4 +1,4 @@
-"""``millrace config`` on real servers: what is asked, what is effective, what differs."""
+"""Test ``millrace config`` on real servers: requested, effective and different settings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The commands of the documents, run for real where they take seconds."""
+"""Run the commands of the documents for real where they take seconds."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from tests.unit.report.explanation.explained import study_run
 
 pytestmark = pytest.mark.integration
 
-# The words a command begins with, and why it is only parsed (tests/unit/test_documents.py).
+# The first words of a command, and why it is only parsed (tests/unit/test_documents.py).
 NOT_RUN = {
     ("make",): "builds, checks or tests the whole checkout",
     ("jq",): "is a program of others",
@@ -48,9 +48,9 @@ NOT_RUN = {
     ("millrace", "templates", "remove"): "needs the data that a run has loaded",
     ("millrace-load", "threads"): "needs a server at work",
 }
-# Commands that take seconds and leave nothing: once is enough, whichever page has them.
+# Commands that take seconds and leave nothing: they run once, whichever page has them.
 ONCE = ("doctor", "config")
-# What makes an example small enough for a test.
+# Replacements that make an example small enough for a test.
 SMALLER = {"100000": "200", "30": "1"}
 
 EXAMPLES = [
@@ -62,7 +62,7 @@ EXAMPLES = [
 
 
 def reasons(command: Command) -> list[tuple[str, ...]]:
-    """The words that say why a command is not run: none where it is."""
+    """Return the words that say why a command is not run; none where it runs."""
     words = (command.program, *command.arguments)
     return [known for known in NOT_RUN if words[: len(known)] == known]
 
@@ -77,7 +77,7 @@ def test_every_reason_is_that_of_a_command() -> None:
 
 @pytest.fixture(scope="module")
 def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A store: two servers with everything observed, and a history that moved at a version."""
+    """Make a store: two servers with everything observed, and a history that moved at a version."""
     place = tmp_path_factory.mktemp("kept")
     stored = renamed(study_run(), B, "mysql-5.7.22")
     keep(stored, place / "results.sqlite")
@@ -107,7 +107,8 @@ def instance(server_of: ServerOf, instance_of: InstanceOf) -> Iterator[Instance]
 
 @pytest.fixture(scope="module")
 def files(instance: Instance, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What a reader of the pages has: files that they show, and those that programs wrote."""
+    """Return the files that a reader of the pages has: shown ones, and those that programs
+    wrote."""
     place = tmp_path_factory.mktemp("files")
     (place / "experiments").symlink_to(ROOT / "experiments")
     for example in shown("analyze.md", "csv"):
@@ -133,7 +134,7 @@ def files(instance: Instance, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def seen() -> set[Command]:
-    """Commands that were run and need not be run again."""
+    """Return the commands that already ran and need not run again."""
     return set()
 
 
@@ -159,7 +160,7 @@ def test_the_commands_of_a_page_do_what_they_say(
 
 
 def carry_out(command: Command, instance: Instance) -> None:
-    """Run a command where it is; it ends with status 0, and its output goes where it says."""
+    """Run a command in its place; it ends with status 0, and its output goes to its file."""
     arguments = [word for each in command.arguments for word in expanded(each)]
     if command.program == "millrace":
         if arguments[:2] == ["results", "remove"]:
@@ -183,12 +184,12 @@ def carry_out(command: Command, instance: Instance) -> None:
 
 
 def expanded(word: str) -> list[str]:
-    """What a shell makes of a word with an asterisk."""
+    """Return the shell's expansion of a word with an asterisk."""
     return sorted(map(str, Path().glob(word))) if "*" in word else [word]
 
 
 def small(arguments: list[str], instance: Instance) -> list[str]:
-    """The same for the test's server, with fewer rows and seconds."""
+    """Return the specification for the test's server, with fewer rows and seconds."""
     places = {"--socket": str(instance.socket), "--user": instance.user}
     return [
         places.get(before, SMALLER.get(word, word))
@@ -197,13 +198,13 @@ def small(arguments: list[str], instance: Instance) -> list[str]:
 
 
 def shown(page: str, language: str) -> list[Example]:
-    """The examples of a page of docs/ in a language."""
+    """Return the examples of a page of docs/ in a language."""
     found = examples.of_page(ROOT / "docs" / page)
     return [each for each in found if each.language == language]
 
 
 def at_server(example: Example, instance: Instance) -> str:
-    """The specification for the test's server, and of a second."""
+    """Return the specification for the test's server, and for a second one."""
     document = json.loads(example.text)
     document["connection"] = {
         "socket": str(instance.socket),
@@ -218,7 +219,7 @@ def at_server(example: Example, instance: Instance) -> str:
 
 
 def renamed(value: Any, old: str, new: str) -> Any:
-    """A record with a name in it replaced, wherever it stands."""
+    """Return a record with a name replaced everywhere."""
     if isinstance(value, str):
         return value.replace(old, new)
     if is_dataclass(value) and not isinstance(value, type):

@@ -1,4 +1,4 @@
-"""Histories on real servers: recorded from short runs, a planted change found, measured again."""
+"""Test histories on real servers: short runs recorded, an injected change found and confirmed."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_runs_of_two_servers_become_a_history(tmp_path: Path) -> None:
 
 
 def lengthened(store: Path, run_id: str, points: int) -> str:
-    """Replace what a run recorded by a history of its two levels: half of it of each."""
+    """Replace a run's points by a history of its two levels: half of it of each."""
     with Store.open(store) as opened:
         part = opened.histories.of_runs([run_id])
         opened.histories.forget(run_id)

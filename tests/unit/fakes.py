@@ -1,4 +1,4 @@
-"""Experiments on fake servers, carried out whole: plan, trials, store, verdicts."""
+"""Execute whole experiments on fake servers: plan, trials, store, verdicts."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Fakes:
 
     def run(self, *, blocks: int = 4, compare: str | None = None, factors: str = "") -> StoredRun:
         """Run an experiment that compares the servers with the first one, unless ``compare`` says
-        what else."""
+        otherwise."""
         base, *_ = self.scripts
         compare = compare or f'factor = "server"\nbase = "{base}"'
         path = self.directory / "fakes.toml"
@@ -104,12 +104,12 @@ def _answered(arguments: Sequence[str], given: str = "") -> dict[str, Any]:
 
 @contextlib.contextmanager
 def fakes(directory: Path, patch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Let fake servers and their load generator be found, inside the block."""
+    """Make fake servers and their load generator available inside the block."""
     patch.setenv("MILLRACE_LOAD", str(fake.install_load_generator(directory)))
     for name in ("CACHE", "WORK", "STATE", "TEMPLATES"):
         patch.setenv(f"MILLRACE_{name}", str(directory / name.lower()))
     patch.setattr(program, "ask", _answered)
-    # Their program is Python, which other users may not reach.
+    # Their program is Python, which other users may be unable to reach.
     patch.setattr(users, "usable", lambda: False)
     with databases.registered(fake.FAMILY):
         yield

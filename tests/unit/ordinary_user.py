@@ -1,4 +1,4 @@
-"""What the file system refuses is refused to ordinary users only."""
+"""Run code as an ordinary user, since the file system refuses root nothing."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _NOBODY = 65534
 
 @contextmanager
 def as_ordinary_user() -> Iterator[None]:
-    """Root may write everywhere; for this block nobody is root."""
+    """Drop root's rights for this block: root may write everywhere."""
     before = os.geteuid()
     if before == 0:
         os.seteuid(_NOBODY)

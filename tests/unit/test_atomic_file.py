@@ -1,4 +1,4 @@
-"""A file is there whole or not at all, whatever the disk says."""
+"""Test that a file is whole or absent, whatever errors the disk returns."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from millrace import atomic_file
 
 @contextmanager
 def files_limited_to(size_bytes: int) -> Iterator[None]:
-    """The system refuses to let any file grow beyond this, as a full disk would."""
+    """Let no file grow beyond this size, as on a full disk."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size_bytes, before[1]))
     try:
@@ -104,7 +104,7 @@ def test_the_next_writer_removes_what_a_killed_one_left_and_nothing_else(tmp_pat
     os.waitpid(child, 0)
     before = set(tmp_path.iterdir())
     assert len(before) == 5
-    with atomic_file.drafted(tmp_path / "one") as draft:  # somebody is writing this one
+    with atomic_file.drafted(tmp_path / "one") as draft:  # another process is writing this one
         atomic_file.write_text(tmp_path / "two", "x")
         assert draft.exists()
         draft.write_text("y")

@@ -1,4 +1,4 @@
-"""What the benchmark of known causes prints."""
+"""Test the output of the benchmark of known causes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Text of CSV files that a spreadsheet would take for a formula."""
+"""Test text of CSV files that a spreadsheet would take for a formula."""
 
 from __future__ import annotations
 

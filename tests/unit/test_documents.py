@@ -1,4 +1,4 @@
-"""Every example of the documents is one that the programs of today take."""
+"""Test that the current programs accept every example of the documents."""
 
 from __future__ import annotations
 
@@ -166,7 +166,7 @@ def page_text(name: str) -> str:
 
 
 def check_millrace(command: Command, example: Example) -> None:
-    """Parse a command as the program does; the experiment that it names is read, too."""
+    """Parse a command as the program does; read the experiment that it names, too."""
     place = f"{example.place}: {command}"
     name, taker, rest = found_command(command.arguments)
     assert not isinstance(taker, click.Group), place
@@ -182,7 +182,7 @@ def check_millrace(command: Command, example: Example) -> None:
 
 
 def found_command(words: Sequence[str]) -> tuple[str, click.Command, list[str]]:
-    """The command that the words name, as far as groups of commands go, and the words after it."""
+    """Return the command that the words name, within groups of commands, and the words after it."""
     name, taker, rest = "millrace", cast(click.Command, cli), list(words)
     while isinstance(taker, click.Group) and rest and not rest[0].startswith("-"):
         name, *rest = rest
@@ -193,7 +193,7 @@ def found_command(words: Sequence[str]) -> tuple[str, click.Command, list[str]]:
 
 
 def check_selection(example: Example, given: Mapping[str, Any]) -> None:
-    """What `explain` is asked for is in the experiment that the same example has run."""
+    """Check that the selection of `explain` is in the experiment that the same example ran."""
     asked = [*given["candidates"], *([given["base"]] if given["base"] else [])]
     if not asked:
         return
@@ -205,7 +205,8 @@ def check_selection(example: Example, given: Mapping[str, Any]) -> None:
 
 
 def check_load_generator(command: Command) -> None:
-    """With `--help` in the end the program checks the options before it, and does nothing."""
+    """Check a command with `--help` at the end: the program checks the options before it, then
+    stops."""
     done = subprocess.run(
         [find_load_generator(), *command.arguments, "--help"],
         capture_output=True,
@@ -216,7 +217,7 @@ def check_load_generator(command: Command) -> None:
 
 
 def read(page: Path, path: Path, scale: str | None, candidate: str | None) -> Experiment:
-    """Read the experiment that a command names: one that ships, or one of the same page."""
+    """Read the experiment that a command names: a shipped one, or one of the same page."""
     copied = {
         command.arguments[1]: command.arguments[0]
         for example in examples.of_page(page)
@@ -244,7 +245,7 @@ def read(page: Path, path: Path, scale: str | None, candidate: str | None) -> Ex
 
 
 def refusal_of_a_specification(document: Mapping[str, Any]) -> str:
-    """What the load generator says of a specification whose server cannot be reached."""
+    """Return the load generator's error for a specification whose server is unreachable."""
     nowhere = {**document["connection"], "host": None, "port": None, "socket": "/nowhere/socket"}
     done = subprocess.run(
         [find_load_generator(), "run", "-"],
@@ -258,7 +259,7 @@ def refusal_of_a_specification(document: Mapping[str, Any]) -> str:
 
 
 def whole_documents(page: Path) -> list[dict[str, Any]]:
-    """The files that a page shows from their name on; other examples are parts of the first."""
+    """Return the files that a page shows completely; other examples are parts of the first."""
     documents = [
         tomllib.loads(each.text) for each in examples.of_page(page) if each.language == "toml"
     ]
@@ -266,7 +267,7 @@ def whole_documents(page: Path) -> list[dict[str, Any]]:
 
 
 def added(page: Path) -> set[str]:
-    """The servers that a page adds."""
+    """Return the servers that a page adds."""
     return {
         command.arguments[2]
         for example in examples.of_page(page)
@@ -277,12 +278,12 @@ def added(page: Path) -> set[str]:
 
 
 def without_files(text: str) -> str:
-    """The text without names of archives, which begin as those of servers do."""
+    """Return the text without names of archives, which begin as those of servers do."""
     return re.sub(r"\S+\.(?:tar\.\w+|zip|deb)", "", text)
 
 
 def around(*servers: str, attached: list[str] | None = None) -> Surroundings:
-    """What an experiment may refer to where these servers were added."""
+    """Return the names that an experiment may use with these servers added."""
     here = validation_context()
     return Surroundings(
         **{
@@ -294,7 +295,7 @@ def around(*servers: str, attached: list[str] | None = None) -> Surroundings:
 
 
 def strings(document: Mapping[str, Any], *keys: str) -> list[str]:
-    """The list of texts below these keys, if there is one."""
+    """Return the list of texts below these keys, if there is one."""
     found: Any = document
     for key in keys:
         found = found.get(key, {}) if isinstance(found, dict) else {}
@@ -302,7 +303,7 @@ def strings(document: Mapping[str, Any], *keys: str) -> list[str]:
 
 
 def merged(base: Mapping[str, Any], part: Mapping[str, Any]) -> dict[str, Any]:
-    """The base with the tables and values of the part laid over it."""
+    """Return the base, overridden by the tables and values of the part."""
     both = dict(base)
     for key, value in part.items():
         under = both.get(key)

@@ -1,4 +1,4 @@
-"""Durations, as they are written and as they are told."""
+"""Test durations, as written and as displayed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Levels as text, and back."""
+"""Test levels as text, and back."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_a_report_names_the_option_whose_values_it_compares() -> None:
     assert answer(found).startswith(
         "Compared with innodb_flush_log_at_trx_commit = 0, innodb_flush_log_at_trx_commit = 1 gives"
     )
-    # In a column under the option's name the value is enough; alone it is not.
+    # In a column under the option's name the value is enough; elsewhere it is not.
     rows = results_table(found, found.headline, found.time).sections[0].rows
     assert [row.cells[0] for row in rows] == ["0", "1"]
     (row,) = ratios_table(found, found.headline).sections[0].rows

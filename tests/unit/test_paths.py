@@ -1,4 +1,4 @@
-"""Places of this machine: what a variable names is checked, and what is wrong is said."""
+"""Test directories set by variables: they are checked, and errors are reported."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ COMMANDS = {
 
 @pytest.fixture
 def reachable() -> Iterator[Path]:
-    """A directory that every user can reach (pytest's own are 0700)."""
+    """Return a directory that every user can reach (pytest's own are 0700)."""
     with tempfile.TemporaryDirectory() as name:
         directory = Path(name)
         directory.chmod(0o755)

@@ -1,4 +1,4 @@
-"""The pictures of the documents are those that their script makes."""
+"""Test that the pictures of the documents match their script."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the documents show as printed is what the program prints, given the same figures."""
+"""Test that the output in the documents is the program's, for the same figures."""
 
 from __future__ import annotations
 

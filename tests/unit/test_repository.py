@@ -1,4 +1,4 @@
-"""Rules of the house that a linter does not know."""
+"""Check rules of this repository that a linter does not know."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_modules_are_short_enough_to_have_one_purpose() -> None:
 
 
 def test_no_registry_is_named() -> None:
-    # Written in parts, so that this file does not name them either.
+    # Written in parts, so that this file does not contain them either.
     hosts = re.compile(
         "|".join(
             re.escape(".".join(parts))

@@ -1,4 +1,4 @@
-"""A run of all tests: what is tried again, and what its summary says."""
+"""Test the runner of all tests: which tests it repeats, and its summary."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests import run
 from tests.run import Outcome
 
 REPOSITORY = Path(__file__).parents[2]
-# The first is as a test of the host on a bad moment: it passes when it is tried again.
+# The first imitates a test that the host disturbed: it passes when repeated.
 TESTS = """
 import pathlib
 import pytest

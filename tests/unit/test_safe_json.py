@@ -1,4 +1,4 @@
-"""JSON of somebody else: what is beyond a limit is refused, in an error of one kind."""
+"""Test foreign JSON: exceeding a limit raises one kind of error."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_what_is_within_the_limits_is_as_python_reads_it(value: Any) -> None:
 
 
 def test_a_deep_lock_of_another_user_is_not_followed(tmp_path: Path) -> None:
-    """Whoever holds the lock may write anything into its file."""
+    """The holder of the lock may write anything into its file."""
     file = tmp_path / "host.lock"
     with exclusive.host_lock("holding", file=file):
         file.write_text("[" * 4096)

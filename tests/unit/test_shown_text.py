@@ -1,4 +1,4 @@
-"""Text of others as it is shown."""
+"""Test the display of foreign text."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_no_character_that_unicode_lets_a_font_ignore_is_kept() -> None:
 def test_the_load_generator_escapes_the_same_characters() -> None:
     in_rust = {*range(0x20), 0x7F, *_hidden_in_rust()} - {ord("\n"), ord("\t")}
     here = {code for code in range(sys.maxunicode + 1) if shown(chr(code)) != chr(code)}
-    surrogates = set(range(0xD800, 0xE000))  # which no text of Rust can hold
+    surrogates = set(range(0xD800, 0xE000))  # impossible in Rust's strings
     assert here - surrogates == in_rust
 
 

@@ -1,4 +1,4 @@
-"""Sizes as options write them."""
+"""Test sizes in the syntax of options."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The whole way on fake servers: plan, trials, store, verdicts, explanations, reports."""
+"""Test the whole pipeline on fake servers: plan, trials, store, verdicts, explanations, reports."""
 
 from __future__ import annotations
 

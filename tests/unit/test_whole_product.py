@@ -1,4 +1,4 @@
-"""The parts of `benchmarks/whole_product` that need no server."""
+"""Test the parts of `benchmarks/whole_product` that need no server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Clients driven on a real server, with observers that look at the load generator's marks."""
+"""Drive clients on a real server, with collectors that follow the load generator's marks."""
 
 from __future__ import annotations
 
@@ -31,10 +31,12 @@ Open = Callable[[Target], Collector]
 
 @dataclass
 class Observed:
-    """What the observers told, and what a test knows beside them: the server's threads where the
-    measured part ended and those that were left when the clients had gone, how long the longest
-    begin or end took, how long the measured part was, what the clients measured, and which
-    processes were the test's own."""
+    """The collectors' output, and facts that a test knows besides.
+
+    The facts are the server's threads at the end of the measured part and those left when the
+    clients had gone, the duration of the longest begin or end, the duration of the measured part,
+    the clients' measurements, and the test's own processes.
+    """
 
     document: dict[str, Any]
     threads: frozenset[int]
@@ -84,7 +86,7 @@ def target_of(instance: Instance, board: Board | None = None) -> Target:
 
 @contextlib.contextmanager
 def loaded(instance: Instance) -> Iterator[None]:
-    """The small workload's tables, loaded; once for an instance."""
+    """Load the small workload's tables, once for an instance."""
     instance.query(f"CREATE DATABASE {DATABASE}")
     work = ResolvedWorkload(driving(), {"table_size": 1_000})
     load.run(phase_spec.spec(work.making, work, connection(instance)), limit_s=LIMIT_S)
@@ -107,7 +109,7 @@ def connection(instance: Instance, *, tcp: bool = False) -> Connection:
 def observed(
     instance: Instance, openers: Sequence[Open], *, clients: int, tcp: bool = False, **chosen: Any
 ) -> Observed:
-    """Drive so many clients on the loaded tables while observers look."""
+    """Drive this many clients on the loaded tables with collectors running."""
     assert instance.pid is not None
     work = ResolvedWorkload(
         driving(),
@@ -130,7 +132,7 @@ def observed(
             told = dict(observer.result())
             document["missing"] += told.pop("missing", [])
             document |= told
-        # A thread that waits for a lock at both marks may be anybody's, but for samples.
+        # A thread that waits for a lock at both marks has no known owner without samples.
         document = agreed(document)
         driven = result.driven()
         assert driven is not None
@@ -148,7 +150,7 @@ def observed(
 
 
 def _when_settled(pid: int) -> frozenset[int]:
-    """The threads, once they have not changed for a while: those of clients end by and by."""
+    """Return the threads once they stop changing: those of clients end gradually."""
     before, since_s = threads_of(pid), time.monotonic()
     while time.monotonic() - since_s < 0.3:
         time.sleep(0.02)

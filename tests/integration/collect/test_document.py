@@ -1,4 +1,4 @@
-"""All observers together on a real server: one document."""
+"""Test that all collectors together make one document of a real server."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ CLIENTS = 4
 def test_sections_tell_how_late_they_began_and_which_threads_are_ours(
     instance_of: InstanceOf,
 ) -> None:
-    names = set(COLLECTORS) - {"disk"}  # the data may be on none
+    names = set(COLLECTORS) - {"disk"}  # the data may be on no disk
     try:
         perf.find()
     except Unavailable:

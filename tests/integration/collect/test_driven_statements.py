@@ -1,4 +1,4 @@
-"""What clients of the load generator do is what observers see, as text and prepared."""
+"""Test that collectors see the statements of driven clients, as text and prepared."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ TELLS_PREPARED = ("mysql-5.7.22", "mysql-8.0.33", "mysql-9.7.4")
 
 
 class Observed:
-    """Observers that look when measuring begins and again while clients still work."""
+    """Collectors that look when measuring begins and again while clients still work."""
 
     def __init__(self, *observers: Collector) -> None:
         self._observers = observers
@@ -55,7 +55,7 @@ class Observed:
 
 
 def observed(instance: Instance, protocol: str) -> dict[str, Any]:
-    """The sections of a run of transactions of three SELECT, an UPDATE and an INSERT."""
+    """Return the sections of a run of transactions of three SELECT, an UPDATE and an INSERT."""
     driving.fresh(instance)
     target = Target(instance, instance.pid, instance.data_dir, driving.DATABASE, {}, 60)
     with ExitStack() as opened:
@@ -73,7 +73,7 @@ def observed(instance: Instance, protocol: str) -> dict[str, Any]:
 
 
 def verbs(digests: list[Mapping[str, Any]]) -> dict[str, int]:
-    """How often each kind of statement was carried out."""
+    """Return how often the server executed each kind of statement."""
     counts: dict[str, int] = {}
     for row in digests:
         verb = row["text"].removeprefix("EXECUTE ").split()[0]
@@ -82,7 +82,8 @@ def verbs(digests: list[Mapping[str, Any]]) -> dict[str, int]:
 
 
 def check_shares(counts: Mapping[str, float]) -> None:
-    """Transactions are seen whole, but for those at the edges and what observers ask."""
+    """Check that transactions are seen whole, except at the edges and for collectors'
+    statements."""
     transactions = counts["INSERT"]
     assert transactions > 50
     for verb, times in OF_A_TRANSACTION.items():
@@ -119,7 +120,7 @@ def test_statements_are_told(instance_of: InstanceOf, name: str, protocol: str) 
 
 
 def test_a_statement_with_several_rows_is_told_once(instance_of: InstanceOf) -> None:
-    """MySQL 5.6 begins several rows for a statement that is new to several sessions at once."""
+    """MySQL 5.6 creates several rows for a statement that is new to several sessions at once."""
     told: list[Mapping[str, Any]] = []
     counted: Counter[str] = Counter()
 
@@ -134,7 +135,7 @@ def test_a_statement_with_several_rows_is_told_once(instance_of: InstanceOf) -> 
         driving.fresh(instance)
         target = Target(instance, instance.pid, instance.data_dir, driving.DATABASE, {}, 60)
         with closing(waits.collector(target)) as observer:
-            # What was counted before must not exceed what is counted after the table is emptied.
+            # The count before must not exceed the count after the table is emptied.
             driving.ask_without_database(instance, f"TRUNCATE {DIGESTS}")
             observer.begin()
             settings = {"seconds": 60, "clients": 2 * CLIENTS, "protocol": "text"}
@@ -142,12 +143,12 @@ def test_a_statement_with_several_rows_is_told_once(instance_of: InstanceOf) -> 
     counts = {row["text"]: row["count"] for row in told}
     assert len(counts) == len(told) >= 4  # SELECT, UPDATE, INSERT, and BEGIN or COMMIT
     for text, count in counted.items():
-        assert counts[text] >= count, text  # they went on for a moment
+        assert counts[text] >= count, text  # the clients continued for a moment
 
 
 def when_one_has_two_rows(instance: Instance) -> Counter[str]:
-    """Empty the digests until there are two rows of one that clients' sessions began; how often
-    each statement was counted then."""
+    """Empty the digests until one statement of the clients has two rows; return how often each
+    statement was counted then."""
     deadline = time.monotonic() + 50
     with driving.session(instance) as connection:
         while time.monotonic() < deadline:

@@ -1,4 +1,4 @@
-"""Which of a real server's threads serve clients, on every kind of server there is."""
+"""Test which threads of a real server serve clients, on every kind of server."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_the_threads_of_clients_and_only_these_are_connections(
     openers: tuple[Open, ...] = (thread_usage.collector, thread_states.collector)
     with instance_of(name, **options) as instance, loaded(instance):
         for clients, tcp in ((1, True), (8, False)):
-            # Sessions of other observers, which nobody shall take for clients.
+            # Sessions of other collectors, which must not be taken for clients.
             with contextlib.closing(instance.connect()), contextlib.closing(instance.connect()):
                 seen = observed(instance, openers, clients=clients, tcp=tcp)
             # Without a cache, a client's thread ends with its connection.
@@ -82,7 +82,7 @@ def test_workers_of_a_pool_are_known_whatever_the_process_list_says(
     for section in ("threads", "states"):
         listed = seen.document[section]["threads"]
         kinds = Counter(thread["kind"] for thread in listed)
-        # Each group has a worker that works, and more where one of them waits.
+        # Each group has a working worker, and more where one of them waits.
         assert kinds["pool"] >= 3, listed
         assert kinds["connection"] == 0, listed
     cpu_s = Counter[str]()

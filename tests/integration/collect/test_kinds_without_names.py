@@ -1,4 +1,4 @@
-"""Kinds of background threads of servers whose Performance Schema is off, by what they run."""
+"""Test kinds of background threads by their functions, with the Performance Schema off."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.integration.collect.driven import target_of
 
 pytestmark = pytest.mark.integration
 
-# What the latest servers would choose by the number of CPUs.
+# The latest servers would choose these by the number of CPUs.
 OPTIONS = {"innodb_read_io_threads": "4", "innodb_write_io_threads": "4"}
 IO = {"io": 10}
 TIMERS = {"timer": 3}
@@ -21,7 +21,7 @@ TIMERS = {"timer": 3}
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
-        # The master thread purges and flushes here.
+        # Here the master thread purges and flushes.
         ("mysql-5.5.34", {**IO, **TIMERS}),
         ("mysql-5.6.24", {**IO, **TIMERS, "purge": 1, "page_cleaner": 1}),
         ("mysql-5.7.22", {**IO, **TIMERS, "purge": 4, "page_cleaner": 1}),
@@ -31,7 +31,7 @@ TIMERS = {"timer": 3}
         ),
         ("mysql-9.7.4", {"io": 9, **TIMERS, "purge": 1, "log": 5, "checkpoint": 1}),
         ("mariadb-10.1.23", {**IO, "timer": 4, "purge": 1, "page_cleaner": 2}),
-        # Its own names.
+        # The names of this version.
         ("mariadb-11.8.9", {"io": 1, "timer": 1, "page_cleaner": 1}),
     ],
 )
@@ -44,7 +44,7 @@ def test_threads_are_known_by_what_they_run(
         watch.look()
         kinds = watch.kinds()
         watch.close()
-    others = ("background", "connection", "observer")  # the watch has a session itself
+    others = ("background", "connection", "observer")  # the collector has a session itself
     found = Counter(kind for kind in kinds.values() if kind not in others)
     assert found == {"main": 1, **expected}
 

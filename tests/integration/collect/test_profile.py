@@ -1,4 +1,4 @@
-"""CPU profiles of real servers at work."""
+"""Test CPU profiles of real servers under load."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def some_perf() -> None:
 
 @dataclass(frozen=True)
 class Profiled:
-    """A profile, with its samples by the function they are in, and by those that are above.
+    """A profile, with its samples by the innermost function, and by the functions above it.
 
     ``took_s`` is the time from before its begin until after its end.
     """
@@ -65,7 +65,7 @@ def target(instance: Instance) -> Target:
 
 
 def profiled(instance: Instance, seconds: float, *, clients: int = 0) -> Profiled:
-    """What the server does while clients read single rows, each statement as text."""
+    """Profile the server while clients read single rows, each statement as text."""
     with contextlib.ExitStack() as opened:
         observer = profile.collector(target(instance))
         opened.callback(observer.close)
@@ -122,7 +122,7 @@ def command(instance: Instance, *options: str) -> list[str]:
 
 
 def is_whole(told: Mapping[str, Any]) -> bool:
-    """Whether all is permitted here that a good profile needs."""
+    """Return whether this host permits everything that a good profile needs."""
     return not any("permission" in each["what"] for each in told["missing"])
 
 
@@ -184,7 +184,7 @@ def test_a_stripped_build_says_what_has_no_name(instance_of: InstanceOf) -> None
 )
 @pytest.mark.parametrize("is_told", [True, False])
 def test_all_ways_to_record(instance_of: InstanceOf, settings: Settings, is_told: bool) -> None:
-    """Also by a perf that cannot be told when to begin and to end."""
+    """Test also a perf that cannot be controlled to begin and end."""
     by = perf.find()
     if is_told and not by.is_told:
         pytest.skip("this perf cannot be told")
@@ -289,6 +289,6 @@ def test_perf_ends_when_we_are_killed(
 
 
 def children(pid: int | None = None) -> set[int]:
-    """The living children of a process, ours unless said."""
+    """Return the living children of a process, by default this one."""
     said = Path(f"/proc/{pid or os.getpid()}/task").glob("*/children")
     return {int(each) for file in said for each in file.read_text(encoding="ascii").split()}

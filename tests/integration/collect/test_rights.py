@@ -1,4 +1,4 @@
-"""What is left to see of a server that belongs to somebody else."""
+"""Test what collectors can observe of a server that belongs to another user."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ pytestmark = [
 
 
 class Unprivileged:
-    """An observer that looks as an ordinary user."""
+    """A collector that runs as an ordinary user."""
 
     def __init__(self, target: Target) -> None:
         with as_ordinary_user():
@@ -46,7 +46,7 @@ class Unprivileged:
 @pytest.mark.parametrize("name", ["mysql-5.6.24", "mysql-8.0.33", "mariadb-10.11.19"])
 def test_threads_without_rights(instance_of: InstanceOf, name: str) -> None:
     with instance_of(name, thread_cache_size="0") as instance, loaded(instance):
-        # As where distributions have the socket and the file with the process's number.
+        # The places where distributions put the socket and the file with the process id.
         for directory in (instance.directory, instance.pid_file.parent):
             directory.chmod(0o755)
         seen = observed(instance, (Unprivileged,), clients=4)

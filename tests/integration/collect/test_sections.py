@@ -1,4 +1,4 @@
-"""What observers tell of real servers under a short load, one section beside the other."""
+"""Compare the sections that collectors record of real servers under a short load."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from millrace.store import observations
 from tests.conftest import InstanceOf
 from tests.integration.collect.driven import Observed, loaded, observed
 
-# Shares of times are compared, so nobody else may need the CPUs.
+# The test compares shares of times, so nobody else may need the CPUs.
 pytestmark = [pytest.mark.integration, pytest.mark.quiet]
 
 SERVERS = ("mysql-5.6.24", "mysql-8.0.33", "mariadb-10.11.19")
 CLIENTS = 4
-# A trial's looks are so few in two seconds that they may miss what is seldom.
+# At a trial's rate, two seconds have so few looks that they may miss rare states.
 BUDGET = 0.05
 ALL = (host.collector, disk.collector, thread_usage.collector, thread_states.collector)
 
 
 @pytest.fixture(scope="module", params=SERVERS)
 def seen(request: pytest.FixtureRequest, instance_of: InstanceOf) -> Iterator[Observed]:
-    """Transactions that each make a log durable, with pollers as in a trial of few clients."""
+    """Run transactions that each make a log durable, with pollers as in a trial of few clients."""
     durable = {
         "innodb_flush_log_at_trx_commit": "1",
         "loose_skip_log_bin": None,
@@ -48,7 +48,7 @@ def of_kind(seen: Observed, section: str, kind: str) -> list[dict[str, Any]]:
 
 
 def test_nothing_is_missing_and_all_is_json(seen: Observed) -> None:
-    # Servers end threads that they need no more.
+    # Servers end threads that they no longer need.
     ended = [each for each in seen.document["missing"] if "threads ended" in each["what"]]
     assert seen.document["missing"] == ended
     assert json.loads(json.dumps(seen.document)) == seen.document
@@ -68,13 +68,13 @@ def test_threads_add_up_to_their_process(seen: Observed) -> None:
         assert 0 < thread["cpu_s"] < seen.window_s * 1.2
         assert 0 <= thread["runnable_s"] < seen.window_s * 1.2
         assert thread["user_s"] + thread["system_s"] == pytest.approx(thread["cpu_s"])
-        # Each waits for its client, and for its log, once a transaction and more.
+        # Each waits for its client, and for its log, at least once a transaction.
         assert thread["voluntary_switches"] > 0
         assert thread["minor_faults"] >= 0
 
 
 def test_states_agree_with_clocks(seen: Observed) -> None:
-    """Samples say as much of running as clocks do of running and waiting for a CPU."""
+    """Samples and clocks agree on the time of running and of waiting for a CPU."""
     section = seen.document["states"]
     clocks = {thread["tid"]: thread for thread in of_kind(seen, "threads", "connection")}
     sampled = of_kind(seen, "states", "connection")
@@ -97,7 +97,7 @@ def test_somebody_makes_the_log_durable(seen: Observed) -> None:
     ]
     assert flushes
     assert {state["target"] for state in flushes} == {"redo log"}
-    # Clients wait for their log meanwhile, whoever writes it.
+    # Clients wait for their log meanwhile, whichever thread writes it.
     clients = of_kind(seen, "states", "connection")
     waited = sum(
         state["count"] if state["class"] == "log_flush" else state["during_sync"]
@@ -125,7 +125,7 @@ def test_neither_server_nor_load_generator_nor_pollers_are_others(seen: Observed
     cpus = os.cpu_count() or 1
     told_s = sum(section["cpu"].values())
     assert told_s == pytest.approx(seen.window_s * cpus, rel=0.15)
-    # The server's own would be more than all that is left.
+    # The server's own time would exceed all that is left.
     server_s = seen.document["threads"]["process"]["cpu_s"]
     assert section["other_cpu_s"] <= told_s - section["cpu"]["idle_s"] - server_s + 0.2
 

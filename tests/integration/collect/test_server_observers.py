@@ -1,4 +1,4 @@
-"""Real servers of all ages tell what they count, wait for and plan, as far as they can and may."""
+"""Test that real servers of all versions report their counters, waits and plans."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ TIMES = 50
 
 @dataclass(frozen=True)
 class Server:
-    """What a test needs to know of a server's version."""
+    """The facts about a server's version that a test needs."""
 
     family: str
     version: tuple[int, ...]
 
     def has(self, mysql: str | None, mariadb: str | None) -> bool:
-        """Whether it is at least so new; None is never."""
+        """Return whether the version is at least this new; None is never."""
         since = mysql if self.family == "mysql" else mariadb
         return since is not None and self.version >= version_key(since)
 
@@ -87,7 +87,7 @@ def opened(*makes: Any, target: Target) -> Iterator[list[Collector]]:
 
 
 def observed(instance: Instance | AttachedInstance, *, window_s: float = 0.0) -> dict[str, Any]:
-    """The sections of all observers while a client works in d, TIMES of each statement."""
+    """Return the sections of all collectors while a client runs each statement TIMES times in d."""
     told: dict[str, Any] = {"missing": []}
     makes = (status.collector, waits.collector, plans.collector)
     with (
@@ -118,7 +118,7 @@ def test_every_section_comes_as_it_is_delivered(instance_of: InstanceOf, name: s
         check_counts(told, server_of(instance))
         check_engine_and_process_list(told)
         check_plans(told["plans"], server_of(instance))
-        on = server_of(instance).has("5.6", None)  # as it is delivered
+        on = server_of(instance).has("5.6", None)  # the default of the server
         assert told["waits"]["enabled"] is on
         if not on:
             assert told["waits"]["why"] == "the Performance Schema is off"
@@ -165,7 +165,7 @@ def test_without_the_performance_schema(instance_of: InstanceOf, name: str) -> N
 def check_counts(told: Mapping[str, Any], server: Server) -> None:
     deltas, gauges = told["status"]["deltas"], told["status"]["gauges"]
     assert deltas["Com_update"] == TIMES
-    # Other observers ask too, a few times; none changes anything.
+    # Other collectors send a few statements too; none changes anything.
     assert TIMES <= deltas["Com_select"] <= TIMES + 10
     assert 2 * TIMES <= deltas["Questions"] <= 2 * TIMES + 10
     assert deltas["Handler_update"] == TIMES
@@ -217,14 +217,14 @@ def check_waits(told: Mapping[str, Any]) -> None:
     assert told["enabled"]
     assert told["not_instrumented"] == []
     assert 0 < len(events) <= 200
-    # MariaDB from 10.5 does not tell the writes of its log, so there need be none for files.
+    # MariaDB from 10.5 does not report the writes of its log, so file writes may be missing.
     assert any(event["name"].startswith("wait/io/") for event in events)
     assert any(event["name"].startswith("wait/synch/") for event in events)
     assert "idle" not in {event["name"] for event in events}
     assert all(event["count"] > 0 for event in events)
     waits_s = [event["wait_s"] for event in events]
     assert waits_s == sorted(waits_s, reverse=True)
-    # Picoseconds, as they are meant: no condition was waited for longer than the window, with all
+    # The unit is picoseconds: no condition was waited for longer than the window, with all
     # background threads together.
     assert 0 < waits_s[0] < 1000
 
@@ -235,7 +235,7 @@ def check_digests(told: Mapping[str, Any], server: Server) -> None:
         assert any("does not have it" in lack["what"] for lack in told["missing"])
         return
     by_verb = {row["text"].split()[0]: row for row in told["digests"]}
-    assert set(by_verb) == {"SELECT", "UPDATE"}  # and nothing of the observers'
+    assert set(by_verb) == {"SELECT", "UPDATE"}  # and no statement of the collectors
     select, update = by_verb["SELECT"], by_verb["UPDATE"]
     assert (select["count"], update["count"]) == (TIMES, TIMES)
     assert (select["rows_sent"], update["rows_affected"]) == (TIMES, TIMES)
@@ -255,7 +255,7 @@ def check_kinds(kinds: Mapping[int, str], instance: Instance) -> None:
 
 
 def gone(instance: Instance) -> bool:
-    """Whether all sessions but the one that asks are gone, in a moment."""
+    """Return whether all other sessions disappear within a moment."""
     for _ in range(100):
         rows = instance.query("SHOW PROCESSLIST")
         if sum(row[4] in ("Sleep", "Query") for row in rows) == 1:

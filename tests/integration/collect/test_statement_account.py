@@ -1,4 +1,4 @@
-"""The account of each statement, of clients that are driven on real servers."""
+"""Test the time breakdown of each statement, of clients driven on real servers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.integration.collect.driven import loaded, observed
 from tests.traced import needs_tracing
 from tests.unit.analysis.observations import attempt, seen
 
-# Shares of times are compared, so nobody else may need the CPUs.
+# The test compares shares of times, so nobody else may need the CPUs.
 pytestmark = [pytest.mark.integration, pytest.mark.quiet, needs_tracing]
 
 SERVERS = ("mysql-5.6.24", "mysql-8.0.33", "mariadb-10.11.19")
@@ -35,7 +35,7 @@ def server(request: pytest.FixtureRequest, instance_of: InstanceOf) -> Iterator[
 def accounts(
     instance: Instance, *, clients: int, **chosen: Any
 ) -> Mapping[str, StatementBreakdown]:
-    """Of transactions of a SELECT and an UPDATE."""
+    """Return the breakdowns of transactions of a SELECT and an UPDATE."""
     told = observed(instance, COLLECTORS, clients=clients, test="pair", time_s=3.0, **chosen)
     assert [lack for lack in told.document["missing"] if "statement" in lack["what"]] == []
     assert told.document["states"]["statements"]["threads"] == clients

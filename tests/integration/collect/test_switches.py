@@ -1,4 +1,4 @@
-"""What the scheduler's events tell of threads that serve clients, on real servers."""
+"""Test the scheduler's events of threads that serve clients, on real servers."""
 
 from __future__ import annotations
 
@@ -29,14 +29,16 @@ def server(request: pytest.FixtureRequest, instance_of: InstanceOf) -> Iterator[
 
 @pytest.mark.quiet
 def test_as_many_waits_as_the_kernel_counts(server: Instance) -> None:
-    """Threads of four clients on two tables leave their CPUs as often in windows as elsewhere, if
-    nobody else has the CPUs in most of these few hundredths of a second."""
+    """Threads of four clients on two tables leave their CPUs as often in windows as elsewhere.
+
+    This requires that nobody else uses the CPUs in most of these few hundredths of a second.
+    """
     time_s = 6.0
     told = observed(server, COLLECTORS, clients=4, test="pair", time_s=time_s).document
     assert [lack for lack in told["missing"] if lack.get("observer") == "switches"] == []
     found = told["switches"]
     assert found["windows"] >= 3
-    assert found["seconds"] >= 0.01 * (found["windows"] - 1)  # the end may cut the last one short
+    assert found["seconds"] >= 0.01 * (found["windows"] - 1)  # the end may truncate the last one
     assert len(found["threads"]) == 4
     serving = {each["tid"]: each for each in told["threads"]["threads"]}
     assert {each["tid"] for each in found["threads"]} <= serving.keys()
@@ -59,7 +61,7 @@ def test_nothing_is_left_in_the_kernel(server: Instance) -> None:
 
 
 def test_events_of_the_kernel_are_read(server: Instance) -> None:
-    """With nobody chosen, everybody's are."""
+    """Without a choice of threads, the events of all threads are read."""
     tracing = Tracing(("sched_switch",))
     try:
         tracing.start()

@@ -1,4 +1,4 @@
-"""What the tests of the protocol share."""
+"""Provide fixtures for the tests of the protocol."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from tests.integration.loadgen import talk
 
 @pytest.fixture(scope="session")
 def program() -> Path:
-    """The example `talk`, built."""
+    """Return the built example `talk`."""
     return talk.build()
 
 
 @pytest.fixture(scope="session")
 def certificates() -> Iterator[talk.Certificates]:
-    """Certificates in a place that an unprivileged server can read."""
+    """Make certificates in a directory that an unprivileged server can read."""
     place = Path(tempfile.mkdtemp(prefix="mr-tls-", dir="/tmp"))
     place.chmod(0o755)
     yield talk.certificates(place)

@@ -1,4 +1,4 @@
-"""Specifications that drive clients, and what came of them."""
+"""Run specifications that drive clients, and read the results."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ DATABASE = "driven"
 
 Event = dict[str, Any]
 
-# Small rows, so that each server loads them in no time. `n` counts how often a row was updated.
+# Small rows, so that each server loads them quickly. `n` counts how often a row was updated.
 TABLE = {
     "name": "t",
     "rows": ROWS,
@@ -108,7 +108,7 @@ TESTS = {
 
 @dataclass(frozen=True)
 class Done:
-    """How a run went: exit status, its events, what it said to people."""
+    """The result of a run: exit status, events, messages on stderr."""
 
     status: int
     events: tuple[Event, ...]
@@ -119,7 +119,7 @@ class Done:
 
     @property
     def driven(self) -> Event:
-        """The result of the one phase that drove clients."""
+        """Return the result of the one phase that drove clients."""
         (phase,) = [event for event in self.of_type("phase") if event["kind"] == "drive"]
         return phase
 
@@ -153,7 +153,7 @@ def by_tcp(instance: Instance, **changes: Any) -> dict[str, Any]:
 
 
 def drive(test: str, **settings: Any) -> dict[str, Any]:
-    """A phase of 2 s or of so many ``transactions``; other settings as they are."""
+    """Return a phase of 2 s or of a number of ``transactions``; other settings are defaults."""
     transactions = settings.pop("transactions", None)
     by_time = {"kind": "time", "seconds": settings.pop("seconds", 2)}
     end = {"kind": "operations", "transactions": transactions} if transactions else by_time
@@ -192,7 +192,7 @@ def specification(
 def run(
     spec: Mapping[str, Any], on_event: Callable[[Event, int], None] = lambda _event, _pid: None
 ) -> Done:
-    """Run to the end; ``on_event`` is called with each event as it comes and the process's id."""
+    """Run to the end; call ``on_event`` with each event as it comes and the process id."""
     process = subprocess.Popen(
         [str(find_load_generator()), "run", "-"],
         stdin=subprocess.PIPE,
@@ -214,7 +214,7 @@ def run(
 
 
 def fresh(instance: Instance) -> None:
-    """Make the database anew, with the table as it is generated."""
+    """Recreate the database, with the table as generated."""
     with session(instance, None) as connection:
         connection.query(f"DROP DATABASE IF EXISTS {DATABASE}")
         connection.query(f"CREATE DATABASE {DATABASE}")
@@ -241,10 +241,10 @@ def ask_without_database(instance: Instance, sql: str) -> tuple[tuple[Any, ...],
 
 
 def status(instance: Instance) -> dict[str, int]:
-    """The server's counters once all other clients have gone.
+    """Return the server's counters once all other clients have gone.
 
-    MySQL 5.7 counts a connection that is being closed twice for a moment: in the total of those
-    that have gone, and among those that are there.
+    MySQL 5.7 counts a closing connection twice for a moment: in the total of closed ones, and among
+    the open ones.
     """
     deadline = time.monotonic() + LIMIT_S
     while (clients := connected(instance)) > 1:
@@ -255,23 +255,23 @@ def status(instance: Instance) -> dict[str, int]:
 
 
 def connected(instance: Instance) -> int:
-    """How many clients the server has, with the one that asks."""
+    """Return the number of the server's clients, including this query's session."""
     ((_, clients),) = ask(instance, "SHOW GLOBAL STATUS LIKE 'Threads_connected'")
     return int(clients)
 
 
 def record(driven: Event, of: str, name: str) -> dict[str, Any]:
-    """The record of a statement or a transaction."""
+    """Return the record of a statement or a transaction."""
     records: list[dict[str, Any]] = driven[of]
     (found,) = [each for each in records if each["name"] == name]
     return found
 
 
 def counted(histogram: Mapping[str, Any]) -> int:
-    """How many latencies an encoded histogram holds, found without the program's own library.
+    """Return the number of latencies in an encoded histogram, without the program's own library.
 
     The format is HdrHistogram's V2: a header, then counts as ZigZag LEB128 numbers; a negative one
-    stands for so many zeros.
+    stands for that number of zeros.
     """
     data = base64.b64decode(histogram["encoded"])
     cookie, length = struct.unpack(">II", data[:8])
@@ -285,7 +285,7 @@ def counted(histogram: Mapping[str, Any]) -> int:
         while True:
             byte = payload[position]
             position += 1
-            # The ninth byte of a number has no flag: it is all value.
+            # The ninth byte of a number has no flag: all its bits are value.
             value |= (byte if shift == 56 else byte & 0x7F) << shift
             shift += 7
             if byte < 0x80 or shift == 63:
@@ -296,5 +296,5 @@ def counted(histogram: Mapping[str, Any]) -> int:
 
 
 def interrupt(pid: int) -> None:
-    """What Ctrl-C does."""
+    """Send SIGINT, as Ctrl-C does."""
     os.kill(pid, signal.SIGINT)

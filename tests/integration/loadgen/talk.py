@@ -1,4 +1,4 @@
-"""The load generator's client driven by tests (its example `talk`), and certificates for TLS."""
+"""Drive the load generator's client (its example `talk`), and make certificates for TLS."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ LIMIT_S = 120
 
 @dataclass(frozen=True)
 class Said:
-    """What came of one conversation.
+    """The result of one conversation.
 
-    ``waited`` has the outcome of each statement on a connection that waits, ``followed`` what the
-    hot path counted of its answer; ``refused`` is what ended the conversation before its end.
+    ``waited`` has the outcome of each statement on a connection that waits, ``followed`` the hot
+    path's counts of its answer; ``refused`` is the error that ended the conversation early.
     """
 
     version: str | None
@@ -37,7 +37,7 @@ class Said:
 
 
 def build() -> Path:
-    """The path of the program, up to date."""
+    """Build the program and return its path."""
     command = ["cargo", "build", "--quiet", "--locked", "--package", "millrace-load"]
     done = subprocess.run(
         [*command, "--example", "talk", "--message-format=json"],
@@ -58,7 +58,7 @@ def talk(
     tcp: bool = False,
     **more: Any,
 ) -> Said:
-    """Log in and run statements, each on both ways; ``more`` are further keys of the request.
+    """Log in and run statements, each in both ways; ``more`` are further keys of the request.
 
     The server is our own.
     """
@@ -70,7 +70,7 @@ def talk(
 
 
 def converse(program: Path, request: dict[str, Any]) -> Said:
-    """Hand the program a request as it is."""
+    """Pass the program a request unchanged."""
     done = subprocess.run(
         [program],
         input=json.dumps(request),
@@ -88,7 +88,7 @@ def converse(program: Path, request: dict[str, Any]) -> Said:
 
 
 def refusal(said: Said) -> str:
-    """The words that ended a conversation before its first statement."""
+    """Return the message that ended a conversation before its first statement."""
     assert said.refused is not None
     assert not said.waited
     words = said.refused["error"]
@@ -106,7 +106,7 @@ class Certificates:
 
     @property
     def options(self) -> dict[str, str]:
-        """For a server; those built without TLS know no such options."""
+        """Return the options for a server; those built without TLS know no such options."""
         return {
             "loose_ssl_ca": str(self.authority),
             "loose_ssl_cert": str(self.certificate),
@@ -115,7 +115,7 @@ class Certificates:
 
 
 def certificates(place: Path) -> Certificates:
-    """Make them; the server's is made out to 127.0.0.1 and to a name that is not this host's."""
+    """Make certificates; the server's is valid for 127.0.0.1 and a name that is not this host's."""
     name = "elsewhere.test"
     made = Certificates(
         place / "ca.pem", place / "stranger.pem", place / "server.pem", place / "server-key.pem"
@@ -136,7 +136,7 @@ def certificates(place: Path) -> Certificates:
     made.key.write_bytes(
         key.private_bytes(
             serialization.Encoding.PEM,
-            serialization.PrivateFormat.TraditionalOpenSSL,  # yaSSL reads no other
+            serialization.PrivateFormat.TraditionalOpenSSL,  # the only format that yaSSL reads
             serialization.NoEncryption(),
         )
     )

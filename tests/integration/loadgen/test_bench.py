@@ -1,4 +1,4 @@
-"""`millrace-load bench`: a server that is already running, by sysbench's options."""
+"""Test `millrace-load bench` on a running server, with sysbench's options."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def command(instance: Instance, *options: str) -> list[str]:
 def bench(
     instance: Instance, *options: str, password: str | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """Run it; the password comes by the environment."""
+    """Run bench; the password is in the environment."""
     return subprocess.run(
         command(instance, *options),
         env={**os.environ, "MYSQL_PWD": instance.password if password is None else password},
@@ -115,7 +115,7 @@ def test_a_rate_warm_up_and_intervals(instance: Instance) -> None:
 
 
 def test_every_test_that_is_listed_runs(instance: Instance) -> None:
-    """With tables of a few rows: what each does is another test's matter."""
+    """Run each test on tables of a few rows; other tests check their statements."""
     listed = subprocess.run(
         [str(find_load_generator()), "tests", "--json"], capture_output=True, text=True, check=True
     )
@@ -170,7 +170,7 @@ def test_the_file_gets_everything_when_nobody_reads_the_screen(
     os.close(writing)
     cleaned = bench(instance, "cleanup", test, *TABLES)
     assert cleaned.returncode == 0, cleaned.stderr
-    assert run.returncode == 141, run.stderr  # it ends, since its results go nowhere
+    assert run.returncode == 141, run.stderr  # it ends, since nobody reads its results
     assert not run.stderr
     kinds = [json.loads(line)["type"] for line in file.read_text().splitlines()]
     assert kinds[0] == "start"

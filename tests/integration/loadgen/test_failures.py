@@ -1,4 +1,4 @@
-"""What goes wrong on a server is counted by its code, or ends the run with a clear message."""
+"""Test that errors of a server are counted by code, or end the run with a clear message."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_deadlocks_are_counted_and_begun_again(instance: Instance) -> None:
     assert retries == failures > 0
     assert not any(each["errors"] for each in transactions)
     assert sum(each["count"] for each in transactions) == 2_000
-    # Each transaction that succeeded updated two rows, and those that failed none.
+    # Each successful transaction updated two rows, and failed ones none.
     assert _updates(instance) - before == 2 * 2_000
     assert "eadlock" in done.driven["error_messages"]["1213"]
 
@@ -86,7 +86,7 @@ def test_a_killed_query_is_counted_and_its_client_goes_on(instance: Instance) ->
     ended = threading.Event()
 
     def kill_queries() -> None:
-        # Those too that are under way at the end, for they are waited for.
+        # Including those under way at the end: the run waits for them.
         while not ended.wait(0.5):
             _kill(instance, "QUERY", "SUM(a.n")
 
@@ -144,13 +144,13 @@ def test_who_cannot_come_in_is_told_why(instance: Instance) -> None:
 
 
 def test_more_connections_than_the_server_takes(instance: Instance) -> None:
-    # One more is kept for an administrator.
+    # One more connection is reserved for an administrator.
     phase = drive("select", transactions=1, clients=CONNECTIONS + 2)
     done = run(specification(by_socket(instance), phase))
     assert (done.status, done.error["code"], done.error["phase"]) == (1, 1040, "measure")
     assert "Too many connections" in done.said
-    driving.status(instance)  # it waits until the server has let them all go
-    # As many as it takes: the run keeps none for itself while its last phase drives them.
+    driving.status(instance)  # it waits until the server has closed all of them
+    # All connections: the run keeps none for itself while its last phase drives them.
     phase = drive("select", transactions=500, clients=CONNECTIONS)
     assert run(specification(by_socket(instance), phase)).status == 0
 
@@ -160,7 +160,7 @@ def test_missing_tables_are_told_before_anything_is_measured(instance: Instance)
     try:
         done = run(specification(by_socket(instance), drive("select", transactions=1)))
         assert (done.status, done.error["code"]) == (1, 1146)
-        # As text, each statement finds out for itself.
+        # As text, each statement gets its own error.
         done = run(specification(by_socket(instance), drive("select", protocol="text", seconds=1)))
         assert done.status == 0
         assert done.driven["transactions"][0]["errors"].keys() == {"1146"}

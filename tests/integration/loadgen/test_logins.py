@@ -1,4 +1,4 @@
-"""Logging in by every plugin, in clear and with TLS, and what refuses us."""
+"""Test logins with every plugin, in clear and with TLS, and refused ones."""
 
 from __future__ import annotations
 
@@ -35,8 +35,10 @@ SharedInstance = Callable[[str], Instance]
 
 @pytest.fixture(scope="module")
 def shared(instance_of: InstanceOf, certificates: Certificates) -> Iterator[SharedInstance]:
-    """Servers by name, with certificates and room for large answers; each is started once, so that
-    every test makes accounts and databases of its own."""
+    """Return servers by name, with certificates and room for large answers.
+
+    Each is started once: every test makes accounts and databases of its own.
+    """
     started: dict[str, Instance] = {}
     with ExitStack() as stack:
 
@@ -71,7 +73,7 @@ def test_caching_sha2_in_full_and_from_the_cache_by_every_way(
     instance = shared(name)
     change(instance, "CREATE USER me IDENTIFIED WITH caching_sha2_password BY 'pässwörd'")
     for way in ways:
-        # Changing a password empties its place in the cache: the next login goes in full.
+        # Changing a password clears its cache entry: the next login is a full one.
         change(instance, "ALTER USER me IDENTIFIED BY 'pässwörd'")
         for _ in ("in full", "from the cache"):
             said = talk(program, instance, WHO, **{**way, **account})
@@ -114,7 +116,7 @@ def test_an_account_with_a_plugin_we_do_not_know(
 def test_too_many_connections(instance_of: InstanceOf, program: Path) -> None:
     with instance_of(MARIADB, max_connections="10") as instance, ExitStack() as stack:
         change(instance, "CREATE USER me IDENTIFIED BY 'me'")
-        for _ in range(11):  # one more is kept for an administrator
+        for _ in range(11):  # one more is reserved for an administrator
             stack.enter_context(closing(instance.connect()))
         words = refusal(talk(program, instance, user="me", password="me"))
         assert words.startswith("1040 ")
@@ -137,7 +139,7 @@ def test_what_tls_verifies(
     assert words("verify-identity", authority) is None
     assert "name the file of the authority" in (words("verify-ca", stranger) or "")
     assert "name the file of the authority" in (words("verify-identity", stranger) or "")
-    # Reachable, but not what the certificate is made out to.
+    # Reachable, but not the name in the certificate.
     assert words("verify-ca", authority, host="localhost") is None
     assert "made out to another name" in (words("verify-identity", authority, "localhost") or "")
 
@@ -156,7 +158,7 @@ def test_the_certificate_that_mysql_makes_for_itself(
 def test_large_answers_through_small_reads(
     shared: SharedInstance, program: Path, name: str
 ) -> None:
-    """Packets of 16 MB and more, and many rows, cut anywhere, in clear and with TLS."""
+    """Read packets of 16 MB and more, and many rows, cut anywhere, in clear and with TLS."""
     large = "SELECT REPEAT('x', 16777215 - 4), 1 UNION ALL SELECT REPEAT('y', 40000000), 2"
     many = "SELECT id, c FROM d.many"
     statements: list[dict[str, Any]] = [
@@ -164,7 +166,7 @@ def test_large_answers_through_small_reads(
         {"sql": many},
         {"sql": many, "parameters": []},
     ]
-    # The first part of a union decides in 5.6 what fits.
+    # In 5.6 the first part of a union decides the width of the result.
     longest = 16_777_215 if name == "mysql-5.6.24" else 40_000_000
     instance = shared(name)
     change(
@@ -191,7 +193,7 @@ def test_large_answers_through_small_reads(
 
 @pytest.fixture(scope="session")
 def ed25519_plugin() -> Path:
-    """MariaDB's server plugin; Debian packs it apart from the server itself."""
+    """Return MariaDB's server plugin, which Debian packages separately."""
     place = paths.cache_dir() / "test-plugins" / MARIADB
     plugin = place / "auth_ed25519.so"
     place.mkdir(parents=True, exist_ok=True)
@@ -207,7 +209,7 @@ def ed25519_plugin() -> Path:
 
 @contextmanager
 def plugin_dir(plugin: Path) -> Iterator[Path]:
-    """A place for it that an unprivileged server can read."""
+    """Return a plugin directory that an unprivileged server can read."""
     place = Path(tempfile.mkdtemp(prefix="mr-plugin-", dir="/tmp"))
     try:
         place.chmod(0o755)

@@ -1,4 +1,4 @@
-"""Ten thousand clients of one server, each on a connection of its own."""
+"""Test ten thousand clients of one server, each on a connection of its own."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.integration, pytest.mark.slow]
 
 CLIENTS = 10_000
 TRANSACTIONS = 3 * CLIENTS
-# Files of the server and of the load generator beside the connections.
+# Further open files of the server and of the load generator.
 OTHERS = 1_000
 
 

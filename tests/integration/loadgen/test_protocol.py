@@ -1,4 +1,4 @@
-"""The client against servers of every series, and against a second client library."""
+"""Test the client with servers of every series, and against a second client library."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ MISTAKES = (
 
 @contextmanager
 def session(instance: Instance) -> Iterator[Connection[Any]]:
-    """One of PyMySQL that leaves every value as the server wrote it."""
+    """Open a session of PyMySQL that leaves every value as the server wrote it."""
     connection = pymysql.connect(
         unix_socket=str(instance.socket),
         user=instance.user,
@@ -97,7 +97,7 @@ def rows_of(connection: Connection[Any], sql: str) -> list[list[str | None]]:
 
 
 def alike(ours: list[list[str | None]], theirs: list[list[str | None]]) -> bool:
-    """Equal, but for the digits of floating point numbers."""
+    """Return whether values are equal, except for the digits of floating point numbers."""
 
     def same(a: str | None, b: str | None) -> bool:
         if a == b or a is None or b is None:
@@ -214,7 +214,7 @@ def check_tls(program: Path, instance: Instance, certificates: Certificates) -> 
 
 
 def talk_with(program: Path, instance: Instance, statements: Any, *, tcp: bool = False) -> Said:
-    """Like ``talk``, where nothing may be refused, in the session that PyMySQL has."""
+    """Run ``talk`` without refusals, with the settings of PyMySQL's session."""
     first = ["SET time_zone = '+00:00', sql_mode = ''"]
     said = talk(program, instance, statements, tcp=tcp, session=first)
     assert said.refused is None, said.refused

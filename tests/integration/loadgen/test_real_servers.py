@@ -1,4 +1,4 @@
-"""The load generator against real servers: what arrives is what was made, by every way in."""
+"""Test the load generator with real servers: rows arrive as generated, by every way in."""
 
 from __future__ import annotations
 

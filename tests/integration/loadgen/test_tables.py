@@ -1,4 +1,4 @@
-"""Tables of a workload on real servers: loaded by every method, verified, read into memory."""
+"""Test tables of a workload on real servers: loaded by every method, verified, read into memory."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ SBTEST = {
     ],
 }
 
-# Every kind of column, and names and character sets that could be handled wrongly.
+# Every kind of column, and names and character sets that need care.
 MIXED = {
     "name": "mixed",
     "rows": "{table_size}",
@@ -70,7 +70,7 @@ WARM = {"name": "warm", "kind": "warm_tables"}
 
 Phase = Mapping[str, Any]
 
-# What would be slow, and is of no interest here.
+# Slow features that do not matter here.
 UNSAFE = {"sync_binlog": "0", "innodb_flush_log_at_trx_commit": "2"}
 
 
@@ -256,7 +256,7 @@ def test_an_error_of_one_table_ends_all_with_its_words(new: Instance) -> None:
     error = ran.error()
     assert (error["phase"], error["code"], error["sqlstate"]) == ("load", 1050, "42S01")
     assert error["message"].startswith("table sbtest2: ")
-    # The load of the first table had begun or not; it did not end, and no other began.
+    # The load of the first table may have begun; it did not end, and no other began.
     others = {row[0] for row in new.query("SHOW TABLES FROM d")} - {"sbtest2"}
     assert others <= {"sbtest1"}
     for table in others:

@@ -1,4 +1,4 @@
-"""What the load generator says it did is what the server did."""
+"""Test that the load generator's counts match the server's."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_counts_are_those_of_the_server(instance: Instance, protocol: str, threa
     driving.fresh(instance)
     before = driving.status(instance)
     settings = {"transactions": TRANSACTIONS, "protocol": protocol, "threads": threads}
-    # Nobody waits for anybody, so that there is nothing to begin again.
+    # No client waits for another, so that no transaction is retried.
     done = run(specification(by_socket(instance), drive("apart", **settings)))
     after = driving.status(instance)
     assert done.status == 0, done.said
@@ -74,7 +74,7 @@ def test_counts_are_those_of_the_server(instance: Instance, protocol: str, threa
     # Newer MariaDB no longer counts these.
     assert grown.get("Innodb_rows_inserted", TRANSACTIONS) == TRANSACTIONS
     rows = driving.ask(instance, "SELECT COUNT(*), SUM(n) FROM t")
-    # Inserted rows have 5 in the column that updates count in.
+    # Inserted rows have 5 in the column that updates increment.
     inserted, updated = TRANSACTIONS, TRANSACTIONS
     assert rows == ((ROWS + inserted, 5 * inserted + updated),)
     intervals = [each for each in done.of_type("interval") if each["part"] == "measure"]
@@ -114,9 +114,10 @@ def test_rows_through_handler(instance: Instance) -> None:
 
 @PROTOCOLS
 def test_the_same_seed_gives_the_same_statements(instance: Instance, protocol: str) -> None:
-    """By client, whatever the threads; how far each client comes is a matter of time.
+    """Compare statements by client, for any number of threads; clients progress at different
+    speeds.
 
-    Outside transactions: one that is begun again has its statements in the log twice.
+    Outside transactions: a retried one has its statements in the log twice.
     """
 
     def log(threads: int, seed: int) -> dict[tuple[str, ...], tuple[str, ...]]:
@@ -124,7 +125,7 @@ def test_the_same_seed_gives_the_same_statements(instance: Instance, protocol: s
         driving.ask(instance, "TRUNCATE mysql.general_log")
         driving.ask(instance, "SET GLOBAL log_output = 'TABLE'")
         driving.ask(instance, "SET GLOBAL general_log = 1")
-        # So many that a thread cannot do them all before the others begin.
+        # Enough that one thread cannot finish them before the others begin.
         phase = drive("loose", transactions=3000, protocol=protocol, threads=threads)
         done = run(specification(by_socket(instance), phase, seed=seed))
         driving.ask(instance, "SET GLOBAL general_log = 0")
@@ -141,7 +142,7 @@ def test_the_same_seed_gives_the_same_statements(instance: Instance, protocol: s
 
 
 def _by_client(instance: Instance, kind: str) -> dict[tuple[str, ...], tuple[str, ...]]:
-    """The statements of each session that sent many, by its first ones."""
+    """Return the statements of each session that sent many, by its first ones."""
     rows = driving.ask(
         instance,
         "SELECT thread_id, CAST(argument AS CHAR) FROM mysql.general_log"
@@ -175,7 +176,7 @@ def test_an_open_loop_begins_or_skips_what_is_scheduled(instance: Instance) -> N
     assert record["count"] + paced["skipped"] == paced["scheduled"]
     # 2 s of a rate that every server can serve, within 5 sigma.
     assert abs(paced["scheduled"] - 800) <= 5 * 800**0.5
-    assert paced["skipped"] <= 0.5 * paced["scheduled"]  # more than that is no busy host
+    assert paced["skipped"] <= 0.5 * paced["scheduled"]  # beyond what a busy host explains
     assert driving.counted(record["response"]) == record["count"]
     assert record["response"]["sum_s"] >= record["service"]["sum_s"]
     assert driving.status(instance)["Com_select"] - before == record["count"]

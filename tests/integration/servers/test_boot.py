@@ -1,4 +1,4 @@
-"""Real servers of each kind: from an empty directory to a clean end."""
+"""Test real servers of each kind from an empty directory to a clean stop."""
 
 from __future__ import annotations
 
@@ -204,7 +204,7 @@ def log_in_by_tcp(instance: Instance, user: str, password: str) -> None:
 
 
 def listening(pid: int) -> set[str]:
-    """The local addresses (hexadecimal) of the TCP sockets on which the process listens."""
+    """Return the local addresses (hexadecimal) of the TCP sockets on which the process listens."""
     links = []
     for entry in Path(f"/proc/{pid}/fd").iterdir():
         with contextlib.suppress(FileNotFoundError):
@@ -219,7 +219,7 @@ def listening(pid: int) -> set[str]:
 
 
 def test_this_file_sees_a_listener() -> None:
-    """The check above must be able to fail."""
+    """Show that the check above can fail."""
     script = """
 import socket
 listener = socket.create_server(("", 0))

@@ -1,4 +1,4 @@
-"""However millrace ends, nothing of it is left, and nothing else is touched."""
+"""Test that millrace leaves nothing behind and touches nothing else, however it ends."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.integration
 NAME = "mariadb-10.11.19"
 
 
-# A millrace of its own: starts an instance, says where it is, and waits to be ended.
+# A separate millrace: starts an instance, prints its place, and waits to be ended.
 OWNER = """
 import json, sys, time
 from millrace.errors import Interrupted

@@ -1,4 +1,4 @@
-"""Servers that fail: seen at once, with the server's own words."""
+"""Test that server failures are noticed at once and reported in the server's own words."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.conftest import Fitted, InstanceOf, ServerOf
 pytestmark = pytest.mark.integration
 
 KINDS = ("mysql-5.6.24", "mysql-5.7.22", "mariadb-10.11.19")
-FAR_AWAY_S = 600.0  # a limit that, if it were waited for, would be noticed
+FAR_AWAY_S = 600.0  # a limit long enough that waiting for it would be noticed
 
 
 @pytest.mark.parametrize("name", KINDS)
@@ -115,7 +115,7 @@ def test_a_crash_while_stopping_is_told(instance_of: InstanceOf) -> None:
     with instance_of("mysql-5.6.24") as instance:
         assert instance.pid is not None
         os.kill(instance.pid, signal.SIGSTOP)
-        # Both wait for the process to go on; the crash is delivered first.
+        # Both wait for the process to continue; the crash is delivered first.
         os.kill(instance.pid, signal.SIGSEGV)
         os.kill(instance.pid, signal.SIGCONT)
         with pytest.raises(TrialFailed, match=r"signal|exit status"):
@@ -140,7 +140,7 @@ def test_a_broken_program_is_told(server_of: ServerOf, fitted: Fitted, own_place
 
 @pytest.fixture
 def small_disk(own_places: Path) -> Iterator[Path]:
-    """A file system with little space; only root may mount one."""
+    """Mount a small file system; only root may do so."""
     if os.geteuid() != 0:
         pytest.skip("only root may mount a file system")
     place = own_places / "small"

@@ -1,7 +1,7 @@
-"""Installs from nothing, through the package clients of this host.
+"""Install servers from nothing, through the package clients of this host.
 
-The artefacts come once, through ``mvn`` and ``npm`` themselves. From then on a mirror on loopback
-has them, which is the one that both clients are set to.
+The artifacts are fetched once, through ``mvn`` and ``npm`` themselves. From then on a mirror on
+loopback serves them, which both clients are set to.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ LIMIT_S = 300
 
 @pytest.fixture(scope="module")
 def artefacts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
-    """What a mirror of both kinds has, by path."""
+    """Return the files that a mirror of both kinds serves, by path."""
     place = tmp_path_factory.mktemp("artefacts")
     package = catalogue.entries()[NAME].sources[0]
     artefact = catalogue.entries()[FROM_MAVEN].sources[0]
@@ -65,7 +65,7 @@ def mirror(artefacts: dict[str, bytes]) -> Iterator[Origin]:
 def environment(
     child_environment: dict[str, str], tmp_path: Path, mirror: Origin
 ) -> dict[str, str]:
-    """An empty cache, and clients that are set to the mirror."""
+    """Provide an empty cache, and clients that are set to the mirror."""
     mine = set(maven_settings.MORE_SETTINGS)
     home = maven_set_to(f"{mirror.address}/m2", tmp_path / "maven")
     return {
@@ -78,7 +78,7 @@ def environment(
 
 
 def maven_set_to(url: str, home: Path) -> Path:
-    """The Maven of this host once more, with other settings of the installation."""
+    """Copy this host's Maven, with other settings of the installation."""
     mvn = shutil.which("mvn")
     assert mvn is not None
     original = Path(mvn).resolve().parents[1]
@@ -198,7 +198,7 @@ def test_an_interrupted_download_is_continued_by_the_next_installation(
 
 
 def wait_for_part(directory: Path, size_bytes: int, process: subprocess.Popen[str]) -> Path:
-    """The part of a download once it has so many bytes."""
+    """Return the part of a download once it has this many bytes."""
     while process.poll() is None:
         for part in directory.rglob("*.part"):
             if part.stat().st_size >= size_bytes:

@@ -1,4 +1,4 @@
-"""What options real servers say they have, and configurations fitted to them."""
+"""Test the options that real servers list, and configurations fitted to them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Templates of real servers: the oldest and newest of both families, and those in between."""
+"""Test snapshots of real servers: the oldest and newest of both families, and some in between."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ OTHERS = {
     "one": ("id int PRIMARY KEY", "(1)"),
 }
 
-# A change of a table, its name, and whether a reading of all its rows (True) and of samples (False)
-# sees it.
+# A change of a table, its name, and whether reading all its rows (True) or samples (False) detects
+# it.
 DAMAGES = [
     ("UPDATE d.t SET c = 'x' WHERE id = 1561", "d.t", (True,)),
     ("DELETE FROM d.t WHERE id > 2900", "d.t", (True, False)),
@@ -114,7 +114,7 @@ def test_a_restored_server_is_as_the_loaded_one_was(
         contents = {path.name for path in instance.data_dir.iterdir()}
         instance.start(60)
         assert found_in(instance) == expected
-        instance.kill()  # the template must not see what its copies go through
+        instance.kill()  # changes of its copies must not reach the snapshot
     with lifecycle.create(server, given) as instance:
         template = snapshots.find(wanted)
         assert template == made
@@ -187,7 +187,8 @@ def test_many_tables_are_read_at_even_distances(
         instance.query("CREATE TABLE d.t4 (a int PRIMARY KEY, b longtext)")
         instance.query("INSERT INTO d.t4 VALUES (1, repeat('x', 100000)), (2, ''), (3, '')")
         recorded = snapshots.prepare(instance)
-        # The first rows, those since each of four values, and the last ones; long rows one by one.
+        # The first rows, those from each of four values on, and the last ones; long rows one by
+        # one.
         found = [(each.name, each.sample.rows, len(each.sample.statements)) for each in recorded]
         assert found == [("d.t0", 0, 2), ("d.t2", 32 * 6, 6), ("d.t4", 1 + 3, 4)]
         assert {each.whole for each in recorded} == {None}

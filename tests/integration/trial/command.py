@@ -1,4 +1,4 @@
-"""Runs the ``millrace`` command as a user does, in a place of its own."""
+"""Run the ``millrace`` command as a user does, in a directory of its own."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def experiment(
     factors: Mapping[str, Sequence[str]] | None = None,
     more: str = "",
 ) -> Path:
-    """An experiment file in ``directory``; the first server is the base."""
+    """Write an experiment file to ``directory``; the first server is the base."""
     varied = {"server": servers, **(factors or {})}
     lines = [f"{name} = {list(levels)}" for name, levels in varied.items()]
     file = directory / "experiment.toml"
@@ -79,7 +79,7 @@ class Place:
 
     @contextmanager
     def running(self, *arguments: str | Path) -> Iterator[subprocess.Popen[str]]:
-        """A command while it runs; it is killed if it still does at the end of the block."""
+        """Run a command in the background; kill it if it still runs at the end of the block."""
         process = subprocess.Popen(
             self._command(arguments),
             env=self._environment,
@@ -100,7 +100,7 @@ class Place:
         return [sys.executable, "-m", "millrace.cli.main", *map(str, arguments)]
 
     def latest(self) -> StoredRun:
-        """The newest run of the store, with everything in it."""
+        """Return the newest run of the store, with everything in it."""
         with Store.open(self.store, read_only=True) as store:
             return store.load_run(store.find_run("latest").id)
 

@@ -1,4 +1,5 @@
-"""``millrace calibrate`` and ``millrace bisect`` with real servers, tiny data and few seconds."""
+"""Test ``millrace calibrate`` and ``millrace bisect`` with real servers, tiny data and few
+seconds."""
 
 from __future__ import annotations
 
@@ -49,7 +50,7 @@ def test_a_host_is_calibrated_and_reports_quote_it(tmp_path: Path, place: Place)
     (group,) = document["groups"]
     assert group["noise"]["n_blocks"] == 3
     (planted,) = group["injected"]
-    # It was stopped for at least what was wanted, as measured: a busy host is late to continue it.
+    # Its measured stop is at least the requested one: a busy host is late to continue it.
     wanted = float(planted["level"].removeprefix("cpu=").removesuffix("%")) / 100
     assert 0.85 * wanted < planted["stopped"] < wanted + 0.3
     stored = place.latest()

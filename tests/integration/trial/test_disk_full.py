@@ -1,5 +1,8 @@
-"""A disk that fills up while a server loads: the trial fails with that reason, the plan goes on; a
-campaign ends there, and goes on when there is space again."""
+"""Test a disk that fills up while a server loads.
+
+The trial fails with that reason and the plan continues; a campaign ends there, and resumes when
+there is space again.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ DISK_BYTES = 1_600_000_000  # the plan fits, with its reserve
 
 @pytest.fixture
 def small_disk() -> Iterator[Path]:
-    """A filesystem in memory of its own size; only root can mount one."""
+    """Mount a filesystem in memory of its own size; only root can do so."""
     directory = Path(tempfile.mkdtemp(prefix="mr-disk-", dir="/tmp"))
     directory.chmod(0o755)
     mounted = subprocess.run(
@@ -41,7 +44,7 @@ def small_disk() -> Iterator[Path]:
 
 
 def fill(file: Path) -> None:
-    """Take every free byte of the disk: most of it at once, then the rest as it comes."""
+    """Fill the disk to the last byte: most of it at once, then the rest as space appears."""
     status = os.statvfs(file.parent)
     most = int(0.9 * status.f_bavail * status.f_frsize)
     block = bytes(1 << 20)

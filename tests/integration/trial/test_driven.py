@@ -1,4 +1,4 @@
-"""Trials whose clients are driven, on real servers: templates, what is counted, what is kept."""
+"""Test trials with driven clients on real servers: snapshots, counters, stored results."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_a_template_is_made_once_and_restored(server_of: ServerOf, name: str) ->
     assert measured(again)["template_saved_s"] > 0
     assert "template_saved_s" not in measured(first)
 
-    # Nobody can take a port that the server does not need.
+    # No other process can take the port of a server that needs none.
     by_tcp = [result.instances[0].effective["skip_networking"] for result in (first, again)]
     assert by_tcp == ["ON", "OFF"]
 
@@ -144,7 +144,7 @@ def test_clients_show_their_statements_where_somebody_looks(server_of: ServerOf)
     assert told["threads"] == 2
     assert observations.readable(seen.observations) == seen.observations
     assert {state["statement"] for state in told["states"]} >= {"select", "update", "COMMIT"}
-    # Threads of a pool serve whoever asks.
+    # Threads of a pool serve any client.
     options = (Option("thread_handling", "pool-of-threads", False, "pool"),)
     pooled = trial(
         server_of, "mariadb-10.11.19", FittedOptions("pool", options), clients=2, test="pair",
@@ -199,7 +199,7 @@ def test_a_template_that_is_damaged_is_made_again_or_fails_the_trial(server_of: 
     assert {"load", "save", "restore", "measure"} < set(step_names(again))
     assert again.instances[0].facts.template == name
 
-    # What only a server can see: its rows are not those that were loaded.
+    # Only a server can detect this: its rows differ from the loaded ones.
     template = manifest.read(paths.templates_dir() / name)
     assert template is not None
     change(server_of, template, "DELETE FROM millrace.sbtest2 WHERE id = 617")
@@ -213,7 +213,7 @@ def test_a_template_that_is_damaged_is_made_again_or_fails_the_trial(server_of: 
 
 
 def change(server_of: ServerOf, template: Template, statement: str) -> None:
-    """Have a server change what a template holds, which is then whole by all its digests."""
+    """Have a server change a snapshot's tables; all digests of the result are valid."""
     server = server_of(template.key.server)
     with lifecycle.create(server, FittedOptions("default", ())) as instance:
         instance.restore(template)

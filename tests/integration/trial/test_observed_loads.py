@@ -1,4 +1,4 @@
-"""What is observed of loads, short ones too, on real servers."""
+"""Test observations of loads, including short ones, on real servers."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ def some_perf() -> None:
 
 @dataclass(frozen=True)
 class Loaded:
-    """What a load yielded: what was observed, how many figures tell its time, its steps, and the
-    rows that are there afterwards."""
+    """The result of a load: its observations, the number of figures for its time, its steps, and
+    the rows afterwards."""
 
     observed: dict[str, Any]
     times: int
@@ -114,7 +114,7 @@ def test_a_short_load_is_repeated_for_its_profile_alone(
 @pytest.mark.usefixtures("some_perf")
 @pytest.mark.parametrize("name", ["mysql-5.6.24", "mysql-8.0.33", "mariadb-10.11.19"])
 def test_each_session_that_loads_is_a_connection(instance_of: InstanceOf, name: str) -> None:
-    """Whether its thread ends with it, or is kept for the next."""
+    """Test threads that end with their session, and threads kept for the next one."""
     with instance_of(name) as instance:
         found = loaded(instance, "threads", "profile").profile
     roots: Counter[str] = Counter()
@@ -128,7 +128,7 @@ def test_each_session_that_loads_is_a_connection(instance_of: InstanceOf, name: 
 def test_threads_that_end_with_their_session_are_read_before(
     instance_of: InstanceOf, name: str
 ) -> None:
-    """How long a thread waited for a CPU is gone with it."""
+    """The time that a thread waited for a CPU is lost when the thread ends."""
     with instance_of(name, thread_cache_size="0") as instance:
         found = loaded(instance, "threads").observed["threads"]
     by_kind: Counter[str] = Counter()
@@ -142,7 +142,7 @@ def test_threads_that_end_with_their_session_are_read_before(
 @needs_tracing
 @pytest.mark.parametrize("name", ["mysql-5.6.24", "mysql-8.0.33", "mariadb-10.11.19"])
 def test_waits_of_a_session_that_begins_later_are_told(instance_of: InstanceOf, name: str) -> None:
-    """Who loads tables connects when the observers have begun."""
+    """The session that loads tables connects after the collectors have begun."""
     with instance_of(name) as instance:
         found = loaded(instance, "threads", "switches", load_method="single_row").observed
     serving = {each["tid"] for each in found["threads"]["threads"] if each["kind"] == "connection"}

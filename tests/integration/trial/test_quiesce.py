@@ -1,4 +1,4 @@
-"""Real servers come to rest, as they were; what they read from is told."""
+"""Test that real servers settle unchanged, and that reads from files are recorded."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ROWS = 80_000
 
 
 def make_work(instance: Instance) -> None:
-    """Leave dirty pages and undo behind."""
+    """Leave dirty pages and undo records behind."""
     instance.query("CREATE DATABASE d")
     instance.query(
         "CREATE TABLE d.t (id int PRIMARY KEY AUTO_INCREMENT, k int, c char(160), KEY (k)) "
@@ -36,7 +36,7 @@ def make_work(instance: Instance) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_server_settles_and_is_as_before(instance_of: InstanceOf, name: str) -> None:
-    # Strict, it refuses what else it would only mend.
+    # Strict mode refuses what the server would otherwise only correct.
     with instance_of(name, sql_mode="STRICT_ALL_TABLES") as instance:
         make_work(instance)
         before = instance.settings()
@@ -86,7 +86,7 @@ def test_what_a_test_reads_from_is_told(instance_of: InstanceOf, name: str) -> N
     for pool_size in ("128M", "8M"):
         with instance_of(name, innodb_buffer_pool_size=pool_size) as instance:
             make_work(instance)
-            # Purge asks for pages too, of which few have to be fetched.
+            # Purge requests pages too, but fetches few of them.
             assert quiesce.quiesce(instance, limit_s=120).settled
             instance.query("ANALYZE TABLE d.t")
             instance.query("SELECT count(length(c)) FROM d.t FORCE INDEX (PRIMARY)")

@@ -1,4 +1,4 @@
-"""Statements that should find rows and do not fail the trial, whatever the speed."""
+"""Test that statements that miss their rows do not fail the trial, whatever the speed."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _own_templates(own_places: Path) -> Iterator[None]:
 
 
 def trial(server_of: ServerOf, test: str, *, after_load: list[str]) -> AttemptResult:
-    """One second of a test, with nothing that looks at the rows after they were loaded."""
+    """Run one second of a test that does not check the rows after loading."""
     definition = driving()
     tables: dict[str, Any] = {
         "sbtest": {**definition["tables"]["sbtest"], "after_load": after_load}

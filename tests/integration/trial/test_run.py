@@ -1,4 +1,4 @@
-"""``millrace run`` on real servers: what it carries out, keeps and refuses."""
+"""Test ``millrace run`` on real servers: what it executes, stores and refuses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``millrace run`` of an experiment whose clients are driven, from the file to the report."""
+"""Test ``millrace run`` of an experiment with driven clients, from the file to the report."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_an_experiment_of_driven_clients(tmp_path: Path) -> None:
     stored = place.latest()
     assert len(stored.attempts) == 3 * 2 * 2
     assert {attempt.outcome for attempt in stored.attempts} == {"finished"}
-    # Page cleaners leave no trace in the files: one template a server, made by its first trial.
+    # Page cleaners do not affect the files: one snapshot per server, made by its first trial.
     making = [a for a in stored.attempts if "load" in [step.name for step in a.steps]]
     assert len(making) == len(SERVERS)
     for attempt in stored.attempts:

@@ -1,4 +1,4 @@
-"""``millrace run`` that ends when each comparison is decided, on real servers."""
+"""Test ``millrace run`` that ends when each comparison is decided, on real servers."""
 
 from __future__ import annotations
 

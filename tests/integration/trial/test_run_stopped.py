@@ -1,4 +1,4 @@
-"""``millrace run`` that is stopped, or whose servers are: what is kept, and how it goes on."""
+"""Test a stopped ``millrace run``, or stopped servers: stored results, and how it resumes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.integration.trial.command import Place, experiment
 
 pytestmark = pytest.mark.integration
 
-# Enough rows that a load takes seconds, and can be disturbed in the middle.
+# Enough rows that a load takes seconds, and can be interrupted in the middle.
 MANY_ROWS = 600_000
 
 

@@ -1,4 +1,4 @@
-"""What real servers tell about their state at both ends of a measured part."""
+"""Test the state that real servers report at both ends of a measured part."""
 
 from __future__ import annotations
 
@@ -39,8 +39,10 @@ def _own_templates(own_places: Path) -> Iterator[None]:
 
 
 def trial(server_of: ServerOf, name: str, *, warmed: bool, **chosen: Any) -> AttemptResult:
-    """One second of reads or writes of 100,000 rows, read into memory before or not; the check of a
-    restored template reads some hundred of their pages."""
+    """Run one second of reads or writes of 100,000 rows, preloaded or not.
+
+    The check of a restored snapshot reads some hundred of their pages.
+    """
     phases = [each for each in driving()["phases"] if warmed or each["kind"] != "warm_tables"]
     quick = {"table_size": 50_000, "time_s": 1.0, "warmup_s": 0.0, "clients": 2}
     given = TrialSpec(

@@ -1,4 +1,4 @@
-"""Pairs that are measured side by side, on real servers."""
+"""Test pairs that are measured concurrently, on real servers."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def place(tmp_path: Path) -> Place:
 
 
 def affinities(account: processes.Account) -> set[frozenset[int]]:
-    """The CPUs of all threads of an instance's processes."""
+    """Return the CPUs of all threads of an instance's processes."""
     return {
         frozenset(os.sched_getaffinity(thread.id))
         for process in account.live_processes()
@@ -89,7 +89,8 @@ def affinities(account: processes.Account) -> set[frozenset[int]]:
 
 
 class Watch:
-    """Hears the events of both sides, and looks at servers and load generators while they run."""
+    """A listener to the events of both slots that inspects servers and load generators as they
+    run."""
 
     def __init__(self, *, kill: str | None = None) -> None:
         self.events: Events = []
@@ -228,7 +229,7 @@ def test_a_run_that_is_stopped_leaves_nothing_and_goes_on(
         assert "the same command resumes" in output
         assert nothing_is_left()
     deadline = time.monotonic() + LIMIT_S
-    while not nothing_is_left():  # sides end by themselves when nobody listens any more
+    while not nothing_is_left():  # both processes end by themselves once their parent is gone
         assert time.monotonic() < deadline
         time.sleep(0.1)
     stopped = place.latest()
@@ -243,7 +244,8 @@ def test_a_run_that_is_stopped_leaves_nothing_and_goes_on(
 
 
 def calibrated(place: Place, file: Path) -> None:
-    """Have the store say that this host was calibrated side by side, as hours of it would."""
+    """Record in the store that this host was calibrated for concurrent pairs, as hours of it
+    would."""
     experiment = calibrating(read_experiment(file))
     groups = groups_of(experiment)
     host, versions = execution.host_record(), execution.versions()

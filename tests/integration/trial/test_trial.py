@@ -1,4 +1,4 @@
-"""One trial on a real server, step by step."""
+"""Test one trial on a real server, step by step."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def given(server_of: ServerOf, definition: Mapping[str, Any]) -> TrialSpec:
 
 
 def spoiled(sql: str) -> dict[str, Any]:
-    """The load-data workload with something done to the table before it is verified."""
+    """Return the load-data workload with a change to the table before it is verified."""
     definition = dict(workloads.load("load-data"))
     phases = [dict(phase) for phase in definition["phases"]]
     phases.insert(3, {"name": "spoil", "kind": "sql", "sql": sql})

@@ -1,4 +1,4 @@
-"""Server options as factors, on servers that have them and on one that does not."""
+"""Test server options as factors, on servers that have them and on one that does not."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ OLD, NEW, MARIADB = "mysql-5.6.24", "mysql-8.0.12", "mariadb-10.11.19"
 
 
 def prepared(directory: Path, server_of: ServerOf, option: str) -> list[PreparedTreatment]:
-    """The treatments of an experiment that varies one option on three servers."""
+    """Return the treatments of an experiment that varies one option on three servers."""
     names = [OLD, NEW, MARIADB]
     text = (
         'name = "varied"\nworkload = "load-data"\n'

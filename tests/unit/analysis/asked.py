@@ -1,4 +1,4 @@
-"""Transactions of several statements, as observers saw them."""
+"""Make transactions of several statements, as collectors observe them."""
 
 from __future__ import annotations
 
@@ -18,13 +18,16 @@ GAP_US = 10.0
 
 @dataclass(frozen=True)
 class Asked:
-    """A statement that a transaction sends so many ``times``; what an execution spends in each
-    class of states, in µs, and how long it takes beyond what anybody sees."""
+    """A statement that a transaction sends this many ``times``.
+
+    Each execution spends a time in each class of states, in µs, and further time that no collector
+    sees.
+    """
 
     times: int
     spent: Mapping[str, float]
     unseen: float = 0.0
-    during_sync: float = 0.0  # of the waits for a lock
+    during_sync: float = 0.0  # share of the waits for a lock
 
     @property
     def latency(self) -> float:
@@ -33,7 +36,7 @@ class Asked:
 
 @dataclass(frozen=True)
 class Look:
-    """Looks at a class while a statement was under way."""
+    """The number of looks at a class while a statement was under way."""
 
     statement: str | None
     state_class: str
@@ -44,7 +47,7 @@ class Look:
 
 @dataclass(frozen=True)
 class Seen:
-    """What was seen of a transaction; exactly, or as ``source`` draws so many looks."""
+    """The observations of a transaction: exact ones, or a number of looks that ``source`` draws."""
 
     asked: Mapping[str, Asked]
     looks: int = 1_000_000
@@ -89,8 +92,11 @@ def trial(
     told: Mapping[str, Any] | None = None,
     scheduled: Mapping[str, tuple[int, int]] | None = None,
 ) -> ObservedTrial:
-    """``latencies`` are (times in a transaction, µs) by statement, ``scheduled`` looks at threads
-    (on a CPU, ready)."""
+    """Return a trial.
+
+    ``latencies`` are (times in a transaction, µs) by statement, ``scheduled`` looks at threads (on
+    a CPU, ready).
+    """
     scene = Scene(clients=CLIENTS)
     truth = Truth(cpu_user=cycle_us, cpu_system=0, runnable=0, wire=0, gap=0)
     document = scene.document(truth)

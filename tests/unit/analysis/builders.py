@@ -1,4 +1,4 @@
-"""Stored runs as the runner would have written them, from a table of what was measured."""
+"""Build stored runs as the runner writes them, from a table of measurements."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ LoadTime = Callable[[Mapping[str, Level], int], float]
 
 @dataclass(frozen=True)
 class Fails:
-    """A trial that fails, in place of a time."""
+    """A marker for a trial that fails, in place of a time."""
 
     step: str = "start"
     reason: str = "mysqld ended with exit status 1: unknown variable 'innodb_log_file_size=2G'"
@@ -196,7 +196,7 @@ FINDINGS = (
 
 
 def noisy(mean_s: float, blocks: int, *, spread: float = 0.01, seed: int = 1) -> tuple[float, ...]:
-    """``blocks`` times around ``mean_s``, log-normal, the same for the same seed."""
+    """Return ``blocks`` times around ``mean_s``, log-normal, the same for the same seed."""
     source = random.Random(seed)
     return tuple(mean_s * source.lognormvariate(0, spread) for _ in range(blocks))
 
@@ -305,7 +305,7 @@ def _instance(levels: Mapping[str, Level]) -> InstanceRecord:
 
 
 def measured(stored: StoredRun, name: str, values: Mapping[str, float]) -> StoredRun:
-    """``stored`` with a further measurement in the attempts of the servers in ``values``."""
+    """Return ``stored`` with a further measurement in the attempts of the servers in ``values``."""
     return replace(
         stored,
         attempts=tuple(
@@ -324,7 +324,7 @@ def measured(stored: StoredRun, name: str, values: Mapping[str, float]) -> Store
 
 
 def extended(stored: StoredRun, blocks: int, *, at_block: int) -> StoredRun:
-    """``stored`` as if it was given more blocks when ``at_block`` of them had ended."""
+    """Return ``stored`` as if extended by blocks when ``at_block`` of them had ended."""
     block_of = {trial.id: trial.block for trial in stored.trials}
     attempts = tuple(
         replace(
@@ -340,7 +340,8 @@ def extended(stored: StoredRun, blocks: int, *, at_block: int) -> StoredRun:
 
 
 def tried_again(stored: StoredRun, load_s: float | None, *, started_utc: str) -> StoredRun:
-    """``stored`` with another attempt of its first trial that failed; None: that fails too."""
+    """Return ``stored`` with another attempt of its first trial that failed; None: that fails
+    too."""
     failed = next(each for each in stored.attempts if each.outcome == "failed")
     again = replace(
         failed,
@@ -385,7 +386,8 @@ def keep(stored: StoredRun, path: Path) -> None:
 
 
 def study(blocks: int = 3) -> StoredRun:
-    """Three servers under two configurations, with failures, options not as asked, findings."""
+    """Return three servers under two configurations, with failures, unapplied options and
+    findings."""
     servers = {"mysql-5.6.24": 3.2, "mysql-5.7.22": 3.6, "mariadb-10.2.11": 2.8}
     load_s: dict[tuple[str, str], Sequence[float | Fails | None]] = {
         (server, configuration): noisy(mean_s * factor, blocks, seed=number)

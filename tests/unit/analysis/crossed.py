@@ -1,4 +1,5 @@
-"""A run whose factors are crossed: two tests with 1 and 8 clients, the binary log synced or not."""
+"""Build a run with crossed factors: two tests with 1 and 8 clients, the binary log synced or
+not."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ BINLOG = "options.sync_binlog"
 
 
 def analysed(ratio: Callable[[Levels], float], **also: Any) -> RunAnalysis:
-    """Of one candidate with this ratio to the base; ``also`` changes the QueryRun."""
+    """Return the analysis of one candidate with this ratio; ``also`` changes the QueryRun."""
 
     def rate(levels: Levels) -> float:
         return 1000.0 * (ratio(levels) if levels["server"] == CANDIDATE else 1.0)

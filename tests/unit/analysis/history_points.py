@@ -1,4 +1,4 @@
-"""Histories for tests: plain ones from a list of ratios, and runs to be recorded."""
+"""Build histories for tests: plain ones from a list of ratios, and runs to be recorded."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ STATES = {each.id: each for each in (STATE, OTHER_STATE)}
 
 
 def point(number: int, ratio: float, **changes: Any) -> PointRecord:
-    """The point ``v<number>``, of a run and a build of its own."""
+    """Return the point ``v<number>``, with a run and a build of its own."""
     year, month, day = 2000 + number // 336, 1 + number // 28 % 12, 1 + number % 28
     made = PointRecord(
         label=f"v{number}",
@@ -67,7 +67,7 @@ def history(
     states: Sequence[str] | None = None,
     series: SeriesRecord = SERIES,
 ) -> History:
-    """Points v0, v1 ... with these ratios; ``states`` are ids, one a point."""
+    """Return points v0, v1 ... with these ratios; ``states`` are ids, one per point."""
     points = [point(number, ratio) for number, ratio in enumerate(ratios)]
     if states is not None:
         points = [replace(p, state=s) for p, s in zip(points, states, strict=True)]
@@ -77,7 +77,7 @@ def history(
 def stepping(
     *steps: tuple[int, float], n: int = 80, seed: int = 1, sd: float = 0.01
 ) -> list[float]:
-    """Ratios around 1 with ``sd``, whose level is multiplied from each index on."""
+    """Return ratios around 1 with ``sd``, whose level is multiplied from each index on."""
     logs = np.random.default_rng(seed).normal(0, sd, n)
     for index, ratio in steps:
         logs[index:] += math.log(ratio)
@@ -85,7 +85,7 @@ def stepping(
 
 
 def part_of(made: History, changes: Sequence[ChangeRecord] = ()) -> list[HistoryPart]:
-    """What each run of a history adds to the store, in the order of its points."""
+    """Return each run's contribution to the store, in the order of its points."""
     return [
         HistoryPart((made.series,), (STATES[each.state],), ((made.series.id, each),))
         for each in made.points
@@ -95,7 +95,7 @@ def part_of(made: History, changes: Sequence[ChangeRecord] = ()) -> list[History
 def change(
     index: int, ratio: float = 0.9, *, width: int = 0, series: SeriesRecord = SERIES, **more: Any
 ) -> ChangeRecord:
-    """A candidate at the point ``v<index>``, give or take ``width`` points."""
+    """Return a candidate change at the point ``v<index>``, within ``width`` points."""
     made = ChangeRecord(
         id=f"c{index}-{series.id}",
         series=series.id,
@@ -121,7 +121,7 @@ def run_of(
     created_utc: str = "2026-01-05T09:59:00Z",
     builder: Mapping[str, Any] | None = None,
 ) -> StoredRun:
-    """A run of the load-data workload, in which candidates are ``ratio`` as fast as the base."""
+    """Return a run of the load-data workload, with candidates ``ratio`` as fast as the base."""
     load_s = {REFERENCE: noisy(3.0, blocks, seed=seed)}
     for number, candidate in enumerate(candidates, start=1):
         load_s[candidate] = noisy(3.0 / ratio, blocks, seed=seed + 100 * number)
@@ -129,7 +129,7 @@ def run_of(
 
 
 def renamed(stored: StoredRun, run_id: str, created_utc: str) -> StoredRun:
-    """The run under another id, as trials' ids are unique in a store."""
+    """Return the run under another id, as trials' ids are unique in a store."""
     return replace(
         stored,
         run=replace(stored.run, id=run_id, created_utc=created_utc),

@@ -1,4 +1,4 @@
-"""Attempts as observers saw them, from what really happened to an operation."""
+"""Make attempts with observations, from the true times of an operation."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ STATES = (
 
 @dataclass(frozen=True)
 class Truth:
-    """What an operation of one client did, in µs; its latency is all of it but the gap.
+    """The true times of one client's operation, in µs; its latency is all of it but the gap.
 
     ``waits`` are by class of state. ``lost`` is time that samples saw running and no clock counted.
     ``background`` is CPU time of other threads by kind.
@@ -62,7 +62,7 @@ class Truth:
         return self.latency + self.gap
 
     def times(self, factor: float) -> Truth:
-        """The same, so many times slower."""
+        """Return the same operation, slower by this factor."""
         return Truth(
             self.cpu_user * factor,
             self.cpu_system * factor,
@@ -75,7 +75,7 @@ class Truth:
         )
 
     def shares(self) -> dict[str, float]:
-        """Of a cycle, by state of the thread that serves the client."""
+        """Return shares of a cycle, by state of the thread that serves the client."""
         running = self.cpu_user + self.cpu_system + self.runnable + self.lost
         spent = {"running": running, "network": self.wire + self.gap, **self.waits}
         return {name: us / self.cycle for name, us in spent.items()}
@@ -83,7 +83,7 @@ class Truth:
 
 @dataclass(frozen=True)
 class Scene:
-    """How an operation's truth is seen: by so many clients, for so long, sampled so often.
+    """The observation of an operation: number of clients, duration, rate of samples.
 
     Samples fall as ``source`` draws them, or exactly as often as they should without one.
     """
@@ -92,9 +92,9 @@ class Scene:
     window_s: float = WINDOW_S
     rate_hz: float = RATE_HZ
     source: np.random.Generator | None = None
-    sessions: int = 0  # of observers, which nearly always wait for these
-    cached: int = 0  # threads without a connection
-    stacks: Mapping[str, str] = field(default_factory=dict)  # of the kernel, by state
+    sessions: int = 0  # collectors' sessions, which nearly always wait
+    cached: int = 0  # number of threads without a connection
+    stacks: Mapping[str, str] = field(default_factory=dict)  # kernel stacks, by state
     during_sync: float = 0.0  # share of the waits for locks at which the log was flushed
     open_loop: bool = False
     serving: str = "connection"  # kind of the threads that serve clients
@@ -103,7 +103,7 @@ class Scene:
         return self.clients * self.window_s / truth.cycle * 1e6
 
     def document(self, truth: Truth) -> dict[str, Any]:
-        """The observations, without what only some tests need."""
+        """Return the observations, without those that only some tests need."""
         operations = self.operations(truth)
         serving = [
             self._used(1 + n, self.serving, operations / self.clients, truth)
@@ -176,7 +176,8 @@ class Scene:
                 "states": states}  # fmt: skip
 
     def attempt(self, truth: Truth, document: Mapping[str, Any] | None = None) -> StoredAttempt:
-        """An attempt that drove clients; the load generator measures what happened, exactly."""
+        """Return an attempt that drove clients; the load generator measures the true times
+        exactly."""
         operations = self.operations(truth)
         values = {
             "transactions": operations,
@@ -214,7 +215,7 @@ def seen(made: StoredAttempt, clients: int = 1) -> Observed:
 
 
 def histogram(of: Any, name: str, count: float, mean_us: float) -> HistogramRecord:
-    """Exact count and mean; the distribution stands for any."""
+    """Return a histogram with exact count and mean; its shape is arbitrary."""
     return HistogramRecord("measure", of, name, "service", _ANY_LATENCY, round(count),
                            round(count) * mean_us * 1e-6)  # fmt: skip
 
@@ -251,7 +252,7 @@ def attempt(
 def loading(
     rows: float, duration_s: float, document: Mapping[str, Any], finish_s: float = 0.0
 ) -> StoredAttempt:
-    """An attempt that measured how a table is loaded."""
+    """Return an attempt that measured how a table is loaded."""
     values = {
         "rows": rows,
         "load_duration_s": duration_s - finish_s,
@@ -274,8 +275,10 @@ def explained_run(
     scene: Scene | None = None,
     tests: Sequence[str] = ("insert",),
 ) -> StoredRun:
-    """A stored run of A and B; ``told`` gives the truth of a server's block, and sections of the
-    document besides the usual ones."""
+    """Return a stored run of A and B.
+
+    ``told`` returns the truth of a server's block, and further sections of the document.
+    """
     scene = scene or Scene()
     stored = QueryRun((A, B), tests, clients, blocks, base=A).build()
     levels = {treatment.id: treatment.levels for treatment in stored.treatments}

@@ -1,4 +1,4 @@
-"""Stored runs of driven clients: several servers x tests x numbers of clients."""
+"""Build stored runs of driven clients: several servers x tests x numbers of clients."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ SERVERS = (
 )  # fmt: skip
 TESTS = ("point-query", "range-covered-pk", "update-index", "oltp_read_write", "insert")
 
-# How much slower than the first server each one is, with 1 client.
+# The factor by which each server is slower than the first, with 1 client.
 _SLOWER = {
     "mysql-5.5.62": 1.06, "mysql-5.6.24": 1.0, "mysql-5.7.22": 0.93, "mysql-8.0.12": 0.78,
     "mysql-9.7.4": 0.66, "mariadb-10.2.11": 1.01, "mariadb-11.8.6": 0.9,
@@ -83,7 +83,7 @@ Levels = Mapping[str, Level]
 
 
 def usual_rate(levels: Levels) -> float:
-    """Transactions/s: newer servers are slower with one client and gain with many."""
+    """Return transactions/s: newer servers are slower with one client and gain with many."""
     clients = int(levels["clients"])
     slower = _SLOWER.get(str(levels["server"]), 1.0)
     gain = 1 + (1 - slower) * (clients > 8) * 1.4
@@ -109,10 +109,12 @@ def no_series(_levels: Levels, _block: int) -> tuple[Mapping[str, Any], ...]:
 
 @dataclass(frozen=True)
 class QueryRun:
-    """``rate`` gives transactions/s of a treatment, ``tail`` how many times as long as usual its
-    slowest tenth of transactions takes; ``also`` further measurements of a trial, or
-    others in place of the usual ones; ``fails`` the trials that fail, ``series`` the events of
-    their seconds."""
+    """A run of driven clients.
+
+    ``rate`` returns transactions/s of a treatment, ``tail`` the factor on the latency of its
+    slowest tenth of transactions; ``also`` adds or replaces measurements of a trial; ``fails`` are
+    the trials that fail, ``series`` the events of their seconds.
+    """
 
     servers: Sequence[str] = SERVERS
     tests: Sequence[str] = TESTS

@@ -1,4 +1,4 @@
-"""Series of driven clients as the load generator tells them, second by second."""
+"""Make series of driven clients as the load generator reports them, second by second."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ def events(
     warmup: Sequence[float] = (),
     p50_us: Sequence[float] | None = None,
 ) -> tuple[Mapping[str, Any], ...]:
-    """Those of a drive with so many transactions in each second of its parts; ``p50_us`` are the
-    medians of the measured ones."""
+    """Return the events of a drive with these transactions in each second of its parts.
+
+    ``p50_us`` are the medians of the measured seconds.
+    """
     medians = [100.0] * len(warmup) + list(p50_us or [100.0] * len(measured))
     parts = ["warmup"] * len(warmup) + ["measure"] * len(measured)
     counts = zip([*warmup, *measured], parts, medians, strict=True)

@@ -1,4 +1,5 @@
-"""Stored runs that looks decide on: cut to their first blocks, with controls, of a design."""
+"""Build stored runs that looks decide on: cut to their first blocks, with A/A trials, of a
+design."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ SEQUENTIAL = Design(kind="sequential", blocks=20)
 def run_of(
     times: Mapping[str, Sequence[float | Fails | None]], design: Design = SEQUENTIAL
 ) -> StoredRun:
-    """A run of this design; the first server is the base."""
+    """Return a run of this design; the first server is the base."""
     stored = RunBuilder(times, base=next(iter(times)), published=None).build()
     return designed(stored, design)
 
@@ -30,7 +31,7 @@ def designed(stored: StoredRun, design: Design) -> StoredRun:
 def drawn(
     ratios: Mapping[str, float], blocks: int, *, seed: int, spread: float = 0.01
 ) -> dict[str, list[float]]:
-    """Seconds of each server in each block: those of a base of 4 s, on a host that drifts."""
+    """Draw each server's seconds in each block, with a base of 4 s on a host that drifts."""
     source = random.Random(seed)
     drift = [1.0 + 0.02 * block for block in range(blocks)]
     return {
@@ -40,13 +41,13 @@ def drawn(
 
 
 def first_blocks(stored: StoredRun, blocks: int) -> StoredRun:
-    """The run as it was after so many blocks."""
+    """Return the run as it was after this many blocks."""
     trials = tuple(trial for trial in stored.trials if trial.block < blocks)
     return _with_trials(replace(stored, run=replace(stored.run, blocks=blocks)), trials)
 
 
 def dropped(stored: StoredRun, server: str, after: int) -> StoredRun:
-    """The run as if a server had dropped out after so many blocks."""
+    """Return the run as if a server had dropped out after this many blocks."""
     ids = {each.id for each in stored.treatments if each.levels["server"] == server}
     trials = tuple(t for t in stored.trials if t.treatment_id not in ids or t.block < after)
     return _with_trials(stored, trials)
@@ -59,8 +60,11 @@ def _with_trials(stored: StoredRun, trials: tuple[TrialRecord, ...]) -> StoredRu
 
 
 def with_controls(stored: StoredRun, ratios: Mapping[int, float]) -> StoredRun:
-    """The run with a control in these blocks, so many times as fast as the trial beside it; one of
-    0 has failed."""
+    """Return the run with an A/A trial in these blocks, faster by this factor than the base's
+    trial.
+
+    A factor of 0 stands for a failed trial.
+    """
     bases = {t.id for t in stored.treatments if t.levels["server"] == stored.run.spec.compare.base}
     trials, attempts = list(stored.trials), list(stored.attempts)
     of_trial = {attempt.trial_id: attempt for attempt in stored.attempts}

@@ -1,8 +1,9 @@
-"""The check of false alarms: the product's way to a verdict passes it, and ways that leave out one
-of its precautions fail the same check.
+"""Check the rate of false alarms of the product's way to a verdict.
 
-The error rates that are checked are those of the interval excluding 1, so the margin is next to
-nothing. Hosts drift from trial to trial; the seconds of a trial depend on each other.
+Variants that omit one of its precautions fail the same check.
+
+The checked error rates are those of the interval excluding 1, so the margin is next to nothing.
+Hosts drift from trial to trial; the seconds of a trial depend on each other.
 """
 
 from __future__ import annotations
@@ -31,17 +32,17 @@ Array = NDArray[np.float64]
 
 
 class Host(Protocol):
-    """A host that carries trials out one after the other."""
+    """A host that executes trials one after the other."""
 
     def trial(self, log_ratio: float) -> Array:
-        """The logarithms of a trial's seconds, of a treatment that is so much faster."""
+        """Return logarithms of a trial's seconds, of a treatment that is faster by this factor."""
         ...
 
 
 @dataclass
 class MadeHost:
-    """Drift of 3 % that lasts for tens of trials, trials with heavy tails, seconds that depend on
-    the second before."""
+    """A simulated host: drift of 3 % over tens of trials, heavy-tailed trials, autocorrelated
+    seconds."""
 
     source: np.random.Generator
     drift: float = 0.0
@@ -55,7 +56,7 @@ class MadeHost:
 
 
 class RecordedHost:
-    """A trial is a restart of a recorded benchmark; the host drifts by twice its noise."""
+    """A recorded host: a trial is a restart of a benchmark; the host drifts by twice its noise."""
 
     def __init__(self, pool: Pool, source: np.random.Generator) -> None:
         self.pool, self.source = pool, source
@@ -71,7 +72,7 @@ Procedure = Callable[[Host, float, np.random.Generator], Verdict | None]
 
 
 def in_turns(host: Host, log_ratio: float, source: np.random.Generator) -> Iterator[Trials]:
-    """What there is after each block: a trial of both in random order."""
+    """Yield the data after each block: a trial of both in random order."""
     trials: Trials = ([], [])
     for _ in range(BLOCKS):
         for side in source.permutation(2):
@@ -80,14 +81,14 @@ def in_turns(host: Host, log_ratio: float, source: np.random.Generator) -> Itera
 
 
 def by_blocks(trials: Trials, looks: Looks) -> Verdict | None:
-    """The product's rule, on a value a trial."""
+    """Apply the product's rule to one value per trial."""
     base, candidate = ([float(np.exp(seconds).mean()) for seconds in side] for side in trials)
     estimate = paired_ratio(base, candidate, confidence=1 - ALPHA, looks=looks)
     return decide(estimate, "higher", NO_MARGIN)[0]
 
 
 def stopping(trials_so_far: Iterable[Trials], looks: Looks) -> Verdict | None:
-    """The verdict at the first look that calls a difference, or at the last."""
+    """Return the verdict at the first look that calls a difference, or at the last."""
     verdict: Verdict | None = None
     for trials in trials_so_far:
         if len(trials[0]) >= FIRST_LOOK:
@@ -102,12 +103,12 @@ def product(host: Host, log_ratio: float, source: np.random.Generator) -> Verdic
 
 
 def peeking(host: Host, log_ratio: float, source: np.random.Generator) -> Verdict | None:
-    """A look after every block with the interval for one look."""
+    """Look after every block with the interval for one look."""
     return stopping(in_turns(host, log_ratio, source), "once")
 
 
 def pooling_seconds(host: Host, log_ratio: float, source: np.random.Generator) -> Verdict | None:
-    """One look at the end, at all seconds of all trials as if each were evidence by itself."""
+    """Look once at the end, treating every second of all trials as independent evidence."""
     *_, trials = in_turns(host, log_ratio, source)
     base, candidate = (np.concatenate(side) for side in trials)
     found = stats.ttest_ind(candidate, base, equal_var=False)
@@ -117,7 +118,7 @@ def pooling_seconds(host: Host, log_ratio: float, source: np.random.Generator) -
 
 
 def base_first(host: Host, log_ratio: float, source: np.random.Generator) -> Verdict | None:
-    """All trials of the base, then all of the candidate, and else as the product does."""
+    """Run all trials of the base, then all of the candidate; otherwise do as the product does."""
     base = [host.trial(0.0) for _ in range(BLOCKS)]
     candidate = [host.trial(log_ratio) for _ in range(BLOCKS)]
     pairs = ((base[:n], candidate[:n]) for n in range(1, BLOCKS + 1))
@@ -125,8 +126,10 @@ def base_first(host: Host, log_ratio: float, source: np.random.Generator) -> Ver
 
 
 def keeps_its_error_rate(procedure: Procedure, hosts: Sequence[Host]) -> bool:
-    """Whether no more differences are called, where there is none, than ``ALPHA`` and chance allow
-    (the binomial distribution's 99th percentile)."""
+    """Return whether the number of called differences, where there is none, fits ``ALPHA``.
+
+    The limit is the 99th percentile of the binomial distribution.
+    """
     source = np.random.default_rng(22)
     alarms = sum(procedure(host, 0.0, source) in DIFFERENT for host in hosts)
     return alarms <= stats.binom.ppf(0.99, len(hosts), ALPHA)
@@ -134,7 +137,7 @@ def keeps_its_error_rate(procedure: Procedure, hosts: Sequence[Host]) -> bool:
 
 @pytest.fixture(params=["made", "recorded"])
 def hosts(request: pytest.FixtureRequest) -> list[Host]:
-    """Fresh ones for each procedure, the same for all."""
+    """Yield fresh hosts for each procedure, the same for all."""
     source = np.random.default_rng(21)
     if request.param == "made":
         return [MadeHost(source.spawn(1)[0]) for _ in range(200)]
@@ -155,7 +158,7 @@ def test_without_one_of_its_precautions_it_would_not(
 
 
 def test_the_product_sees_what_is_there() -> None:
-    """So that it does not pass by saying nothing."""
+    """Show that the product does not pass by finding nothing."""
     source = np.random.default_rng(23)
     made = [MadeHost(source.spawn(1)[0]) for _ in range(40)]
     found = [product(host, np.log(0.9), source) for host in made]

@@ -1,4 +1,4 @@
-"""`millrace explain --ablate`: what is asked for, recorded and told, without servers."""
+"""Test `millrace explain --ablate` without servers: its experiment, records and messages."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ WITH_BINARY_LOG = "with binary log as in the base"
 
 
 def explanation(*options: OptionRecord) -> Explanation:
-    """A has the binary log on, B has not, and was given these options."""
+    """Return a comparison of A with the binary log on, and of B with it off and these options."""
     found = explained_study()
     instance = found.b.instance
     assert isinstance(instance, InstanceRecord)
@@ -42,7 +42,7 @@ EVENTS: list[Emitted] = []
 
 
 def measure(path: Path, stored: StoredRun, *found: Explanation) -> Ablation:
-    """Ablate the likely causes of a comparison, and return what that showed."""
+    """Ablate the likely causes of a comparison, and return the result."""
     EVENTS.clear()
     explained = ExplainedRun(stored, found)
     caller = Caller("millrace explain", EVENTS.append)
@@ -53,7 +53,7 @@ def measure(path: Path, stored: StoredRun, *found: Explanation) -> Ablation:
 
 @pytest.fixture
 def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A store; new runs are recorded as of the study's host, and nothing is installed."""
+    """Return a store; new runs get the study's host, and nothing is installed."""
     host = study_run().run.host
 
     def new_run(plan: Plan, caller: Caller) -> RunSelection:
@@ -68,8 +68,11 @@ def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def carrying_out(
     monkeypatch: pytest.MonkeyPatch, *, blocks: int = BLOCKS, fails: str = "nothing"
 ) -> None:
-    """Trials end at once in so many blocks, those of a configuration in a failure; then the run is
-    stopped, unless that were all."""
+    """End trials at once in this many blocks, with failures for one configuration, then stop the
+    run.
+
+    The run is not stopped when these were all blocks.
+    """
 
     def execute_run(_stack: object, store: Store, chosen: RunSelection, _caller: object) -> None:
         begin_run(store, chosen.run, chosen.plan)

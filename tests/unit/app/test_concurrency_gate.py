@@ -1,4 +1,4 @@
-"""`--concurrent` from the calibration to the report, with trials that are numbers."""
+"""Test `--concurrent` from the calibration to the report, with simulated trials."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def result_of(speed: float | None, _stopped: float | None = None) -> AttemptResu
 def _without_servers(monkeypatch: pytest.MonkeyPatch) -> None:
     alone(monkeypatch)
     monkeypatch.setattr(measured, "result_of", result_of)
-    # The trials of the stand-in are all of one day.
+    # All trials of the stand-in have the same date.
     monkeypatch.setattr(applicable_calibration, "MOST_DAYS", 100_000)
 
 
@@ -81,7 +81,7 @@ def test_a_run_wants_a_calibration_of_its_own_kind(
     never = refused(file)
     assert "never measured beside itself" in never.message
     assert f"millrace calibrate {file} --concurrent" in str(never.hint)
-    # What was measured in turns does not count.
+    # Calibrations measured in turns do not count.
     assert command("calibrate", file, "--interleaved", *CALIBRATED).exit_code == 0
     assert "never measured beside itself" in refused(file).message
     assert command("calibrate", file, *CALIBRATED, "--verdicts", "4").exit_code == 0
@@ -94,7 +94,7 @@ def test_a_run_wants_a_calibration_of_its_own_kind(
     told = json.loads(report(file, stored_runs(file)[0].run.id))
     assert told["design"]["side_by_side"] is True
     assert told["calibration"]["sentence"].startswith("calibrated side by side ")
-    # In turns is another run, and quotes the other calibration.
+    # An interleaved run is another run, and quotes the other calibration.
     in_turns = command("run", file, "--blocks", "3", "--interleaved")
     assert in_turns.exit_code == 0
     assert "side by side" not in in_turns.output

@@ -1,4 +1,4 @@
-"""The doctor's findings, on kinds of hosts and on what was seen there."""
+"""Test the doctor's findings on several kinds of hosts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs that are carried out by the real campaign, runner and store, on servers that are numbers."""
+"""Execute runs with the real campaign, runner and store, on simulated servers."""
 
 from __future__ import annotations
 
@@ -59,7 +59,8 @@ Fate = Callable[[str, int, int], bool]
 
 @dataclass
 class Laboratory:
-    """The same command again and again: ``ratios`` are the servers and how much slower each is."""
+    """A command that can be repeated; ``ratios`` maps each server to the factor by which it is
+    slower."""
 
     directory: Path
     patch: pytest.MonkeyPatch
@@ -191,7 +192,7 @@ def inputs_of(plan: Plan) -> RunInput:
 
 
 def blocks_of(stored: StoredRun, purpose: str = "measure") -> dict[str, list[int]]:
-    """The blocks in which each server has a trial, in their order."""
+    """Return the blocks in which each server has a trial, in order."""
     servers = {each.id: str(each.levels["server"]) for each in stored.treatments}
     found: dict[str, list[int]] = {server: [] for server in servers.values()}
     for trial in sorted(stored.trials, key=lambda trial: trial.block):
@@ -201,7 +202,7 @@ def blocks_of(stored: StoredRun, purpose: str = "measure") -> dict[str, list[int
 
 
 def without_instants(stored: StoredRun) -> StoredRun:
-    """The run without what no two of them have in common."""
+    """Return the run without the fields that differ between any two runs."""
     attempts = tuple(
         replace(each, id=0, owner=stored.attempts[0].owner, started_utc="", ended_utc="", number=1)
         for each in stored.attempts

@@ -1,4 +1,4 @@
-"""Campaigns without servers: their trials are carried out by a function of treatment and block."""
+"""Run campaigns without servers: a function of treatment and block returns each trial's result."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ VERSIONS = {"millrace": "0.1.0", "load_generator": "0.1.0", "data": "nodes-1"}
 ROWS = 1000.0
 TRIAL_S = 3.0
 
-# Rows a second of a treatment in a block, by its resolved levels; None: the trial fails.
+# Rows per second of a treatment in a block, by its resolved levels; None: the trial fails.
 Speed = Callable[[Mapping[str, Level], int], float | None]
 
 
 def noisy(speed: Speed, sd: float, seed: int = 1) -> Speed:
-    """The same with log-normal noise, the same again for the same seed."""
+    """Return the speed with log-normal noise, the same for the same seed."""
     source = random.Random(seed)
 
     def drawn(levels: Mapping[str, Level], block: int) -> float | None:
@@ -54,8 +54,10 @@ def noisy(speed: Speed, sd: float, seed: int = 1) -> Speed:
 
 
 def result_of(speed: float | None, stopped: float | None = None) -> AttemptResult:
-    """What a load-data trial of this speed gives; ``stopped`` is the share of time that its server
-    was stopped."""
+    """Return the result of a load-data trial at this speed.
+
+    ``stopped`` is the share of time for which its server was stopped.
+    """
     if speed is None:
         return AttemptResult("failed", failed_step="start", reason="mysqld: does not start")
     measured = {"rows": ROWS, "load_duration_s": ROWS / speed, "finish_duration_s": 0.0}
@@ -70,7 +72,7 @@ def result_of(speed: float | None, stopped: float | None = None) -> AttemptResul
 
 @dataclass
 class Carried:
-    """Stands for servers; ``ends_after`` trials it is interrupted, once."""
+    """A stand-in for servers; it is interrupted once, after ``ends_after`` trials."""
 
     speed: Speed
     ends_after: int | None = None
@@ -113,18 +115,18 @@ def carried(
 def given_inputs(
     _stack: Any, plan: Plan, _earlier: Any, _on_event: Any, *, data_file: DataFile | None = None
 ) -> RunInput:
-    """Return inputs as if all were installed."""
+    """Return inputs as if all servers were installed."""
     return replace(inputs_of(plan), data_file=data_file)
 
 
 def n_runs(store: Path) -> int:
-    """How many runs a store has."""
+    """Return the number of runs in a store."""
     with Store.open(store, read_only=True) as opened:
         return len(opened.list_runs())
 
 
 def newest(store: Path) -> StoredRun:
-    """Its newest run."""
+    """Return the newest run of a store."""
     with Store.open(store, read_only=True) as opened:
         return opened.load_run(opened.find_run("latest").id)
 
@@ -136,7 +138,7 @@ def alone(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def experiment_file(directory: Path, **changes: Any) -> Path:
-    """An experiment of load-data with two groups."""
+    """Write an experiment of load-data with two groups."""
     given = {"blocks": 8, "engines": '["InnoDB", "MyISAM"]', **changes}
     path = directory / "small.toml"
     path.write_text(

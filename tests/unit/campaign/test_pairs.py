@@ -1,4 +1,4 @@
-"""Runs whose pairs are measured side by side: block by block, interrupted, with failures."""
+"""Test runs with concurrent pairs: block by block, interrupted, with failures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is refused before anything is started."""
+"""Test refusals before anything is started."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which run a command continues, and which not."""
+"""Test which run a command resumes, and which not."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 
 class Command:
-    """The same command again and again, with what changed in between."""
+    """A command that can be repeated, with changes in between."""
 
     def __init__(self, store: Store, directory: Path) -> None:
         self._store = store
@@ -73,8 +73,10 @@ class Command:
         versions: dict[str, str] = VERSIONS,
         fresh: bool = False,
     ) -> RunSelection:
-        """What the command chooses; it is begun, as a run would: all of it, or so many blocks, the
-        later ones without a server."""
+        """Return the command's selection and begin it, as a run would.
+
+        It begins all of it, or a number of blocks, the later ones without a server.
+        """
         text = FILE.format(servers=list(servers), base=base, rows=rows)
         chosen = select_run(
             self._store,

@@ -1,4 +1,4 @@
-"""Commands called in this process: a process of their own would take a second to start."""
+"""Call commands in this process: a process of their own would take a second to start."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from millrace.cli.main import main
 
 @dataclass(frozen=True)
 class Done:
-    """How a command ended, and what it wrote."""
+    """The result of a command: its exit status and its output."""
 
     returncode: int
     stdout: str
@@ -23,7 +23,7 @@ class Done:
 
 
 def millrace(*arguments: str | Path, answer: str = "") -> Done:
-    """Run the command line as a user does, but in this process; ``answer`` is what it can read."""
+    """Run the command line as a user does, but in this process; ``answer`` is its stdin."""
     out, err = io.StringIO(), io.StringIO()
     umask = os.umask(0o022)
     try:
@@ -39,6 +39,5 @@ def millrace(*arguments: str | Path, answer: str = "") -> Done:
 
 
 def call(*arguments: str | Path) -> int:
-    """Run the command line and return its exit status; an error that is none of ours fails the
-    test."""
+    """Run the command line and return its exit status; an unexpected exception fails the test."""
     return millrace(*arguments).returncode

@@ -1,4 +1,4 @@
-"""`millrace analyze` as a user calls it, in this process."""
+"""Call `millrace analyze` as a user does, in this process."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ Call = Callable[..., tuple[str, str]]
 
 
 def caller(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Call:
-    """A function that calls a command of `analyze` and gives its stdout and stderr, with no more
-    spaces than there are words."""
+    """Return a function that calls a command of `analyze`.
+
+    It returns stdout and stderr, with single spaces between words.
+    """
 
     def call(*arguments: str, status: int = 0) -> tuple[str, str]:
         monkeypatch.setattr(sys, "argv", ["millrace", "analyze", *arguments])
@@ -30,7 +32,7 @@ def caller(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -
 
 
 def check_refused(call: Call, command: str, file: Path, text: str, said: str) -> None:
-    """``command`` refuses a file of this ``text`` and says so, and what to do."""
+    """Check that ``command`` refuses a file of this ``text``, says so, and says what to do."""
     file.write_text(text, encoding="utf-8")
     out, err = call(command, str(file), status=2)
     assert out == ""

@@ -1,4 +1,4 @@
-"""`millrace analyze paired` and `analyze import`."""
+"""Test `millrace analyze paired` and `analyze import`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def file(tmp_path: Path) -> Path:
 
 
 def keep(file: Path, **treatments: Sequence[float]) -> Path:
-    """A file of the values of each treatment, block by block."""
+    """Write a file of the values of each treatment, block by block."""
     lines = ["block,treatment,value"]
     longest = max(map(len, treatments.values()))
     for block in range(longest):
@@ -357,7 +357,7 @@ def test_an_import_says_its_base_and_takes_another(call: Call, tmp_path: Path, f
             log = tmp_path / f"{name}-{block}.log"
             log.write_text(f"    transactions:  9 ({rate + block} per sec.)\n", encoding="utf-8")
             files.append(str(log))
-    files.sort()  # as a shell sorts *.log
+    files.sort()  # in the order in which a shell sorts *.log
     assert "base: new, the first one; --base names another" in call("import", "sysbench", *files)[1]
     _, err = call("import", "sysbench", *files, "--base", "old", "-o", str(file))
     assert "base: old values: higher is better (unit transactions/s)" in err

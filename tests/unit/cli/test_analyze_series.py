@@ -1,4 +1,4 @@
-"""`millrace analyze series`."""
+"""Test `millrace analyze series`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`millrace bisect`: what it measures, passes over, goes on with, and tells."""
+"""Test `millrace bisect`: what it measures, skips, resumes and prints."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def without(server: str) -> Speed:
 
 
 def search(store: Path, *arguments: str, **changes: str) -> Result:
-    """One level of each factor, and servers that are of no interest."""
+    """Return one level of each factor, and servers that do not matter here."""
     file = experiment_file(store.parent, engines='["InnoDB"]')
     asked = {
         "good": SERVERS[0],

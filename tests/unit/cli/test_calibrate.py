@@ -1,4 +1,4 @@
-"""`millrace calibrate`: what it measures, goes on with, tells, and what reports quote of it."""
+"""Test `millrace calibrate`: what it measures, resumes and prints, and what reports quote of it."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def store(tmp_path: Path) -> Path:
 
 
 def slowed(levels: Mapping[str, Level], _block: int) -> float:
-    """MyISAM is faster; a stopped server is slower by what it is stopped."""
+    """Return the speed: MyISAM is faster; a stopped server is slower by its stopped share."""
     level = str(levels["slowdown"])
     share = float(level[4:-1]) / 100 if level.startswith("cpu=") else 0.0
     return (2000.0 if levels["engine"] == "MyISAM" else 1000.0) * (1 - share)
@@ -100,7 +100,7 @@ def test_the_same_command_goes_on_and_more_verdicts_are_added(
     assert len(stand_in.trials) == len(first.trials) == len(first.last_attempts())
     seen = len(stand_in.trials)
     run(store, file, "--verdicts", "2")
-    assert len(stand_in.trials) == seen  # all is there
+    assert len(stand_in.trials) == seen  # everything is measured
     run(store, file, "--verdicts", "4")
     more = newest(store)
     assert more.run.id == first.run.id
@@ -115,7 +115,7 @@ def test_the_time_of_all_trials_is_limited_however_often_it_goes_on(
 ) -> None:
     stand_in = carried(monkeypatch, noisy(slowed, 0.01))
     file = experiment_file(tmp_path)
-    assert 4 * TRIAL_S == 12  # a block
+    assert 4 * TRIAL_S == 12  # per block
     for blocks, limit in ((1, "1s"), (2, "30s"), (2, "35s"), (3, "36s")):
         result = run(store, file, "--max-time", limit)
         assert "a larger --max-time resumes" in result.stderr

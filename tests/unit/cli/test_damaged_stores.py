@@ -1,5 +1,8 @@
-"""Stores that were damaged in many ways: every command shows what there is, or ends with a status
-that says whose mistake it is, and never with a traceback."""
+"""Test stores that were damaged in many ways.
+
+Every command shows the remaining data, or ends with a status that says whose error it is, and never
+with a traceback.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ from tests.unit.report.explanation.explained import study_run
 
 Damage = Callable[[Path, random.Random], None]
 
-# What SQLite lets stand in any column.
+# Values that SQLite allows in any column.
 CELLS = (
     None, -1, 0, 2**63 - 1, 1.5, -1e300, "", "x", "NaN", "{", "[]", "{}", "[" * 100_000,
     '{"x":1e999}', '"x"', "null", b"\xff\xfe", b"", "2026-99-99T00:00:00Z",
@@ -32,7 +35,7 @@ CELLS = (
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A store of a run in which everything was observed, and of one in a history."""
+    """Return a store of a run in which everything was observed, and of one in a history."""
     path = tmp_path_factory.mktemp("whole") / "results.sqlite"
     keep(study_run(profiled=1), path)
     keep(run_of("recorded"), path)
@@ -95,7 +98,7 @@ def leave_a_foreign_log(path: Path, chance: random.Random) -> None:
 
 
 def damage_a_log(path: Path, chance: random.Random) -> None:
-    """A store whose last transaction is in its log, and the log is damaged."""
+    """Return a store whose last transaction is in its log, and damage the log."""
     with contextlib.closing(sqlite3.connect(path)) as connection:
         connection.execute("PRAGMA wal_autocheckpoint = 0")
         with connection:

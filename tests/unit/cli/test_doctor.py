@@ -1,4 +1,4 @@
-"""`millrace doctor` on terminals of different widths, and with names that are none."""
+"""Test `millrace doctor` on terminals of different widths, and with invalid names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The first line about a run: what it has, and how it goes on."""
+"""Test the first line about a run: its content, and how it continues."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Laboratory:
 
 
 def line(lab: Laboratory, **asked: float) -> str:
-    """Without the run's id."""
+    """Return the line without the run's id."""
     return sequential_text(SequentialOpened(*lab.selected(**asked))).partition(": ")[2]
 
 

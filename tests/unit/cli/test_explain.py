@@ -1,4 +1,4 @@
-"""`millrace explain` on a real store."""
+"""Test `millrace explain` on a real store."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def keep(stored: StoredRun, path: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One run: two servers, 1 and 16 clients, with everything observed."""
+    """Return a store of one run: two servers, 1 and 16 clients, with everything observed."""
     return keep(study_run(clients=(1, 16)), tmp_path_factory.mktemp("store") / "results.sqlite")
 
 
@@ -271,7 +271,7 @@ def test_what_an_experiment_showed_is_in_every_output(
 
 
 def suspects_run(run_id: str, of: StoredRun, *, blocks: int, created: str) -> StoredRun:
-    """A run that tested the binary log of ``of``: with it aligned, B is as A is."""
+    """Return a run that tested the binary log of ``of``: with it aligned, B equals A."""
     a, b = of.treatments
     aligned = TreatmentRecord("aligned", 2, {**b.levels, "configuration": "aligned"}, b.resolved)
     trials: list[TrialRecord] = []
@@ -298,7 +298,8 @@ def suspects_run(run_id: str, of: StoredRun, *, blocks: int, created: str) -> St
 
 @pytest.fixture(scope="module")
 def tested(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run, and two that tested its suspects later; the last one was stopped before it began."""
+    """Return a run, and two that ablated its likely causes later; the last one was stopped at
+    once."""
     path = tmp_path_factory.mktemp("tested") / "results.sqlite"
     observed = study_run()
     keep(observed, path)

@@ -1,4 +1,4 @@
-"""`--fail-on`: a verdict that a CI job fails on has an exit status of its own."""
+"""Test `--fail-on`: the exit status of a verdict that a CI job fails on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`millrace history` as a user calls it, without servers."""
+"""Test `millrace history` as a user calls it, without servers."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def call(path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Call:
-    """A function that calls a command of `history` and gives its stdout and stderr."""
+    """Return a function that calls a command of `history` and returns its stdout and stderr."""
 
     def called(*arguments: str | Path, status: int = 0) -> tuple[str, str]:
         command = ["millrace", "history", *map(str, arguments), "--store", str(path)]
@@ -61,7 +61,7 @@ def call(path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixtu
 
 
 def long_history(path: Path, *, states: bool = False, ratio: float = 0.8) -> SeriesRecord:
-    """Two real runs, and sixty points of their series v0 to v59 that step at v40."""
+    """Return two real runs, and sixty points of their series v0 to v59 that step at v40."""
     runs = {39: run_of("run-39"), 40: run_of("run-40", candidates=(THIRD,))}
     for stored in runs.values():
         keep(stored, path)
@@ -221,8 +221,11 @@ def test_a_change_is_acknowledged_by_id_or_label(call: Call, path: Path) -> None
 
 @pytest.fixture
 def measuring(path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """A function that lets the build after be ``ratio`` as fast, in the first ``blocks`` blocks,
-    and less or more so by ``swing`` in the first two."""
+    """Return a function that makes the later build ``ratio`` as fast, in the first ``blocks``
+    blocks.
+
+    The first two blocks vary by ``swing``.
+    """
     host = run_of("run-39").run.host
     monkeypatch.setattr(execution, "host_record", lambda: host)
     monkeypatch.setattr(execution, "versions", lambda: {"load_generator": "1", "data": "1"})

@@ -1,5 +1,8 @@
-"""What others exported, changed at random: it is imported and everything shows it, or it is refused
-with exit status 2 and nothing remains."""
+"""Test exports of others that were changed at random.
+
+Each is imported and every command shows it, or it is refused with exit status 2 and nothing
+remains.
+"""
 
 from __future__ import annotations
 
@@ -26,12 +29,12 @@ from tests.unit.report.explanation.explained import study_run
 
 Members = dict[str, bytes]
 
-# What moves the cursor, sets the clipboard or turns the direction of text.
+# Characters that move the cursor, set the clipboard or turn the direction of text.
 HIDDEN = re.compile(
     "\r(?!\n)|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]"
 )
 
-# What stands in the place of a value.
+# Replacements of a value.
 JUNK: tuple[Any, ...] = (
     None, True, False, 0, -1, 1, 2**63 - 1, 10**30, 0.0, -1e300, 1e-300, 1e18, "", "x", "9" * 40,
     "../../x", "\x1b]52;c;eA==\x07", "\ud800", "a\u202eb", "2026-W40-1T00:00:00Z",
@@ -41,7 +44,7 @@ JUNK: tuple[Any, ...] = (
 
 @pytest.fixture(scope="module")
 def exported(tmp_path_factory: pytest.TempPathFactory) -> Members:
-    """An export of a run in which everything was observed, and of one in a history."""
+    """Return an export of a run in which everything was observed, and of one in a history."""
     place = tmp_path_factory.mktemp("exported")
     keep(study_run(profiled=1), place / "results.sqlite")
     recorded = run_of("recorded")
@@ -102,7 +105,8 @@ def mutated(members: Members, seed: int) -> Members:
 
 
 def walk(document: Any, chance: random.Random) -> None:
-    """Change a value on a random way down, which ends at each level with the same chance."""
+    """Change a value at the end of a random path, which ends at each level with the same
+    probability."""
     container, key = document, chance.choice(keys_of(document))
     while isinstance(container[key], dict | list) and container[key] and chance.random() < 0.8:
         container, key = container[key], chance.choice(keys_of(container[key]))
@@ -159,7 +163,7 @@ def imported_or_refused(members: Members, place: Path) -> None:
 
 
 def shows(*arguments: str | Path) -> None:
-    """A command shows what there is, or says why not; nothing hidden reaches the terminal."""
+    """Check that a command shows its data or says why not, with no hidden text on the terminal."""
     done = millrace(*arguments)
     assert done.returncode in (0, 2, 3), done.stderr
     assert "Traceback" not in done.stderr

@@ -1,4 +1,5 @@
-"""No command prints or writes control characters, invisible characters or markup of others."""
+"""Test that no command prints or writes control characters, invisible characters or foreign
+markup."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ Call = Callable[..., tuple[int, str]]
 
 @pytest.fixture
 def call(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Call:
-    """Call a command; its output holds nothing hidden. Return the exit status and the output."""
+    """Call a command, check that its output holds no hidden text, and return its exit status and
+    output."""
 
     def called(*arguments: str) -> tuple[int, str]:
         monkeypatch.setattr(sys, "argv", ["millrace", *arguments])
@@ -40,7 +42,7 @@ def call(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> 
 
 
 def check(text: str) -> None:
-    """Refuse text that a terminal, or the eye, takes for something else."""
+    """Reject text that a terminal, or the eye, takes for something else."""
     assert shown(text) == text, [c for c in text if shown(c) != c]
     assert "\N{SMILING FACE WITH OPEN MOUTH AND SMILING EYES}" not in text
 
@@ -48,7 +50,7 @@ def check(text: str) -> None:
 def leaves(
     group: click.Group, above: tuple[str, ...] = ()
 ) -> Iterator[tuple[tuple[str, ...], click.Command]]:
-    """Return each command that has no commands of its own, with its words."""
+    """Return each command without subcommands, with its words."""
     context = click.Context(group)
     for name in group.list_commands(context):
         command = group.get_command(context, name)
@@ -86,7 +88,7 @@ def test_what_a_user_pastes_is_shown_in_errors(
 
 @pytest.fixture
 def store(tmp_path: Path) -> Path:
-    """A store with an imported run whose every text is hostile."""
+    """Return a store with an imported run whose every text is hostile."""
     path = tmp_path / "results.sqlite"
     level = f"mysql-5.7{HOSTILE}"
     stored = RunBuilder(

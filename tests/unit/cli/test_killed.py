@@ -1,4 +1,5 @@
-"""Commands that are killed before one of their writes: files and rows are the old or the new."""
+"""Test commands that are killed before one of their writes: files and rows are the old or the
+new."""
 
 from __future__ import annotations
 
@@ -30,7 +31,7 @@ which a finished file takes its place."""
 
 @dataclass(frozen=True)
 class Prepared:
-    """A directory with what a command needs; each kill has one of its own."""
+    """A directory with the inputs of a command; each kill has one of its own."""
 
     directory: Path
 
@@ -51,7 +52,7 @@ class Prepared:
         return killed.run(*command, kill_before=kill_before)
 
     def files(self) -> set[str]:
-        """Every file but the store's write-ahead log, which SQLite itself takes away."""
+        """Return every file except the store's write-ahead log, which SQLite itself removes."""
         found = {
             str(path.relative_to(self.directory))
             for path in self.directory.rglob("*")
@@ -65,7 +66,7 @@ Prepare = Callable[[], Prepared]
 
 @pytest.fixture
 def prepare(tmp_path: Path) -> Prepare:
-    """A function that makes a directory with a store of two runs, one with files."""
+    """Return a function that makes a directory with a store of two runs, one with files."""
     pattern = Prepared(tmp_path / "pattern")
     pattern.output.parent.mkdir(parents=True)
     keep_files("with-files", pattern.store)
@@ -79,7 +80,7 @@ def prepare(tmp_path: Path) -> Prepare:
 
 
 def keep_files(run_id: str, path: Path) -> None:
-    """Keep a run whose only attempt has files."""
+    """Store a run whose only attempt has files."""
     what = begun(run_id, created_utc="2025-01-01T00:00:00Z")
     files = tuple(("error_log", f"server-{n}", f"{run_id} {n}".encode()) for n in range(4))
     with Store.open(path) as store:
@@ -91,14 +92,14 @@ def keep_files(run_id: str, path: Path) -> None:
 
 
 def places(writes: int) -> list[int]:
-    """Return the writes before which a command that makes so many of them is killed."""
+    """Return the writes before which a command with this number of them is killed."""
     earlier = range(1, writes - LAST + 1)
     drawn = random.Random(writes).sample(earlier, min(DRAWN, len(earlier)))
     return sorted([*drawn, *range(len(earlier) + 1, writes + 1)])
 
 
 def check_store(path: Path) -> None:
-    """Look at the store as the kill left it, then as millrace reads it."""
+    """Check the store as the kill left it, then as millrace reads it."""
     with closing(sqlite3.connect(path)) as connection:
         assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
         assert connection.execute("PRAGMA foreign_key_check").fetchall() == []

@@ -1,4 +1,4 @@
-"""Labels of an imported run that would begin a line of their own in a report."""
+"""Test labels of an imported run that would begin a line of their own in a report."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LEVEL = f"mysql-5.7{LABEL}"
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A store with a run that was imported, each label of which has line ends."""
+    """Return a store with an imported run, each label of which has line ends."""
     place = tmp_path_factory.mktemp("labels")
     failing = [Fails(reason=f"it said{LABEL}", log_tail="its log")] * 4
     stored = RunBuilder(

@@ -1,4 +1,4 @@
-"""What the progress of a sequential run says after each block."""
+"""Test the progress text of a sequential run after each block."""
 
 from __future__ import annotations
 

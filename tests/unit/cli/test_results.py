@@ -1,4 +1,4 @@
-"""`millrace results` as a user calls it: what is on stdout, on stderr, and the exit status."""
+"""Test `millrace results` as a user calls it: stdout, stderr, and the exit status."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.unit.store.stored_records import LATER, NOW, alive, begun, failed, hi
 
 @pytest.fixture
 def store(tmp_path: Path) -> Path:
-    """A store with two runs: one finished trial and one failed one, and one with none."""
+    """Return a store with two runs: one finished trial and one failed one, and one with none."""
     path = tmp_path / "results.sqlite"
     owner = ownership.this_process("host")
     with Store.open(path) as opened:
@@ -35,7 +35,7 @@ def store(tmp_path: Path) -> Path:
 def results(
     *arguments: str | Path, store: Path, status: int = 0, answer: str = ""
 ) -> tuple[str, str]:
-    """Call the command; (stdout, stderr)."""
+    """Call the command and return (stdout, stderr)."""
     done = millrace("results", *arguments, "--store", store, answer=answer)
     assert done.returncode == status, done.stderr
     return done.stdout, done.stderr

@@ -1,4 +1,4 @@
-"""`millrace servers` as a user calls it."""
+"""Test `millrace servers` as a user calls it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def call(*arguments: str) -> list[str]:
 
 
 def servers(environment: Environment, *arguments: str, status: int = 0) -> tuple[str, str]:
-    """Call the command away from any terminal; (stdout, stderr)."""
+    """Call the command without a terminal and return (stdout, stderr)."""
     done = subprocess.run(
         call(*arguments),
         capture_output=True,
@@ -78,7 +78,7 @@ def test_where_nobody_can_be_asked_there_is_none(environment: Environment) -> No
 
 
 def on_a_terminal(environment: Environment, command: list[str], typed: str) -> tuple[str, int]:
-    """What a terminal shows, and the exit status."""
+    """Return the text on a terminal, and the exit status."""
     child, terminal = pty.fork()
     if child == 0:
         os.execve(command[0], command, environment)

@@ -1,4 +1,4 @@
-"""`millrace templates` as a user calls it."""
+"""Test `millrace templates` as a user calls it."""
 
 from __future__ import annotations
 

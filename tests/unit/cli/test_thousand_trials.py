@@ -1,4 +1,4 @@
-"""A store of a thousand trials: all results are there, and memory stays bounded."""
+"""Test a store of a thousand trials: it shows all results, in bounded memory."""
 
 from __future__ import annotations
 

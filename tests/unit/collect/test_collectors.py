@@ -1,4 +1,4 @@
-"""When observers look, and what is made of what they find."""
+"""Test when collectors run, and how their findings are stored."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_the_measured_part_has_two_edges(
 
 @dataclass
 class Clock:
-    """A clock that stands still, but for a second whenever an observer does anything."""
+    """A clock that advances only by a second whenever a collector does anything."""
 
     now_s: float = 100.0
 
@@ -61,7 +61,7 @@ class Clock:
 
 @dataclass
 class Recorded:
-    """An observer that notes what it is asked, and fails where it is to."""
+    """A collector that records its calls, and fails where the test says so."""
 
     fails: Mapping[str, Exception] = field(default_factory=dict)
     asked: list[str] = field(default_factory=list)
@@ -107,7 +107,7 @@ def collected(
 
 @pytest.fixture
 def target() -> Target:
-    """No observer here looks at its target."""
+    """Return a target that no collector here reads."""
     nobody: Any = None
     return Target(nobody, None, None, "test", {}, 1.0)
 
@@ -223,7 +223,7 @@ def test_sections_of_amounts_tell_how_late_they_began(
 
 @dataclass
 class Unsated(Recorded):
-    """An observer that has to see the measured part so often."""
+    """A collector that requires a number of observations of the measured part."""
 
     wanted: int = 3
 
@@ -233,7 +233,8 @@ class Unsated(Recorded):
 
 
 def repeated(makers: Mapping[str, CollectorFactory], target: Target) -> tuple[int, dict[str, Any]]:
-    """How often a load was repeated until nobody wanted more, and what was seen."""
+    """Return how often a load was repeated until every collector was satisfied, and its
+    observations."""
     times = 0
     with collecting(makers, list(makers), target, LOADING) as collector:
         for event in (started("load"), ended("load", "load_data"), started("finish")):
@@ -264,7 +265,7 @@ def test_the_window_is_that_of_the_first_time(
     monkeypatch.setattr("millrace.collect.collectors.time", clock)
     observer = Unsated(section="profile", clock=clock)
     _, found = repeated({"profile": maker(observer)}, target)
-    assert found["window_s"] == 1.0  # its begin took
+    assert found["window_s"] == 1.0  # the duration of its begin
     assert found["profile"]["late_s"] == 0.5
 
 

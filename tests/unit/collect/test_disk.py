@@ -1,4 +1,4 @@
-"""The disk under a directory, on kinds of hosts, and what it did."""
+"""Test the disk under a directory, on kinds of hosts, and its activity."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def on(device: str, source: str, kind: str = "ext4") -> str:
 @pytest.mark.parametrize(
     ("mountinfo", "links", "name"),
     [
-        # A partition's flushes are counted by its disk alone.
+        # Only the whole disk counts a partition's flushes.
         (
             on("259:2", "/dev/nvme0n1p2"),
             {"sys/dev/block/259:2": f"{NVME}/nvme0n1p2"},
@@ -69,7 +69,7 @@ def on(device: str, source: str, kind: str = "ext4") -> str:
             },
             "nvme0n1",
         ),
-        # A volume across two disks has no one disk below it.
+        # A volume across two disks has no single disk below it.
         (
             on("253:0", "/dev/mapper/vg-data"),
             {

@@ -1,4 +1,4 @@
-"""What a host did beside the server, and whether that disturbed."""
+"""Test the host's activity outside the server, and whether it disturbed."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_what_a_process_did_before_is_taken_off_where_it_ended() -> None:
         81: process("sh", 80, 3),
         82: process("cc1", 81, 900, children=10),
     }
-    # sh and cc1 have ended; both did 5 more until then.
+    # sh and cc1 have ended; both used 5 more until then.
     after = {**OURS_LATER, 80: process("make", 40, children=900 + 10 + 3 + 5 + 5)}
     assert found(before, after) == [Other("make", 80, 10)]
 
@@ -114,7 +114,7 @@ def test_where_the_server_is_not_known_databases_are_taken_for_it() -> None:
 
 @dataclass
 class Simulated:
-    """A process that lives and works; a parent waits for its children."""
+    """A process that lives and uses CPU time; a parent waits for its children."""
 
     pid: int
     parent: int
@@ -280,7 +280,7 @@ def test_what_does_not_disturb() -> None:
         LATER, stat="cpu  1600 0 700 8171 110 0 20 9\ncpu0 1\n", frequencies_mhz=(2150.0, 2350.0)
     )
     assert host.disturbed(QUIET, little, [Other("rsync", 90, 19)]) == []
-    # Pages that were swapped in before, or go out now, are no matter.
+    # Pages swapped in before, or swapped out now, do not matter.
     assert host.disturbed(QUIET, replace(little, vmstat="pswpin 5\npswpout 99\n"), []) == []
 
 
@@ -318,7 +318,7 @@ def test_a_host_without_figures(tmp_path: Path) -> None:
         host.collector(target, tmp_path)
 
 
-# Its parent ends at once, so that it is nobody's child when it works.
+# Its parent ends at once, so that it is an orphan while it works.
 ORPHAN = """
 import os, sys, time
 if os.fork() == 0:
@@ -344,13 +344,12 @@ def test_this_host_and_a_process_that_is_not_ours() -> None:
         own = time.process_time() + 0.1
         while time.process_time() < own:
             pass
-        child.stdout.read()  # it has worked
+        child.stdout.read()  # it has used CPU time
     seen.end()
     os.kill(pid, signal.SIGKILL)
     told = seen.result()["host"]
     orphan = [other for other in told["others"] if other["pid"] == pid]
-    # Where something else is busier than five others it is not shown, but counted.
-    # Ticks are of 10 ms.
+    # A process less busy than five others is not shown, but counted. Ticks are of 10 ms.
     assert told["other_cpu_s"] >= 0.28
     assert not orphan or orphan[0]["cpu_s"] == pytest.approx(0.3, abs=0.15)
     assert os.getpid() not in {other["pid"] for other in told["others"]}

@@ -1,4 +1,4 @@
-"""When the process list is looked at."""
+"""Test when the process list is read."""
 
 from __future__ import annotations
 

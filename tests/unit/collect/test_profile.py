@@ -1,4 +1,4 @@
-"""What a profile is asked for, what perf says, and what is told of it."""
+"""Test the options of a profile, perf's messages, and the resulting section."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from millrace.errors import Unavailable
 from millrace.host import perf
 from millrace.host.perf import Perf
 
-# As perf prints them for a guest without counters, and for a processor with two kinds of cores.
+# perf's messages on a guest without counters, and on a processor with two kinds of cores.
 SOFTWARE = """\
 cpu-clock: type: 1, size: 128, { sample_period, sample_freq }: 199, sample_type: IP|TID, inherit: 1
 dummy:HG: type: 1, size: 128, config: 0x9, { sample_period, sample_freq }: 199, exclude_kernel: 1
@@ -66,7 +66,7 @@ def test_a_refusal_says_why_and_what_to_do() -> None:
 
 
 class Took:
-    """A recording that is as long as it says each time, and a watch of threads."""
+    """A recording of a set length each time, and a watch of threads."""
 
     def __init__(self, each_s: float, *, may_resume: bool = True) -> None:
         self.seconds = 0.0

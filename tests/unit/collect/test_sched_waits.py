@@ -1,4 +1,4 @@
-"""The section that tells how long threads were blocked."""
+"""Test the section that says how long threads were blocked."""
 
 from __future__ import annotations
 
@@ -57,12 +57,12 @@ def test_looks_at_statements_find_threads_on_a_cpu_or_ready() -> None:
         Came(1.2, 9), Left(1.4, 9, "R", 5), Came(1.8, 9), Left(2.9, 9, "S", 0),
     ]  # fmt: skip
     looks = [
-        Look(1.25, {7: "a", 9: "b"}),  # on a CPU both
-        Look(1.5, {7: "a", 9: "b"}),  # blocked, and put aside
-        Look(1.65, {7: "b"}),  # woken, but no CPU yet
-        Look(1.75, {7: "b", 8: "a"}),  # on a CPU, and nobody knows
-        Look(2.5, {7: "a", 9: "a"}),  # outside of both windows
-        Look(2.8, {7: "a", 9: "c"}),  # nobody knows, and on a CPU until it leaves that
+        Look(1.25, {7: "a", 9: "b"}),  # on a CPU in both
+        Look(1.5, {7: "a", 9: "b"}),  # blocked, and filtered out
+        Look(1.65, {7: "b"}),  # woken, but without a CPU yet
+        Look(1.75, {7: "b", 8: "a"}),  # on a CPU, then unknown
+        Look(2.5, {7: "a", 9: "a"}),  # outside both windows
+        Look(2.8, {7: "a", 9: "c"}),  # unknown, then on a CPU until it leaves that
     ]
     assert statements(events, [Window(1.0, 2.0), Window(2.7, 3.0, 0.5)], looks, 4) == [
         {"statement": "a", "on_cpu": 1.0, "ready": 0.0},

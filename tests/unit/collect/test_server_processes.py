@@ -1,4 +1,4 @@
-"""A server's processes, read and stopped as a whole."""
+"""Test a server's processes, read and stopped as a whole."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FAMILY_OF_SLEEPERS = "sleep 600 & sleep 600 & echo; wait"
 
 @pytest.fixture
 def parent() -> Iterator[int]:
-    """A process with two children."""
+    """Return a process with two children."""
     command = ["/bin/sh", "-c", FAMILY_OF_SLEEPERS]
     with subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True) as process:
         assert process.stdout is not None

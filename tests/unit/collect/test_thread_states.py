@@ -1,4 +1,4 @@
-"""What the sampler counted, as a section of the document; and samplers that do not work."""
+"""Test the sampler's counts as a section of the document, and samplers that do not work."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ def test_what_states_say_about_the_kind() -> None:
 
 @dataclass
 class Watch:
-    """Threads that serve clients in some way, and nothing else about them."""
+    """Threads that serve clients in one way, with no other properties."""
 
     serving: str = "connection"
     pid: int = 42
@@ -166,7 +166,7 @@ class Watch:
 
 @dataclass
 class Ordered:
-    """A sampler that notes its orders and saw no statement."""
+    """A sampler that records its orders and saw no statement."""
 
     orders: list[str] = field(default_factory=list)
 
@@ -180,7 +180,7 @@ class Ordered:
 def connected(
     path: Path, *, names: bytes = b'["a","b","ROLLBACK"]', **watch: Any
 ) -> tuple[list[str], list[str]]:
-    """The orders of a sampler when clients have connected, and what is missing in the end."""
+    """Return the orders of a sampler when clients have connected, and the missing observations."""
     path.write_bytes(written((1, 0, 7), (1, 0, 8), names=names))
     sampler = Ordered()
     made = States(cast(ThreadWatch, Watch(**watch)), cast(Sampler, sampler), (), (), Board(path))
@@ -209,13 +209,13 @@ def test_why_nobody_knows_the_statement_of_a_thread(
     )  # fmt: skip
     orders, (lack,) = connected(path, serving="pool")
     assert (orders, lack.rpartition(": ")[2]) == ([], "clients share a pool of threads")
-    # All of a client's time is that of its only statement.
+    # All of a client's time belongs to its only statement.
     assert connected(path, names=b'["a","ROLLBACK"]') == ([], [])
 
 
 @pytest.fixture
 def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A load generator that does what the test writes into it, in Python."""
+    """Return a load generator that runs the test's Python code."""
     file = tmp_path / "millrace-load"
     monkeypatch.setenv("MILLRACE_LOAD", str(file))
     return file

@@ -1,4 +1,4 @@
-"""What threads did between two readings of their files."""
+"""Test the activity of threads between two readings of their files."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def test_what_may_not_be_read_is_none_and_missing() -> None:
     after = Reading(stat(), 2_000_000_000, None, {4: more}, 0.0)
     found = thread_usage.section(Reading(stat(), 0, None, {4: bare}, 0.0), after, {})
     [only] = found["threads"]
-    # Ticks are all there is.
+    # Only ticks are available.
     assert only["cpu_s"] == pytest.approx(200 / TICKS)
     assert (only["runnable_s"], only["voluntary_switches"], only["read_calls"]) == (None,) * 3
     assert found["process"]["runnable_s"] is None

@@ -1,4 +1,4 @@
-"""The lists of crates, and the locks that are written from them."""
+"""Test the lists of crates, and the locks written from them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Counters that grew, stood still, wrapped, went back or were not there."""
+"""Test counters that grew, stood still, wrapped, went back or were missing."""
 
 from __future__ import annotations
 

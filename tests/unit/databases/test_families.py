@@ -1,4 +1,4 @@
-"""What a family says is to be run, without running it."""
+"""Test the commands that a family builds, without running them."""
 
 from __future__ import annotations
 

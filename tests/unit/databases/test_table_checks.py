@@ -1,4 +1,4 @@
-"""What differs between the tables of a template and those of a restored server is said in words."""
+"""Test the text on differences between the tables of a snapshot and those of a restored server."""
 
 from __future__ import annotations
 

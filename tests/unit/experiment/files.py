@@ -1,4 +1,4 @@
-"""Small experiment files, and reading them among a few servers."""
+"""Write small experiment files, and read them with a few servers."""
 
 from __future__ import annotations
 
@@ -49,12 +49,12 @@ def read_text(
     scale: str | None = None,
     overrides: Overrides = NO_OVERRIDES,
 ) -> Experiment:
-    """The experiment written as ``text``."""
+    """Read the experiment written as ``text``."""
     path = directory / "experiment.toml"
     path.write_text(text, encoding="utf-8")
     return read(path, scale=scale, surroundings=SURROUNDINGS, overrides=overrides)
 
 
 def read_shipped(scale: str | None) -> Experiment:
-    """experiments/load-data.toml."""
+    """Read experiments/load-data.toml."""
     return read(SHIPPED, scale=scale, surroundings=SURROUNDINGS)

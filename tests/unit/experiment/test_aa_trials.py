@@ -1,4 +1,4 @@
-"""The base once more in some blocks: where, how often, and that nothing else moves."""
+"""Test A/A trials in a plan: their place and frequency, and that nothing else moves."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plans whose pairs are measured side by side: who is beside whom, and on which half."""
+"""Test plans with concurrent pairs: who shares a pair, and on which half."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_halves_and_order_are_drawn() -> None:
     counts = Counter((levels["server"], levels["clients"]) for levels in firsts)
     assert len(counts) == 4
     assert min(counts.values()) >= 3
-    # Which half a pair's base has in one pair of blocks says nothing of the next.
+    # The half of a pair's base in one pair of blocks does not predict the next.
     base_first = [
         [p[0].treatment.levels["server"] == "base" for p in pairs_of(plan.trials)][::2]
         for plan in (expand(experiment(blocks=40), seed=seed) for seed in range(4))

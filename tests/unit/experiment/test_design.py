@@ -1,4 +1,4 @@
-"""How many blocks an experiment has, and who decides that: the file, a scale, the command."""
+"""Test the number of blocks of an experiment, set by the file, a scale or the command."""
 
 from __future__ import annotations
 

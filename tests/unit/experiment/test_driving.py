@@ -1,4 +1,4 @@
-"""Experiments whose clients are driven: tests, numbers of clients, switches, server options."""
+"""Test experiments with driven clients: tests, numbers of clients, switches, server options."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ base = "mysql-5.6.24"
 
 @pytest.fixture(autouse=True)
 def _a_small_workload(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The workload of these tests in the place of the shipped ones."""
+    """Use the workload of these tests in place of the shipped ones."""
     shipped = workloads.load
 
     def load(name: str) -> Any:

@@ -1,4 +1,4 @@
-"""What a plan will take, and the refusal when the disk cannot hold it."""
+"""Test the estimate of a plan, and its refusal when the disk cannot hold it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Expanding an experiment: complete blocks in random order, and ids that stay."""
+"""Test the expansion of an experiment: complete blocks in random order, and stable ids."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``millrace plan`` as a user meets it: output, messages, exit status."""
+"""Test ``millrace plan`` as a user sees it: output, messages, exit status."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading experiment files: scales, defaults, roles; and every mistake at its place."""
+"""Test reading experiment files: scales, defaults, roles, and the position of every error."""
 
 from __future__ import annotations
 
@@ -212,12 +212,12 @@ def test_all_mistakes_are_reported_at_once_in_the_order_of_the_file(tmp_path: Pa
             {"load-data": "load-dat", "1000": "0", "[compare]": "engin = [1]\n[compare]"},
             ["workload", "factors.engin", "factors.engin[0]", "parameters.rows"],
         ),
-        # One that is like none: only what every workload has can be checked.
+        # One that resembles none: only settings common to all workloads can be checked.
         (
             {"load-data": "zzz", "rows": "x", "[compare]": 'y = [1]\n[compare]\nfactor = "y"'},
             ["workload"],
         ),
-        # A wrong factor does not hide a wrong base, nor that there is none.
+        # A wrong factor hides neither a wrong base nor a missing one.
         (
             {"[compare]": '[compare]\nfactor = "servr"', 'base = "mysql-5.6.24"': 'base = "x"'},
             ["compare.factor", "compare.base"],
@@ -231,7 +231,7 @@ def test_all_mistakes_are_reported_at_once_in_the_order_of_the_file(tmp_path: Pa
             {"[compare]": '[compare]\nfactor = "zzz"', 'base = "mysql-5.6.24"': ""},
             ["compare.base", "compare.factor"],
         ),
-        # What is under a misspelt key is checked where it is written.
+        # Settings under a misspelt key are checked at their line.
         ({"rows = 1000": "row = 0"}, ["parameters.row", "parameters.row"]),
         ({"rows = 1000": "data_sed = 1"}, ["parameters.rows", "parameters.data_sed"]),
         (
@@ -250,7 +250,7 @@ def test_all_mistakes_are_reported_at_once_in_the_order_of_the_file(tmp_path: Pa
         ({'name = "small"': 'name = "small"\nfactor = "server"'}, ["factor"]),
         ({"[factors]": "factors = 1\n[more]"}, ["factors", "more"]),
         ({"[parameters]": "", "rows": "engine"}, ["compare.engine", "parameters.rows"]),
-        # A base that is right where the levels are not, and one that is wrong at every scale.
+        # A correct base with wrong levels, and one that is wrong at every scale.
         ({'["mysql-5.6.24"': '["mysql-5.6.2"'}, ["factors.server[0]"]),
         (
             {

@@ -1,5 +1,4 @@
-"""The experiments that ship: each can be planned at each of its scales, and what it says of memory
-holds with its configurations."""
+"""Test the shipped experiments: each can be planned at every scale with its stated memory."""
 
 from __future__ import annotations
 
@@ -19,7 +18,7 @@ from millrace.studies.lookup import study_names
 from millrace.trial.resolved_workload import ResolvedWorkload
 from tests.unit.experiment.files import SHIPPED
 
-DEFAULT_POOL_BYTES = 128 << 20  # of every server since MySQL 5.5
+DEFAULT_POOL_BYTES = 128 << 20  # every server since MySQL 5.5
 FILES = sorted(SHIPPED.parent.glob("*.toml"))
 CASES = [
     pytest.param(path, scale, id=f"{path.stem}-{scale}")

@@ -1,4 +1,4 @@
-"""Slowdowns as levels: written and read back."""
+"""Test slowdowns as levels, written and read back."""
 
 from __future__ import annotations
 

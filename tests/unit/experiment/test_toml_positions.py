@@ -1,4 +1,4 @@
-"""The line of every key, whatever TOML is around it."""
+"""Test the line of every key, in any surrounding TOML."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What real kinds of hosts say about themselves, as small trees of /proc, /sys and /etc."""
+"""Build small trees of /proc, /sys and /etc as real kinds of hosts have them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ def plant(root: Path, tree: Tree, links: Mapping[str, str] | None = None) -> Pat
 
 
 def topology(cpus: int, *, packages: int, threads_per_core: int) -> dict[str, str]:
-    """CPU numbers as Linux gives them: all first threads of all cores, then the second ones."""
+    """Return CPU numbers as Linux assigns them: first threads of all cores, then the second
+    ones."""
     cores = cpus // threads_per_core
     found = {}
     for cpu in range(cpus):

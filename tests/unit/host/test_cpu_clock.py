@@ -1,4 +1,4 @@
-"""CPU time between two readings, of real processes."""
+"""Test CPU time between two readings, of real processes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from millrace.host.cpu_clock import CpuTime, cpu_between, cpu_time
 
 
 def spin(seconds: float) -> None:
-    """Use so much CPU time in this thread."""
+    """Use this much CPU time in this thread."""
     end_s = seconds + thread_s()
     while thread_s() < end_s:
         pass
@@ -46,7 +46,7 @@ def test_threads_that_lived_only_in_between_count() -> None:
 @pytest.mark.parametrize(
     ("before", "after", "expected"),
     [
-        # 12 ms in ticks of 10 ms: the nanoseconds know better how much, the ticks for what.
+        # 12 ms in ticks of 10 ms: the nanoseconds give the amount, the ticks the kind.
         (CpuTime(1.00, 2.00, 0), CpuTime(1.03, 2.01, 48_000_000), (0.036, 0.012)),
         (CpuTime(0.0, 0.0, 5), CpuTime(0.3, 0.1, 200_000_005), (0.15, 0.05)),
         # Less than a tick.

@@ -1,4 +1,4 @@
-"""How much CPU time a process is allowed, by affinity and by control groups."""
+"""Test the CPU time that affinity and control groups allow a process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The CPUs of a host in two halves."""
+"""Test splitting the CPUs of a host into two halves."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_threads_of_a_core_and_cores_of_a_package_stay_together(tmp_path: Path) 
     ]
     # Of three cores one is in neither half.
     assert of_tree(tmp_path / "odd", 6, packages=1, threads=2) == [(0, 3), (2, 5)]
-    # The threads of a single core are all there is.
+    # Only the threads of a single core are available.
     assert of_tree(tmp_path / "small", 2, packages=1, threads=2) == [(0,), (1,)]
 
 

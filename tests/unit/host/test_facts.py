@@ -1,4 +1,4 @@
-"""Facts of a host, read from what kinds of hosts say."""
+"""Test facts of a host, read from the trees of several kinds of hosts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parsers of what Linux says about a host."""
+"""Test parsers of Linux's files about a host."""
 
 from __future__ import annotations
 

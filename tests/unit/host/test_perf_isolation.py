@@ -1,4 +1,4 @@
-"""The perf that reads a recording has temporary files and mounts of its own."""
+"""Test that the perf that reads a recording has temporary files and mounts of its own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the kernel tells of processes and threads, as it was written for real servers."""
+"""Test the kernel's files about processes and threads, as written for real servers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whose sockets are whose, by the kernel's tables and on real sockets."""
+"""Test the owners of sockets, by the kernel's tables and on real sockets."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_the_other_ends_of_our_own_sockets(tmp_path: Path) -> None:
 
 
 def test_messages_of_the_kernel() -> None:
-    # As Linux 6.18 answered for two connected sockets, 1297219 and 1297218.
+    # Linux 6.18's answer for two connected sockets, 1297219 and 1297218.
     body = bytes.fromhex(
         "01010100 43cb1300 01000000 00000000 0800 0200 42cb1300 0500 0600 00000000"
     )

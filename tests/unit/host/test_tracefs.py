@@ -1,4 +1,4 @@
-"""The kernel's tracing on a host that mounts its file system nowhere."""
+"""Test the kernel's tracing on a host that mounts its file system nowhere."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ print(text.count("sched_switch: prev_comm="), lost)
 def in_fresh_namespace(
     environment: Mapping[str, str], what: str
 ) -> subprocess.CompletedProcess[str]:
-    """Run a process in which no tracing file system is mounted, and see what it says."""
+    """Run a process in which no tracing file system is mounted, and return its output."""
     unmount = 'umount --all --types tracefs; exec "$@"'
     wrapper = ["unshare", "--mount", "--propagation", "private", "sh", "-c", unmount, "sh"]
     child = [sys.executable, "-c", IN_FRESH_NAMESPACE, what]
@@ -59,7 +59,7 @@ def descriptors() -> list[str]:
 
 @pytest.fixture
 def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A kernel that can trace, and mounts its file system at none of the usual places."""
+    """Simulate a kernel that can trace, with its file system at none of the usual places."""
     monkeypatch.setattr(tracefs, "_kernel_knows", lambda: True)
     monkeypatch.setattr(tracefs, "_PLACES", (tmp_path / "none", tmp_path / "neither"))
     monkeypatch.setattr(tracing, "_OF_THE_HOST", str(Path("/proc/self/ns/pid").readlink()))
@@ -121,7 +121,7 @@ def test_a_kernel_without_tracing_has_no_remedy(
 
 @pytest.mark.usefixtures("nowhere")
 def test_a_refused_mount_names_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Kernels before 5.2 know no such call; containers forbid it."""
+    """Kernels before 5.2 lack this call; containers forbid it."""
     monkeypatch.setattr(tracefs, "_FSOPEN", 100_000)
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     with pytest.raises(Unavailable, match="Function not implemented") as why:

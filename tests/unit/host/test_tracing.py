@@ -1,4 +1,4 @@
-"""The instance of the kernel's tracing, in a directory that is like its file system."""
+"""Test the instance of the kernel's tracing, in a directory that resembles its file system."""
 
 from __future__ import annotations
 

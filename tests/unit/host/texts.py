@@ -1,4 +1,4 @@
-"""Files of /proc as Linux 6.18 wrote them for MySQL 8.0.33."""
+"""Hold files of /proc as Linux 6.18 wrote them for MySQL 8.0.33."""
 
 from __future__ import annotations
 

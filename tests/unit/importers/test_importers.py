@@ -1,4 +1,4 @@
-"""What other benchmarks write, as pairs."""
+"""Test the import of other benchmarks' output as pairs."""
 
 from __future__ import annotations
 

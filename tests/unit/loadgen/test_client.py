@@ -1,4 +1,4 @@
-"""What becomes of a load generator that is missing, refuses, hangs, dies, or says too much.
+"""Test a load generator that is missing, refuses, hangs, dies, or prints too much.
 
 The programs here are real processes: shell scripts that misbehave as the real one never should.
 """
@@ -22,7 +22,7 @@ from millrace.loadgen.spec import Connection, RunSpec, Statement
 SPEC = RunSpec(
     Connection(user="u", password="p", socket=Path("/nowhere")), (), (Statement("s", ("x",), 5),)
 )
-FAR_AWAY_S = 600.0  # a limit that, if it were waited for, would be noticed
+FAR_AWAY_S = 600.0  # a limit long enough that waiting for it would be noticed
 START = '{"type":"start","load_generator":"0.1.0","server_version":"5.6.24"}'
 SUMMARY = (
     '{"type":"summary","statements":[{"name":"s","count":1,"errors":{"1290":2},"histogram":"HIST"}]'
@@ -57,7 +57,7 @@ Acting = Callable[[str], None]
 
 @pytest.fixture
 def acting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Acting:
-    """Puts a shell script in the place of the load generator."""
+    """Return a function that puts a shell script in the place of the load generator."""
 
     def make(script: str) -> None:
         program = tmp_path / "millrace-load"

@@ -1,4 +1,4 @@
-"""The load generator's word on sleeping CPUs; needs the program, no server."""
+"""Test the load generator's control of CPU idle states; needs the program, no server."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ from millrace.loadgen import cpu_idle
 
 
 def idle_class_threads() -> list[int]:
-    """The process of each thread in the idle scheduling class (5) that belongs to a load generator
-    which this process started; others may run other tests meanwhile."""
+    """Return the processes of threads in the idle scheduling class (5) of our load generators.
+
+    Only load generators that this process started count; others may run tests meanwhile.
+    """
     found = []
     for stat in Path("/proc").glob("[0-9]*/task/[0-9]*/stat"):
         try:

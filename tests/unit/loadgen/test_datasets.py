@@ -1,4 +1,4 @@
-"""Data sets: their checksum is that of their bytes, is kept, and a file is whole or not there."""
+"""Test data sets: the checksum matches the bytes and is stored; a file is whole or missing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The specification as JSON, and that the load generator reads exactly that."""
+"""Test the specification as JSON, and that the load generator reads exactly that."""
 
 from __future__ import annotations
 

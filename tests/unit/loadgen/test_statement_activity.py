@@ -1,4 +1,4 @@
-"""The board as its readers find it."""
+"""Test the statement activity as its readers find it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from millrace.loadgen.statement_activity import Board, Client
 
 
 def written(*slots: tuple[int, int, int], names: bytes = b'["a","ROLLBACK"]') -> bytes:
-    """A board with slots of kind, statement and socket."""
+    """Write statement activity with slots of kind, statement and socket."""
     header = struct.pack("=8sIII", b"millrace", 1, len(slots), len(names)).ljust(64, b"\0")
     return header + b"".join(struct.pack("=IIQ", *slot).ljust(64, b"\0") for slot in slots) + names
 

@@ -1,4 +1,4 @@
-"""The list of measurements: names, units, and the names that earlier stores have."""
+"""Test the list of measurements: names, units, and the names in earlier stores."""
 
 from __future__ import annotations
 

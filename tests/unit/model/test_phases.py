@@ -1,4 +1,4 @@
-"""The phases that figures are about."""
+"""Test the phases to which figures refer."""
 
 from __future__ import annotations
 

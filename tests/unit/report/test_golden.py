@@ -39,7 +39,7 @@ _SUFFIXES = {
     "markdown": "md",
     "csv": "csv",
 }
-_DIGITS = 6  # of a float: what is beyond may differ between platforms
+_DIGITS = 6  # of a float: further digits may differ between platforms
 
 
 def run_report(output_format: str) -> Callable[[], str]:

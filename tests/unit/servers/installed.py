@@ -1,4 +1,4 @@
-"""An installed server that is never started."""
+"""Provide an installed server that is never started."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A web server on loopback with a few files; it knows ranges, and can be made to misbehave."""
+"""Serve a few files on loopback, with ranges and optional misbehaviour."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 
 class Origin:
-    """``asked`` has the path and the range of each request, ``sent`` the bytes of each answer.
+    """A web server on loopback.
 
-    ``behave`` may answer a request, the nth, in another way: it then returns True.
+    ``asked`` has the path and the range of each request, ``sent`` the bytes of each answer.
+    ``behave`` may answer the nth request in another way: it then returns True.
     """
 
     def __init__(self, files: Mapping[str, bytes]) -> None:
@@ -38,7 +39,7 @@ class Origin:
         self.address = f"http://127.0.0.1:{self.server.server_port}"
 
     def answer(self, request: BaseHTTPRequestHandler, *, cut_after: int | None = None) -> None:
-        """Send the file, from where it is asked for, or only so many bytes of that."""
+        """Send the file from the requested position, or only this many bytes of it."""
         content = self.files.get(request.path)
         if content is None:
             request.send_error(404)
@@ -64,7 +65,7 @@ class Origin:
 
 @contextmanager
 def serving(files: Mapping[str, bytes]) -> Iterator[Origin]:
-    """An origin that answers until the end of the block."""
+    """Serve until the end of the block."""
     origin = Origin(files)
     thread = threading.Thread(target=origin.server.serve_forever, args=(0.01,))
     thread.start()

@@ -1,4 +1,4 @@
-"""Trees that look like a server's: the program is real, but all it can do is say its version."""
+"""Build trees that resemble a server's; their real program only prints its version."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def library(path: Path) -> Path:
 
 
 def tree(directory: Path, version: str = "5.7.99", *link: str) -> Path:
-    """A server installed in ``directory``: bin/mysqld, share with messages and bootstrap SQL."""
+    """Build a server in ``directory``: bin/mysqld, share with messages and bootstrap SQL."""
     program(directory / "bin/mysqld", version, *link)
     (directory / "share/english").mkdir(parents=True)
     (directory / "share/english/errmsg.sys").write_bytes(b"messages")
@@ -60,7 +60,7 @@ def installed(tree: Path) -> InstalledServer:
 
 
 def tarball(directory: Path, into: Path) -> Path:
-    """A vendor's tarball: one directory, with things in it that no server needs."""
+    """Build a vendor's tarball: one directory, including files that no server needs."""
     (directory / "mysql-test").mkdir(exist_ok=True)
     (directory / "mysql-test/big.test").write_text("not needed")
     with tarfile.open(into, "w:gz") as archive:

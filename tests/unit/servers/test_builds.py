@@ -1,4 +1,4 @@
-"""What is recorded of a build is what its files are, and what became of them is said."""
+"""Test that the record of a build matches its files, and that changes are reported."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.unit.servers import small_servers
 
 @pytest.fixture
 def vendor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> InstalledServer:
-    """A server of an archive, with a library of its own that the program needs."""
+    """Return a server of an archive, with a library of its own that the program needs."""
     monkeypatch.setenv("MILLRACE_STATE", str(tmp_path / "state"))
     monkeypatch.setenv("MILLRACE_CACHE", str(tmp_path / "cache"))
     library = small_servers.library(tmp_path / "vendor/lib/libown.so.1")
@@ -32,7 +32,7 @@ def found() -> InstalledServer:
 
 
 def change(file: Path) -> None:
-    """Add to a file; its size changes, and its time of modification does not."""
+    """Append to a file; its size changes, and its time of modification does not."""
     before = file.stat()
     with file.open("ab") as opened:
         opened.write(b"more")

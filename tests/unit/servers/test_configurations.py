@@ -1,4 +1,4 @@
-"""Configurations: the shipped ones, their layers, sizes that scale, and every kind of mistake."""
+"""Test configurations: shipped ones, layers, scaled sizes, and every kind of error."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_default_asks_nothing() -> None:
     assert resolve("default").options == ()
 
 
-# The lists of the study, as published; server_id is what MySQL 5.7 needs for them.
+# The lists of the study, as published; MySQL 5.7 additionally needs server_id.
 WMF = (
     "skip_external_locking skip_name_resolve temp_pool read_only max_connections back_log "
     "max_connect_errors max_allowed_packet connect_timeout query_cache_size query_cache_type "

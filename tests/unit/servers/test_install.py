@@ -31,13 +31,13 @@ def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def left_in(directory: Path) -> set[str]:
-    """What is there besides lock files."""
+    """Return the files in a directory, except lock files."""
     names = {path.name for path in directory.iterdir()} if directory.is_dir() else set()
     return {name for name in names if not name.endswith(".lock")}
 
 
 def offered(archive: Path, *, sha256: str | None = None) -> dict[str, Entry]:
-    """A catalogue with one server, whose artefact is a file of this host."""
+    """Return a catalogue with one server, whose artifact is a file of this host."""
     right = hashlib.sha256(archive.read_bytes()).hexdigest()
     source = Source(Tarball(str(archive)), archive.stat().st_size, sha256 or right)
     return {"mysql-5.7.99": Entry("mysql-5.7.99", "mysql", "5.7.99", "dynsym", (source,))}

@@ -1,4 +1,4 @@
-"""The names of options, and a configuration fitted to what a server knows."""
+"""Test the names of options, and a configuration fitted to a server."""
 
 from __future__ import annotations
 

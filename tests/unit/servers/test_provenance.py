@@ -102,7 +102,7 @@ def test_a_newer_c_library_brings_its_loader(version: str, own: bool, tmp_path: 
 
 
 def with_comment(path: Path, content: bytes, *, compressed: bool) -> Path:
-    """Write an ELF file of nothing but a section for what compilers write."""
+    """Write an ELF file with only a section for compilers' comments."""
     names = b"\0.comment\0.shstrtab\0"
     body = content
     if compressed:

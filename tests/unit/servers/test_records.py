@@ -1,4 +1,4 @@
-"""Records of servers and templates that somebody damaged, or wrote to do harm."""
+"""Test records of servers and snapshots that are damaged or malicious."""
 
 from __future__ import annotations
 

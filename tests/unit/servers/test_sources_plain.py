@@ -1,4 +1,4 @@
-"""Plain HTTP to the repository or registry a client is set to, on loopback, with small clients."""
+"""Test plain HTTP to a client's repository or registry, on loopback, with small clients."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def source(coordinate: Coordinate, sha256: str = SHA256) -> Source:
 
 
 def client(directory: Path, name: str, *cases: str) -> None:
-    """A client on the PATH that answers some requests; any other is noted, and fails."""
+    """Write a client on the PATH that answers some requests; others are recorded, and fail."""
     directory.mkdir(exist_ok=True)
     script = directory / name
     lines = [*cases, f'*) echo "$*" > {directory}/asked; echo "[ERROR] {name} asked"; exit 1 ;;']
@@ -44,7 +44,7 @@ def client(directory: Path, name: str, *cases: str) -> None:
 
 @pytest.fixture
 def clients(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A directory of small clients, and nothing of this host's settings."""
+    """Return a directory of small clients, without this host's settings."""
     for variable in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
         monkeypatch.delenv(variable, raising=False)
     for variable in maven_settings.MORE_SETTINGS:
@@ -63,7 +63,7 @@ def origin() -> Iterator[Origin]:
 
 
 def set_maven(clients: Path, *mirrors: str, more: str = "", global_more: str = "") -> Path:
-    """A Maven whose user and installation have these settings; returns the installation."""
+    """Set up a Maven whose user and installation have these settings; return the installation."""
     home = clients.parent / "maven"
     client(clients, "mvn", f'--version) echo "Maven home: {home}" ;;')
     write_settings(clients.parent / "home/.m2/settings.xml", "".join(mirrors), more)

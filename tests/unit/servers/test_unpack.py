@@ -332,8 +332,10 @@ def test_a_long_name_is_unpacked(tmp_path: Path) -> None:
 
 
 def far_too_much(name: str, kind: bytes, pack: Callable[[bytes], bytes]) -> bytes:
-    """Return an archive whose one member, or its header, is 200 MiB of nothing: a compressed stream
-    for the header, and as often one for 8 MiB as it takes."""
+    """Return an archive whose one member, or its header, is 200 MiB of zeros.
+
+    The header's zeros are a compressed stream; the member's are repeated streams of 8 MiB.
+    """
     member = tarfile.TarInfo(name)
     member.type, member.size = kind, 200 << 20
     return pack(member.tobuf(tarfile.GNU_FORMAT)) + 25 * pack(bytes(8 << 20)) + pack(bytes(10240))

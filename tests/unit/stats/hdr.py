@@ -1,4 +1,4 @@
-"""Histograms encoded by the book, without help from the module under test."""
+"""Encode histograms by the format's definition, without help from the module under test."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def varint(value: int) -> bytes:
 
 
 def slot(value: int, layout: Layout) -> int:
-    """The slot of a value, one at a time and by searching: slow, and not how the decoder does."""
+    """Return the slot of a value by a search: slow, and independent of the decoder's method."""
     sub_buckets: int = 2 ** math.ceil(math.log2(2 * 10**layout.digits))
     scaled, bucket = value >> math.floor(math.log2(layout.lowest)), 0
     while scaled >= sub_buckets:
@@ -34,7 +34,7 @@ def slot(value: int, layout: Layout) -> int:
 
 
 def encoded(values: Sequence[int], layout: Layout, *, compressed: bool = False) -> str:
-    """What the format says ``values`` are, without help from the module under test."""
+    """Encode ``values`` by the format, without help from the module under test."""
     counts: dict[int, int] = {}
     for value in values:
         counts[slot(value, layout)] = counts.get(slot(value, layout), 0) + 1

@@ -1,5 +1,5 @@
-"""Noise-aware bisection: its invariances, its evidence by another formula, its stated error rates
-by simulation."""
+"""Test the noise-aware bisection: invariances, evidence by another formula, simulated error
+rates."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def student(source: np.random.Generator) -> float:
 
 
 def spiky(source: np.random.Generator) -> float:
-    """Of 20 runs one is disturbed by something else, by ten times the change that is searched."""
+    """Draw runs of which 1 of 20 is disturbed by ten times the change that is searched."""
     return normal(source) + (20.0 if source.random() < 0.05 else 0.0)
 
 
@@ -59,7 +59,7 @@ def searched(
     unbuildable: frozenset[int] = frozenset(),
     most_runs: int = 400,
 ) -> End:
-    """A whole search, as a campaign would make it: what cannot be built is found out by trying."""
+    """Run a whole search, as a campaign does: attempts reveal members that cannot be built."""
     seen: list[Measured | Skipped] = []
     runs: list[int] = []
     while len(runs) < most_runs:
@@ -75,7 +75,7 @@ def searched(
 
 
 def some_values(n_members: int, seed: int, n_values: int = 30) -> list[Measured]:
-    """The ends' first runs and some more, of members of two levels, without spikes."""
+    """Return the ends' first runs and some more, of members of two levels, without spikes."""
     source = np.random.default_rng(seed)
     ends = [0, n_members - 1] * FIRST_RUNS
     members = [*ends, *source.integers(n_members, size=n_values).tolist()]
@@ -86,7 +86,7 @@ def some_values(n_members: int, seed: int, n_values: int = 30) -> list[Measured]
 
 
 def posterior(search: Search, seen: Sequence[Measured | Skipped]) -> Posterior:
-    """With a confidence that no values here reach."""
+    """Return the posterior, with a confidence that no values here reach."""
     step = next_step(search, seen)
     assert isinstance(step, Next)
     assert step.posterior is not None
@@ -98,8 +98,11 @@ def sure(n_members: int, prior: tuple[float, ...] | None = None) -> Search:
 
 
 def test_the_evidence_is_that_of_the_normal_model() -> None:
-    """The same marginal likelihoods from the values' covariance matrix (generalised least squares
-    with the level and the variance integrated out), size by size and position by position."""
+    """Compare with the marginal likelihoods from the values' covariance matrix.
+
+    They are generalised least squares with the level and the variance integrated out, size by size
+    and position by position.
+    """
     seen = some_values(7, 3)
     values = np.asarray([each.value for each in seen])
     members = np.asarray([each.index for each in seen])
@@ -199,7 +202,7 @@ def test_without_noise_it_takes_a_bisections_runs(first_new: int) -> None:
     assert isinstance(end.answer, Found)
     assert (end.answer.first, end.answer.last) == (first_new, first_new)
     assert end.answer.ratio == pytest.approx(math.e, rel=0.01)
-    # The ends, six halvings, the repeats beside the change, and an end now and then.
+    # The ends, six halvings, the repeats at the change, and an end now and then.
     assert len(end.runs) <= 2 * FIRST_RUNS + 6 + 2 * RUNS_BESIDE + 4
 
 
@@ -224,7 +227,7 @@ def test_two_members_are_a_search_too() -> None:
 
 
 def test_one_spike_makes_no_change() -> None:
-    """A member in the middle whose only value is far off is measured again, not believed."""
+    """A member in the middle with one far outlier is measured again, not believed."""
     source = np.random.default_rng(11)
     seen: list[Measured | Skipped] = [
         Measured(i, 0.1 * float(source.standard_normal()) + (i == 8)) for i in [0, 8] * 5
@@ -271,8 +274,12 @@ def test_what_cannot_have_been_seen(seen: Measured | Skipped) -> None:
 def test_what_is_claimed_is_right_as_often(
     n_members: int, size: float, draw: Draw, most_mean_runs: float
 ) -> None:
-    """At a claimed 0.95, of 120 searches: 0.95 are right (0.97 to 1.00 of many are), and intervals
-    of the ratio hold the truth in 0.88. Without the fences the last takes five times the runs."""
+    """Of 120 searches at a claimed 0.95, a share of 0.95 is right, and 0.88 of the intervals of the
+    ratio hold the truth.
+
+    Of many searches 0.97 to 1.00 are right. Without the fences the last case takes five times the
+    runs.
+    """
     source = np.random.default_rng(n_members)
     searches, right, covered, runs = 120, 0, 0, 0
     for _ in range(searches):
@@ -288,8 +295,12 @@ def test_what_is_claimed_is_right_as_often(
 
 
 def test_no_change_is_rarely_called_one() -> None:
-    """At most (1 - 0.8) / 0.8 = 0.25 of the searches at a claimed 0.8, however often one looks; and
-    where noise is small against the margin, the search ends with that answer."""
+    """A search reports a false change in at most (1 - 0.8) / 0.8 = 0.25 of the cases at a claimed
+    0.8, for any number of looks.
+
+    Where noise is small against the margin, the search ends with the answer that there is no
+    change.
+    """
     source = np.random.default_rng(12)
     ends = [
         searched(

@@ -1,4 +1,4 @@
-"""Change points: their invariances, and their error rates on synthetic and on recorded noise."""
+"""Test change points: invariances, and error rates on synthetic and recorded noise."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ seeds = st.integers(0, 2**32 - 1)
 def noisy(
     seed: int, *, n: int = 120, sd: float = 0.02, persistence: float = 0.0, heavy: bool = False
 ) -> Array:
-    """The logarithms of an unchanged series; t3 or Gaussian noise, as autoregression or not."""
+    """Return logarithms of an unchanged series with t3 or Gaussian noise, optionally
+    autocorrelated."""
     source = np.random.default_rng(seed)
     innovations = source.standard_t(3, n) if heavy else source.normal(size=n)
     noise = innovations.copy()
@@ -35,7 +36,7 @@ def noisy(
 
 
 def stepped(logs: Array, *steps: tuple[int, float]) -> Array:
-    """Values with the levels changed from an index on, by a log-ratio."""
+    """Return values with the levels changed from an index on, by a log-ratio."""
     changed = logs.copy()
     for index, size in steps:
         changed[index:] += size
@@ -104,7 +105,7 @@ def test_a_large_step_is_found_from_both_ends_and_upside_down(
 @pytest.mark.parametrize("factor", [1.2, 3.0])
 @pytest.mark.parametrize("width", [1, 2])
 def test_spikes_alone_are_not_reported(factor: float, width: int) -> None:
-    """A spike of 10 or 50 standard deviations, anywhere: hardly more alarms than without it."""
+    """A spike of 10 or 50 standard deviations, anywhere, adds hardly any alarms."""
 
     def spiked(seed: int) -> Array:
         values = np.exp(noisy(seed))
@@ -128,7 +129,7 @@ def test_a_long_history_wants_memory_in_proportion() -> None:
 
 
 def test_steps_that_hide_one_another_in_noise_of_two_modes_are_found() -> None:
-    """Each step is half as large as the modes are apart; one alone says next to nothing."""
+    """Each step is half as large as the modes are apart; one alone is weak evidence."""
     steps = ((50, 0.02), (100, -0.02), (150, 0.02))
     found = wrong = 0
     for seed in range(60):
@@ -161,7 +162,7 @@ def alarms(series: Callable[[int], Array], n: int) -> int:
 def test_unchanged_synthetic_series_rarely_have_an_alarm(
     n: int, persistence: float, heavy: bool, most: float
 ) -> None:
-    """Autocorrelation cannot be told from changes in few points."""
+    """In few points autocorrelation cannot be distinguished from changes."""
     runs = 300
     found = alarms(
         lambda seed: np.exp(noisy(seed, n=n, persistence=persistence, heavy=heavy)), runs
@@ -178,7 +179,7 @@ def test_what_follows_a_trend_has_no_levels(seed: int, slope: float, sign: int) 
 
 @pytest.mark.parametrize("persistence", [0.0, 0.5, 0.8])
 def test_levels_in_noise_are_no_trend(persistence: float) -> None:
-    """Nor does what drifts no more than machines do."""
+    """Nor does drift as slow as that of machines make one."""
     for seed in range(100):
         values = stepped(noisy(seed, n=200, persistence=persistence), (60, 0.2), (130, -0.1))
         assert not follows_trend(values)
@@ -187,7 +188,7 @@ def test_levels_in_noise_are_no_trend(persistence: float) -> None:
 def test_without_a_model_of_drift_most_drifting_series_have_an_alarm(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The control of the test above."""
+    """Show that the test above can fail."""
     module = sys.modules[change_points.__module__]
     monkeypatch.setattr(module, "inflation", lambda residuals, n_levels: 1.0)
     assert alarms(lambda seed: np.exp(noisy(seed, n=200, persistence=0.5)), 60) > 20
@@ -195,7 +196,7 @@ def test_without_a_model_of_drift_most_drifting_series_have_an_alarm(
 
 @pytest.mark.parametrize("persistence", [0.0, 0.5])
 def test_the_interval_holds_the_true_ratio(persistence: float) -> None:
-    """Of a step that is hardly ever missed, so that those found are not the lucky ones."""
+    """Use a step that is hardly ever missed, so that the found ones are not a lucky selection."""
     covered = total = 0
     for seed in range(300):
         values = stepped(noisy(seed, n=160, persistence=persistence), (80, 0.08))
@@ -243,7 +244,7 @@ def test_unchanged_recorded_series_rarely_have_an_alarm(
 def test_steps_in_recorded_series_are_found(
     recorded: list[history_series.Pool], drift: bool, least: float
 ) -> None:
-    """F1, steps of 2, 5 and 10 %, a margin of five points."""
+    """Compute F1 for steps of 2, 5 and 10 %, with a margin of five points."""
     source = np.random.default_rng(4)
     right = wrong = steps = 0
     for pool in recorded:
@@ -257,7 +258,7 @@ def test_steps_in_recorded_series_are_found(
 @pytest.mark.parametrize("size", [1.5, 3.0])
 @pytest.mark.parametrize("persistence", [0.0, 0.4])
 def test_the_interval_of_the_position_holds_it(size: float, persistence: float) -> None:
-    """Of the steps that are found, of so many standard deviations."""
+    """Use the found ones among steps of this many standard deviations."""
     held = []
     for seed in range(300):
         logs = noisy(seed, persistence=persistence)

@@ -1,4 +1,4 @@
-"""Intervals of counts, and how often they hold."""
+"""Test intervals of counts, and their coverage."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def test_limits_are_garwoods() -> None:
     low, high = count_limits([0, 1, 10])
     assert low == pytest.approx([0.0, 0.0253, 4.7954], abs=1e-4)
     assert high == pytest.approx([3.6889, 5.5716, 18.3904], abs=1e-4)
-    # The ends are where the count is just as unlikely as it may be.
+    # The ends are where the count is exactly as unlikely as permitted.
     assert reference.poisson.sf(9, low[2]) == pytest.approx(0.025)
     assert reference.poisson.cdf(10, high[2]) == pytest.approx(0.025)
 

@@ -1,4 +1,4 @@
-"""The model over a matrix of comparisons: what it finds, and its stated error rates."""
+"""Test the model over a matrix of comparisons: found effects and stated error rates."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Truth = Callable[[str, str, str], float]
 
 
 def matrix(source: np.random.Generator, truth: Truth, *, blocks: int = 6) -> list[Cell]:
-    """Each comparison from so many blocks, with the noise of its workload."""
+    """Return each comparison from this many blocks, with the noise of its workload."""
     cells = []
     for levels in itertools.product(*LEVELS):
         values = truth(*levels) + NOISE[levels[0]] * source.standard_normal(blocks)
@@ -47,7 +47,7 @@ def term(effects: FactorEffects, *factors: str) -> Term:
 
 
 def test_without_noise_the_effects_are_those_of_the_table() -> None:
-    """Means of rows, columns and cells, as in the balanced analysis of variance."""
+    """Compare with means of rows, columns and cells, as in the balanced analysis of variance."""
     source = np.random.default_rng(1)
     table = source.normal(size=(3, 3, 2))
     cells = [
@@ -133,8 +133,10 @@ def test_what_cannot_be_told_is_refused(cells: list[Cell], message: str) -> None
 
 
 def test_error_rates_where_nothing_differs() -> None:
-    """Six terms: any of them matters in 5 % of the matrices at most (and chance), each interval
-    holds the truth in 95 %, and what is unexplained seems so in 5 %."""
+    """Any of six terms matters in at most 5 % of the matrices, plus chance.
+
+    Each interval holds the truth in 95 %, and the unexplained part seems significant in 5 %.
+    """
     source = np.random.default_rng(7)
     runs, any_matters, covered, intervals, unexplained = 600, 0, 0, 0, 0
     for _ in range(runs):
@@ -152,7 +154,7 @@ def test_error_rates_where_nothing_differs() -> None:
 
 
 def test_false_discoveries_beside_a_true_one() -> None:
-    """Of the terms that are said to matter beside the one that does, 5 % at most (and chance)."""
+    """Of the terms reported besides the true one, at most 5 % are false, plus chance."""
     source = np.random.default_rng(8)
     runs, true, share = 300, 0, 0.0
     for _ in range(runs):

@@ -1,4 +1,4 @@
-"""Many comparisons: how many of those called different are not."""
+"""Test the share of false differences among many comparisons."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_no_p_value_is_made_smaller(p_values: list[float]) -> None:
 
 
 def test_of_candidates_with_one_base_few_discoveries_are_false() -> None:
-    """Thirty candidates share a base, a third of them differ; each may stop when it likes."""
+    """Thirty candidates share a base, a third of them differ; each may stop at any look."""
     source = np.random.default_rng(5)
     shares, found = [], 0
     for _ in range(100):

@@ -1,4 +1,4 @@
-"""Histograms as the load generator's library (Rust, hdrhistogram 7.6.0) encodes them."""
+"""Test histograms as the load generator's library (Rust, hdrhistogram 7.6.0) encodes them."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 from millrace.stats.histogram import Histogram, Layout, decode, merge
 from tests.unit.stats.hdr import FINE, LATENCIES, encoded, varint, wrapped
 
-# Recorded from that library: what it encodes, and what it says about it. `recorded` are the first
-# slots that hold something: their highest value and count. Percentiles are of its
-# value_at_quantile: its value_at_percentile takes the 99.9th of 5,000 for the 4,996th, by rounding.
+# Recorded from that library: its encoding, and its statistics of it. `recorded` are the first non-
+# empty slots: their highest value and count. Percentiles are of its value_at_quantile: its
+# value_at_percentile takes the 99.9th of 5,000 for the 4,996th, by rounding.
 EXAMPLES: list[dict[str, Any]] = json.loads(
     (Path(__file__).parent / "hdr_histograms.json").read_text()
 )
@@ -85,7 +85,7 @@ def test_counts_of_any_size_come_back(counts: list[int]) -> None:
 
 
 def test_99_9_percent_of_a_thousand_is_the_999th() -> None:
-    """0.999 * 1000 is above 999 in floating point, and would be the largest."""
+    """In floating point 0.999 * 1000 exceeds 999, and would select the largest."""
     histogram = decode(encoded([1_000_000] * 999 + [2_000_000_000], FINE))
     assert histogram.percentile(99.9) < 1_001_000
     assert histogram.percentile(99.91) > 1_999_000_000

@@ -1,4 +1,4 @@
-"""Many questions at once, and how often any of the answers is wrong."""
+"""Test the error rate of many simultaneous questions."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ def test_the_order_of_questions_does_not_matter(p_values: list[float], source: R
 @pytest.mark.parametrize("questions", [2, 12, 40])
 @pytest.mark.parametrize("together", [0.0, 0.8, -1.0])
 def test_any_wrong_answer_is_as_rare_as_it_says(questions: int, together: float) -> None:
-    """Parts of a time, where nothing differs: independent ones, ones that rise together, and (-1)
-    ones of which each takes from the others what it gains."""
+    """Simulate parts of a time without differences: independent, positively correlated, and (-1)
+    compensating ones."""
     source = np.random.default_rng(20_261_123)
     repeats, blocks = 1_000, 5
     wrong = 0
@@ -65,7 +65,7 @@ def test_any_wrong_answer_is_as_rare_as_it_says(questions: int, together: float)
 
 
 def test_true_answers_do_not_make_wrong_ones_more_frequent() -> None:
-    """Some of the differences are there: the others are still found as rarely."""
+    """Where some differences exist, the others are still falsely found as rarely."""
     source = np.random.default_rng(20_261_124)
     repeats, wrong, found_true = 1_000, 0, 0
     for _ in range(repeats):

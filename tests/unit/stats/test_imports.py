@@ -1,4 +1,4 @@
-"""What importing the package costs every command."""
+"""Test the time that importing the package costs every command."""
 
 from __future__ import annotations
 

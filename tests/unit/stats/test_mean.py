@@ -1,4 +1,4 @@
-"""Means with intervals, and how often these hold."""
+"""Test means with intervals, and their coverage."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_values_that_are_all_the_same_are_certain() -> None:
 
 
 def test_luck_in_counting_is_not_taken_for_certainty() -> None:
-    """Three blocks that counted one sample each on one side and none on the other."""
+    """Three blocks counted one sample each on one side and none on the other."""
     lucky = mean_estimate([1.0, 1.0, 1.0], least_error=math.sqrt(3) / 3)
     assert lucky.p_value is not None
     assert lucky.p_value > 0.05

@@ -22,7 +22,7 @@ LOOKS: tuple[Looks, ...] = ("once", "any")
 
 
 def test_the_textbook_case() -> None:
-    # A paired effect of one standard deviation, two-sided 5 %, power 0.8, wants 10 pairs.
+    # A paired effect of one standard deviation, two-sided 5 %, power 0.8, needs 10 pairs.
     assert blocks_wanted(0.02, math.exp(0.02) - 1) == 10
 
 

@@ -1,4 +1,4 @@
-"""Exact intervals and tests of counts against values that are known, and their coverage."""
+"""Test exact intervals and tests of counts against known values, and their coverage."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ EVIDENCE = {"even": fair_coin_e_value, "at most half": against_at_most_half}
 
 
 def ever_reached(evidence: Callable[[int, int], float], probability: float, level: float) -> float:
-    """The probability that the evidence reaches the level in 200 tosses, exactly."""
+    """Return the exact probability that the evidence reaches the level in 200 tosses."""
     below, reached = {0: 1.0}, 0.0
     for tosses in range(1, 201):
         after: dict[int, float] = {}
@@ -107,7 +107,7 @@ def test_no_bet_on_the_next_toss_is_to_be_won(name: str, tosses: int, data: st.D
         EVIDENCE[name](heads + more, tosses + n) for more, n in ((0, 0), (1, 1), (0, 1))
     )
     assert (head + tail) / 2 == pytest.approx(now)
-    # The rarer heads are, the less there is to be won by the claim that they are frequent.
+    # The rarer heads are, the less evidence there is that they are frequent.
     assert name == "even" or 0.3 * head + 0.7 * tail <= now * (1 + 1e-9)
 
 

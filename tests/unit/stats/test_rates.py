@@ -1,4 +1,4 @@
-"""Rates of errors: what is shown to be equal, what is told apart, and how often that is wrong."""
+"""Test rates of errors: shown to be equal, shown to differ, and how often wrongly."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def shown(base: Side, candidate: Side, tolerance: float = TOLERANCE, looks: Look
 def drawn(
     source: np.random.Generator, blocks: int, rate: float, tries: int, bursts: float | None
 ) -> Side:
-    """Hits by block: binomial; with ``bursts``, the rate itself varies by so much (its CV)."""
+    """Draw hits by block: binomial; with ``bursts``, the rate itself varies with this CV."""
     rates = np.full(blocks, rate)
     if bursts is not None:
         a = (1 - rate) / bursts**2 - rate
@@ -32,7 +32,7 @@ def drawn(
 
 
 def at_most(share: float, repeats: int) -> float:
-    """What a simulation of a share may yield but for one time in 200."""
+    """Return the upper limit of a simulated share, exceeded by chance once in 200 times."""
     return share + 2.6 * math.sqrt(share * (1 - share) / repeats)
 
 
@@ -88,7 +88,7 @@ def test_rates_that_differ_by_the_tolerance_are_rarely_called_equal(
     for _ in range(repeats):
         one = drawn(source, blocks, rate, tries, bursts) if rate else [(0, tries)] * blocks
         other = drawn(source, blocks, rate + tolerance, tries, bursts)
-        # Trials without any hit did the same work, whatever the rates that they were drawn from.
+        # Trials without any hit did the same work, whatever their true rates.
         if any(hits for hits, _ in one + other):
             equal += shown(one, other, tolerance) == "equal"
     assert equal / repeats <= at_most(0.05, repeats)
@@ -137,7 +137,7 @@ def test_unlike_rates_are_told_apart(blocks: int, other: float, tries: int, leas
 def ever(
     rates: tuple[float, float], bursts: float, said: str, looks: Looks, *, most: int = 16
 ) -> float:
-    """How often such rates are shown to be so at any look, after every block from the fifth on."""
+    """Return how often these rates are shown at any look, after every block from the fifth on."""
     source = np.random.default_rng(20_260_801)
     repeats, count = 150, 0
     for _ in range(repeats):

@@ -1,4 +1,4 @@
-"""The paired ratio: its invariances, and its stated error rates by simulation."""
+"""Test the paired ratio: invariances, and simulated error rates."""
 
 from __future__ import annotations
 
@@ -95,8 +95,8 @@ def test_drift_that_a_block_shares_cancels(
     values: list[tuple[float, float]], data: st.DataObject
 ) -> None:
     base, candidate = split(values)
-    # Powers of two are exact in floating point, so the logarithms' difference is too, up to
-    # the last digits of the logarithms themselves.
+    # Powers of two are exact in floating point, so the logarithms' difference is too, up to the
+    # last digits of the logarithms themselves.
     drift = [2.0 ** data.draw(st.integers(-20, 20)) for _ in base]
     before = paired_ratio(base, candidate)
     after = paired_ratio(
@@ -118,8 +118,11 @@ def test_the_estimate_lies_in_its_interval(values: list[tuple[float, float]]) ->
 @pytest.mark.parametrize("n_blocks", [3, 5, 10])
 @pytest.mark.parametrize("truth", [1.0, 0.9])
 def test_coverage_is_what_is_stated(n_blocks: int, truth: float) -> None:
-    """Strong drift common to a block, noise of 2 % in each trial: the interval holds the truth
-    in 93 to 97 % of the runs, and for truth 1 excludes 1 in no more than 5 % (and chance)."""
+    """With strong drift common to a block and noise of 2 % in each trial, the interval holds the
+    truth in 93 to 97 % of the runs.
+
+    For truth 1 it excludes 1 in no more than 5 % (and chance).
+    """
     source = np.random.default_rng(20160 + n_blocks)
     covered = 0
     for _ in range(SIMULATIONS):
@@ -136,7 +139,7 @@ def test_coverage_is_what_is_stated(n_blocks: int, truth: float) -> None:
 
 
 def test_ignoring_the_blocks_would_not_see_what_pairing_sees() -> None:
-    """The control of the test above: with trials of other blocks as partners, drift is noise."""
+    """Show that the test above can fail: with partners from other blocks, drift is noise."""
     source = np.random.default_rng(5)
     drift = np.exp(source.normal(0, 0.2, 10))
     base, candidate = (100 * drift).tolist(), (95 * drift).tolist()

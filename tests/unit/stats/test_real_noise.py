@@ -1,4 +1,4 @@
-"""False positives on recorded noise of real benchmarks: nothing differs, so nothing may be found.
+"""Test false positives on recorded noise of real benchmarks, in which nothing differs.
 
 The data are not part of the project (no licence to redistribute them); without them, skip.
 """
@@ -31,7 +31,7 @@ QUIET, SLOW_DRIFT = (0.0, 0.0), (2.0, 0.97)
 
 @pytest.fixture(scope="module")
 def forks() -> list[NDArray[np.float64]]:
-    """The mean of each of ten forks (restarts), a row a benchmark that has all ten."""
+    """Return the mean of each of ten forks (restarts), a row per benchmark that has all ten."""
     if not DATA.exists():
         pytest.skip(f"recorded noise is not on this machine: {DATA.name}")
     recorded = np.load(DATA)
@@ -50,7 +50,8 @@ def forks() -> list[NDArray[np.float64]]:
 
 
 def positives(forks: list[NDArray[np.float64]], n_blocks: int, slowdown: float) -> float:
-    """Share of A-against-B comparisons, from disjoint forks, whose interval excludes 1."""
+    """Return the share of A-against-B comparisons, from disjoint forks, whose interval excludes
+    1."""
     source = np.random.default_rng(17)
     found = 0
     for means in forks:

@@ -1,4 +1,4 @@
-"""The interval for any number of looks: its formula, its invariances, and its error rates."""
+"""Test the interval for any number of looks: its formula, invariances and error rates."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ NOISE: dict[str, Draw] = {
 
 
 def student_sides(drawn: Array) -> NDArray[np.bool_]:
-    """Whether Student's interval excludes 0 after each block from the fifth on."""
+    """Return whether Student's interval excludes 0 after each block from the fifth on."""
     looks = range(5, drawn.shape[1] + 1)
     p_values = [stats.ttest_1samp(drawn[:, :blocks], 0.0, axis=1).pvalue for blocks in looks]
     return np.stack(p_values, axis=1) < ALPHA
 
 
 def test_the_boundary_is_that_of_the_mixture() -> None:
-    # 38 % of alpha is the mean's, which is looked at from block 5 on.
+    # The mean gets 38 % of alpha and is looked at from block 5 on.
     at = sequential._mean_critical(5, ALPHA)
     spent = 2 * (stats.t.sf(at, 4) + at * stats.t.pdf(at, 4))
     assert spent == pytest.approx(0.38 * ALPHA)
@@ -120,7 +120,7 @@ def test_the_interval_holds_what_is_not_rejected(
     assume(np.std(logs) > 1e-6)
     assume(min(abs(low - centre), abs(high - centre)) > 1e-9)
     side = sides([x - centre for x in logs], alpha)[-1]
-    # Where the two parts have nothing in common, the interval is what lies between them.
+    # Where the two parts do not overlap, the interval lies between them.
     parts = (interval_of_mean(logs, alpha), interval_of_ranks(logs, alpha))
     assume(max(part[0] for part in parts) <= min(part[1] for part in parts))
     assert side == (1 if centre < low else -1 if centre > high else 0)
@@ -186,7 +186,7 @@ def test_two_blocks_say_nothing_and_equal_ones_all() -> None:
 
 @pytest.mark.parametrize("blocks", [8, 12, 19, 20, 40])
 def test_one_other_value_among_equal_ones_is_no_difference(blocks: int) -> None:
-    """As of a percentile that is the same number in all blocks but one."""
+    """A percentile, for example, may be the same number in all blocks but one."""
     for other in (0.2, -0.2):
         low, high = interval([0.0] * (blocks - 1) + [other], ALPHA)
         assert low <= 0 <= high

@@ -1,4 +1,4 @@
-"""Steady state: invariances, and the stated error rates by simulation."""
+"""Test the steady state: invariances, and simulated error rates."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LEVEL, SD = 1000.0, 50.0
 
 
 def autoregression(source: np.random.Generator, n_points: int, rho: float) -> Floats:
-    """Of standard deviation 1, from its stationary distribution."""
+    """Return an autoregression of standard deviation 1, from its stationary distribution."""
     shocks = source.standard_normal(n_points)
     values = np.empty(n_points)
     values[0] = shocks[0]
@@ -49,14 +49,14 @@ def test_steady_series_are_rarely_called_unsteady(
     [(30, 0.0, 4.0, 0.8), (60, 0.0, 3.0, 0.9), (60, 0.5, 4.0, 0.65), (300, 0.5, 2.0, 0.95)],
 )
 def test_steps_are_found(n_points: int, rho: float, size: float, at_least: float) -> None:
-    """Of so many standard deviations of a second, in the second half."""
+    """Use steps of this many standard deviations of a second, in the second half."""
     after = np.arange(n_points) > 0.65 * n_points
     assert unsteady_share(n_points, rho, size * after, series=150) >= at_least
 
 
 @pytest.mark.parametrize(("n_points", "rho", "at_least"), [(120, 0.0, 0.65), (300, 0.5, 0.9)])
 def test_trends_are_found(n_points: int, rho: float, at_least: float) -> None:
-    """Of four standard deviations from the start to the end, though the cut takes up to half."""
+    """Use trends of four standard deviations from start to end, though the cut takes up to half."""
     trend = 4 * np.arange(n_points) / n_points
     assert unsteady_share(n_points, rho, trend, series=150) >= at_least
 
@@ -74,8 +74,11 @@ def test_movements_within_the_margin_are_steady() -> None:
 @pytest.mark.parametrize("rho", [0.0, 0.5])
 @pytest.mark.parametrize("n_points", [30, 60, 300])
 def test_the_cut_takes_the_warm_ups_bias_away(n_points: int, rho: float) -> None:
-    """A start at half of the level that fades with a time constant of 4 s: the mean is 7 to 0.7 %
-    too low, and on average within a quarter of a standard deviation of a second after the cut."""
+    """Simulate a start at half of the level that fades with a time constant of 4 s.
+
+    The mean is 7 to 0.7 % too low, and on average within a quarter of a standard deviation of a
+    second after the cut.
+    """
     source = np.random.default_rng(9)
     biases, whole = [], []
     for _ in range(200):

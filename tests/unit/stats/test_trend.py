@@ -1,4 +1,4 @@
-"""The course of a measured part: what is found, what is not called unsteady, and how often."""
+"""Test the trend of a measured part: what is found, what is not called unsteady, and how often."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LEVEL = 1000.0
 
 
 def series(n_points: int, shape: ArrayLike, *, sd: float = 0.02, seed: int = 5) -> list[float]:
-    """A level times ``shape``, with noise of a standard deviation of ``sd`` of the level."""
+    """Return a level times ``shape``, with noise of a standard deviation of ``sd`` of the level."""
     noise = sd * np.random.default_rng(seed).standard_normal(n_points)
     values: list[float] = (LEVEL * (np.asarray(shape) + noise)).tolist()
     return values
@@ -27,7 +27,7 @@ def time(n_points: int) -> Floats:
 
 
 def share(n_points: int, rho: float, shape: ArrayLike, *, sd: float, n_series: int = 400) -> float:
-    """Of so many series, how many are not steady."""
+    """Return the share of unsteady ones among this many series."""
     source = np.random.default_rng(n_points)
     unsteady = 0
     for _ in range(n_series):
@@ -42,7 +42,7 @@ def share(n_points: int, rho: float, shape: ArrayLike, *, sd: float, n_series: i
 def test_steady_series_are_rarely_called_unsteady(
     n_points: int, rho: float, at_most: float
 ) -> None:
-    """With so much noise that the margin does not help."""
+    """Use so much noise that the margin does not help."""
     assert share(n_points, rho, 1.0, sd=0.1) <= at_most
 
 
@@ -58,7 +58,7 @@ def test_spikes_and_short_dips_are_no_lack_of_steadiness() -> None:
 
 @pytest.mark.parametrize("period", [3, 5])
 def test_a_quick_sawtooth_is_steady(period: int) -> None:
-    """A checkpoint every few seconds is a part of the state."""
+    """A checkpoint every few seconds is part of the steady state."""
     tooth = 1 - 0.1 * (np.arange(60) % period) / period
     assert classify_trend(series(60, tooth)).kind == "steady"
 
@@ -99,7 +99,7 @@ def test_drifts_of_seven_percent_are_found(n_points: int, rho: float, at_least: 
 
 
 def test_a_short_warm_up_is_found_where_it_matters() -> None:
-    """Three seconds of a half of the level: the mean of 30 is 5 % too low, of 300 0.5 %."""
+    """Use three seconds at half of the level: the mean of 30 is 5 % too low, of 300 0.5 %."""
     for n_points, at_least, at_most in ((30, 0.9, 1.0), (300, 0.0, 0.05)):
         cold = 1 - 0.5 * (np.arange(n_points) < 3)
         assert at_least <= share(n_points, 0.0, cold, sd=0.02, n_series=100) <= at_most
@@ -119,7 +119,8 @@ def test_a_gross_step_is_found_in_ten_seconds(before: int, kind: TrendClass) -> 
 
 
 def drifts(*rises: float) -> int:
-    """How many of steady courses that rise by so much are drifts when they are seen together."""
+    """Return how many of steady series that rise by this much are drifts when classified
+    together."""
     found = detect_shared_drift([Trend("steady", rise=rise) for rise in rises])
     assert all(course.change == course.rise for course in found if course.kind == "drift")
     return sum(course.kind == "drift" for course in found)

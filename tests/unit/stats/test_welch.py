@@ -1,4 +1,4 @@
-"""Welch's test on samples with a known answer."""
+"""Test Welch's test on samples with a known answer."""
 
 from __future__ import annotations
 

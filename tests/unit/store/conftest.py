@@ -1,4 +1,4 @@
-"""A store for each test."""
+"""Provide a store for each test."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Records for the tests of the store: plain ones to work with, and arbitrary ones."""
+"""Make records for the tests of the store: plain ones, and arbitrary ones."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ SPEC: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class Begun:
-    """What a run begins with."""
+    """The records with which a run begins."""
 
     run: RunRecord
     treatments: tuple[TreatmentRecord, ...]
@@ -75,7 +75,7 @@ class Begun:
 
 
 def begun(run_id: str = "study-1", *, blocks: int = 2, **changes: Any) -> Begun:
-    """A run of two treatments."""
+    """Return a run of two treatments."""
     run = RunRecord(
         id=run_id,
         digest="digest",
@@ -104,7 +104,7 @@ def begun(run_id: str = "study-1", *, blocks: int = 2, **changes: Any) -> Begun:
 
 
 def result(*, port: str = "3306", log: bytes = b"ready for connections\n") -> AttemptResult:
-    """A finished attempt's."""
+    """Return the result of a finished attempt."""
     server = ServerRecord("mysql-5.7.22", "mysql", "5.7.22", "5.7.22-log", {"libc": "x"}, ("port",))
     options = (OptionRecord("innodb_flush_method", "O_DIRECT", "wmf", False),)
     effective = {"port": port, "innodb_buffer_pool_size": "134217728"}
@@ -118,7 +118,7 @@ def result(*, port: str = "3306", log: bytes = b"ready for connections\n") -> At
 
 
 def histogram(name: str = "point-query") -> HistogramRecord:
-    """A transaction's latencies; the store never looks into what is encoded."""
+    """Return a transaction's latencies; the store never decodes them."""
     return HistogramRecord("measure", "transaction", name, "service", "HISTFAAA", 20_000, 1.5)
 
 
@@ -127,7 +127,7 @@ def failed() -> AttemptResult:
 
 
 def without_attempt_ids(stored: StoredRun) -> StoredRun:
-    """The run as it is in every store: ids of attempts are a store's own."""
+    """Return the run without ids of attempts, which differ between stores."""
     return replace(stored, attempts=tuple(replace(each, id=0) for each in stored.attempts))
 
 
@@ -188,7 +188,7 @@ def _instances(draw: st.DrawFn, role: str) -> InstanceRecord:
 
 @st.composite
 def results(draw: st.DrawFn) -> AttemptResult:
-    """Whatever an attempt may yield."""
+    """Generate arbitrary results of an attempt."""
     outcomes: tuple[Outcome, ...] = ("finished", "failed", "interrupted")
     outcome = st.sampled_from(outcomes)
     steps = draw(st.lists(st.tuples(_names, _numbers, _numbers, outcome), max_size=3))
@@ -213,7 +213,7 @@ def results(draw: st.DrawFn) -> AttemptResult:
 
 @st.composite
 def runs(draw: st.DrawFn) -> Begun:
-    """Whatever a run may begin with: any factors and roles."""
+    """Generate arbitrary runs: any factors and roles."""
     treatments = tuple(
         TreatmentRecord(f"t{position}", position, draw(_factors), draw(_factors))
         for position in range(draw(st.integers(1, 3)))

@@ -1,4 +1,4 @@
-"""Exported files: what is wrong with one is told, and nothing of it is imported."""
+"""Test exported files: errors are reported, and nothing of a bad file is imported."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Members = dict[str, bytes]
 
 @pytest.fixture
 def exported(tmp_path: Path) -> Path:
-    """Two runs as an exported file."""
+    """Export two runs to a file."""
     with Store.open(tmp_path / "source.sqlite") as store:
         for run_id in ("one", "two"):
             what = begun(run_id)
@@ -108,7 +108,7 @@ def twice(run: Any, key: str) -> None:
 
 
 def drop_artefact(content: Members) -> None:
-    """Take a file out of the archive and out of its manifest."""
+    """Remove a file from the archive and from its manifest."""
     name = artefact_name(content)
     del content[name]
 
@@ -291,7 +291,7 @@ def test_a_changed_bit_is_refused_or_changes_nothing(
         Artefacts(tmp_path / "files").staging() as staged,
         run_archive.reading(tmp_path / "changed.zip") as changed,
     ):
-        # The bit was in a date or another field nobody reads.
+        # The flipped bit was in a date or another unread field.
         assert [changed.run(entry) for entry in changed.runs] == runs
         changed.stage(staged)
         assert len(list(staged.directory.iterdir())) == 3
@@ -355,13 +355,13 @@ def test_an_export_that_cannot_be_written_leaves_nothing(exported: Path, tmp_pat
 def test_an_import_that_fails_while_it_writes_leaves_nothing(
     exported: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """All files are in their places by then, and all rows but the last are inserted."""
+    """By then all files are in place, and all rows but the last are inserted."""
     with Store.open(tmp_path / "target.sqlite") as store:
         kept = begun("mine")
         store.begin_run(kept.run, kept.treatments, kept.trials)
         attempt = store.claim(kept.trials[0].id, OWNER, NOW, is_alive=alive)
         assert attempt is not None
-        store.finish(attempt, result(log=b"one"), LATER)  # which the export holds too
+        store.finish(attempt, result(log=b"one"), LATER)  # the export has them too
         before = sorted(path for path in tmp_path.rglob("*") if path.is_file())
 
         def interrupted(self: Artefacts, *arguments: Any) -> None:

@@ -1,4 +1,4 @@
-"""Files of attempts beside the store: histograms, observations and series."""
+"""Test the files of attempts next to the store: histograms, observations and series."""
 
 from __future__ import annotations
 

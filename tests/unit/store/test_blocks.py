@@ -1,4 +1,4 @@
-"""Blocks that are begun one after the other, and taken back where nobody began them."""
+"""Test blocks that are begun one after the other, and unstarted ones that are deleted."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def attempt(store: Store, trial: TrialRecord) -> None:
 
 
 def with_others(what: Begun) -> Begun:
-    """With a control in block 0 and two profiled blocks."""
+    """Add an A/A trial in block 0 and two profiled blocks."""
     control = replace(what.trials[0], id="study-1/control", position=90, purpose="control")
     profiled = [
         replace(what.trials[0], id=f"study-1/p{n}", block=n, position=91 + n, purpose="profile")

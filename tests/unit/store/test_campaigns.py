@@ -1,4 +1,4 @@
-"""What campaigns ask of the store: calibrations of a host, and what is new of a long run."""
+"""Test the store's queries for campaigns: calibrations of a host, and news of a long run."""
 
 from __future__ import annotations
 

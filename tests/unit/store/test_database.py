@@ -1,4 +1,4 @@
-"""Opening a store: made, upgraded, or refused with one clear message; never harmed."""
+"""Test opening a store: made, upgraded, or refused with one clear message; never harmed."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def reachable() -> Iterator[Path]:
-    """A directory an ordinary user can reach (pytest's own are closed to others)."""
+    """Return a directory that an ordinary user can reach (pytest's own are closed to others)."""
     directory = Path(tempfile.mkdtemp(dir="/tmp"))
     directory.chmod(0o755)
     yield directory
@@ -263,6 +263,6 @@ def test_a_full_disk_is_told_and_loses_nothing(small_disk: Path) -> None:
                 store.finish(attempt, result(log=log), LATER)
             ballast.unlink()
             assert store.load_run("study-1") == before
-        store.finish(attempt, result(), LATER)  # with room again, the result is kept
+        store.finish(attempt, result(), LATER)  # once there is space again, the result is stored
     with Store.open(path) as store:
         assert store.list_runs()[0].finished == 2

@@ -1,4 +1,4 @@
-"""What killed writers of a store's files left."""
+"""Test the files that killed writers of a store leave."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The event file: what was appended is read, a torn line is not."""
+"""Test the event file: complete lines are read, torn ones are not."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from millrace.model.events import (
 )
 from millrace.store.events import EventLog, read_events
 
-# What JSON has: no lone surrogates.
+# JSON has no lone surrogates.
 TEXTS = st.text(st.characters(codec="utf-8"))
 NUMBERS = st.integers(0, 2**64 - 1)
 SECONDS = st.floats(0, 1e9)
@@ -62,7 +62,7 @@ def test_events_come_back_in_order_whatever_a_crash_left_between_them(
         with EventLog(path) as log:
             for event in events:
                 log.append(event)
-        # A torn line is the beginning of one, so it never is a whole event.
+        # A torn line is a prefix of one, so it never is a whole event.
         with path.open("ab") as file:
             file.write(b'{"event": "' + torn)
         assert list(read_events(path)) == events

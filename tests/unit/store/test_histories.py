@@ -1,4 +1,4 @@
-"""Histories in the store: one point a series and label, in the order of dates; changes are kept."""
+"""Test histories in the store: one point per series and label, in order of dates; kept changes."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_a_run_that_is_recorded_twice_is_not_two_points(store: Store) -> None:
     own = point(1, 0.9)
     store.histories.record(part(own))
     assert store.histories.record(part(own)) == Recorded(0, 0, 1, {})
-    # A date or a ratio is no reason; more blocks are.
+    # A date or a ratio is no reason to replace a point; more blocks are.
     assert store.histories.record(part(replace(own, at_utc=NOW))) == Recorded(0, 0, 1, {})
     more = replace(own, ratio=0.91, n_blocks=8)
     assert store.histories.record(part(more)) == Recorded(0, 1, 0, {})
@@ -208,7 +208,7 @@ def test_histories_travel_with_their_runs(store: Store, tmp_path: Path) -> None:
         other.import_file(file)
         assert labels(other) == ["v0", "v1"]
         assert other.histories.changes() == [change(1, note="known")]
-        # What is there stays as it is, also when it comes again.
+        # Existing data stays unchanged, even when it is imported again.
         other.histories.keep([change(1, note="mine")])
         assert other.import_file(file).added == ()
         assert labels(other) == ["v0", "v1"]
@@ -242,7 +242,7 @@ _level: st.SearchStrategy[Level] = _texts | st.integers(-5, 5) | st.booleans()
 
 @st.composite
 def _parts(draw: st.DrawFn) -> HistoryPart:
-    """The points of one run in any series and states."""
+    """Generate the points of one run in any series and environments."""
     series = [
         SeriesRecord(
             id=f"series-{number}",
@@ -319,7 +319,7 @@ HISTORY = "history.json"
 
 @pytest.fixture
 def exported(store: Store, tmp_path: Path) -> Path:
-    """A file of a run with a point and a change."""
+    """Export a run with a point and a change to a file."""
     what = begun("run-1")
     store.begin_run(what.run, what.treatments, what.trials)
     store.histories.record(part(point(1, 0.9)))
@@ -329,7 +329,7 @@ def exported(store: Store, tmp_path: Path) -> Path:
 
 
 def edited(path: Path, edit: Callable[[Any], object], *, keep_hash: bool = False) -> None:
-    """Change what an exported file holds of histories, and its hash in the manifest with it."""
+    """Change an exported file's histories, and their hash in the manifest with it."""
     with zipfile.ZipFile(path) as archive:
         content = {name: archive.read(name) for name in archive.namelist()}
     raw, manifest = json.loads(content[HISTORY]), json.loads(content["manifest.json"])

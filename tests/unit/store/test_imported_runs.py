@@ -1,4 +1,4 @@
-"""What an imported run can say of runs that were measured here: nothing."""
+"""Test that an imported run cannot change runs that were measured here."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def add(
 
 
 def bring(store: Store, tmp_path: Path, *runs: str) -> None:
-    """Import these runs of a store of somebody else."""
+    """Import these runs from a foreign store."""
     with Store.open(tmp_path / "other.sqlite") as other:
         add(other, "their-calibration", calibrates=CALIBRATES)
         add(other, "their-test", tested=TESTS)

@@ -1,4 +1,4 @@
-"""Other users can open no file of a results store, and so can lock none."""
+"""Test that other users can open, and so lock, no file of a results store."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def filled(path: Path) -> None:
 
 @contextlib.contextmanager
 def log_and_index(path: Path) -> Iterator[None]:
-    """Inside, the write-ahead log and its index lie beside the store."""
+    """Yield the write-ahead log and its index, which exist inside the block."""
     with contextlib.closing(sqlite3.connect(path)) as connection:
         connection.execute("SELECT count(*) FROM sqlite_master").fetchall()
         yield

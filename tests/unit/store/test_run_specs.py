@@ -1,4 +1,4 @@
-"""Specifications of runs, read from a store that an earlier millrace wrote."""
+"""Test specifications of runs, read from a store of an earlier millrace."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The ledger and what it keeps."""
+"""Test the ledger and its records."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from tests.unit.store.stored_records import (
 
 @pytest.fixture(scope="module")
 def template() -> Iterator[Path]:
-    """An empty store to copy: quicker than making one for every example."""
+    """Return an empty store to copy: quicker than making one for every example."""
     directory = Path(tempfile.mkdtemp())
     with Store.open(directory / "template.sqlite"):
         pass
@@ -191,7 +191,7 @@ def test_text_that_is_not_unicode_does_not_lose_the_result(store: Store) -> None
 
 
 def claim_all(path: Path, trial_ids: list[str], pid: int, claimed: Path) -> None:
-    """In a process of its own: open the store and claim whatever can be had."""
+    """In a separate process, open the store and claim everything possible."""
     owner = Owner("host", "boot", pid, pid)
     with Store.open(path) as store:
         begin(store, begun(blocks=10))
@@ -237,7 +237,7 @@ def test_runs_are_found_by_prefix_and_latest(store: Store) -> None:
     begin(store, begun("study-12", created_utc="2026-05-01T00:00:00Z"))
     assert store.find_run("latest").id == "study-1"
     assert store.find_run("study-12") == begun("study-12", created_utc="2026-05-01T00:00:00Z").run
-    assert store.find_run("study-1").id == "study-1"  # exact, though it begins another id too
+    assert store.find_run("study-1").id == "study-1"  # exact, though another id begins with it
     with pytest.raises(UserError, match="2 runs have an id that starts with 'study'") as ambiguous:
         store.find_run("study")
     assert "study-12" in ambiguous.value.message

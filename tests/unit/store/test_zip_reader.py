@@ -12,8 +12,11 @@ from millrace.store import zip_reader
 
 
 def with_end(path: Path, signature: bytes, directory_bytes: int) -> Path:
-    """A file that ends as an archive whose 64-bit record, of a right or wrong signature, says that
-    its directory has 1 byte, and whose ordinary record says another size."""
+    """Return a file with the end of an archive whose two end records disagree.
+
+    Its 64-bit record, with a right or wrong signature, gives its directory 1 byte, and its ordinary
+    record gives another size.
+    """
     record = struct.pack("<4sQ2H2L4Q", signature, 44, 45, 45, 0, 0, 1, 1, 1, 0)
     locator = struct.pack("<4sLQL", b"PK\6\7", 0, 0, 1)
     end = struct.pack("<4s4H2LH", b"PK\5\6", 0, 0, 1, 1, directory_bytes, 0, 0)

@@ -1,4 +1,4 @@
-"""How tables were read, judged by counters alone."""
+"""Test how tables were read, judged by counters alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Facts that a trial adds to the record of its server."""
+"""Test the facts that a trial adds to the record of its server."""
 
 from __future__ import annotations
 

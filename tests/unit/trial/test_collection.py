@@ -1,4 +1,4 @@
-"""Which part of a trial observers look at."""
+"""Test which part of a trial collectors observe."""
 
 from __future__ import annotations
 

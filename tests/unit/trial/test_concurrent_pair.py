@@ -1,6 +1,7 @@
-"""The two processes of a pair: what comes of both when one fails, is killed, or all is stopped.
+"""Test the two processes of a pair: failures, kills and stops of one or both.
 
-Their trials are on a server that takes connections and never says a word, so they begin, and wait.
+Their trials are on a server that accepts connections and never sends a byte, so they begin, and
+wait.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ Announce = Callable[[TrialEvent], None]
 
 @pytest.fixture
 def mute() -> Iterator[int]:
-    """The port of a server that never answers."""
+    """Return the port of a server that never answers."""
     with closing(socket.create_server(("127.0.0.1", 0))) as server:
         yield server.getsockname()[1]
 
@@ -74,7 +75,7 @@ def wait_until(is_so: Callable[[], bool]) -> None:
 
 
 def when_both_have_begun(do: Callable[[], None]) -> Announce:
-    """Hears the events of a pair, and does something when both are about to log in."""
+    """A listener to a pair's events that acts when both are about to log in."""
     begun: list[str] = []
 
     def hear(event: TrialEvent) -> None:

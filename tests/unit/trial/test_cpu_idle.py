@@ -1,4 +1,4 @@
-"""What is decided about sleeping CPUs, from what was measured and what was asked."""
+"""Test the decision on CPU idle states, from measurements and options."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A process that is stopped for a share of the time, and what is measured of it."""
+"""Test a process that is stopped for a share of the time, and the measured share."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tests.unit.servers.installed import installed
 BEGIN = {"type": "mark", "mark": "measure_started", "phase": "measure"}
 END = {"type": "mark", "mark": "measure_ended", "phase": "measure"}
 
-# Counts for as long as it is told to, and says how much of its time it did not run.
+# Counts for a requested time, and prints how much of it it did not run.
 _COUNTING = """
 import time
 began = last = time.monotonic()
@@ -53,7 +53,7 @@ with tempfile.TemporaryFile() as file:
 
 @given(st.floats(0.0, 0.9), st.lists(st.floats(0.0, 0.02), max_size=40))
 def test_what_is_owed_is_made_up_for(share: float, late: list[float]) -> None:
-    """Whatever a turn was late, the share of all turns is met at the end of each."""
+    """A late turn is compensated: the share of all turns is met at the end of each."""
     stopped = 0.0
     for turn, too_much in enumerate(late, start=1):
         stopped += max(owed(share, turn, stopped), 0.0)

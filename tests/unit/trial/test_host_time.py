@@ -1,4 +1,4 @@
-"""What the host's clocks and hypervisor did in the measured part of a trial."""
+"""Test the activity of the host's clocks and hypervisor in the measured part of a trial."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the server's counters are asked for, and what is kept of the answers."""
+"""Test the queries for the server's counters, and the stored part of the answers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ ENGINE = "Modified db pages  12\nHistory list length 3\nLog sequence number 500\
 
 
 class Session:
-    """Answers status and engine status; ``refuses`` are beginnings of what it does not answer."""
+    """A session that answers status and engine status; ``refuses`` are prefixes of refused
+    statements."""
 
     def __init__(self, *refuses: str) -> None:
         self.asked: list[str] = []
@@ -55,7 +56,7 @@ def test_the_server_is_asked_with_a_limit_of_time() -> None:
 
         def connect(self, *, limit_s: float | None = None) -> io.StringIO:
             limits.append(limit_s)
-            return io.StringIO()  # like a session, it can be closed
+            return io.StringIO()  # it can be closed as a session can
 
     with counters_of(cast(ServerClient, Server())):
         pass

@@ -1,4 +1,4 @@
-"""What is made of the load generator's answer."""
+"""Test the conversion of the load generator's answer to measurements."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A workload's phases made into the load generator's spec, with their limits."""
+"""Test converting a workload's phases to the load generator's spec, with their limits."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def test_what_an_experiment_says_outranks_a_test_and_a_test_the_defaults() -> No
     assert driven(test="one").values["range_size"] == 7
     assert driven(test="one", range_size=9).values["range_size"] == 9
     assert driven(test="point").values["range_size"] == 100
-    # Tables know of no test, so that all tests share one data set.
+    # Tables do not depend on the test, so that all tests share one data set.
     assert driven(test="one").of_tables["range_size"] == 100
     tables = driven(test="one", table_size=5).tables
     assert tables is not None

@@ -1,4 +1,4 @@
-"""What decides the content of a template, and what does not."""
+"""Test which inputs decide the content of a snapshot, and which do not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Steps: order, times, failures, limits."""
+"""Test steps: order, times, failures, limits."""
 
 from __future__ import annotations
 

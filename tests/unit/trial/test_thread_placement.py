@@ -1,4 +1,4 @@
-"""Which thread serves the client, by how often it went to sleep."""
+"""Test which thread serves the client, by its number of sleeps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which failures may pass, and that a run can stop at them without a result that stays."""
+"""Test which failures are transient, and that a run can stop at them without a lasting result."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def plan_of(directory: Path) -> Plan:
 
 
 def inputs(plan: Plan, directory: Path) -> RunInput:
-    """Return inputs of a server that never starts, because its place cannot be made."""
+    """Return inputs of a server that never starts, because its directory cannot be made."""
     server = installed(directory, "mysql-5.6.24")
     work = ResolvedWorkload(workloads.load("load-data"), {"rows": 10, "data_seed": 1})
     prepared = PreparedTreatment(server, FittedOptions("default", ()), work)
@@ -113,7 +113,7 @@ def test_a_run_that_stops_at_it_has_no_result_of_the_trial(tmp_path: Path) -> No
         (attempt,) = store.load_run(run.id).attempts
         assert (attempt.outcome, attempt.reason) == ("interrupted", str(why.value))
         assert "MILLRACE_WORK" in why.value.message
-        # The same trial comes first again; where nothing stops, it fails, as do all others.
+        # The same trial comes first again; without stopping, it fails, as do all others.
         execute(is_new=False, stops=False)
         stored = store.load_run(run.id)
         assert {attempt.outcome for attempt in stored.last_attempts().values()} == {"failed"}

@@ -1,4 +1,4 @@
-"""A small workload that drives clients, complete as it is when it is loaded."""
+"""Define a small workload that drives clients, complete as after loading."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from millrace import workloads
 
 
 def driving(**changes: Any) -> dict[str, Any]:
-    """Its definition, with some keys changed before what its phases imply is added."""
+    """Return its definition, with some keys changed before the keys that its phases imply are
+    added."""
     return workloads.completed({**_DEFINITION, **changes})
 
 

@@ -1,4 +1,4 @@
-"""Numbers of CPUs as a text."""
+"""Test numbers of CPUs as text."""
 
 from __future__ import annotations
 

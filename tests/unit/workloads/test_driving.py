@@ -1,4 +1,4 @@
-"""Workloads with tables and tests: what their phases imply, their contradictions, their size."""
+"""Test workloads with tables and tests: implied settings, contradictions, size."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_loading_alone_implies_no_clients() -> None:
     workload = workloads.checked(loading)
     assert not workload.drives
     assert workload.factors.keys() == {"transport", "tls", "load_method"}
-    # What the workload varies itself is no parameter of all trials.
+    # A setting that the workload varies itself is no parameter of all trials.
     assert "load_method" not in workload.parameters
     assert "data_seed" in workload.parameters
 

@@ -1,4 +1,4 @@
-"""Which statements find a row each time, by their definition."""
+"""Test which statements always find a row, by their definition."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def of_builtin(workload: str, test: str, **chosen: Any) -> dict[str, str]:
         ("points-covered-pk", {"points_covered_pk": "read"}),
         ("hot-points", {"hot_points": "read"}),
         ("range-covered-pk", {"range_covered_pk": "read"}),
-        ("range-covered-si", {}),  # values that are drawn may not be in the table
+        ("range-covered-si", {}),  # random values may be missing in the table
         ("scan", {}),
         ("oltp_delete", {}),
         ("delete", {"delete_each": "changed"}),
@@ -41,7 +41,7 @@ def test_tests_of_sysbench(test: str, expected: dict[str, str]) -> None:
 
 
 def small(statement: dict[str, Any], **changes: Any) -> dict[str, str]:
-    """What is sure of one statement in a test of its own."""
+    """Return what is sure of one statement in a test of its own."""
     definition = driving()
     definition["statements"]["mine"] = statement
     definition["tests"]["point"] = {"title": "mine", "steps": [{"statements": ["mine"]}], **changes}

@@ -1,4 +1,4 @@
-"""Workload definitions: the shipped ones are right, and mistakes in one are all named."""
+"""Test workload definitions: the shipped ones are valid, and all errors in one are reported."""
 
 from __future__ import annotations
 

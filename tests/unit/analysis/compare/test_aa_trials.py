@@ -1,4 +1,4 @@
-"""The base against itself: from stored trials to a ratio, and that it enters nothing else."""
+"""Test A/A trials: the ratio from stored trials, and that they affect nothing else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A search read back from its trials: what was seen, passed over, and is next."""
+"""Test a search read back from its trials: results, skipped members, and the next member."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ from tests.unit.campaign.measured import result_of
 
 NAMES = ("v1", "v2", "v3", "v4", "v5")
 
-# A trial: whose it is, and its attempts: a speed, or the step at which it failed.
+# A trial: its member, and its attempts: a speed, or the step at which it failed.
 Trial = tuple[int, Sequence[float | str]]
 
 
 def searched(trials: Sequence[Trial], names: tuple[str, ...] = NAMES) -> StoredRun:
-    """A run of these trials, a block each."""
+    """Return a run of these trials, a block each."""
     kept = study().run
     asked = Bisects(members=names, workload="load-data", confidence=0.95, margin=0.02)
     run = replace(kept, spec=kept.spec.replace(bisects=asked))
@@ -75,7 +75,7 @@ def _attempt(trial: int, number: int, what: float | str) -> StoredAttempt:
 
 
 def going_on(speeds: Sequence[float], sd: float, seed: int = 1, most: int = 80) -> list[Trial]:
-    """The trials of a search that goes on to its end."""
+    """Return the trials of a search that continues to its end."""
     source = random.Random(seed)
     trials: list[Trial] = []
     while len(trials) < most:
@@ -197,7 +197,7 @@ def test_metrics_are_those_of_the_workload() -> None:
 
 
 def driven(stored: StoredRun, *, falling: Collection[int]) -> StoredRun:
-    """The run as one of driven clients, whose throughput falls in the trials of these members."""
+    """Return the run with driven clients, whose throughput falls in the trials of these members."""
 
     def with_seconds(attempt: StoredAttempt, member: int) -> StoredAttempt:
         source = random.Random(attempt.id)
@@ -226,7 +226,7 @@ def test_a_change_is_not_called_where_trials_were_not_steady(falling: tuple[int,
     assert (document["outcome"], document["first_bad"]) == ("not steady", None)
     assert document["unsteady"] == found.unsteady
     assert "◂ the change" not in as_html(found)
-    # It need not go on until something is found; but a few trials are waited for, as by verdicts.
+    # The search need not find anything; but a few trials are awaited, as verdicts do.
     early = bisection(driven(searched(trials[:10]), falling=range(5)))
     assert isinstance(early.step, Next)
     assert early.unsteady

@@ -1,4 +1,4 @@
-"""Verdicts cut from a stream of blocks: how often they are false, and what they leave of it."""
+"""Test verdicts cut from a stream of blocks: their error rate, and how it limits claims."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_a_budget_that_decides_nothing_is_refused() -> None:
 
 
 def test_false_verdicts_are_as_rare_as_is_claimed() -> None:
-    """Of 400 at 5 % each, 30 or more would be seen in 1 of 100 calibrations."""
+    """Of 400 verdicts at 5 % each, 30 or more would be false in 1 of 100 calibrations."""
     pairs = stream(400 * 16, sd=0.03)
     verdicts, _ = sequential_verdicts(pairs, direction="higher", margin=0.001, most=16)
     assert len(verdicts) >= 400
@@ -92,7 +92,7 @@ def test_false_verdicts_are_as_rare_as_is_claimed() -> None:
 
 
 def test_peeking_with_a_fixed_interval_would_be_seen() -> None:
-    """The same stream, looked at with an interval that holds for one look alone."""
+    """Look at the same stream with an interval that holds for one look alone."""
     pairs = stream(400 * 16, sd=0.03)
     wrong = 0
     for start in range(0, len(pairs), 16):
@@ -122,7 +122,7 @@ def test_noise_is_that_of_a_block_and_of_a_trial() -> None:
     assert noise is not None
     assert noise.low < 0.02 < noise.high
     assert noise.log_sd == pytest.approx(0.02, rel=0.15)
-    assert noise.trials_cv == pytest.approx(0.05, rel=0.25)  # of what disturbs a whole block
+    assert noise.trials_cv == pytest.approx(0.05, rel=0.25)  # of a disturbance of whole blocks
     assert noise_of(stream(2)) is None
 
 
@@ -160,7 +160,7 @@ def test_the_smallest_change_is_told_from_the_quietest_group_to_the_noisiest() -
 
 
 def test_a_drift_that_blocks_cancel_makes_no_verdict_false() -> None:
-    """A host that becomes slower by a half: all A first and all A' then would differ by it."""
+    """On a host that slows down by a half, all A first and all A' then would differ."""
     drifting = [
         Pair(each.block, each.base * drift, each.other * drift)
         for each in stream(160, sd=0.01)
@@ -198,8 +198,10 @@ A, AGAIN, SLOWED = "none", "again", "cpu=9.00%"
 def calibrated(
     falls: Mapping[str, float], *, errors: Mapping[str, float] | None = None, blocks: int = 24
 ) -> Calibration:
-    """Of trials whose throughput falls by so much, and which have errors in such a share of their
-    transactions, by the level of the slowdown."""
+    """Return a calibration whose trials change by the level of the slowdown.
+
+    Their throughput falls by this share, and this share of their transactions has errors.
+    """
 
     def series(levels: Levels, block: int) -> tuple[Mapping[str, Any], ...]:
         level = str(levels["slowdown"])

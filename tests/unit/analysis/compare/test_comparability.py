@@ -1,4 +1,4 @@
-"""What refuses a comparison, what gives it up, and how often that is for nothing."""
+"""Test the conditions that refuse or give up a comparison, and how often they do so wrongly."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def given_up(found: Watched) -> int:
 
 
 def most(share: float) -> int:
-    """How many of the comparisons may be given up, but for one time in 200."""
+    """Return the limit on given-up comparisons, exceeded by chance once in 200 times."""
     return int(stats.binom.ppf(0.995, RUNS, share))
 
 
@@ -59,7 +59,7 @@ def test_noise_of_the_seconds_gives_nothing_up() -> None:
 
 
 def test_refusals_of_one_look_would_give_up_far_too_much() -> None:
-    """The same looks, each of which asks for the trials there are alone, as a single look may."""
+    """Use the same looks, but test at each one only the trials so far, as a single look may."""
     source = np.random.default_rng(5)
     wrong = 0
     for _ in range(RUNS):
@@ -91,7 +91,7 @@ def test_work_that_differs_is_given_up(name: str) -> None:
 
 
 def test_what_is_refused_now_may_yet_be_compared() -> None:
-    """Three unsteady trials of five are too many for a verdict, and no reason to give up."""
+    """Three unsteady trials of five prevent a verdict, but are no reason to give up."""
     base = [trial(block, FALLS if block < 3 else STEADY) for block in range(5)]
     candidate = [trial(block, STEADY) for block in range(5)]
     found = said(TreatmentTrials(NAMES[0], (), base), TreatmentTrials(NAMES[1], (), candidate))

@@ -1,4 +1,4 @@
-"""From stored runs to verdicts."""
+"""Test the way from stored runs to verdicts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BASE, SLOWER, FASTER = "mysql-5.6.24", "mysql-5.7.22", "mariadb-10.11.19"
 
 
 def one(analysis: RunAnalysis, candidate: str, **held: str) -> Comparison:
-    """The headline comparison of ``candidate``, at these held levels."""
+    """Return the headline comparison of ``candidate``, at these fixed levels."""
     found = [
         c
         for c in analysis.comparisons()
@@ -29,7 +29,8 @@ def one(analysis: RunAnalysis, candidate: str, **held: str) -> Comparison:
 
 
 def drifting() -> StoredRun:
-    """The host is 3 times slower in the last block; each server is so by the same factor."""
+    """Simulate a host that is 3 times slower in the last block, by the same factor for each
+    server."""
     drift = (1.0, 1.1, 1.3, 2.0, 3.0)
     return RunBuilder(
         {
@@ -235,7 +236,8 @@ def test_like_with_like_is_marked() -> None:
 
 
 def test_like_with_like_is_rarely_told_apart() -> None:
-    """40 A/A runs of 5 blocks with noise of 1 %: at most 5 beyond the margin (binomial, 99 %)."""
+    """Compare 40 A/A runs of 5 blocks with noise of 1 %: at most 5 beyond the margin (binomial, 99
+    %)."""
     verdicts = [
         one(
             compare_run(

@@ -1,4 +1,4 @@
-"""Which calibrations open the door to pairs side by side."""
+"""Test which calibrations permit concurrent pairs."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def calibrated(
     ended: datetime = NOW - timedelta(hours=1),
     **changes: Any,
 ) -> Calibration:
-    """A calibration with these verdicts in its groups."""
+    """Return a calibration with these verdicts in its groups."""
     groups = tuple(
         GroupCalibration(
             fixed_factors={"server": "base", **held}, label="", treatments=("a", "b"),
@@ -72,7 +72,7 @@ def test_enough_verdicts_of_which_no_more_are_false_than_chance_allows(run: RunR
     assert "4 of 20 intervals" in str(
         asked(run, calibrated(run, [SAME] * half, [SAME] * (half - 4) + [OTHER] * 4))
     )
-    # Of more verdicts more may be false, but not as large a share of them.
+    # Of more verdicts more may be false, but a smaller share of them.
     many = calibrated(run, [SAME] * 95 + [OTHER] * 5, [SAME] * 95 + [OTHER] * 5)
     assert asked(run, many) is None
     too_many = calibrated(run, [SAME] * 85 + [OTHER] * 15, [SAME] * 95 + [OTHER] * 5)
@@ -108,7 +108,7 @@ LEFT_OUT = Fails(BESIDE, f"{OTHER_SERVER}, beside it, failed at step start: no s
 
 
 def test_a_trial_that_was_left_out_did_not_fail_itself() -> None:
-    """Who fails is named, and not who was ended for its sake."""
+    """The report names the trial that failed, not its partner, which was ended for it."""
     broken = Fails("start", "no such option")
     of_candidate = RunBuilder({BASE: (LEFT_OUT,) * 3, OTHER_SERVER: (broken,) * 3}).build()
     (comparison, *_) = compare_run(of_candidate).comparisons()

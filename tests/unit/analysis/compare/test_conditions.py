@@ -1,4 +1,4 @@
-"""What besides the servers shaped the figures, from stored attempts."""
+"""Test the conditions besides the servers that affected the figures, from stored attempts."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_looks_are_counted_from_what_had_ended() -> None:
     run = RunBuilder({BASE: noisy(4, 10), OTHER: noisy(4, 10)}).build()
     assert conditions.looks(run) == ()
     assert conditions.looks(extended(run, 10, at_block=5)) == (5,)
-    assert conditions.looks(extended(run, 10, at_block=0)) == ()  # nothing was there to look at
+    assert conditions.looks(extended(run, 10, at_block=0)) == ()  # nothing to observe
 
 
 BEFORE, AFTER = "2026-01-05T10:00:00Z", "2026-01-05T10:01:00Z"

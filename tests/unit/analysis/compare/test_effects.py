@@ -1,4 +1,4 @@
-"""On what differences depend: what is told, what is not, and how often it is wrong."""
+"""Test the factors on which differences depend: reported terms, omitted ones, error rates."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def test_candidates_share_alpha() -> None:
 
 
 def stopped(logs: NDArray[np.float64], looks: Looks) -> RatioEstimate:
-    """The comparison stopped at the first look that sees a difference, or at the last."""
+    """Return the comparison stopped at the first look with a difference, or at the last."""
     seen = np.flatnonzero(sides(logs, 0.05)[FIRST_LOOK - 1 :])
     n_blocks = int(seen[0]) + FIRST_LOOK if len(seen) else len(logs)
     used = logs[:n_blocks]
@@ -132,8 +132,8 @@ def stopped(logs: NDArray[np.float64], looks: Looks) -> RatioEstimate:
 
 
 def of_stopped(truth: float, looks: Looks) -> tuple[float, float]:
-    """Of matrices with one ratio everywhere: in how many a term matters, and how many intervals of
-    the mean hold the ratio."""
+    """Return, for matrices with one ratio everywhere, how many have a term that matters, and how
+    many intervals of the mean hold the ratio."""
     source = np.random.default_rng(13)
     runs, matters, covered = 150, 0, 0
     for _ in range(runs):

@@ -1,4 +1,4 @@
-"""Unequal work is never called a speed difference, in whichever metric."""
+"""Test that unequal work is never called a speed difference, in any metric."""
 
 from __future__ import annotations
 
@@ -45,7 +45,8 @@ def two_servers(
 
 
 def of_candidate(name: str, value: float) -> Callable[[Levels, int], Values]:
-    """The measurement ``name`` in the candidate's trials, as a share of their transactions."""
+    """Return the measurement ``name`` in the candidate's trials, as a share of their
+    transactions."""
     return lambda levels, block: {name: value + block} if levels["server"] == NAMES[1] else {}
 
 
@@ -90,7 +91,7 @@ def test_equal_error_rates_leave_the_verdict() -> None:
 
 
 def failing(share: float) -> RunAnalysis:
-    """Two servers of whose transactions such a share ends in a duplicate key, on both sides."""
+    """Return two servers with these shares of transactions that end in a duplicate key."""
     odds = share / (1 - share)
 
     def also(levels: Levels, _block: int) -> Values:
@@ -165,7 +166,8 @@ def test_too_few_blocks_stay_without_a_verdict() -> None:
 
 
 def fixed_number(short: float) -> Comparison:
-    """A run of 50,000 transactions a trial, ``short`` of them missing in a candidate's."""
+    """Return a run of 50,000 transactions per trial; a candidate's trials lack ``short`` of
+    them."""
 
     def also(levels: Levels, block: int) -> Values:
         missing = short if levels["server"] == NAMES[1] and block == 1 else 0
@@ -197,7 +199,7 @@ def test_only_blocks_of_both_count() -> None:
 
 
 def rows(read: float, changed: float = 0.0, noise: float = 0.0) -> list[TrialWork]:
-    """Trials whose transactions read and changed so many rows each."""
+    """Return trials whose transactions each read and changed these numbers of rows."""
     shares = (1 - noise, 1.0, 1 + noise)
     return [
         replace(work, rows_read=round(1e5 * read * share), rows_affected=round(1e5 * changed))

@@ -1,4 +1,4 @@
-"""Differences among many comparisons: which are left, and what is said of the others."""
+"""Test differences among many comparisons: which survive, and the text on the others."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ BLOCKS = 8
 
 
 def times(log_ratio: float, spread: float) -> tuple[float, ...]:
-    """Around 4 s, one block above and the next below."""
+    """Return times around 4 s, alternately above and below."""
     return tuple(4 * math.exp(log_ratio + spread * (-1) ** block) for block in range(BLOCKS))
 
 
 def run(alike: int) -> RunAnalysis:
-    """One candidate that is slower by 3 % and seems so by itself, and so many that are alike."""
+    """Return a run with one candidate that seems slower by 3 %, and several that are alike."""
     others = {f"mysql-8.0.{number}": times(0.0, 0.008) for number in range(alike)}
     return compare_run(
         RunBuilder({BASE: (4.0,) * BLOCKS, SLOWER: times(0.03, 0.0165), **others}).build()
@@ -111,7 +111,7 @@ def test_a_p_value_says_whether_the_interval_excludes_1(looks: Looks) -> None:
 
 
 def estimates(source: np.random.Generator, truths: list[float]) -> list[RatioEstimate]:
-    """Comparisons with one base, whose noise they share."""
+    """Return comparisons with one base, whose noise they share."""
     base = 0.02 * source.standard_normal(6)
     return [
         paired_ratio(

@@ -1,4 +1,4 @@
-"""Latencies of attempts, and percentiles as metrics."""
+"""Test latencies of attempts, and percentiles as metrics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much of their time the two of a pair were measured together."""
+"""Test the share of time for which the two trials of a pair were measured together."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ STORED = designed(
 
 
 def began(stored: StoredRun, late_s: float) -> StoredRun:
-    """All of them measured for 10 s; in the last pair, the other server so much later."""
+    """Return pairs measured for 10 s; in the last pair one server starts this much later."""
     servers = {each.id: each.levels["server"] for each in stored.treatments}
     clients = {each.id: each.levels["clients"] for each in stored.treatments}
     trials = {trial.id: trial for trial in stored.trials}

@@ -1,4 +1,4 @@
-"""Comparisons of values that took turns in blocks."""
+"""Test comparisons of values that took turns in blocks."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ PRINTED = {
 
 
 def figures(**changes: object) -> dict[tuple[str, str, str], PublishedFigure]:
-    """By server, configuration and metric."""
+    """Return published figures by server, configuration and metric."""
     servers = ["mysql-5.6.24", *PRINTED, "mariadb-10.11.19"]
     builder = RunBuilder(
         {server: noisy(4, 3) for server in servers},
@@ -86,7 +86,7 @@ def test_without_a_published_base_there_is_no_ratio() -> None:
 def of_cells(
     study: str, base: str, parameters: Mapping[str, object] | None = None, **changes: Any
 ) -> dict[tuple[str, ...], PublishedFigure]:
-    """By server and the varied held levels."""
+    """Return values by server and the varied fixed levels."""
     run = QueryRun(
         ("mysql-5.5.34", "mysql-5.6.24", "mysql-5.7.22"), base=base, blocks=3, published=study,
         parameters=parameters or {}, **changes,

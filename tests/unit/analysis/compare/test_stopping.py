@@ -1,4 +1,4 @@
-"""When a run may stop: how comparisons stand, what needs blocks, and how often that is wrong."""
+"""Test when a run may stop: states of comparisons, needed blocks, and error rates."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def states(found: RunStatus) -> dict[str, str]:
 
 
 def needed(stored: StoredRun, found: RunStatus) -> set[str]:
-    """The servers that need more blocks."""
+    """Return the servers that need more blocks."""
     servers = {each.id: str(each.levels["server"]) for each in stored.treatments}
     return {servers[treatment_id] for treatment_id in found.needed}
 
@@ -97,7 +97,7 @@ def test_a_base_that_fails_ends_its_group() -> None:
 
 
 def refused(stored: StoredRun, for_good: Incomparability | None) -> RunAnalysis:
-    """The analysis as if the comparisons had been refused."""
+    """Return the analysis as if the comparisons had been refused."""
     analysis = compare_run(stored)
     groups = tuple(
         replace(
@@ -131,7 +131,7 @@ def test_what_is_refused_for_good_does_not_burn_the_limit(
 
 
 def unsteady_run(blocks: int) -> StoredRun:
-    """Two servers of which the throughput of one falls in all of its trials."""
+    """Return two servers; the throughput of one falls in all of its trials."""
 
     def series(levels: Levels, block: int) -> tuple[Mapping[str, Any], ...]:
         noise = 0.01 * np.random.default_rng(block).standard_normal(30)
@@ -172,7 +172,7 @@ def test_which_looks_an_interval_holds_for() -> None:
     stored = run_of({BASE: noisy(4, 6), LIKE: noisy(4, 6, seed=2)}, fixed)
     assert compare_run(stored).holds_for == "once"
     assert compare_run(designed(stored, SEQUENTIAL)).holds_for == "any"
-    assert compare_run(first_blocks(stored, 5)).holds_for == "any"  # fewer than were fixed
+    assert compare_run(first_blocks(stored, 5)).holds_for == "any"  # fewer than the fixed number
     unfinished = run_of({BASE: noisy(4, 6), LIKE: (*noisy(4, 5), None)}, fixed)
     assert compare_run(unfinished).holds_for == "any"
     assert {c.estimate.looks for c in compare_run(unfinished).comparisons() if c.estimate} == {
@@ -201,7 +201,7 @@ def test_the_next_block_is_balanced(ratios: Mapping[str, float], seed: int, bloc
 
 
 def verdict_at_stop(stored: StoredRun, most: int, looks: Looks, margin: float) -> tuple[str, int]:
-    """The verdict with which a run of two treatments stops, and after how many blocks."""
+    """Return the verdict with which a run of two treatments stops, and after how many blocks."""
     design = Design(kind="sequential", blocks=most)
     for blocks in range(1, most + 1):
         analysis = compare_run(first_blocks(stored, blocks), looks=looks, margin=margin)
@@ -233,7 +233,7 @@ def test_like_with_like_is_seldom_called_different() -> None:
     for looks in of_looks:
         found = stops(1.0, runs=60, most=10, looks=looks, margin=0.0005)
         of_looks[looks] = sum(verdict in ("regression", "improvement") for verdict, _ in found)
-    assert of_looks["any"] <= 6  # of 60 with a chance of 0.05: 3, and more than 6 in one of 33
+    assert of_looks["any"] <= 6  # of 60 at 0.05: 3 expected, more than 6 in one of 33
     assert of_looks["once"] > 9  # looks by an interval for one look are wrong far more often
 
 

@@ -1,4 +1,4 @@
-"""The verdict rule, on estimates made up for each of its cases."""
+"""Test the verdict rule, on invented estimates for each of its cases."""
 
 from __future__ import annotations
 

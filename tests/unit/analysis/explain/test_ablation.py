@@ -1,4 +1,4 @@
-"""What aligned settings give back, from blocks of rates and of times."""
+"""Test the share of a difference that aligned settings recover, from blocks of rates and times."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ blocks_of_rates = st.lists(
 
 
 def measured(blocks: Blocks, *, better: Direction = "higher") -> StoredRun:
-    """A run of these values; a value of 0 is of a trial that failed."""
+    """Return a run of these values; 0 stands for a trial that failed."""
     trials: list[TrialRecord] = []
     attempts: list[StoredAttempt] = []
     for block, values in enumerate(blocks):
@@ -133,7 +133,7 @@ def test_what_could_not_be_tried_is_told_and_the_others_answer() -> None:
     (only,) = found.recovered
     assert (only.name, round(only.share.mean, 9)) == ("binary log", 0.1)
     assert found.untried == (f"checksums, {ALL}: failed at start: mysqld (starting): ended",)
-    assert remaining(found) == pytest.approx(0.1)  # with all that could be tried
+    assert remaining(found) == pytest.approx(0.1)  # with everything that can be tested
 
 
 def test_what_remains_is_not_known_where_settings_were_aligned_apart_only() -> None:
@@ -194,7 +194,7 @@ def test_a_setting_is_shown_where_its_share_is_certain_and_of_the_losss_sign() -
 
 
 def driven(blocks: Blocks, *, falling: Collection[str]) -> StoredRun:
-    """A run of driven clients, whose throughput falls in the trials of these treatments."""
+    """Return a run of driven clients; throughput falls in the trials of these treatments."""
 
     def with_seconds(attempt: StoredAttempt) -> StoredAttempt:
         slope = 0.01 if attempt.trial_id.partition("/")[0] in falling else 0.0

@@ -1,4 +1,4 @@
-"""Where threads were blocked, of documents with known counts."""
+"""Test the stacks in which threads were blocked, of documents with known counts."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_the_longest_comes_first_and_what_one_side_lacks_took_it_no_time() -> No
 
 
 def test_idle_threads_of_a_pool_are_in_no_row() -> None:
-    """The account disowns what they wait for, so that no row may be of it."""
+    """The breakdown excludes the waits of idle threads, so no row may contain them."""
     made = replace(SCENE, serving="pool").attempt(Truth(waits=WAITS))
     (server,) = made.instances
     effective = {**server.effective, "thread_handling": "pool-of-threads"}
@@ -96,7 +96,7 @@ def test_trials_that_the_account_leaves_out_are_in_no_row() -> None:
         ("pread64", "vfs_read;ext4_file_read_iter", False),
         ("preadv2", "vfs_readv;do_iter_read;xfs_file_read_iter", False),
         ("fdatasync", "__x64_sys_fdatasync;do_fsync;ext4_sync_file", False),
-        # A write that is synced, and pieces of stacks that tell nothing.
+        # A synced write, and fragments of stacks without a meaning.
         ("pwrite64", "vfs_write;ext4_file_write_iter;ext4_sync_file", False),
         ("pwrite64", "ext4_sync_file;blkdev_issue_flush;submit_bio_wait", False),
         ("pread64", "__iomap_dio_rw", False),

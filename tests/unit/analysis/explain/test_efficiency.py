@@ -1,4 +1,4 @@
-"""What an operation costs, figure by figure, and where it comes from."""
+"""Test the cost of an operation, figure by figure, and its sources."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_every_figure_of_an_operation() -> None:
 
 
 def test_both_sides_are_told_by_the_same_source() -> None:
-    """One has a log sequence number, the other counts what it wrote only."""
+    """One side has a log sequence number, the other only counts its writes."""
     a = [trial(block, status=status(Innodb_os_log_written=1024)) for block in range(3)]
     b = [
         trial(block, status=status(Innodb_os_log_written=300, Innodb_lsn_current=300))
@@ -179,7 +179,7 @@ def test_all_of_a_row_is_of_the_blocks_that_both_have() -> None:
 
 
 def test_a_ratio_its_interval_and_the_verdict_are_of_one_estimator() -> None:
-    """Blocks of which one is far slower on both sides: the ratio is the same in each."""
+    """One block is far slower on both sides: the ratio is the same in each."""
     slow = (1.0, 1.1, 40.0, 0.9)
     a = [trial(n, status=status(Innodb_data_fsyncs=each)) for n, each in enumerate(slow)]
     b = [

@@ -1,4 +1,4 @@
-"""What functions are for, by their names."""
+"""Test the purpose of functions by their names."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_a_name_that_says_nothing_is_as_its_caller() -> None:
     assert group_of([(SERVER, "frobnicate")]).name == "other"
     locked = [(SERVER, "vio_read"), (KERNEL, "unix_stream_sendmsg"), (KERNEL, "_raw_spin_lock")]
     assert group_of(locked).name == "kernel_network"
-    # A function of the kernel is not the server's, whatever made the system call.
+    # A function of the kernel is not the server's, whichever code made the system call.
     assert group_of([(SERVER, "MYSQLparse"), (KERNEL, "frobnicate")]).name == "kernel_other"
     assert group_of([]).name == "other"
 

@@ -1,4 +1,4 @@
-"""Observations as typed values: whose threads, whose work, and what is missing."""
+"""Test observations as typed values: owners of threads, owners of work, missing observations."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def without(document: dict[str, Any], *names: str) -> dict[str, Any]:
 
 
 def test_the_foreground_are_the_threads_that_worked() -> None:
-    """Sessions of observers and threads that wait for a connection serve nobody."""
+    """Sessions of collectors and threads that wait for a connection serve nobody."""
     scene = Scene(clients=4, sessions=3, cached=2)
     found = scene.trial(TRUTH).observed
     assert found.foreground is not None
@@ -139,7 +139,7 @@ def test_millraces_own_sessions_serve_nobody() -> None:
 
 
 def test_the_window_need_not_be_the_clients() -> None:
-    """Observers see 1 % less than what the clients measured: rates stay what they are."""
+    """Collectors observe 1 % less than the clients measured: rates stay the same."""
     document = Scene().document(TRUTH)
     shorter = {**document, "window_s": 3.0 * 0.99}
     for thread in shorter["threads"]["threads"]:
@@ -208,7 +208,8 @@ def experiment_on(directory: Path, workload: str, parameters: str) -> Experiment
 
 
 def advice_on_loaders(experiment: Experiment) -> str | None:
-    """What the explanation of a load of this experiment advises, None where it lacks nothing."""
+    """Return the advice in the explanation of a load of this experiment; None where it is
+    complete."""
     levels = {factor.name: factor.levels[0] for factor in experiment.factors}
     known = loaders(
         WorkloadDefinition.model_validate(experiment.workload),

@@ -1,4 +1,4 @@
-"""Plans of two servers: when they are the same, and how they are not."""
+"""Test plans of two servers: when they are equal, and how they differ."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_another_way_through_the_same_index() -> None:
 
 
 def test_that_a_row_is_inserted_is_no_plan() -> None:
-    """Versions say it in rows of their own, with the table or without."""
+    """Versions show it in rows of their own, with the table or without."""
     older = row(table=None, type=None, key=None, Extra="No tables used")
     newer = row(select_type="INSERT", table="foo", type="ALL", key=None, Extra=None)
     found = compared(side(older), side(newer))

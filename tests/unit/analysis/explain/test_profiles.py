@@ -1,4 +1,4 @@
-"""Profiles as cost: functions, groups and call paths of an operation, and what moved where."""
+"""Test profiles as cost: functions, groups and call paths of an operation, and changes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from millrace.analysis.explain.profiles import (
 )
 from tests.unit.analysis.observations import Scene, Truth
 
-# µs of an operation by stack, as a server that inserts rows has them.
+# µs of an operation by stack, for a server that inserts rows.
 ROOT = "connection;mysqld`handle_one_connection;mysqld`dispatch_command"
 INSERT: Mapping[str, float] = {
     f"{ROOT}": 1.0,
@@ -47,7 +47,7 @@ def trial(
     faster: float = 1.0,
     call_graph: str = "fp",
 ) -> ObservedTrial:
-    """A profiled trial; ``faster`` divides all costs."""
+    """Return a profiled trial; ``faster`` divides all costs."""
     total = sum(costs.values())
     truth = Truth(cpu_user=total / faster, cpu_system=0.0, background={})
     chances = np.asarray(list(costs.values())) / total
@@ -86,7 +86,7 @@ def nodes(node: CallNode) -> Iterator[CallNode]:
 
 
 def with_costs(**changed: float) -> dict[str, float]:
-    """INSERT with other costs of the stacks that end in these functions."""
+    """Return INSERT with other costs of the stacks that end in these functions."""
     return {
         stack: changed.get(stack.rpartition("`")[2].replace("::", "_"), us)
         for stack, us in INSERT.items()
@@ -166,12 +166,12 @@ def test_a_flat_profile_is_as_profilers_print_it() -> None:
     assert first.percent == pytest.approx(100 * 6 / 28)
     assert first.us == pytest.approx(6)
     assert sum(line.percent for line in found.lines) == pytest.approx(100)
-    assert found.runs == 2  # a document that does not tell is of one run
+    assert found.runs == 2  # a document without the number counts as one run
     assert flat_profile([Scene().trial(ALONE)]) is None
 
 
 def test_call_paths_are_told_apart_and_add_up_to_the_cpu_time() -> None:
-    """Where a function is called from two places, only the one that costs more differs."""
+    """Only the more expensive call path of a function that has two callers differs."""
     spun = f"{ROOT};mysqld`mysql_insert;mysqld`ha_innobase::write_row;mysqld`ut_delay"
     source = np.random.default_rng(7)
     dearer = {**INSERT, spun: 6.0}
@@ -298,7 +298,7 @@ def test_without_call_paths_nothing_is_called_renamed() -> None:
     assert not any(each.shifted for each in found.functions)
 
 
-# Honest by numbers.
+# Certain by numbers.
 
 
 @settings(deadline=None, max_examples=50)
@@ -339,7 +339,7 @@ def test_like_servers_are_rarely_told_apart_by_any_function_or_group(
     repeats, functions, groups, shifted = 80, 0, 0, 0
 
     def side() -> list[ObservedTrial]:
-        """Blocks differ in what they cost, and functions a little from trial to trial."""
+        """Return one side: blocks differ in cost, and functions a little from trial to trial."""
         return [
             trial(
                 {stack: us * source.lognormal(0, 0.03) for stack, us in {**INSERT, **MANY}.items()},
@@ -393,7 +393,7 @@ def test_a_function_that_costs_more_is_marked_and_comes_first() -> None:
     assert sum(each.significant for each in found.functions) == 1
 
 
-# The time is that of the trials that were measured.
+# The time is that of the measured trials.
 
 
 def measured(us: Sequence[float]) -> list[ObservedTrial]:
@@ -404,7 +404,7 @@ def measured(us: Sequence[float]) -> list[ObservedTrial]:
 
 
 def test_costs_are_shares_of_the_time_that_was_measured() -> None:
-    """Profiled trials took twice as long: they tell shares alone."""
+    """Profiled trials took twice as long: they only give shares."""
     a = [trial(INSERT, block, faster=0.5) for block in range(2)]
     b = [trial(with_costs(malloc=9.0), block, faster=0.4) for block in range(2)]
     of_a, of_b = measured([27, 28, 29]), measured([34, 35, 36])
@@ -438,7 +438,7 @@ def test_an_interval_has_the_error_of_the_time_in_it() -> None:
         widths.append(btree.high - btree.low)
     assert uneven.cpu.low is not None
     assert uneven.cpu.high is not None
-    # B-tree code is 6 of 28 µs, so that it has as large a part of the error.
+    # B-tree code is 6 of 28 µs, and has the same share of the error.
     whole = uneven.cpu.high - uneven.cpu.low
     assert widths[1] == pytest.approx(whole * 6 / 28, rel=0.05)
     assert widths[0] < widths[1] / 3

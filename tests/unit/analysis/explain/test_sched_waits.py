@@ -1,4 +1,4 @@
-"""What the scheduler's events tell about sampled states."""
+"""Test the scheduler's events on sampled states."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def wait(state: str, by: str, seconds: float, count: int = 1000) -> dict[str, An
 def section(
     *waits: Mapping[str, Any], tid: int = 7, unknown_s: float = 0.0, windows: int = 10
 ) -> dict[str, Any]:
-    """Of ten windows of 10 ms."""
+    """Return the section of ten windows of 10 ms."""
     blocked_s = math.fsum(wait["seconds"] for wait in waits)
     told = {"blocked_s": blocked_s, "unknown_s": unknown_s, "windows": windows}
     return {
@@ -44,14 +44,14 @@ def test_a_class_is_made_as_long_as_the_events_say() -> None:
     assert factors(sampled, told) == {
         "lock": pytest.approx(0.5), "network": pytest.approx(2.0), "running": pytest.approx(5 / 3)
     }  # fmt: skip
-    # Windows of which nothing is known are left out.
+    # Windows without data are left out.
     found = factors(sampled, section(wait("S", "own", 0.03), unknown_s=0.002))
     assert found["lock"] == pytest.approx(0.03 / 0.098 * 10 / 6)
     assert found["running"] == pytest.approx(0.068 / 0.098 * 10 / 3)
 
 
 def test_running_is_what_the_events_tell_and_not_what_is_left() -> None:
-    """Reads that samples see too seldom do not make it longer."""
+    """Reads that samples see too rarely do not make it longer."""
     told = section(wait("S", "own", 0.03), wait("D", "kernel", 0.04))
     found = factors([thread(lock=6.0, running=3.0, data_read=1.0)], told)
     assert found == {"lock": pytest.approx(0.5), "running": pytest.approx(1.0)}

@@ -1,4 +1,4 @@
-"""Where the time of each statement went, from what was seen of it."""
+"""Test the time breakdown of each statement, from its samples."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_the_account_of_each_statement_is_what_happened() -> None:
         "BEGIN": {"running": 4, "client_wire": 6},
         "select": {"running": 30, "data_read": 10, "client_wire": 9},
         "update": {"running": 25, "lock": 60, "client_wire": 9},
-        # Waits for another thread that flushes the log are waits for that.
+        # Waits for a thread that flushes the log count as waits for the flush.
         "COMMIT": {"running": 10, "lock": 10, "log_flush": 120, "client_wire": 9},
     }
     for name, parts in expected.items():
@@ -50,7 +50,7 @@ def test_the_scheduler_tells_a_thread_on_a_cpu_from_one_that_is_ready() -> None:
     assert us(found["select"])["runnable"] == pytest.approx(7.5, abs=0.01)
     assert us(found["update"])["runnable"] == pytest.approx(25, abs=0.01)
     assert us(found["update"])["on_cpu"] == 0
-    # Twelve looks that were all alike leave it open; nine are too few, and so are none.
+    # Twelve equal looks leave it open; nine are too few, and so are none.
     (part,) = (part for part in found["update"].parts if part.key == "on_cpu")
     assert part.us.high is not None
     assert 0.5 < part.us.high < 25
@@ -76,7 +76,7 @@ def test_a_part_is_shared_out_where_it_is_in_all_trials() -> None:
 def test_what_was_not_seen_of_a_statement_is_unaccounted() -> None:
     asked = {**TRANSACTION, "update": replace(TRANSACTION["update"], unseen=50.0)}
     found = {each.name: each for each in statement_breakdowns([Seen(asked).trial()])}
-    # Nobody saw it: the time of the looks is that of the others.
+    # No sample hit it: the looks' time is that of the others.
     assert found["update"].unaccounted.us.mean == pytest.approx(50, abs=0.1)
     assert found["select"].unaccounted.us.mean == pytest.approx(0, abs=0.1)
 
@@ -103,7 +103,7 @@ def test_older_observations_are_told_once() -> None:
     lacks = [lack for lack in older.missing if "which statement" in lack.what]
     assert [lack.remedy for lack in lacks] == ["measure again with this millrace"]
     assert not [lack for lack in known.observed.missing if "statement" in lack.what]
-    # The account of the transaction does not need them.
+    # The breakdown of the transaction does not need them.
     assert older.states is not None
 
 
@@ -122,7 +122,7 @@ def test_differences_are_of_the_statement_that_differs() -> None:
     assert line.difference.mean == pytest.approx(100, rel=0.1)
     others = [line for each in found[1:] for line in each.breakdown.lines if line.significant]
     assert others == []
-    # One correction for all that stands in the table.
+    # One correction for all rows of the table.
     ps = [line.adjusted_p for each in found for line in each.breakdown.lines]
     tested = [p for p in ps if p is not None]
     assert line.difference.p_value is not None
@@ -171,8 +171,8 @@ LOOKS = st.builds(
 def test_statements_add_up_to_what_was_under_way(
     looks: Sequence[Look], times: Sequence[int]
 ) -> None:
-    """All parts of all executions in a transaction are the share of the looks at which any
-    statement was under way, of a client's cycle."""
+    """The parts of all executions in a transaction sum to the share of looks with any statement
+    under way, of a client's cycle."""
     latencies = {name: (n, 10.0) for name, n in zip(NAMES, times, strict=True)}
     made = trial(looks, latencies)
     under_way = math.fsum(each.seconds for each in looks if each.statement is not None)

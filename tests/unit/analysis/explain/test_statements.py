@@ -1,4 +1,4 @@
-"""What each statement took, by the client's clock and by the server's digests."""
+"""Test the time of each statement, by the client's clock and by the server's digests."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.unit.analysis.observations import Scene, Truth, histogram, seen
 
 TABLES = ("sbtest{n}",)
 
-# Statements with values, and their digests as servers gave them.
+# Statements with values, and their digests as servers reported them.
 DIGESTS = [
     ("SELECT c FROM sbtest3 WHERE id=4711", "SELECT `c` FROM `sbtest1` WHERE `id` = ? "),
     (
@@ -32,7 +32,7 @@ DIGESTS = [
     ("UPDATE sbtest1 SET k=k+1 WHERE id=7", "UPDATE `sbtest2` SET `k` = `k` + ? WHERE `id` = ?"),
     ("SELECT k FROM sbtest1 WHERE k IN (1, 2)", "SELECT `k` FROM `sbtest1` WHERE `k` IN (...)"),
     ("select j from foo where i >= -1 limit 9", "SELECT `j` FROM `foo` WHERE `i` >= - ? LIMIT ?"),
-    # As it was prepared:
+    # The same as a prepared statement:
     ("SELECT c FROM `sbtest1` WHERE id = ?", "SELECT `c` FROM `sbtest1` WHERE `id` = ?"),
 ]
 
@@ -65,7 +65,7 @@ def trial(
     plans: Mapping[str, str] | None = None,
     digests: Sequence[Mapping[str, Any]] = (),
 ) -> ObservedTrial:
-    """``latencies`` are (of a transaction, µs) by statement."""
+    """Return a trial; ``latencies`` are (times per transaction, µs) by statement."""
     scene, truth = Scene(), Truth()
     document = {
         **scene.document(truth),
@@ -117,7 +117,7 @@ def test_each_statement_has_its_count_and_both_clocks() -> None:
     assert commit.server.mean == pytest.approx(100)
     update = found["index_update"]
     assert update.a is not None
-    assert update.a.server is None  # nothing is made up where there is no digest
+    assert update.a.server is None  # no value is invented without a digest
     assert update.difference is not None
     assert update.difference.mean == pytest.approx(5)
     assert update.b is not None

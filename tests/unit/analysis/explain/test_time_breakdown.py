@@ -1,4 +1,4 @@
-"""The account: parts that are measured each by itself, what is left, and what differs."""
+"""Test the time breakdown: separately measured parts, the remainder, and the differences."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ WAITS = {
     "other": 0.5,
 }  # fmt: skip
 TRUTH = Truth(waits=WAITS)
-EXACT = Scene(rate_hz=1e6)  # as many samples as it takes to be exact
+EXACT = Scene(rate_hz=1e6)  # enough samples to be exact
 
 TIMES = st.floats(0.1, 100)
 TRUTHS = st.builds(
@@ -96,7 +96,7 @@ def test_sessions_of_observers_do_not_dilute_what_clients_wait_for() -> None:
 
 
 def test_loading_waits_for_rows_and_has_no_gap() -> None:
-    """A loaded row's client makes it while the server waits, which is in the latency."""
+    """The client makes a row while the server waits, and this wait is part of the latency."""
     truth = Truth(cpu_user=6, cpu_system=2, runnable=0, wire=12, gap=0)
     made = loading(150_000, 3.0, EXACT.document(truth))
     trial = ObservedTrial("trial", 0, made, seen(made))
@@ -278,7 +278,7 @@ def test_turned_around_every_difference_changes_its_sign(one: Truth, other: Trut
     ],
 )
 def test_servers_that_are_alike_are_rarely_told_apart(blocks: int, truth: Truth) -> None:
-    """Any part of the time_breakdown, in one comparison in 20 at most."""
+    """Test any part of the breakdown, in one comparison of 20 at most."""
     source = np.random.default_rng(20_261_126)
     repeats, marked = 250, 0
     for _ in range(repeats):
@@ -290,7 +290,7 @@ def test_servers_that_are_alike_are_rarely_told_apart(blocks: int, truth: Truth)
 
 
 def test_what_differs_is_found_and_what_does_not_is_not() -> None:
-    """Half of the CPU time more, 16 clients: the part is named, first, in most comparisons."""
+    """With half more CPU time and 16 clients, the part is named first in most comparisons."""
     source = np.random.default_rng(20_261_127)
     slower = replace(TRUTH, cpu_user=30.0, waits={**WAITS, "log_flush": 45.0})
     scene = Scene(clients=16)
@@ -326,8 +326,7 @@ def test_intervals_of_parts_hold_as_often_as_they_say(blocks: int) -> None:
 
 
 def test_what_is_unaccounted_has_the_counting_error_of_the_shares_it_lacks() -> None:
-    """In an open loop waits for clients are in none of the parts, so that their share is in the
-    error."""
+    """In an open loop no part contains waits for clients, so their share is in the error."""
     closed, opened = (trial_breakdown(Scene(open_loop=loop).trial(TRUTH)) for loop in (False, True))
     assert closed is not None
     assert opened is not None

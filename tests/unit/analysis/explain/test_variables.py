@@ -1,4 +1,4 @@
-"""Effective variables: what differs, and what is not as it was asked."""
+"""Test effective variables: differences, and values other than the requested ones."""
 
 from __future__ import annotations
 

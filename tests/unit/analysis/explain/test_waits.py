@@ -1,4 +1,4 @@
-"""Waits, digests and stages of two servers side by side, and what instruments cover."""
+"""Test waits, digests and stages of two servers, and the coverage of instruments."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MUTEX, FILE = "wait/synch/mutex/innodb/trx_sys_mutex", "wait/io/file/innodb/inno
 
 
 def event(name: str, us: float, count: float = 1.0) -> dict[str, Any]:
-    """A wait of so many µs of an operation."""
+    """Return a wait of this many µs of an operation."""
     return {"name": name, "count": count * OPERATIONS, "wait_s": us * 1e-6 * OPERATIONS}
 
 
@@ -45,7 +45,7 @@ def test_the_largest_of_each_side_stand_beside_each_other() -> None:
     b = [trial(block, waits=others) for block in range(2)]
     found = compare_waits(a, b)
     assert [row.name for row in found[:2]] == [FILE, MUTEX]
-    assert len(found) == 12  # ten of A, two of B, of which one is small in A
+    assert len(found) == 12  # ten of A and two of B, one of which is small in A
     assert found[0].a is None
     assert found[0].b is not None
     assert found[0].b.us == pytest.approx(70)
@@ -63,7 +63,7 @@ def test_a_wait_that_one_trial_lacks_was_not_there() -> None:
 
 
 def test_a_rate_is_all_seconds_by_all_operations() -> None:
-    """A slow trial has fewer operations, and the columns of one table have to tie out."""
+    """A slow trial has fewer operations, and the columns of one table must add up."""
     slow = SCENE.trial(
         TRUTH.times(4), 1, {**SCENE.document(TRUTH.times(4)), "waits": waiting(event(FILE, 6.0))}
     )
@@ -120,7 +120,7 @@ def test_digests_are_matched_by_their_text() -> None:
         ("wait/synch/cond/mysys/my_thread_var::suspend", True),
         ("wait/synch/cond/sql/COND_compress_gtid_table", False),
         ("wait/synch/cond/innodb/some_background", False),
-        ("wait/io/table/sql/handler", False),  # all that the engine does
+        ("wait/io/table/sql/handler", False),  # all work of the engine
         ("wait/io/socket/sql/client_connection", False),
         ("idle", False),
     ],
@@ -158,7 +158,7 @@ def test_coverage_tells_of_the_queue_in_which_timers_run_too() -> None:
 
 
 def test_no_coverage_where_not_all_that_blocks_is_known() -> None:
-    """Threads of a pool wait as for a lock when they have nothing to do."""
+    """Idle threads of a pool wait as for a lock."""
     scene = Scene(clients=2, serving="pool")
     document = {**scene.document(TRUTH), "waits": waiting(event(MUTEX, 10))}
     made = scene.attempt(TRUTH, document)

@@ -1,4 +1,4 @@
-"""Changes from one look to the next: found, found again, withdrawn, and never across a break."""
+"""Test changes from one look to the next: found, found again, withdrawn, never across segments."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def look(
 
 
 def remeasured(found: ChangeRecord, state: ChangeState, verdict: str) -> ChangeRecord:
-    """The change after a measurement of the builds just before and after."""
+    """Return the change after measuring the builds just before and after it."""
     before = f"v{int(found.earliest[1:]) - 1}"
     again = Remeasured(
         "run-c", before, found.latest, found.ratio, 0.88, 0.92, 8, verdict, "because", NOW
@@ -66,7 +66,7 @@ def test_points_of_one_state_are_compared_whatever_is_between_them() -> None:
     ratios = stepping((40, 0.8))
     states = [STATE.id if number % 2 else OTHER_STATE.id for number in range(80)]
     found = look(history(ratios, states))
-    assert sorted(each.label for each in found.changes) == ["v40", "v41"]  # one a state
+    assert sorted(each.label for each in found.changes) == ["v40", "v41"]  # one per environment
 
 
 @given(SEEDS, st.sampled_from(["list", "page"]))
@@ -109,7 +109,7 @@ def test_what_was_confirmed_stays_a_fact() -> None:
     (found,) = look(history(stepping((40, 0.8)))).changes
     fact = remeasured(found, "confirmed", "regression")
     assert look(history(stepping((40, 0.8))), [fact]).changes == (fact,)
-    # Even where nothing is seen of it any more.
+    # Even where the look finds none of it any more.
     assert look(history(stepping(seed=2)), [fact]).changes == (fact,)
 
 
@@ -182,7 +182,7 @@ def test_pairs_are_one_to_one_and_alike(found: list[Range], known: list[Range]) 
         assert found[number].rises == known[place].rises
         assert found[number].earliest <= known[place].latest
         assert known[place].earliest <= found[number].latest
-    # Nothing is left on both sides that could have been a pair.
+    # Neither side has a point left that could have formed a pair.
     for number, one in enumerate(found):
         for place, other in enumerate(known):
             if number not in pairs and place not in pairs.values():

@@ -1,4 +1,4 @@
-"""What becomes of a change when the builds before and after it were measured again."""
+"""Test the outcome of measuring the builds before and after a change again."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_the_same_change_again_is_a_fact() -> None:
     assert again.high is not None
     assert again.low < 0.85 < again.high
     assert (again.verdict, again.utc) == ("regression", NOW)
-    assert result.change.ratio == 0.9  # as the history showed it
+    assert result.change.ratio == 0.9  # the ratio in the history
 
 
 def test_where_lower_is_better_a_higher_ratio_is_confirmed_as_a_regression() -> None:

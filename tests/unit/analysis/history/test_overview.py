@@ -1,4 +1,4 @@
-"""Series and their changes as they are shown; changes of many series at one label as a group."""
+"""Test the display of series and their changes, and the grouping of changes at one label."""
 
 from __future__ import annotations
 

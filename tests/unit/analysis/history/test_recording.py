@@ -1,4 +1,4 @@
-"""What a run adds to histories: which series, which points, in which state."""
+"""Test the series, points and environments that a run adds to histories."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def by_metric(found: Drawn) -> dict[str, PointRecord]:
 
 
 def rebuilt(stored: StoredRun, server: str) -> StoredRun:
-    """The run, as if this server had been built anew."""
+    """Return the run as if this server had been rebuilt."""
 
     def again(instance: Any) -> Any:
         if instance.server.name != server:
@@ -73,7 +73,7 @@ def test_every_metric_is_a_series_and_its_ratio_a_point() -> None:
 def test_a_label_names_the_point_of_one_candidate() -> None:
     one, other = drawn(run_of("r1"), label="a1b2c3d"), drawn(run_of("r2"))
     assert {point.label for _, point in one.part.points} == {"a1b2c3d"}
-    # What follows each other may be called the same or not: it is one series.
+    # Consecutive builds may have the same name or not: it is one series.
     assert {each.id for each in one.part.series} == {each.id for each in other.part.series}
 
 
@@ -101,7 +101,7 @@ def test_held_levels_tell_series_apart() -> None:
     factors = {"configuration": ["default", "wmf"]}
     found = drawn(RunBuilder(times, factors=factors).build())
     assert {each.held["configuration"] for each in found.part.series} == {"default", "wmf"}
-    assert len(found.part.states) == 2  # of one configuration each
+    assert len(found.part.states) == 2  # with one configuration each
 
 
 def test_another_reference_makes_other_series() -> None:
@@ -166,7 +166,7 @@ def test_the_state_is_that_of_host_reference_and_configuration() -> None:
     stored = run_of("r1")
     usual = state_of(stored)
     assert state_of(run_of("r2", ratio=0.5, seed=9)) == usual
-    assert state_of(rebuilt(stored, CANDIDATE)) == usual  # that is what is watched
+    assert state_of(rebuilt(stored, CANDIDATE)) == usual  # the candidate is the watched one
     assert state_of(changed_facts(stored, load={"average_1min": 7.0})) == usual
     run = stored.run
     others = [

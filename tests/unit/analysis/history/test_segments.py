@@ -1,4 +1,4 @@
-"""Which points of a history may be compared, where they may not, and what series are called."""
+"""Test which points of a history are comparable, where segments end, and names of series."""
 
 from __future__ import annotations
 

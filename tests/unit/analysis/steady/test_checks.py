@@ -1,4 +1,4 @@
-"""What a server says at both ends of a measured part, and what follows for its steady state."""
+"""Test the server's state at both ends of a measured part, and its effect on steady state."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def gate(
     variables: Mapping[str, str] = VARIABLES,
     **state: Any,
 ) -> SteadyCheck:
-    """The gate of that name on a trial that is as the usual one but for what is given."""
+    """Return the check of that name, on a trial that is usual except for these values."""
     changed = {
         **STATE, "begin": {**BEGIN, **(begin or {})}, "end": {**END, **(end or {})}, **state
     }  # fmt: skip
@@ -90,7 +90,7 @@ def test_a_version_that_lacks_figures_fails_no_gate(
 @pytest.mark.parametrize(
     ("begin", "end", "result"),
     [
-        (0, 4_000, "failed"),  # 0 to 50 %: as much again is beyond 90 %
+        (0, 4_000, "failed"),  # 0 to 50 %: the same growth again exceeds 90 %
         (0, 2_000, "passed"),  # 0 to 25 %
         (4_000, 6_000, "failed"),  # 50 to 75 %
         (7_000, 7_200, "passed"),  # at the limit, and no longer growing
@@ -118,7 +118,7 @@ def test_the_limit_of_dirty_pages_is_the_servers_own() -> None:
     [
         (900_000, 900_000, "failed"),  # from 5 to 45 % of 2 MB
         (300_000, 400_000, "passed"),
-        (5_000_000, 1_400_000, "passed"),  # it has come round
+        (5_000_000, 1_400_000, "passed"),  # it has wrapped around
         (1_000_000, 100_000, "passed"),
     ],
 )
@@ -154,7 +154,7 @@ def test_purge_fails_where_it_lags_by_more_than_its_own_cycle(
     ("free", "fetched", "asked", "result"),
     [
         (1_000, 1_500, 5_000_000, "failed"),
-        (2_000, 1_500, 5_000_000, "passed"),  # old pages went out for them: bound by I/O, steadily
+        (2_000, 1_500, 5_000_000, "passed"),  # evicts old pages: steadily bound by I/O
         (1_000, 500, 5_000_000, "passed"),  # new pages of a table that grows
         (1_000, 1_500, 500_000_000, "passed"),  # too few to matter
     ],
@@ -170,7 +170,7 @@ def test_a_buffer_pool_fails_while_it_fills(
     ("age_s", "rows_changed", "result"),
     [
         (12.0, 0, "failed"),
-        (12.0, 50_000, "passed"),  # the load's own doing
+        (12.0, 50_000, "passed"),  # caused by the load itself
         (29.9, 0, "passed"),  # as old as the measured part, to a second
         (40.0, 0, "passed"),
     ],

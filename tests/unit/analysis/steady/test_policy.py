@@ -1,4 +1,4 @@
-"""When two treatments are not compared for the sake of their steady states, and what is told."""
+"""Test when steady states make two treatments incomparable, and the messages about it."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def side(unsteady: int, steady: int, other: State | None = None) -> list[TrialSt
         ((6, 4), (6, 4), True),
         ((0, 10), (5, 5), True),  # Fisher: p = 0.033
         ((0, 10), (4, 6), False),  # p = 0.087
-        ((0, 1), (1, 0), False),  # a single trial is no rule
+        ((0, 1), (1, 0), False),  # a single trial proves no pattern
         ((0, 3), (2, 1), True),
         ((0, 0), (0, 0), False),
         ((0, 0), (1, 1), False),
@@ -157,7 +157,7 @@ def test_equal_work_is_compared_whatever_its_course() -> None:
 
 
 def test_verdicts_are_rarely_refused_by_noise() -> None:
-    """Seconds that depend on each other, of 3 trials a side, where few refuse most easily."""
+    """Simulate autocorrelated seconds with 3 trials a side, where few trials refuse most easily."""
     source = np.random.default_rng(11)
     refused = 0
     for _ in range(60):

@@ -1,4 +1,4 @@
-"""Which trials were steady, and why not; from stored runs."""
+"""Test which trials were steady, and why not, from stored runs."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_the_margin_is_the_judgements() -> None:
 
 
 def test_trials_that_drift_alike_are_unsteady_though_each_might_by_chance() -> None:
-    """Seconds that scatter by 4 % hide a fall by 10 % in each of them."""
+    """Seconds that scatter by 4 % hide a fall by 10 % in each trial."""
     noise = np.random.default_rng(6)
 
     def falling(size: float) -> StoredRun:
@@ -123,7 +123,7 @@ def test_a_server_that_does_not_tell_is_judged_by_its_seconds() -> None:
 
 
 def test_in_an_open_loop_the_response_time_is_looked_at() -> None:
-    """Throughput is what the schedule gives."""
+    """Throughput is set by the schedule."""
     rising = list(100 * (1 + 0.5 * np.arange(30) / 30))
     found = first(run([5_000.0] * 30, p50_us=rising, open_loop=True))
     assert found.figure == "the median response time"
@@ -146,7 +146,8 @@ def test_an_older_run_without_series_is_not_judged() -> None:
 
 
 def with_plans(stored: StoredRun, keys: Sequence[str | None]) -> StoredRun:
-    """Attempts whose only statement reads its table by these indexes; None was not explained."""
+    """Return attempts whose only statement reads its table by these indexes; None: not
+    explained."""
     attempts = []
     for attempt, key in zip(stored.attempts, keys, strict=True):
         row = {"select_type": "SIMPLE", "table": "sbtest1", "type": "ref", "key": key, "Extra": ""}
@@ -180,7 +181,7 @@ def test_the_state_is_read_from_the_instances_facts() -> None:
 
 
 def host_time(**changed: float | None) -> dict[str, Any]:
-    """The fact of a trial whose host only did what is ``changed``."""
+    """Return the host's facts of a trial, usual except for ``changed``."""
     usual = {"measured_s": 30.0, "suspended_s": 0.0, "clock_step_s": 0.0, "steal_share": 0.01}
     return {"host_time": {**usual, **changed}}
 

@@ -1,4 +1,4 @@
-"""The experiment that shows what settings cost: which treatments, of what configurations."""
+"""Test the ablation experiment: its treatments and their configurations."""
 
 from __future__ import annotations
 

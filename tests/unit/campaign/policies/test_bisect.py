@@ -1,4 +1,4 @@
-"""The list of servers, and the experiment that is searched with."""
+"""Test the list of servers, and the experiment of a search."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The experiment that calibrates, and which of its blocks comes next."""
+"""Test the experiment that calibrates, and which of its blocks comes next."""
 
 from __future__ import annotations
 
@@ -74,16 +74,16 @@ def test_a_block_holds_the_groups_that_want_one(experiment: Experiment) -> None:
     one = block_plan(made, Wanted("cpu=3%", groups[1:]), seed=3, block=4, position=16)
     assert {trial.treatment.levels["engine"] for trial in one.trials} == {"MyISAM"}
     assert {trial.treatment.levels["slowdown"] for trial in one.trials} == {NONE, "cpu=3%"}
-    # A is the same treatment in all blocks, whatever it is compared with.
+    # A is the same treatment in all blocks, whatever its candidate.
     a = {trial.treatment.id for trial in whole.trials} & {each.treatment.id for each in one.trials}
     assert len(a) == 1
 
 
 def found(experiment: Experiment, *, verdicts: tuple[int, int], **of_second: object) -> Calibration:
-    """A calibration with so many verdicts in its two groups."""
+    """Return a calibration with this many verdicts in its two groups."""
     asked = calibrating(experiment).campaign.calibrates
     assert asked is not None
-    one = object()  # a verdict: they are only counted
+    one = object()  # verdicts, which are only counted
     groups = tuple(
         GroupCalibration(
             fixed_factors=held,
@@ -163,7 +163,7 @@ def test_trials_that_go_on_failing_end_it(experiment: Experiment) -> None:
 
 
 def test_a_and_a_again_take_turns_at_being_first(experiment: Experiment) -> None:
-    """Measured one after the other, what drifts would make a difference where there is none."""
+    """If one always came first, drift would make a difference where there is none."""
     made = calibrating(experiment)
     groups = groups_of(made)[:1]
     first = [

@@ -1,4 +1,4 @@
-"""The experiment that confirms a change: which builds, how many blocks, and whose change it is."""
+"""Test the experiment that confirms a change: its builds, blocks, and the change it belongs to."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_builds_are_of_the_levels_beside_the_change() -> None:
         chosen(change(40), *beside, lost=("v38", "v39"))
     assert "there is no server build-39 any more" in caught.value.message
     assert "servers add" in (caught.value.hint or "")
-    # What was withdrawn is no other level.
+    # A withdrawn change does not change the level.
     gone = [replace(each, state="withdrawn") for each in beside]
     assert chosen(change(40), *gone, lost=("v38", "v39")) == ("v37", "v40")
 
@@ -178,7 +178,7 @@ def test_the_experiment_is_that_of_the_run_with_both_builds() -> None:
 
 @pytest.fixture
 def store(tmp_path: Path) -> Path:
-    """A history of v0 to v79 in two metrics; run-39 and run-40 are in the store."""
+    """Return a history of v0 to v79 in two metrics; run-39 and run-40 are in the store."""
     path = tmp_path / "results.sqlite"
     keep(run_of("run-39"), path)
     keep(run_of("run-40", candidates=("mysql-8.0.12",)), path)
@@ -212,7 +212,7 @@ def test_blocks_are_added_to_those_of_an_undecided_measurement(store: Path) -> N
 
 def test_without_any_of_the_runs_there_is_no_experiment(store: Path) -> None:
     with Store.open(store) as opened:
-        # One is enough, also of another point of the same state.
+        # One is enough, also of another point in the same environment.
         opened.remove_runs(["run-39"], is_alive=dead)
         found = change(40, series=SPEED)
         assert planned(opened, found, None).experiment.source == "run run-40"

@@ -1,4 +1,4 @@
-"""Sequential runs, block by block: balanced, within their limits, and continued where they were."""
+"""Test sequential runs, block by block: balanced, within their limits, and resumed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.unit.campaign.laboratory import (
     without_instants,
 )
 
-NOISY = 0.05  # nothing near the margin is decided by ten blocks
+NOISY = 0.05  # ten blocks decide nothing near the margin
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def test_a_large_difference_ends_a_run_early(lab: Laboratory) -> None:
     assert stored.run.blocks == 3
     assert stored.run.design == Design(kind="sequential", blocks=10)
     assert verdicts(stored) == {SLOW: "regression"}
-    assert lab.run() == stored  # nothing is left to do
+    assert lab.run() == stored  # nothing left to do
     assert lab.measured == []
     assert lab.progress().ending == "closed"
 
@@ -137,7 +137,7 @@ def test_a_fixed_run_that_was_stopped_can_go_on_block_by_block(lab: Laboratory) 
 
 def test_no_block_is_begun_that_would_pass_the_limit_of_time(lab: Laboratory) -> None:
     lab.ratios, lab.spread = {BASE: 1.0, LIKE: 1.0}, NOISY
-    limit_s = 10.5 * TRIAL_S  # four blocks of two trials and a control, but not five
+    limit_s = 10.5 * TRIAL_S  # four blocks of two trials and an A/A trial, but not five
     stored = lab.run(max_time_s=limit_s)
     assert blocks_of(stored)[LIKE] == [0, 1, 2, 3]
     assert lab.progress(max_time_s=limit_s).ending == "time"

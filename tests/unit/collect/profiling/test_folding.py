@@ -1,4 +1,4 @@
-"""From the text of perf script to folded stacks."""
+"""Test the conversion of perf script's text to folded stacks."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from millrace.collect.profiling.folding import Lost, Sample, fold, parse
 
-# As perf 6.1 prints samples of mysql-5.6.24 with the host's C library, frames left out.
+# Output of perf 6.1 for mysql-5.6.24 with the host's C library, frames left out.
 BY_DWARF = """\
 mysqld 20348 
 \tffffffff82203249 _raw_spin_unlock_irqrestore ([kernel.kallsyms])
@@ -98,7 +98,7 @@ THREAD, PROGRAM = "libc.so`start_thread", "libc.so`__libc_start_main"
 @pytest.mark.parametrize(
     ("calls", "told"),
     [
-        # By the C library with all its names, by one without, by an old one, by a guess too many.
+        # With the C library's full symbols, with none, with an old one, with a guess too many.
         ("libc.so`clone3 libc.so`start_thread m`handle m`f", f"{THREAD} m`handle m`f"),
         ("libc.so`[unknown] libc.so`[unknown] m`handle", f"{THREAD} m`handle"),
         ("libc.so`clone libpthread.so`start_thread m`[unknown]", f"{THREAD} m`[unknown]"),
@@ -111,7 +111,7 @@ THREAD, PROGRAM = "libc.so`start_thread", "libc.so`__libc_start_main"
         # The first thread's.
         ("m`_start libc.so`__libc_start_main libc.so`[unknown] m`main", f"{PROGRAM} m`main"),
         ("m`[unknown] libc.so`__libc_start_main m`main", f"{PROGRAM} m`main"),
-        # Stacks that do not go back so far.
+        # Stacks that do not reach back far enough.
         ("libc.so`__send [kernel]`sys", "libc.so`__send [kernel]`sys"),
         ("libc.so`[unknown] [kernel]`sys", "libc.so`[unknown] [kernel]`sys"),
         ("libc.so`[unknown]", "libc.so`[unknown]"),
@@ -133,7 +133,7 @@ def test_samples_in_code_without_a_name_are_counted_where_the_cpu_was() -> None:
             Sample("t", 1, ("m`f", "m`[unknown]")),
             Sample("t", 1, ("m`f", "libc.so`[unknown]")),
             Sample("t", 1, ("m`f", "libc.so`[unknown]", "libc.so`memcpy")),
-            # A system call out of code without a name is the kernel's time.
+            # A system call from code without a name is the kernel's time.
             Sample("t", 1, ("m`f", "libc.so`[unknown]", "[kernel]`[unknown]")),
             Sample("t", 1, ("m`f", "libc.so`[unknown]", "[kernel]`g")),
             Sample("t", 1, ("m`[unknown]", "m`f", "[kernel]`g")),
@@ -163,7 +163,7 @@ SAMPLES = st.lists(
 
 
 def asking(tid: int, function: str, comm: str = "mysqld") -> list[Sample]:
-    """A thread in the function of a session, and elsewhere."""
+    """Return a thread in the function of a session, and elsewhere."""
     start = ("libc.so`start_thread", "mysqld`pfs_spawn_thread")
     return [Sample(comm, tid, (*start, f"mysqld`{function}")), Sample(comm, tid, start)]
 
@@ -172,7 +172,7 @@ def asking(tid: int, function: str, comm: str = "mysqld") -> list[Sample]:
     "function", ["handle_connection", "do_handle_one_connection", "do_command", "dispatch_command"]
 )
 def test_a_session_between_the_marks_is_known_by_its_calls(function: str) -> None:
-    """1 and 2 ended before the second mark, 3 waits there for connections to come."""
+    """Threads 1 and 2 ended before the second mark; 3 waits there for connections."""
     samples = [*asking(1, function), *asking(2, function), *asking(3, function)]
     folded = fold(samples, {3: "background"})
     assert {stack.partition(";")[0] for stack in folded.stacks} == {"connection"}

@@ -1,4 +1,4 @@
-"""Whether a build keeps frame pointers, told from its code."""
+"""Test whether a build keeps frame pointers, by its code."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FUNCTIONS = "\n".join(
         ("55 48 89 e5 41 57", X86_64, True),  # push %rbp; mov %rsp,%rbp
         ("55 48 8b ec 41 57", X86_64, True),  # the same in another encoding
         ("f3 0f 1e fa 55 48 89 e5", X86_64, True),  # endbr64 first
-        ("55 53 48 83 ec 08", X86_64, False),  # push %rbp; push %rbx: a register like others
+        ("55 53 48 83 ec 08", X86_64, False),  # push %rbp; push %rbx: a register like any other
         ("41 57 41 56 55 48 89 fd", X86_64, False),
         ("", X86_64, False),
         ("fd 7b be a9 fd 03 00 91", AARCH64, True),  # stp x29, x30, [sp, #-32]!; mov x29, sp

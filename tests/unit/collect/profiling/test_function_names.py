@@ -1,4 +1,4 @@
-"""Names of functions that compare between builds."""
+"""Test names of functions that are comparable between builds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A recording that begins and ends again and again, of a stand-in for perf."""
+"""Test a recording that begins and ends repeatedly, with a stand-in for perf."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from millrace.host.perf import Perf
 
 SETTINGS = Settings(199, "none")
 
-# Keeps what it is told as its samples, and prints them when it is asked.
+# Stores its stdin as its samples, and prints them on request.
 STAND_IN = """#!{python} -I
 import os, signal, sys
 options = dict(each.split("=", 1) for each in sys.argv if "=" in each)

@@ -1,4 +1,4 @@
-"""Which socket of a server leads to which client, on real sockets."""
+"""Test which socket of a server leads to which client, on real sockets."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.unit.loadgen.test_statement_activity import written
 
 def test_connected_sockets_of_the_tables() -> None:
     assert sockets.accepted_tcp(TCP, 0x84ED) == {0xE51A: 1486200}
-    assert sockets.accepted_tcp(TCP, 0x90F7) == {}  # it has gone
+    assert sockets.accepted_tcp(TCP, 0x90F7) == {}  # the process has ended
     assert sockets.accepted_tcp("", 0x84ED) == {}
 
 
@@ -41,7 +41,7 @@ def test_seats_of_clients(family: socket.AddressFamily, tmp_path: Path) -> None:
         with server:
             end = client.getsockname()[1] if by_port else os.fstat(client.fileno()).st_ino
             board = tmp_path / "board"
-            # Nobody is at the other end of the first slot.
+            # The first slot has no peer.
             board.write_bytes(written((1, 0, 2), (2 if by_port else 1, 0, end)))
             port = listener.getsockname()[1] if by_port else None
             found = seats(Board(board), os.getpid(), port)

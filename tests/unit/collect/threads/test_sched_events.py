@@ -1,4 +1,4 @@
-"""From the text of a trace to waits."""
+"""Test the conversion of a trace's text to waits."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_of_waits_that_reach_into_a_window_what_is_inside_counts_for_those_that_
     found = seen(Waking(1.0, 7, 8), Woken(1.5, 7), Left(8.0, 7, "S", 0))
     assert told(found) == [("S", "own", 1, 3.0)]
     assert found.blocked_s == pytest.approx(1.5 + 2.0)
-    # Nobody knows how it slept, and the kernel ends more than one kind of sleep.
+    # The kind of its sleep is unknown, and the kernel ends more than one kind of sleep.
     assert told(seen(Waking(1.0, 7, None), Woken(1.5, 7))) == [("?", "kernel", 1, 3.0)]
     assert told(seen(Left(8.0, 7, "S", 0))) == []
 
@@ -129,8 +129,11 @@ def test_windows_weigh_what_they_stand_for() -> None:
 
 @pytest.mark.parametrize("mean_s", [0.0005, 0.005, 0.03])
 def test_shares_are_those_of_the_time_however_long_waits_are(mean_s: float) -> None:
-    """A thread that runs for a millisecond and then waits for its own and for others in turn, one
-    half as long as the other, seen in windows of 10 ms."""
+    """Shares of time are right for waits of any length.
+
+    A thread runs for a millisecond and then waits, alternately for its own and for others, one half
+    as long as the other, in windows of 10 ms.
+    """
     source = np.random.default_rng(5)
     events: list[Event] = []
     truth = {"own": 0.0, "other": 0.0}
@@ -149,7 +152,7 @@ def test_shares_are_those_of_the_time_however_long_waits_are(mean_s: float) -> N
     assert blocked == pytest.approx(sum(truth.values()) / now_s, rel=0.05 + found.unknown_s / 40)
     for who, seconds in truth.items():
         told_s = sum(each.seconds for (_, by), each in found.sums.items() if by == who)
-        if mean_s < 0.01:  # longer ones reach beyond both ends of a window
+        if mean_s < 0.01:  # longer ones extend beyond both ends of a window
             assert told_s / known_s == pytest.approx(seconds / now_s, rel=0.1), who
 
 
@@ -234,7 +237,7 @@ def test_what_a_thread_did_at_a_moment() -> None:
 def test_what_happened_is_what_is_told(
     spans: Sequence[tuple[str, float]], data: st.DataObject
 ) -> None:
-    """A thread's life as spans of time, from a CPU to a CPU by way of the queue."""
+    """Compare with a thread's life as spans of time, from a CPU to a CPU by way of the queue."""
     events: list[Event] = []
     truth: list[tuple[float, float, str]] = []
     now_s, state = 0.0, "on_cpu"

@@ -1,4 +1,4 @@
-"""Classes of what threads were seen doing."""
+"""Test the classes of sampled thread states."""
 
 from __future__ import annotations
 

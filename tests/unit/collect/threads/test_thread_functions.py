@@ -1,4 +1,4 @@
-"""Functions that threads spend their lives in, by symbols and stacks."""
+"""Test the functions in which threads spend their lives, by symbols and stacks."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_where_a_thread_began_goes_before_where_it_is() -> None:
 
 
 def test_sizes_are_no_addresses() -> None:
-    # A program at the bottom of memory: a stack of 8 MiB and its guard look like a function.
+    # A program at the bottom of memory: a stack of 8 MiB and its guard resemble a function.
     master = Function(0x7FF920, 0x801006, "srv_master_thread")
     assert outermost(stack(0x801000), (master,), 0) is None
     assert outermost(stack(0x801002), (master,), 0) == "srv_master_thread"
@@ -97,7 +97,7 @@ def test_files_that_are_no_programs(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def python_program() -> Path:
-    """Where Python's functions are: in the program or in a library."""
+    """Return the file of Python's functions: the program or a library."""
     mapped = {
         Path(part.file.decode()) for part in thread_functions.maps(procfs.read("/proc/self/maps"))
     }
@@ -109,7 +109,7 @@ def python_program() -> Path:
 
 @pytest.fixture
 def waiting() -> Iterator[subprocess.Popen[bytes]]:
-    """A Python that waits."""
+    """Run a Python that waits."""
     command = [sys.executable, "-c", "print(1, flush=True); input()"]
     with subprocess.Popen(command, stdin=-1, stdout=-1) as it:
         assert it.stdout is not None

@@ -1,4 +1,4 @@
-"""What a thread is for, by the names and the doings of threads of real servers."""
+"""Test the purpose of a thread, by the names and activity of threads of real servers."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def thread(name: str = "mysqld", tid: int = 120, **known: Any) -> Thread:
         ("ib_tpool_worker", "background"),
         ("manager", "background"),
         ("signal_handler", "background"),
-        # The kernel's own.
+        # Threads of the kernel.
         ("iou-wrk-4711", "io"),
         ("iou-sqp-4711", "io"),
     ],
@@ -65,7 +65,7 @@ def thread(name: str = "mysqld", tid: int = 120, **known: Any) -> Thread:
 def test_names_that_only_background_threads_have(name: str, kind: str) -> None:
     found = kind_of(thread(name), SILENT)
     assert found == kind
-    # Nothing else counts then.
+    # Then nothing else counts.
     late = thread(name, tid=140, started_ticks=900, sockets=frozenset({"client"}))
     assert kind_of(late, SILENT) == kind
 
@@ -87,7 +87,7 @@ def test_sessions_of_millrace_are_no_clients() -> None:
     own = frozenset({"own"})
     assert kind_of(thread(told="connection", sockets=own), TELLING) == "observer"
     assert kind_of(thread(told="observer"), TELLING) == "observer"
-    # It was seen, if the server did not say so.
+    # It was observed, unless the server reported it.
     assert kind_of(thread(told="background", sockets=own), TELLING) == "observer"
     late = thread(tid=140, started_ticks=900, sockets=own)
     assert kind_of(late, SILENT) == "observer"
@@ -126,7 +126,7 @@ def test_late_threads_of_a_server_that_tells_all_sessions_are_its_own() -> None:
         (140, 900, "connection"),
         (131, 500, "connection"),  # just after
         (129, 500, "background"),  # just before
-        (140, 499, "background"),  # numbers begin anew where they are used up
+        (140, 499, "background"),  # numbers restart once they are used up
     ],
 )
 def test_servers_that_tell_nothing_start_only_connections_late(

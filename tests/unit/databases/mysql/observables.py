@@ -1,4 +1,4 @@
-"""What the families of the mysqld line can be asked, for tests."""
+"""Provide the queries that the families of the mysqld line support, for tests."""
 
 from __future__ import annotations
 
@@ -9,6 +9,6 @@ from millrace.databases.mysql.observable import Observable, read_observable
 
 
 def observable(family: str) -> Observable:
-    """Return what servers of a family can be asked about themselves."""
+    """Return the observations that servers of a family support."""
     text = files("millrace.databases.mysql").joinpath(f"{family}.toml").read_text("utf-8")
     return read_observable(tomllib.loads(text)["observable"])

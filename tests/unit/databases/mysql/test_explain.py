@@ -1,4 +1,4 @@
-"""Which statements a version explains, and the rows of a plan."""
+"""Test which statements a version explains, and the rows of a plan."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_versions_differ_in_what_they_explain(
 
 
 def test_a_row_of_a_plan_is_as_json_has_it() -> None:
-    # MariaDB 10.11 tells rows as text, MySQL 5.7 the share as a decimal.
+    # MariaDB 10.11 reports rows as text, MySQL 5.7 the share as a decimal.
     assert plain(
         {"id": 1, "table": "t", "ref": None, "rows": "1", "filtered": Decimal("99.5")}
     ) == {

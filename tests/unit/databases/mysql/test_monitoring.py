@@ -1,4 +1,4 @@
-"""What is kept of a process list."""
+"""Test which fields of a process list are stored."""
 
 from __future__ import annotations
 

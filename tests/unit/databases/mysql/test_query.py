@@ -1,4 +1,4 @@
-"""What it means when a server does not tell."""
+"""Test the interpretation of a server's refusal to answer."""
 
 from __future__ import annotations
 

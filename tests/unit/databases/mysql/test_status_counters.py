@@ -1,4 +1,4 @@
-"""Status variables and metrics as real servers told them, made into what counted."""
+"""Test the conversion of real servers' status variables and metrics to counters."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.unit.databases.mysql.observables import observable
 MYSQL = observable("mysql")
 MARIADB = observable("mariadb")
 
-# SHOW GLOBAL STATUS of MySQL 8.0.33, a part of it.
+# Part of SHOW GLOBAL STATUS of MySQL 8.0.33.
 STATUS = [
     {"variable_name": "Bytes_received", "value": "697"},
     {"variable_name": "Caching_sha2_password_rsa_public_key", "value": "-----BEGIN PUBLIC KEY"},
@@ -69,7 +69,7 @@ def test_metrics_that_tell_nothing_have_a_reason() -> None:
 def test_pages_compressed_are_of_all_sizes() -> None:
     rows: list[dict[str, Any]] = [
         {"compress_ops": 3, "uncompress_ops": 0},
-        {"compress_ops": "4", "uncompress_ops": "1"},  # MySQL's statement protocol gives texts
+        {"compress_ops": "4", "uncompress_ops": "1"},  # MySQL's statement protocol returns texts
     ]
     assert compression_in(rows) == {
         "INNODB_CMP.compress_ops": 7,

@@ -1,4 +1,4 @@
-"""When a server has settled: what its words say, and what follows from them."""
+"""Test when a server has settled, by its status text and statistics."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from millrace.databases.mysql.storage import (
 )
 from millrace.errors import DatabaseError, TrialFailed
 
-# As the servers wrote it, shortened.
+# Text of the servers, shortened.
 OLD = """
 Trx id counter 50B
 Purge done for trx's n:o < 0 undo n:o < 0
@@ -145,7 +145,7 @@ def test_whatever_was_before_rest_is_rest_in_the_end(
 
 
 class Server:
-    """One with these status variables and statistics; None: it refuses to tell."""
+    """A server with these status variables and statistics; None: it refuses to answer."""
 
     def __init__(
         self, status: Sequence[tuple[str, str]] | None, statistics: Sequence[Any] | None

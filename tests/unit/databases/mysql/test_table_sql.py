@@ -1,4 +1,4 @@
-"""Statements that read a table are the same each time, and hold nothing that is not quoted."""
+"""Test that statements that read a table are reproducible and quote everything."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The names that servers of all ages give their threads."""
+"""Test the names that servers of all versions give their threads."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_sessions_that_wait_in_no_database_are_of_millrace() -> None:
     rows: list[Row] = [
         {"tid": 11, "database": "d", "command": "Query"},
         {"tid": 12, "database": None, "command": "Sleep"},
-        {"tid": 13, "database": None, "command": "Query"},  # its database was not to be had
+        {"tid": 13, "database": None, "command": "Query"},  # its database was not available
         {"tid": 14, "database": None, "command": "Daemon"},
         {"tid": 0, "database": "d", "command": "Sleep"},
     ]

@@ -1,4 +1,4 @@
-"""Summaries of the Performance Schema, as real servers told them, made into sections."""
+"""Test the conversion of real servers' Performance Schema summaries to sections."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_cpu_time_is_unknown_unless_the_server_takes_it() -> None:
 
 
 def test_what_sessions_prepared_is_added_up_by_its_text() -> None:
-    """MySQL 5.7 and 8.0: executions have no digest, but a table of their own."""
+    """In MySQL 5.7 and 8.0 executions have no digest, but a table of their own."""
     text = "SELECT k FROM t WHERE id = ?"
     deltas = {
         "digests": [digest("a", UPDATE, 5, 10**12)],
@@ -108,7 +108,7 @@ def test_what_sessions_prepared_is_added_up_by_its_text() -> None:
 
 
 def test_executions_that_have_a_digest_are_not_told_twice() -> None:
-    """MySQL 9.7."""
+    """Use data of MySQL 9.7."""
     deltas = {
         "digests": [digest("a", f"EXECUTE {SELECT}", 1000, 4 * 10**12)],
         "prepared": [digest("17", "SELECT k FROM t WHERE id = ?", 1000, 4 * 10**12)],
@@ -134,7 +134,7 @@ def test_executions_that_are_not_told_apart_are_one_row(prepared: list[dict[str,
 
 
 def test_what_old_versions_do_not_count_is_unknown() -> None:
-    """MySQL 5.6.24 and MariaDB 10.1.23: executions of 600 times SELECT, UPDATE and COMMIT."""
+    """MySQL 5.6.24 and MariaDB 10.1.23 executed 600 times SELECT, UPDATE and COMMIT."""
     execution = {
         **digest("statement/com/Execute", None, 1800, 10**12),
         "lock": 0,

@@ -1,4 +1,4 @@
-"""Text on HTML pages."""
+"""Test text on HTML pages."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_every_page_names_no_base_and_sends_no_form() -> None:
         ("innodb_log1 and sha1sum", "1"),
         ("mysql-5.6.24-debug and mysql-5.6.241", "mysql-5.6.24"),
         ("an old one’s", "on"),
-        ("it's", "39"),  # as it is escaped
+        ("it's", "39"),  # in its escaped form
         ("a < b", "lt"),
     ],
 )

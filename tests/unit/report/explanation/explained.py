@@ -1,4 +1,4 @@
-"""Explanations of what observers would have seen: everything there is, and next to nothing."""
+"""Build explanations from observations: complete ones, and nearly empty ones."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ SUSPECTS = (
 def explained_study(
     *, profiled: int = 3, suspects: tuple[LikelyCause, ...] = SUSPECTS
 ) -> Explanation:
-    """Two servers of which everything was observed."""
+    """Return the explanation of two servers with everything observed."""
     (found,) = explain(study_run(profiled=profiled), factor="server", base=A, candidate=B)
     return replace(found, likely_causes=suspects)
 
@@ -63,7 +63,7 @@ def explained_study(
 def with_statements(
     study: Explanation, a: Sequence[ObservedTrial], b: Sequence[ObservedTrial]
 ) -> Explanation:
-    """The explanation with the statements of other trials."""
+    """Return the explanation with the statements of other trials."""
     return replace(
         study,
         a=replace(study.a, statement_breakdowns=statement_breakdowns(a)),
@@ -77,7 +77,7 @@ def study_run(*, profiled: int = 3, clients: tuple[int, ...] = (1,)) -> StoredRu
 
 
 def of_levels(stored: StoredRun, factor: str, a: Level, b: Level) -> StoredRun:
-    """The run as one of a single server, in which these two levels are compared."""
+    """Return the run as one of a single server, in which these two levels are compared."""
     names = {A: a, B: b}
 
     def renamed(treatment: TreatmentRecord) -> TreatmentRecord:
@@ -101,7 +101,7 @@ def of_levels(stored: StoredRun, factor: str, a: Level, b: Level) -> StoredRun:
 
 
 def unprofiled() -> Explanation:
-    """Threads were watched and nothing else."""
+    """Return an explanation with threads observed and nothing else."""
 
     def told(server: str, block: int) -> tuple[Truth, Mapping[str, Any]]:
         return _TRUTH[server].times(_noise(server, block)), {}
@@ -111,14 +111,14 @@ def unprofiled() -> Explanation:
 
 
 def unobserved() -> StoredRun:
-    """A run of a time without observers."""
+    """Return a run from before collectors existed."""
     stored = study_run(profiled=0)
     attempts = tuple(replace(attempt, observations={}) for attempt in stored.attempts)
     return replace(stored, attempts=attempts)
 
 
 def first_blocks(stored: StoredRun, number: int) -> StoredRun:
-    """The run as it was after so many blocks."""
+    """Return the run as it was after this many blocks."""
     trials = tuple(trial for trial in stored.trials if trial.block < number)
     ids = {trial.id for trial in trials}
     attempts = tuple(each for each in stored.attempts if each.trial_id in ids)
@@ -201,7 +201,7 @@ def _stacks(new: bool, block: int) -> dict[str, int]:
 
 
 def explained_text(explanations: Sequence[Explanation]) -> str:
-    """What the terminal shows, without colour, 120 columns wide."""
+    """Return the text on the terminal, without colour, 120 columns wide."""
     console = Console(file=io.StringIO(), width=120, color_system=None, highlight=False)
     explain_terminal.show(explanations, console)
     assert isinstance(console.file, io.StringIO)

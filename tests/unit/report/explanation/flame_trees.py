@@ -1,4 +1,4 @@
-"""Call trees: one by hand, one from folded stacks, random ones."""
+"""Build call trees: one by hand, one from folded stacks, random ones."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ page_cleaner;mysqld`buf_flush_page_cleaner 0.6 0.9
 
 
 def tree(text: str = STACKS) -> CallNode:
-    """A tree of folded stacks with two weights a line."""
+    """Return a tree of folded stacks with two weights per line."""
     rows = []
     for line in text.strip().splitlines():
         path, a, b = line.rsplit(" ", 2)

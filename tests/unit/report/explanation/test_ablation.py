@@ -1,4 +1,4 @@
-"""How the share of settings is told."""
+"""Test the report on the share of settings."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def share(mean: float, half: float = 0.01) -> MeanEstimate:
 
 
 def binary_log(loss: float, given: float, half: float = 0.01) -> Ablation:
-    """One alignment that gives back so much of the loss."""
+    """Return one ablation that recovers this share of the loss."""
     part = Recovery("binary log", share(given, half), share(loss - given, half))
     return Ablation(RATE, share(loss), (part,))
 

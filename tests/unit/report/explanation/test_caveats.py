@@ -1,4 +1,4 @@
-"""What speaks against an explanation."""
+"""Test the caveats of an explanation."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def study() -> Explanation:
 
 
 def with_latency(study: Explanation, factor: float, *blocks: int) -> Explanation:
-    """B's latency is another in these blocks, and its parts are as they were."""
+    """Return B with another latency in these blocks, and unchanged parts."""
     account, found = study.b.breakdown, study.differences
     assert account is not None
     assert found is not None
@@ -89,7 +89,7 @@ def test_more_clients_may_leave_more(study: Explanation) -> None:
 
 
 def of_statements(study: Explanation, *, unseen: Mapping[str, float], looks: int) -> Explanation:
-    """Statements of B take as much longer than anybody saw; so many looks saw the rest."""
+    """Return statements of B with this much unobserved time, and this many looks at the rest."""
     source = np.random.default_rng(5)
     slow = {
         name: replace(asked, unseen=unseen.get(name, 0.0)) for name, asked in TRANSACTION.items()
@@ -128,14 +128,14 @@ def test_small_statements_and_small_times_may_stay_open(study: Explanation) -> N
 
 
 def test_what_chance_may_leave_of_a_statement_is_not_doubted(study: Explanation) -> None:
-    """Of few looks a share is known to a fifth; of many to a hundredth."""
+    """Few looks know a share to a fifth, many to a hundredth."""
     assert caveat_sentences(of_statements(study, unseen={"update": 15.0}, looks=200)) == []
     assert caveat_sentences(of_statements(study, unseen={"update": 15.0}, looks=1_000_000)) != []
 
 
 def test_accounts_of_statements_that_close_are_seldom_doubted(study: Explanation) -> None:
-    """40 sets of trials in which nothing was lost, with few looks: three statements that matter
-    each, on two sides."""
+    """Use 40 sets of complete trials with few looks: three statements that matter each, on two
+    sides."""
     found = 0
     for seed in range(40):
         source = np.random.default_rng(seed)

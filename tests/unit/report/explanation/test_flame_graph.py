@@ -54,7 +54,7 @@ def test_widths_are_microseconds_on_one_scale(root: CallNode) -> None:
 
 @given(trees)
 def test_what_is_left_out_is_told(root: CallNode) -> None:
-    """What a graph's frames took themselves and what was left out add up to the whole."""
+    """The frames' own time and the omitted time add up to the whole."""
     widest = max(root.a_us, root.b_us)
 
     def own(node: CallNode, side: int) -> float:
@@ -103,7 +103,7 @@ def test_a_path_of_one_side_is_missing_in_the_other() -> None:
 
 
 def test_what_is_called_through_other_functions_is_compared_all_the_same() -> None:
-    """write_row is called by mysql_insert in A and by Sql_cmd_insert_values in B."""
+    """In A mysql_insert calls write_row, in B Sql_cmd_insert_values does."""
     graph = graphs(tree())
     of_a, of_b = (frame(graph, side, "ha_innobase::write_row") for side in (0, 1))
     assert of_a.counterpart == of_b.counterpart

@@ -1,4 +1,4 @@
-"""Explanations as a page, in a terminal and as JSON."""
+"""Test explanations as a page, in a terminal and as JSON."""
 
 from __future__ import annotations
 
@@ -63,13 +63,13 @@ def page(*explanations: Explanation) -> str:
 
 
 def text_of(html: str) -> str:
-    """What a reader reads, with single spaces."""
+    """Return the text of a page, with single spaces."""
     without = re.sub(r"<(script|style)>.*?</\1>", "", html, flags=re.DOTALL)
     return " ".join(re.sub(r"<[^>]+>", "", without).replace("\u00a0", " ").split())
 
 
 def test_the_answer_adds_up(study: Explanation) -> None:
-    """What parts and remainder a sentence names are the difference that it names."""
+    """The parts and the remainder in a sentence sum to the difference that it states."""
     for sentence in answer(study):
         whole = float(re.findall(r"([\d.]+) µs (?:more|longer)", sentence)[0])
         parts = re.findall(r"([+−])([\d.]+)", sentence)
@@ -115,7 +115,7 @@ def test_what_is_not_sure_is_not_called_more() -> None:
 def test_server_cpu_that_is_not_sure_is_told_as_found_and_after_the_latency(
     study: Explanation,
 ) -> None:
-    """What could not be shown to differ is not shown to be the same."""
+    """A difference that could not be shown is not shown to be zero."""
 
     def with_cpu(mean: float, low: float, high: float, *, significant: bool) -> Explanation:
         return replace(
@@ -457,7 +457,7 @@ def test_one_block_is_told_as_what_it_is() -> None:
 
 
 def test_what_holds_in_no_table_is_not_said(study: Explanation) -> None:
-    """The table corrects for its rows, and the sentence says what the table says."""
+    """The table corrects for its number of rows, and the sentence agrees with the table."""
     rows = tuple(
         replace(row, significant=False) if row.key == "cpu_server" else row
         for row in study.efficiency

@@ -1,4 +1,4 @@
-"""What is said of profiles beside their tables."""
+"""Test the text on profiles next to their tables."""
 
 from __future__ import annotations
 

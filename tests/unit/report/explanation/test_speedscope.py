@@ -1,4 +1,4 @@
-"""The export, checked against what speedscope's own format says."""
+"""Test the export against the rules of speedscope's own format."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ def document(root: CallNode) -> dict[str, Any]:
 
 
 def check(loaded: dict[str, Any]) -> None:
-    """The format's rules: required keys and their types, nothing else, and indices in range."""
+    """Check the format's rules: required keys and their types, nothing else, and indices in
+    range."""
     assert set(loaded) <= {
         "$schema",
         "shared",

@@ -1,4 +1,4 @@
-"""Accounts of statements as they are read."""
+"""Test the tables of statements' time breakdowns."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_a_section_for_each_statement_that_differs_most_first(explained: Explana
     assert {len(row.cells) for section in table.sections for row in section.rows} == {
         len(table.columns)
     }
-    # What is next to nothing on both sides has no row.
+    # Parts near zero on both sides have no row.
     assert "sleeping" not in {row.cells[0] for row in first}
 
 
@@ -62,14 +62,14 @@ def test_the_sentence_names_the_statement_and_its_part(explained: Explanation) -
     assert sentence.startswith(
         "Of its statements, update, sent 1 and 2 times, differs most: +294.0 µs of a transaction;"
     )
-    # Of 1 execution 60 µs, of 2 160 each: µs of a transaction, as the whole is.
+    # One execution takes 60 µs, two take 160 each: µs per transaction, as in the whole.
     (part,) = re.findall(
         r"; the largest part of that is waiting for a lock, \+([\d.]+) µs", sentence
     )
     assert float(part) == pytest.approx(260, rel=0.1)
     assert sentence in answer(explained)
     assert statement_sentence((), "transaction") == ""
-    # What another part gave back is not the largest of the difference.
+    # The part that another one offsets is not the largest share of the difference.
     spent = {"running": 60.0, "lock": 70.0, "data_read": 0.0, "network": 9.0}
     given_back = {"running": 5.0, "lock": 95.0, "data_read": 50.0, "network": 9.0}
     a, b = (
@@ -84,7 +84,7 @@ def test_the_sentence_names_the_statement_and_its_part(explained: Explanation) -
 
 
 def test_no_part_is_named_that_goes_another_way() -> None:
-    """What took longer is in no part that anybody saw, and those that were seen took less."""
+    """The increase is in no observed part, and the observed parts decreased."""
     before, after = (
         [
             Seen({**TRANSACTION, "update": Asked(1, {"running": ran}, unseen)}).trial(block)
@@ -110,7 +110,7 @@ def test_no_part_is_named_that_goes_another_way() -> None:
 
 
 def test_what_was_not_tested_is_not_sure() -> None:
-    """One block alone."""
+    """Use a single block."""
     a, b = ([Seen(asked).trial()] for asked in (TRANSACTION, SLOW))
     sentence = statement_sentence(statement_breakdown_differences(a, b), "transaction")
     assert sentence.endswith(" µs (not sure).")

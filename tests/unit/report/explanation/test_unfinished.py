@@ -1,4 +1,4 @@
-"""Explanations of runs in which no block has a finished trial of both sides."""
+"""Test explanations of runs in which no block has a finished trial of both sides."""
 
 from __future__ import annotations
 
@@ -23,8 +23,10 @@ GOES_ON = "; `millrace run` with the same file goes on."
 
 
 def changed(change: Callable[[str, int, StoredAttempt], StoredAttempt | None]) -> StoredRun:
-    """The study with each attempt as ``change`` makes it of server, block and attempt; None where
-    it was not made yet."""
+    """Return the study with ``change`` applied to each attempt.
+
+    ``change`` takes server, block and attempt, and returns None for an attempt not made yet.
+    """
     stored = study_run()
     servers = {each.id: str(each.levels["server"]) for each in stored.treatments}
     of_trial = {each.id: (servers[each.treatment_id], each.block) for each in stored.trials}

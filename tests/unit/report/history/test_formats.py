@@ -1,4 +1,4 @@
-"""Histories as tables, sentences, JSON and a page."""
+"""Test histories as tables, sentences, JSON and a page."""
 
 from __future__ import annotations
 
@@ -191,7 +191,7 @@ def test_the_page_has_everything_in_words_and_no_script() -> None:
 
 
 def few(n_points: int, *, states: bool = False) -> SeriesView:
-    """So many points, each second one in another state."""
+    """Return this many points, every second one in another environment."""
     ids = [(STATE.id, OTHER_STATE.id)[states and number % 2] for number in range(n_points)]
     return series_view(history(stepping(n=n_points), ids), (), STATES, "nightly · throughput")
 

@@ -1,4 +1,4 @@
-"""`millrace report` on a real store."""
+"""Test `millrace report` on a real store."""
 
 from __future__ import annotations
 

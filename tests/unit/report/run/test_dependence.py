@@ -1,4 +1,4 @@
-"""What differences depend on, in words, in each format."""
+"""Test the words on the factors on which differences depend, in each format."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What reports say of a run's design, of how it ended, and of the base against itself."""
+"""Test the report on a run's design, its end, and its A/A trials."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_the_base_against_itself_in_words() -> None:
     assert two is not None
     assert one is not None
     assert none is not None
-    # A sequential run has looked more than once: two pairs tell no interval then.
+    # A sequential run has looked more than once: two pairs give no interval then.
     assert controls_text(two) == "the base against itself: 1.005 in 2 blocks"
     interval = f"({three.estimate.low:.3f} to {three.estimate.high:.3f})"
     assert controls_text(three) == f"the base against itself: 1.003 {interval} in 3 blocks"

@@ -1,4 +1,4 @@
-"""What reports say of driven clients: latencies, CPU time, work, conditions."""
+"""Test the report on driven clients: latencies, CPU time, work, conditions."""
 
 from __future__ import annotations
 
@@ -216,7 +216,7 @@ def test_how_sleeping_cpus_were_dealt_with_is_told_with_the_reason() -> None:
         "idle CPUs were kept awake and clients polled on CPU 1 (a sleeping CPU takes 52 µs to run "
         "again, one kept awake 4 µs)"
     )
-    # What was asked of many clients was not done.
+    # The option set for many clients was not applied.
     off = {"keep_awake": False, "busy_poll": True, "polled": False, "reason": "asked for"}
     said = "idle CPUs could sleep and clients did not poll (asked for)"
     assert note(few(wakeup=off), "sleep") == said

@@ -1,4 +1,4 @@
-"""Each format of the report, on a run that has a bit of everything."""
+"""Test each format of the report, on a run that has a bit of everything."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names and commands of others in formats that a program reads."""
+"""Test hostile names and commands in machine-readable formats."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names of others on pages and in graphs: text, whatever they hold."""
+"""Test that hostile names on pages and in graphs remain text."""
 
 from __future__ import annotations
 
@@ -38,7 +38,8 @@ _hostile = pytest.mark.parametrize("name", _HOSTILE, ids=range(len(_HOSTILE)))
 
 
 class _Elements(HTMLParser):
-    """Count a page's elements with the names of their attributes, and keep its text."""
+    """A parser that counts a page's elements with the names of their attributes, and keeps its
+    text."""
 
     def __init__(self, page: str) -> None:
         super().__init__()

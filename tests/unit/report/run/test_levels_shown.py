@@ -1,4 +1,4 @@
-"""The values of a row go with its ratio, in every format, whichever trials are missing."""
+"""Test that the values of a row match its ratio, in every format, whichever trials are missing."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.unit.analysis.query_runs import Levels, QueryRun
 
 BASE, FIRST, SECOND = "mysql-5.6.24", "mysql-5.7.22", "mysql-8.0.12"
 
-# Blocks of a host whose speed wanders by half; a trial may have failed or not been made.
+# Blocks of a host whose speed varies by half; a trial may have failed or not been made.
 seconds = st.floats(2.0, 6.0).map(lambda value: round(value, 3))
 trial = st.one_of(seconds, seconds, st.just(Fails()), st.none())
 runs = st.lists(st.tuples(trial, trial, trial), min_size=2, max_size=6)
@@ -60,7 +60,7 @@ def test_no_value_falls_where_its_ratio_rises(
             assert shown == pytest.approx(float(row["ratio"]))
 
 
-# The base is slow in the first block, which the candidate lacks, and in none that both have.
+# The base is slow in the first block, which the candidate lacks, and in no block that both have.
 UNPAIRED: list[tuple[float | Fails | None, ...]] = [
     (6.0, Fails(), Fails()), (3.0, 3.3, 3.0), (3.0, 3.3, 3.0), (3.0, 3.3, 3.0),
 ]  # fmt: skip
@@ -118,7 +118,7 @@ def test_no_row_of_a_table_contradicts_itself(
             continue
         seconds, rate = (_number(row.cells[place]) - _number(base.cells[place]) for place in (1, 3))
         percent = _number(row.cells[4]) - 100
-        # What is shown is rounded, so a small difference may show as none.
+        # Displayed values are rounded, so a small difference may show as none.
         assert percent * rate >= 0
         assert percent * seconds <= 0
 

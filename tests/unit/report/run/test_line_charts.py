@@ -1,4 +1,4 @@
-"""Charts of relative throughput by server, and of latency by percentile."""
+"""Test charts of relative throughput by server, and of latency by percentile."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_latency_curves_rise_and_say_what_they_are() -> None:
     assert len(charts) == len(RUN.groups)
     for chart in charts:
         assert [line.label for line in chart.lines] == list(SERVERS)
-        assert chart.across[-1].label == "99"  # 360 requests say nothing of the 99.9th
+        assert chart.across[-1].label == "99"  # 360 requests give no 99.9th percentile
         for line in chart.lines:
             heights = [mark.y for mark in line.marks]
             assert heights == sorted(heights, reverse=True)

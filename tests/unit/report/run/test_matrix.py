@@ -1,4 +1,4 @@
-"""The overview of a large run: every comparison once, in every format."""
+"""Test the overview of a large run: every comparison once, in every format."""
 
 from __future__ import annotations
 

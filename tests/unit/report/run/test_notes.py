@@ -1,4 +1,4 @@
-"""The notes that qualify a report."""
+"""Test the notes that qualify a report."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_what_an_attached_server_does_not_allow_is_told_once_a_server() -> None:
 
 
 def with_facts(stored: StoredRun, facts: Mapping[str, Any], of: str | None = None) -> StoredRun:
-    """``stored`` with these facts of its instances, or of one server's."""
+    """Return ``stored`` with these facts of its instances, or of one server's."""
 
     def told(instance: InstanceRecord) -> InstanceRecord:
         return (

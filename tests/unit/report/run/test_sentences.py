@@ -45,7 +45,7 @@ def test_a_regression_in_a_sentence() -> None:
 def test_an_inconclusive_one_says_why_and_how_many_blocks_are_wanted() -> None:
     text = only_sentence(analysis(4.1, 4.0, 4.0))
     assert "inconclusive, the interval includes no difference and differences beyond 2 %" in text
-    assert text.startswith("mysql-5.7.22 gave 0.8 % fewer rows/s")  # what happened, no more
+    assert text.startswith("mysql-5.7.22 gave 0.8 % fewer rows/s")  # the plain facts
     assert text.endswith(
         "; these blocks can show a difference of 9.8 %, about 19 blocks are wanted for one of 2 %."
     )
@@ -160,7 +160,7 @@ def test_no_comparison_is_said(times: tuple[float | Fails | None, ...]) -> None:
 
 
 def equal_rates(servers: Sequence[str], tests: Sequence[str] = ("point-query",)) -> RunAnalysis:
-    """As many transactions/s of each server, and other CPU time for each transaction."""
+    """Return servers with equal transactions/s and different CPU time per transaction."""
     run = QueryRun(servers, tests, (1,), blocks=6, noise=0.0005, rate=lambda _levels: 5_000.0)
     return compare_run(run.build())
 
@@ -187,8 +187,10 @@ def test_a_difference_that_the_headline_metric_shows_is_told_once() -> None:
 
 
 def slow_tails(*candidates: str, rate: float = 5_000.0, blocks: int = 6) -> RunAnalysis:
-    """Candidates of ``rate`` and a base of 5,000/s; the slowest tenth of a candidate's transactions
-    takes three times as long."""
+    """Return candidates of ``rate`` and a base of 5,000/s.
+
+    The slowest tenth of a candidate's transactions takes three times as long.
+    """
     run = QueryRun(
         (BASE, *candidates),
         ("point-query",),

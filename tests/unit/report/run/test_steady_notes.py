@@ -1,4 +1,4 @@
-"""What reports say of steady and unsteady trials, in every format."""
+"""Test the report on steady and unsteady trials, in every format."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ BASE, OTHER = NAMES = ("mysql-5.6.24", "mysql-8.0.12")
 
 
 def analysed(*, unsteady: int = 0, n_seconds: int = 30, **changes: Any) -> RunAnalysis:
-    """Five blocks; so many trials of the candidate lose a fifth of their throughput."""
+    """Return five blocks; this many trials of the candidate lose a fifth of their throughput."""
 
     def series(levels: Levels, block: int) -> tuple[Mapping[str, Any], ...]:
         name = f"{levels['server']}{block}".encode()

@@ -1,4 +1,4 @@
-"""Directories of a server, closed to whoever has a descriptor of one."""
+"""Test that a server's directories are closed even to the owner of a descriptor."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def deep(directory: Path) -> Iterator[None]:
 
 
 def as_stranger(descriptor: int) -> str:
-    """Return what happens to another user who makes a name in a directory by its descriptor."""
+    """Return the error when another user creates a name in a directory by its descriptor."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:

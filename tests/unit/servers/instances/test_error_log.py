@@ -1,4 +1,4 @@
-"""What is made of the lines of an error log, in the styles of all versions."""
+"""Test parsing an error log's lines, in the styles of all versions."""
 
 from __future__ import annotations
 

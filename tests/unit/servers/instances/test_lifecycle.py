@@ -1,4 +1,4 @@
-"""The parts of an instance that need no server: its log, its socket and port, an address."""
+"""Test the parts of an instance that need no server: its log, its socket and port, an address."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def test_a_socket_path_is_short() -> None:
 
 
 def test_a_work_directory_that_every_user_may_write_is_refused(tmp_path: Path) -> None:
-    """A server is not needed to see that; /tmp, where only owners rename, is no such place."""
+    """This check needs no server; /tmp, where only owners rename, is not refused."""
     server = installed(tmp_path)
     work = tmp_path / "work"
     work.mkdir()

@@ -1,4 +1,4 @@
-"""Accounts, orphans and the lock of the host, with ordinary processes instead of servers."""
+"""Test ownership records, orphans and the lock of the host, with ordinary processes as servers."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def account_in(place: Path, *, orphan: bool = False) -> processes.Account:
 
 
 def disown(account: processes.Account) -> processes.Account:
-    """The account as if its owner had been another process, which is gone."""
+    """Change the ownership record as if its owner had been another process, which is gone."""
     gone = replace(account, owner=replace(account.owner, started_ticks=1))
     processes._write(gone)
     return gone

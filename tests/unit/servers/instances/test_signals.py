@@ -1,4 +1,4 @@
-"""Ending signals as exceptions."""
+"""Test ending signals as exceptions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from millrace.servers.instances.signals import signals_as_errors, signals_held
 
 
 class Tidied:
-    """Sends this process a signal when it is forgotten."""
+    """An object that sends this process a signal when it is deleted."""
 
     def __del__(self) -> None:
         signal.raise_signal(signal.SIGTERM)

@@ -1,4 +1,4 @@
-"""User ids for servers: free ones, each for one instance, and nothing of them is left running."""
+"""Test user ids for servers: free ones, each for one instance, and no process of them is left."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_an_id_with_a_process_is_not_free(uid: int) -> None:
             process.kill()
 
 
-# It is never there for long: each process makes the next one and ends. It leaves a sign of life.
+# Each process lives briefly: it forks the next one and ends. It leaves a sign of life.
 HOP = """
 hop() { : > "$0"; hop & }
 hop &
@@ -81,7 +81,7 @@ def test_what_forks_and_exits_as_fast_as_it_can_is_ended_too(uid: int, tmp_path:
 
 def test_a_stopped_process_is_ended_and_this_one_keeps_its_rights(uid: int) -> None:
     ids = os.getresuid()
-    users.kill_all(uid)  # nothing runs under it
+    users.kill_all(uid)  # no process runs under it
     with asleep(uid) as process:
         process.send_signal(signal.SIGSTOP)
         users.kill_all(uid)

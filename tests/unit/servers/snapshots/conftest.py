@@ -1,4 +1,4 @@
-"""Places for snapshots, and a server to take them of."""
+"""Provide directories for snapshots, and a server to take them of."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="session")
 def small(own_places: Path) -> InstalledServer:
-    """A server that never runs here: only its data directory is of interest."""
+    """Return a server that never runs here: only its data directory matters."""
     tree = small_servers.tree(own_places / "small/tree")
     layout = Layout("tree", "tree/bin/mysqld", "tree/share")
     made = Manifest("small", "mysql", "5.7.99", layout, Provenance("test", ()))

@@ -1,4 +1,4 @@
-"""Snapshots of a server that never runs, and the files of each."""
+"""Make snapshots of a server that never runs, and list the files of each."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NOTHING = FittedOptions("default", ())
 def loaded(
     small: InstalledServer, options: FittedOptions = NOTHING, content: bytes = b"rows"
 ) -> Iterator[Instance]:
-    """An instance, with a data directory as if it had been loaded and stopped."""
+    """Return an instance, with a data directory as if it had been loaded and stopped."""
     with lifecycle.create(small, options) as instance:
         data = instance.data_dir
         (data / "db").mkdir()

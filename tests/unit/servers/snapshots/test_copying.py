@@ -1,4 +1,4 @@
-"""Copies are equal to the last byte, with their holes, whatever way they take."""
+"""Test that copies are equal to the last byte, with their holes, by every method."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ def test_files_are_brought_into_or_out_of_the_page_cache(own_places: Path) -> No
     if cached_bytes(directory):
         pytest.skip("this file system lives in memory")
     page_cache.bring(directory, "warm")
-    assert cached_bytes(directory) >= 0.99 * total  # a page may be taken back at any time
+    assert cached_bytes(directory) >= 0.99 * total  # the kernel may reclaim a page at any time
     page_cache.bring(directory, "cold")
     assert cached_bytes(directory) == 0
     shutil.rmtree(directory)

@@ -1,4 +1,4 @@
-"""Digests of files are of all their bytes, whichever way they are read."""
+"""Test that digests cover all bytes of a file, by every method of reading."""
 
 from __future__ import annotations
 

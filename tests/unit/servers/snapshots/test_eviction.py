@@ -1,4 +1,4 @@
-"""Evicting snapshots: the least recently used go first, none in use."""
+"""Test the eviction of snapshots: the least recently used go first, none in use."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_one_in_use_stays(small: InstalledServer) -> None:
     with pytest.raises(UserError, match="in use"):
         snapshots.remove(made.name)
     with repository.in_use(made):
-        pass  # two may use one
+        pass  # two may share one
     leave.set()
     user.join(30)
     assert snapshots.evict(0) == [made.name]

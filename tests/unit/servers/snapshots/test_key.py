@@ -1,4 +1,4 @@
-"""What makes another template, and what does not."""
+"""Test which inputs make another snapshot, and which do not."""
 
 from __future__ import annotations
 

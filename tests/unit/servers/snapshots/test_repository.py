@@ -1,4 +1,4 @@
-"""Templates are there whole or not at all; nothing in use goes; what is damaged does."""
+"""Test that snapshots are whole or absent, that used ones stay, and that damaged ones go."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def test_damage_after_it_was_found_leaves_an_empty_data_directory(
 
 
 def flip(file: Path, at: int) -> None:
-    """Change one byte and leave no trace of it in the file's size and time."""
+    """Change one byte and restore the file's size and times."""
     before = file.stat()
     with file.open("r+b") as opened:
         opened.seek(at)
@@ -201,7 +201,7 @@ def test_a_data_directory_with_content_is_not_restored_over(small: InstalledServ
 
 
 def refused(small: InstalledServer, instance: Instance, why: str) -> None:
-    """Saving is refused, and everything is as it was."""
+    """Check that saving is refused, and that everything is unchanged."""
     before, there = files(instance.data_dir), names()
     with pytest.raises(NotKept, match=why):
         snapshots.save(instance, key_of(small), {}, made_s=1)
@@ -265,7 +265,7 @@ def test_names_that_no_manifest_holds_are_not_kept(
 
 
 def copying_instead(data_dir: Path, kept: Path) -> None:
-    """As where the template would be on another file system."""
+    """Simulate a snapshot directory on another file system."""
     kept.mkdir(mode=0o700)
     copying.copy_tree(data_dir, kept, Owner())
 

@@ -1,4 +1,4 @@
-"""Cases to find suspects in, from what really happened to an operation of A and of B."""
+"""Make the evidence of likely causes from the true times of an operation of A and of B."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ BUILD = {"allocator": "glibc", "libc": "glibc 2.36", "compiler": "GCC 12", "asyn
 
 @dataclass(frozen=True)
 class Seen:
-    """One treatment: the truth of its operations, further sections of its documents, its settings.
+    """The observations of one treatment: true operations, further sections of its documents, its
+    settings.
 
     ``counted`` are deltas of status variables of one operation; ``disturbed`` changes the section
     of the host from block to block, where it is a function.
@@ -46,7 +47,7 @@ class Seen:
 
 
 def host(**changed: Any) -> dict[str, Any]:
-    """A section of a quiet host with two CPUs."""
+    """Return the section of a quiet host with two CPUs."""
     quiet = {
         "cpu": {"steal_s": 0.0, "user_s": 1.0},
         "cpus": 2,
@@ -104,8 +105,11 @@ def case(
     seed: int = 1,
     noisy: Callable[[Truth], Truth] = lambda truth: truth,
 ) -> Evidence:
-    """``groups`` are CPU times of groups of functions in A and B; ``noisy`` is what a trial makes
-    of a truth."""
+    """Return the evidence of A and B.
+
+    ``groups`` are CPU times of groups of functions in A and B; ``noisy`` turns a truth into one
+    trial's.
+    """
     noise = np.random.default_rng(seed)
     of_a, of_b = (trials(each, scene, noise, noisy) for each in (a, b))
     account_a, account_b = time_breakdown(of_a), time_breakdown(of_b)
@@ -150,5 +154,5 @@ def named(found: Sequence[LikelyCause]) -> list[tuple[str, str]]:
 def truth(
     *, cpu_user: float = 20.0, runnable: float = 2.0, wire: float = 15.0, **waits: float
 ) -> Truth:
-    """The usual operation, with some parts changed; ``waits`` by their class."""
+    """Return the usual operation, with some parts changed; ``waits`` by their class."""
     return Truth(cpu_user=cpu_user, runnable=runnable, wire=wire, waits=waits)

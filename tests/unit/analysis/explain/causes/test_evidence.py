@@ -1,4 +1,4 @@
-"""What a evidence counts as more than chance, and why it has no suspects."""
+"""Test which evidence exceeds chance, and why there are no likely causes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_two_blocks_are_enough_for_what_is_significant() -> None:
 
 
 def _with_a_trial_that_nobody_watched(found: Evidence) -> Evidence:
-    """The same, but that the last block of B has a latency many times as long and no account."""
+    """Return evidence whose last block of B has a much longer latency and no breakdown."""
     *others, last = found.b.trials
     slow = EXACT.trial(truth(wire=90_000.0), last.block)
     document = {k: v for k, v in slow.attempt.observations.items() if k != "states"}

@@ -1,4 +1,4 @@
-"""What is known of settings: which value costs more, and whether the data makes sense."""
+"""Test the facts about settings: which value costs more, and whether the data is consistent."""
 
 from __future__ import annotations
 

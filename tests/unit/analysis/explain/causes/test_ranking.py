@@ -1,4 +1,4 @@
-"""Which suspects are named for which cause, in which order and in which words."""
+"""Test the likely causes named for each true cause, their order and their words."""
 
 from __future__ import annotations
 
@@ -183,7 +183,7 @@ def test_the_same_server_twice_has_no_suspect(seed: int, clients: int) -> None:
 
 @pytest.mark.parametrize("name", CAUSES)
 def test_what_is_so_on_both_sides_is_not_named(name: str) -> None:
-    """Whatever is in B of each cause is in A too: what is left is a slower client."""
+    """B has every cause, but A has each too: only a slower client remains."""
     (_, b), _more, expected = CAUSES[name]
     slower = replace(b, truth=replace(b.truth, wire=b.truth.wire + b.truth.latency))
     found = named(suspects(b, slower))
@@ -275,7 +275,7 @@ def test_a_queue_for_cpus_that_grows_with_cpu_time_is_that_cpu_time() -> None:
 
 
 def timed(*wait_s: float) -> dict[str, Any]:
-    """Waits as instruments time them, of some mutexes."""
+    """Return the timed waits of some mutexes."""
     events = [
         {"name": f"wait/synch/mutex/innodb/mutex_{number}", "count": 9, "wait_s": each}
         for number, each in enumerate(wait_s)
@@ -303,14 +303,15 @@ def test_waits_that_one_side_alone_timed_are_no_more_than_those_of_the_other() -
 
 
 def test_row_locks_held_while_the_log_is_flushed() -> None:
-    """Who waits for the row is seen waiting for the flush; the server's counters know better."""
+    """Threads that wait for the row seem to wait for the flush; the server's counters know
+    better."""
     a, b = ROW_LOCK
     b = replace(b, truth=truth(runnable=60.0, log_flush=9900.0))
     assert named(suspects(a, b))[0] == ("lock", "row locks")
 
 
 def flushed(flush_s: float) -> dict[str, dict[str, Any]]:
-    """A disk that was flushed 3000 times, which took so long in sum."""
+    """Return a disk that was flushed 3000 times, with this total time."""
     return {
         "disk": {
             "device": "vda", "reads": 0, "writes": 900, "read_bytes": 0, "write_bytes": 1,
@@ -361,7 +362,7 @@ SOME_MORE_CPU = (Seen(truth(cpu_user=200.0, runnable=2000.0)),
 
 
 def test_more_cpu_time_is_named_with_its_share_of_the_queue() -> None:
-    """Three times the CPU time, for which all queue three times as long."""
+    """Three times the CPU time makes all threads queue three times as long."""
     found = suspects(*SOME_MORE_CPU, scene=Scene(clients=16, rate_hz=1e6))
     assert named(found)[0] == ("cpu", "CPU time")
     assert found[0].share > 0.9
@@ -416,7 +417,7 @@ def test_three_blocks_are_enough_for_a_large_effect(
 def test_a_part_that_did_not_move_is_rarely_called_moved(
     blocks: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A slower client, and parts that differ from trial to trial as they do on busy hosts."""
+    """Compare a slower client, and parts that vary between trials as on busy hosts."""
     monkeypatch.setattr("tests.unit.analysis.explain.causes.cases.BLOCKS", blocks)
     source = np.random.default_rng(20_261_140)
     steady = truth(lock=40.0, log_flush=300.0, data_write=20.0, fsync=30.0, runnable=50.0)

@@ -1,5 +1,4 @@
-"""What settings and builds that differ may have made: what they are suspected of, in which words
-and with which bound."""
+"""Test the effects suspected of different settings and builds: their words and their bounds."""
 
 from __future__ import annotations
 
@@ -40,14 +39,14 @@ FLUSH = (
 
 
 def queueing(seed: int, spread: float) -> Callable[[Truth], Truth]:
-    """Trials in which the queue for CPUs is another one each time."""
+    """Return trials whose queue for CPUs differs from one to the next."""
     source = np.random.default_rng(seed)
     return lambda told: replace(told, runnable=told.runnable * float(source.lognormal(0, spread)))
 
 
 @pytest.mark.parametrize("turned", [False, True])
 def test_a_bound_is_seldom_less_than_what_a_setting_made(turned: bool) -> None:
-    """The setting made all of the difference, of which the queue is not sure to have moved."""
+    """The setting made all of the difference; the queue's share of it is uncertain."""
     a, b = reversed(FLUSH) if turned else FLUSH
     made_us = abs(b.truth.latency - a.truth.latency)
     repeats, wrong, unsure = 100, 0, 0
@@ -90,7 +89,7 @@ def test_a_bound_says_why_it_is_more_than_what_moved() -> None:
 
 
 def test_a_bound_counts_what_was_not_measured() -> None:
-    """As in threads of a pool, whose waits for locks are in what is unaccounted."""
+    """Threads of a pool, for example, count waits for locks as unaccounted."""
     a, b = FLUSH
     looked_at = case(
         a, replace(b, truth=replace(b.truth, waits={"log_flush": 200.0, "lock": 90.0}))
@@ -108,7 +107,7 @@ def test_a_bound_counts_what_was_not_measured() -> None:
 
 
 def test_a_bound_of_waits_counts_the_cpu_time_that_waiting_costs() -> None:
-    """As MariaDB does where it flushes at each commit: a third more is CPU time."""
+    """MariaDB, for example, flushes at each commit, and a third more is CPU time."""
     a = Seen(truth(), effective={"innodb_flush_log_at_trx_commit": "2"})
     b = Seen(replace(truth(cpu_user=30.0, log_flush=70.0), cpu_system=47.0),
              effective={"innodb_flush_log_at_trx_commit": "1"})  # fmt: skip
@@ -125,7 +124,7 @@ def test_a_bound_of_cpu_time_has_its_share_of_the_queue() -> None:
     assert found.most_us == pytest.approx(130, rel=0.05)
     a = replace(a, levels={}, effective={"userstat": "OFF"})
     b = replace(b, levels={}, effective={"userstat": "ON"})
-    (found,) = options(case(a, b))  # known to cost a tenth of 20 µs at most
+    (found,) = options(case(a, b))  # known to cost at most a tenth of 20 µs
     assert found.most_us == pytest.approx(2 + 100 * 2 / 30, rel=0.1)
 
 
@@ -217,7 +216,7 @@ SORTED = (
 def test_memory_for_sorting_is_suspected_only_where_something_is_sorted() -> None:
     a, b = SORTED
     assert SORTING not in named(suspects(a, b))
-    seldom = {"Sort_range": 0.004}  # an observer's statement
+    seldom = {"Sort_range": 0.004}  # a collector's statement
     assert SORTING not in named(suspects(replace(a, counted=seldom), replace(b, counted=seldom)))
     often = {"Sort_range": 1.0}
     assert SORTING in named(suspects(replace(a, counted=often), replace(b, counted=often)))

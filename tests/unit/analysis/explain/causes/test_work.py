@@ -1,4 +1,4 @@
-"""Rows and work that differ between two sides, as suspects."""
+"""Test differences in rows and work as likely causes."""
 
 from __future__ import annotations
 
