@@ -1,8 +1,8 @@
-"""The base against itself: what this host calls a difference where there is none.
+"""Estimate the difference that this host shows between two trials of the base.
 
 Some blocks hold one more trial of the base (see millrace.experiment.aa_trials). Its ratio to the
-trial of the same block is what two trials of one thing differ by; the ratios of all groups together
-are the estimate of the run, with the interval that its comparisons have. They enter none of them.
+base's trial of the same block is a difference without a cause. The ratios of all groups together
+are the estimate of the run, with the same interval as its comparisons. They enter no comparison.
 """
 
 from __future__ import annotations

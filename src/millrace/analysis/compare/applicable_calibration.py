@@ -76,7 +76,7 @@ def applicable_calibration(
 def stale(
     found: Calibration, host: HostRecord, versions: Mapping[str, str], begun: datetime
 ) -> tuple[str, ...]:
-    """Name the reasons, a clause each, why a calibration tells little of what was ``begun`` then on
+    """Return the reasons, a clause each, why a calibration says little of a run ``begun`` then on
     ``host``."""
     apart = abs(begun - datetime.fromisoformat(found.ended_utc))
     old = (f"it and this run are {apart.days} days apart",)

@@ -1,7 +1,7 @@
 """Analyze a bisection: levels, the likeliest place of the change, and the next measurement.
 
-Each block of such a run is one trial of one server; in the order of the blocks they are what
-``stats.bisection`` has seen. All of it is computed anew from the trials.
+Each block of such a run is one trial of one server; in the order of the blocks they are the input
+of ``stats.bisection``. The analysis is recomputed from the trials.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Member:
 
 @dataclass(frozen=True)
 class Open:
-    """A trial that is to be carried out (again): its block, and whose it is."""
+    """A trial to execute (again): its block and its member."""
 
     block: int
     member: int
@@ -88,7 +88,7 @@ class Bisection:
 
     @property
     def trials(self) -> int:
-        """Count the trials that were measured."""
+        """Return the number of measured trials."""
         return sum(isinstance(each, Measured) for each in self.seen)
 
     @property
@@ -220,9 +220,11 @@ def _members(
 
 
 def is_reversed(found: Bisection) -> bool:
-    """Return whether the bad end is better than the good one, beyond the margin and beyond doubt:
-    by what was found, or once both have their first runs by Welch's test (Biometrika 34, 1947) with
-    a risk of 1 in 1000, since it is looked at again and again."""
+    """Return whether the bad end is better than the good one, beyond the margin and beyond doubt.
+
+    The finding decides; without one, Welch's test (Biometrika 34, 1947) decides once both ends have
+    their first runs, with a risk of 1 in 1000 because it is applied repeatedly.
+    """
     if found.ratio is not None:
         ratio, low, high = found.ratio
         beyond = abs(math.log(ratio)) > math.log1p(found.spec.margin)
@@ -260,8 +262,11 @@ def trials_to_go(found: Bisection) -> int | None:
 
 
 def _simulated(search: Search, seen: Seen, where: Posterior, source: np.random.Generator) -> int:
-    """Return the trials that one search takes from here, with a change drawn from the posterior,
-    and the levels and the noise as they were seen beside it."""
+    """Simulate the trials that one search takes from here.
+
+    The change is drawn from the posterior; the levels and the noise are the estimates that go with
+    it.
+    """
     chances = np.asarray([*where.first, where.none])
     first = int(source.choice(len(chances), p=chances / chances.sum()))
     measured = [each for each in seen if isinstance(each, Measured)]

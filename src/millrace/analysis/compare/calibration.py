@@ -83,10 +83,13 @@ def sequential_verdicts(
     most: int,
     judged: Judged = _none_refused,
 ) -> tuple[tuple[SequentialVerdict, ...], tuple[Pair, ...]]:
-    """Return the verdicts that consecutive blocks give, one after another, and the blocks of the
-    one that is not decided yet. Each is looked at after every block, as a run is, and has ``most``
-    blocks at most; what is refused for good ends as well. Raises ValueError for a budget in which
-    nothing can be decided."""
+    """Return the verdicts of consecutive blocks, one after another, and the blocks of the undecided
+    one.
+
+    Each verdict is looked at after every block, as in a run, and has ``most`` blocks at most; a
+    permanently refused comparison ends as well. Raise ValueError for a budget in which nothing can
+    be decided.
+    """
     if most < FEWEST_BLOCKS:
         raise ValueError(f"a verdict wants {FEWEST_BLOCKS} blocks")
     found: list[SequentialVerdict] = []
@@ -187,7 +190,7 @@ class _Trials:
         return [Pair(n, ours[n], theirs[n]) for n in sorted(ours.keys() & theirs.keys())]
 
     def judged(self, base: str, other: str, names: tuple[str, str]) -> Judged:
-        """Return whether a run would compare these two treatments by such blocks alone."""
+        """Return whether a run would compare these two treatments on these blocks alone."""
 
         def of(blocks: Sequence[int]) -> Comparability:
             sides = [
@@ -271,7 +274,7 @@ def _planted(trials: _Trials, level: str, base: str, slowed: str) -> InjectedSlo
 
 
 def noise_of(pairs: Sequence[Pair]) -> Noise | None:
-    """Return the noise of A/A blocks; None of fewer than have an interval."""
+    """Return the noise of A/A blocks; None where there are too few for an interval."""
     if len(pairs) < FEWEST_BLOCKS:
         return None
     estimate = ratio_of(pairs)

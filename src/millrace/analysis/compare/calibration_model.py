@@ -108,12 +108,12 @@ class GroupCalibration:
 
     @property
     def false(self) -> int:
-        """Return A/A verdicts that call a difference."""
+        """Return the number of A/A verdicts that call a difference."""
         return sum(each.verdict in FALSE for each in self.verdicts)
 
     @property
     def refused(self) -> int:
-        """Return A/A verdicts that were refused."""
+        """Return the number of A/A verdicts that were refused."""
         return sum(bool(each.refused) for each in self.verdicts)
 
 
@@ -142,11 +142,12 @@ class Calibration:
 
     @property
     def excluding(self) -> int:
-        """Return A/A verdicts whose interval excludes 1, whether or not they call a difference."""
+        """Return the number of A/A verdicts whose interval excludes 1, called different or not."""
         return sum(each.excludes_1 for each in self.verdicts)
 
     def limits(self, events: int) -> tuple[float, float] | None:
-        """Return the 95 % interval of the rate of so many of the verdicts; None without one."""
+        """Return the 95 % interval of the rate of ``events`` among the verdicts; None without
+        verdicts."""
         return proportion_limits(events, len(self.verdicts)) if self.verdicts else None
 
     @property
@@ -158,7 +159,10 @@ class Calibration:
         return above, below, sign_test(above, above + below)
 
     def smallest(self, n_blocks: int) -> tuple[float, float] | None:
-        """Return the smallest change seen in so many blocks: that of the quietest group and that of
-        the noisiest; None where no group can tell."""
+        """Return the smallest changes that this many blocks detect: the quietest group's and the
+        noisiest's.
+
+        None where no group has one.
+        """
         seen = [group.detectable[n_blocks] for group in self.groups if group.detectable]
         return (min(seen), max(seen)) if seen else None

@@ -1,9 +1,9 @@
-"""Assess whether two treatments can be compared: not where they did not do the same work
-(``work``), nor where too many trials were not steady (``unsteady``).
+"""Assess whether two treatments can be compared.
 
-Both are about the trials that there are, and refuse a verdict on them. Whether more blocks may
-change that is another question, which a run asks after every block: it gives a comparison up where
-work was told apart, or steadiness is lacking, by what holds at any look.
+They cannot where they did not do the same work (``work``), or where too many trials were unsteady
+(``unsteady``). Both rules apply to the present trials, and refuse a verdict on them. A run asks
+after every block whether more blocks may change that. It gives a comparison up where unequal work
+or missing steadiness is shown for any look.
 """
 
 from __future__ import annotations

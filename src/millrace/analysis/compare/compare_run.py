@@ -40,11 +40,11 @@ def compare_run(
 ) -> RunAnalysis:
     """Compare every treatment of a run with the base of its group, in every metric.
 
-    ``margin`` is a fraction, that of the experiment unless given; ``metric`` names the headline,
-    the workload's primary one unless given; ``base`` is another level of the compared factor to
-    compare with; ``looks`` says which looks intervals and refusals are to hold for, as the design
-    of the run wants it unless given; ``design`` says how many blocks the run may have, by default
-    the run's own design. Raises UserError for a margin, metric or base that cannot be.
+    ``margin`` is a fraction, by default the experiment's; ``metric`` names the headline, by default
+    the workload's primary metric; ``base`` is another level of the compared factor to compare with;
+    ``looks`` says for which looks intervals and refusals hold, by default those of the run's
+    design; ``design`` sets the permitted number of blocks, by default the run's own design. Raise
+    UserError for an invalid margin, metric or base.
     """
     run = stored.run
     margin = run.margin if margin is None else margin
@@ -114,8 +114,10 @@ def compare_run(
 
 
 def _of(stored: StoredRun, *purposes: Purpose) -> StoredRun:
-    """Return the run with trials of these purposes alone: a profile costs what it shows, and a
-    control is no trial of its treatment."""
+    """Return the run with trials of these purposes alone.
+
+    Profiled trials pay for their profile, and an A/A trial is no trial of its treatment.
+    """
     trials = tuple(trial for trial in stored.trials if trial.purpose in purposes)
     kept = {trial.id for trial in trials}
     attempts = tuple(attempt for attempt in stored.attempts if attempt.trial_id in kept)

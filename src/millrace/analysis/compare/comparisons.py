@@ -37,13 +37,12 @@ def compare_with_base(
     same_statements: bool,
     looks: Looks = "once",
 ) -> tuple[Comparison, ...]:
-    """Return each candidate against the base in each metric; candidates in their order, then
-    metrics.
+    """Compare each candidate with the base in each metric; candidates in their order, then metrics.
 
-    ``factor`` is what they differ in; ``first_failures`` holds the first failed trial by treatment
-    id, for the reason of a verdict; ``operations`` is how many transactions each trial was to carry
-    out, 0 if it ended by time; ``same_statements`` says whether all were asked the same;
-    ``looks`` which looks intervals, refusals, and what is said of power, are to hold for.
+    ``factor`` is the factor in which they differ; ``first_failures`` holds the first failed trial
+    by treatment id, for the reason of a verdict; ``operations`` is the number of transactions per
+    trial, 0 if trials end by time; ``same_statements`` says whether all trials ran the same
+    statements; ``looks`` says for which looks intervals, refusals and statements about power hold.
     """
     names = {each.id: level_text(factor, each.level) for each in (base, *candidates)}
     sides = {
@@ -148,8 +147,10 @@ def _pairs(
 def _failure(
     treatment: TreatmentAnalysis, name: str, first_failures: Mapping[str, Failure]
 ) -> str | None:
-    """Explain why the treatment has no result, if every trial of it failed so far, and not only the
-    trials beside them; else None."""
+    """Explain why the treatment has no result.
+
+    None unless every trial of it failed so far, and not only the trials concurrent with them.
+    """
     failure = first_failures.get(treatment.id)
     if treatment.finished or failure is None:
         return None
@@ -165,8 +166,8 @@ def _verdict(
 
 
 def _lost(treatments: Sequence[TreatmentAnalysis], names: Sequence[str]) -> str:
-    """Return text such as ``5 of 10 trials of mysql-5.7.22 failed``, for each of the two that lost
-    any by itself."""
+    """Return text such as ``5 of 10 trials of mysql-5.7.22 failed``, for each of the two with
+    failures of its own."""
     return " and ".join(
         f"{failed} of {t.planned} {'trial' if t.planned == 1 else 'trials'} of {name} failed"
         for t, name in zip(treatments, names, strict=True)
@@ -175,7 +176,7 @@ def _lost(treatments: Sequence[TreatmentAnalysis], names: Sequence[str]) -> str:
 
 
 def _with_lost(reason: str, lost: str) -> str:
-    """Return the reason, its first line (which is what sentences show) ended by what was lost."""
+    """Return the reason with the lost trials appended to its first line, which sentences show."""
     first, newline, rest = reason.partition("\n")
     return f"{first.rstrip('. ')}; {lost}{newline}{rest}"
 
@@ -183,8 +184,10 @@ def _with_lost(reason: str, lost: str) -> str:
 def _power(
     estimate: RatioEstimate | None, margin: float, alpha: float
 ) -> tuple[float | None, int | None]:
-    """Return the least detectable difference and the blocks wanted; two blocks cannot tell the
-    spread."""
+    """Return the least detectable difference and the needed number of blocks.
+
+    Two blocks are too few to estimate the spread.
+    """
     if estimate is None or estimate.log_sd is None or estimate.n_pairs < FEWEST_BLOCKS:
         return None, FEWEST_BLOCKS
     log_sd, looks = estimate.log_sd, estimate.looks

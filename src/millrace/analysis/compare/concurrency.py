@@ -59,8 +59,7 @@ def objection(
 
 
 def _covers(found: Calibration, groups: Sequence[Mapping[str, Level]]) -> bool:
-    """Return whether it has a verdict on each group; what it held that was compared later is the
-    base."""
+    """Return whether the calibration has a verdict on each group, its own compared factor aside."""
     factor = found.target.factor
     known = [
         {name: level for name, level in group.fixed_factors.items() if name != factor}

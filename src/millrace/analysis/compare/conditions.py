@@ -17,7 +17,7 @@ from millrace.store.records import RunRecord, StoredAttempt, StoredRun
 
 @dataclass(frozen=True)
 class DriveConditions:
-    """Under which conditions a treatment's clients were driven, over its finished trials.
+    """The conditions under which a treatment's clients were driven, over its finished trials.
 
     ``unsettled`` of ``trials`` began to measure before all was written back, within a limit of
     ``longest_settle_s``; ``unsettled_why`` says what went on in the first. ``missed`` is the share
@@ -94,8 +94,11 @@ def drive_conditions(
 
 
 def trial_cpus(run: RunRecord) -> float | None:
-    """Return logical CPUs that a trial of a run had: those of the host, or half of them where pairs
-    were measured side by side; None where the host's facts do not tell."""
+    """Return the number of logical CPUs of a run's trials.
+
+    It is the host's, or half of it where pairs were measured concurrently; None where the host's
+    facts do not include it.
+    """
     cpu = run.host.facts.get("cpu")
     threads = cpu.get("threads") if isinstance(cpu, dict) else None
     return threads / run.design.concurrency if isinstance(threads, int) and threads > 0 else None
@@ -152,9 +155,9 @@ def load_warnings(finished: Sequence[StoredAttempt], phases: MeasuredPhases) -> 
 
 
 def looks(stored: StoredRun) -> tuple[int, ...]:
-    """Count the blocks that had a result each time blocks were added, in order; mostly none.
+    """Return the number of blocks with a result each time blocks were added, in order; mostly none.
 
-    Counted from the trials themselves: an extension before the first result followed no look.
+    The trials themselves supply the count: an extension before the first result followed no look.
     """
     ended = [
         (datetime.fromisoformat(attempt.ended_utc), attempt.trial_id)
@@ -170,8 +173,10 @@ def looks(stored: StoredRun) -> tuple[int, ...]:
 
 
 def retried(stored: StoredRun) -> int:
-    """Count the failed trials that were retried, and finished, after all trials had ended: their
-    results may have prompted that."""
+    """Return the number of failed trials whose retry finished after all trials had ended.
+
+    The results of the run may have prompted these retries.
+    """
     first: dict[str, StoredAttempt] = {}
     for attempt in sorted(stored.attempts, key=lambda each: each.number):
         if attempt.ended_utc is not None and attempt.outcome in ("finished", "failed"):
@@ -188,10 +193,12 @@ def retried(stored: StoredRun) -> int:
 
 
 def holds_for(stored: StoredRun) -> Looks:
-    """Return which looks the intervals of a run are to hold for, by its trials that measure: one,
-    where the number of blocks was fixed before the first result, all of them are over, and none was
-    made again after that; else any, since what was seen decided, or may yet decide, whether there
-    are more."""
+    """Return the looks for which the intervals of a run hold, by its trials of purpose ``measure``.
+
+    One look, where the number of blocks was fixed before the first result, all of them are over,
+    and none was retried after that. Otherwise any, since results decided, or may yet decide,
+    whether there are more.
+    """
     design = stored.run.design
     is_as_fixed = design.kind == "fixed" and design.blocks == stored.run.blocks
     last = stored.last_attempts()

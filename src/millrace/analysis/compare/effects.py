@@ -41,8 +41,11 @@ _FEWEST = 2  # comparisons, for something to depend on anything
 
 
 def dependences(analysis: RunAnalysis) -> tuple[Dependence, ...]:
-    """Compute what each candidate's difference depends on, in their order, for those with at least
-    two comparisons that tell something. Empty where no fixed factor has two levels."""
+    """Compute the dependences of each candidate's difference on factors, in the candidates' order.
+
+    Only candidates with at least two informative comparisons are included. Empty where no fixed
+    factor has two levels.
+    """
     held = analysis.groups[0].fixed_factors if analysis.groups else {}
     factors = tuple(name for name in held if name not in analysis.constants)
     if not factors:
@@ -149,8 +152,7 @@ def _dependence(table: _Table, margin: float, alpha: float) -> Dependence:
 def _modelled(
     factors: tuple[str, ...], cells: Sequence[Cell], alpha: float
 ) -> FactorEffects | None:
-    """Fit the model of factors; None where so many comparisons are missing that factors cannot be
-    told apart."""
+    """Fit the model of factors; None where too many comparisons are missing to separate factors."""
     try:
         return factor_effects(factors, cells, alpha=alpha)
     except ValueError:

@@ -160,9 +160,9 @@ def unequal_work(
 ) -> Unequal:
     """Assess whether two treatments did the same work.
 
-    Only blocks of which both have a trial count. ``names`` are the base's and the candidate's;
-    ``same_statements`` says whether both were asked the same, and so have to give as many rows;
-    ``looks`` which looks the answer is to hold for.
+    Only blocks in which both have a trial count. ``names`` are the base's and the candidate's;
+    ``same_statements`` says whether both ran the same statements, and so must have equal numbers of
+    rows; ``looks`` says for which looks the answer holds.
     """
     pairs = _pairs(base, candidate)
     if not pairs:
@@ -300,6 +300,6 @@ def _is_other(pairs: Sequence[tuple[float, float]], by: _By) -> bool:
 
 
 def _percent(rate: float) -> str:
-    """Return text such as ``0 %``, ``0.021 %``, ``5.31 %``: a few significant digits, since rates
-    are small."""
+    """Return text such as ``0 %``, ``0.021 %``, ``5.31 %``: few significant digits, since rates are
+    small."""
     return f"{rate * 100:.3g} %"

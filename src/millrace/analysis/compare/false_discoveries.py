@@ -21,8 +21,10 @@ from millrace.stats import RatioEstimate, benjamini_yekutieli
 
 
 def adjusted_p_values(estimates: Sequence[RatioEstimate | None]) -> tuple[float | None, ...]:
-    """Return the p-values of one family, adjusted for their number, in their order; None for what
-    has no estimate, or one without an interval."""
+    """Return the p-values of one family, adjusted for their number, in their order.
+
+    None for an entry without an estimate, or whose estimate has no interval.
+    """
     asked = [None if estimate is None else estimate.p_value for estimate in estimates]
     adjusted = iter(benjamini_yekutieli([p for p in asked if p is not None]))
     return tuple(None if p is None else next(adjusted) for p in asked)

@@ -40,7 +40,7 @@ class Metric:
         positive.
 
         A ratio of treatments needs positive values, and a trial of no rows or no time is not one.
-        Raises DamagedResult for a histogram that cannot be read.
+        Raise DamagedResult for an unreadable histogram.
         """
         if self.percentile is not None:
             measured_latencies = latencies.merged(
@@ -84,6 +84,5 @@ def _percentile(definition: MetricDefinition) -> Percentile | None:
 
 
 def time_of(rate: Metric, metrics: tuple[Metric, ...]) -> Metric | None:
-    """Return the metric that is the time ``rate`` divides by (seconds beside rows/s), if there is
-    one."""
+    """Return the metric whose time ``rate`` divides by (seconds for rows/s), if there is one."""
     return next((m for m in metrics if rate.denominator and m.numerator == rate.denominator), None)

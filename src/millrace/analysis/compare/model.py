@@ -97,8 +97,11 @@ class VariablesComparison:
 
 @dataclass(frozen=True)
 class GroupAaTrials:
-    """The base of a group against itself, in the headline metric: trials made once more in a block,
-    over those of the same block. ``estimate`` is None without such a pair."""
+    """The A/A trials of a group in the headline metric: extra trials of the base over those of the
+    same block.
+
+    ``estimate`` is None without such a pair.
+    """
 
     base_id: str
     fixed_factors: Mapping[str, Level]
@@ -233,7 +236,8 @@ class RunStatus:
 
     @property
     def more_blocks(self) -> int | None:
-        """Estimate how many more blocks the open comparisons take; None where any cannot tell."""
+        """Estimate how many more blocks the open comparisons take; None where any has no
+        estimate."""
         wanted = [each.more_blocks for each in self.open]
         known = [number for number in wanted if number is not None]
         return max(known) if known and len(known) == len(wanted) else None

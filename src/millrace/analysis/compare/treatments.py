@@ -45,11 +45,11 @@ def analyse_treatments(
     margin: float,
     looks: Looks = "once",
 ) -> tuple[TreatmentAnalysis, ...]:
-    """Return every treatment in the experiment's order, from the newest ended attempt of its
+    """Analyse every treatment in the experiment's order, from the newest ended attempt of its
     trials.
 
     A treatment's label is its levels of ``label_factors``; ``margin`` is the smallest relative
-    difference that matters, ``looks`` which looks what is said of steadiness is to hold for.
+    difference that matters; ``looks`` says for which looks statements about steadiness hold.
     """
     trials = _by_treatment(stored)
     last = stored.last_attempts()
@@ -196,7 +196,7 @@ def _step_times(attempts: Iterable[StoredAttempt]) -> tuple[StepTime, ...]:
 
 
 def _mean_sizes(finished: Sequence[StoredAttempt]) -> dict[str, float]:
-    """Return mean bytes by measurement name, of what the server holds on disk."""
+    """Return mean bytes of the server's data on disk, by measurement name."""
     sizes: dict[str, list[float]] = {}
     for attempt in finished:
         for measurement in attempt.measurements:

@@ -118,7 +118,7 @@ class TimeBreakdown:
     notes: tuple[str, ...] = ()
 
     def part(self, key: PartKey) -> Part | None:
-        """Return the part of that key; None where it was not measured."""
+        """Return the part with that key; None where it was not measured."""
         return next((part for part in self.parts if part.key == key), None)
 
     def blocked_us(self) -> float | None:

@@ -41,7 +41,8 @@ def path_of(stack: str) -> Path:
 
 
 def key_of(frame: Frame) -> Key:
-    """Return the key of a function: its name, apart for those of the kernel and of programs."""
+    """Return the key of a function: its name, marked for functions of the kernel and of
+    programs."""
     module, symbol = frame
     if symbol == UNKNOWN and module != KERNEL:
         return False, f"{UNKNOWN} in {module}"  # not the same function in two libraries
@@ -153,6 +154,6 @@ class CountedPaths:
 
 
 def _text(frame: Frame) -> str:
-    """Return text such as ``library`symbol``, as folded text has it."""
+    """Return text such as ``library`symbol``, as in folded stacks."""
     module, symbol = frame
     return f"{module}`{symbol}" if module else symbol

@@ -1,6 +1,6 @@
 """Reasons to doubt an explanation: time breakdowns that do not close, trials that were disturbed.
 
-An account closes where what is unaccounted is a small share of the latency, or short, or may be
+A breakdown closes where the unaccounted time is a small share of the latency, or short, or may be
 chance. Pure: plain values, which the reports put into words.
 """
 
@@ -22,8 +22,10 @@ _BEYOND_CHANCE = 2.0  # errors of counting
 
 @dataclass(frozen=True)
 class UnclosedBlock:
-    """A trial whose account does not close; ``block`` counts from 0, ``share`` is of the latency
-    and negative where time was counted twice."""
+    """A trial whose breakdown does not close.
+
+    ``block`` counts from 0; ``share`` is of the latency, and negative where time was counted twice.
+    """
 
     block: int
     share: float
@@ -31,9 +33,11 @@ class UnclosedBlock:
 
 @dataclass(frozen=True)
 class UnclosedBreakdown:
-    """The account of a side that does not close: over all trials by the fraction ``share`` of its
-    latency, None where only the account of some ``blocks`` does not close. ``trials`` counts those
-    it has."""
+    """A side's breakdown that does not close.
+
+    ``share`` is the fraction of the latency over all trials, None where only the breakdown of some
+    ``blocks`` does not close. ``trials`` counts the side's trials.
+    """
 
     side: Side
     share: float | None
@@ -43,7 +47,7 @@ class UnclosedBreakdown:
 
 @dataclass(frozen=True)
 class UnclosedStatement:
-    """A statement whose account does not close, by the fraction ``share`` of its latency."""
+    """A statement whose breakdown does not close, by the fraction ``share`` of its latency."""
 
     name: str
     share: float
@@ -69,8 +73,11 @@ class DisturbedBlocks:
 
 @dataclass(frozen=True)
 class Caveats:
-    """All that speaks against an explanation. ``by`` are the clauses of what disturbed its trials;
-    ``is_sequential`` tells that the number of blocks was decided by what they showed."""
+    """All reasons to doubt an explanation.
+
+    ``by`` are the clauses on disturbances of its trials; ``is_sequential`` says that the results
+    decided the number of blocks.
+    """
 
     accounts: tuple[UnclosedBreakdown, ...]
     statements: tuple[UnclosedStatements, ...]

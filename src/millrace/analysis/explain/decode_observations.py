@@ -97,8 +97,8 @@ def observed(
 ) -> Observed | None:
     """Decode the observations of an attempt; None where it measured no work.
 
-    ``phases`` are those of its workload; ``clients`` drove it, or ``loaders`` connections loaded a
-    table.
+    ``phases`` are those of its workload; ``clients`` clients drove it, or ``loaders`` connections
+    loaded a table.
     """
     work = _work(attempt, phases, clients, loaders)
     if work is None:
@@ -243,7 +243,8 @@ def _of_load(work: Work) -> Iterator[Missing]:
 
 
 def _of_statements(attempt: StoredAttempt, document: Mapping[str, Any]) -> Iterator[Missing]:
-    """Yield before there were boards, nobody told why there is no account of each statement."""
+    """Yield the missing breakdown of statements, for documents older than the statement
+    activity."""
     states = section(document, "states")
     names = {record.name for record in attempt.histograms if record.of == "statement"}
     if states and "statements" not in states and len(names) > 1:

@@ -67,7 +67,7 @@ def compare_efficiency(
     confidence: float = 0.95,
     alpha: float = ALPHA,
 ) -> tuple[EfficiencyRow, ...]:
-    """Return the table of two treatments; without the rows that neither side can tell."""
+    """Return the table of two treatments, without the rows that neither side measured."""
     rows = [_row(figure, a, b, confidence) for figure in _FIGURES]
     return _marked([row for row in rows if row.a is not None or row.b is not None], alpha)
 
@@ -105,8 +105,10 @@ def _row(
 
 
 def _values(ask: Ask, trials: Sequence[ObservedTrial]) -> dict[int, float]:
-    """Return the values by block; empty where an observed trial lacks one, since a mean of others
-    would be of other trials than the rest of the table."""
+    """Return the values by block; empty where an observed trial lacks one.
+
+    A mean of the others would come from other trials than the rest of the table.
+    """
     values = {trial.block: ask(trial) for trial in trials}
     known = {block: value for block, value in values.items() if value is not None}
     return known if len(known) == len(values) else {}
@@ -227,7 +229,8 @@ def _rows_examined(observed: Observed) -> float | None:
 
 
 def _pool_reads(trial: ObservedTrial) -> float | None:
-    """Return counted between the marks by the runner itself, whatever observers were on."""
+    """Return the page reads that the runner itself counted between the marks, with any
+    collectors."""
     for measurement in trial.attempt.measurements:
         if measurement.role == "server" and measurement.name == measurements.BUFFER_POOL_READS:
             return measurement.value / trial.observed.work.operations

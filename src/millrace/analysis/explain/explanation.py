@@ -1,8 +1,8 @@
-"""Explain the difference between two treatments by everything that was observed of both.
+"""Explain the difference between two treatments by all observations of both.
 
-The account says where the time of an operation went, the profiles which functions took it, the
-server's own instruments what it thinks of itself; plans, variables and the host are there to
-suspect. Pure: from a stored run to plain values, read by the reports.
+The time breakdown says where the time of an operation went, the profiles which functions took it,
+and the server's own instruments how it waited; plans, variables and the host supply likely causes.
+Pure: from a stored run to plain values, read by the reports.
 """
 
 from __future__ import annotations
@@ -184,8 +184,8 @@ def _explain(
 def _suspecting(
     found: Explanation, base: TreatmentRecord, candidate: TreatmentRecord
 ) -> Explanation:
-    """Return the explanation with what may have made the difference; nobody is suspected without an
-    account of both."""
+    """Return the explanation with its likely causes; without breakdowns of both sides there are
+    none."""
     if found.differences is None:
         return found
     case = Evidence(
@@ -301,7 +301,7 @@ def _disturbances(side: Side, explained: SideExplanation) -> Iterator[Disturbanc
 def _lacks(
     stored: StoredRun, side: Side, explained: SideExplanation, treatment: TreatmentRecord
 ) -> Iterator[MissingObservation]:
-    """Yield what collectors could not see, each once, and profiled trials that came to nothing."""
+    """Yield the missing observations, each once, and the profiled trials without a result."""
     trials = (*explained.trials, *explained.profiled)
     counts: dict[tuple[str, str, str], int] = {}
     for trial in trials:

@@ -112,8 +112,8 @@ def shifts(
     """Explain functions that seem to have moved because they were renamed or inlined, by function.
 
     ``a`` and ``b`` are call paths with their cost in µs per operation; ``inclusive`` and ``own``
-    are differences B - A of each function's cost with and without callees, ``units`` what one
-    sample stands for on each side.
+    are differences B - A of each function's cost with and without callees; ``units`` is the time of
+    one sample on each side.
     """
     found: dict[Key, str] = {}
     taken_in: dict[Key, dict[Key, float]] = {}
@@ -147,8 +147,10 @@ def _functions(stacks: Stacks) -> dict[Key, float]:
 def _callers(
     stacks: Stacks, gone: Mapping[Key, float], there: Iterable[Key]
 ) -> dict[Key, tuple[Key, float]]:
-    """Return for each function that is gone, the nearest caller that is not, and what went through
-    it; without those that no caller has for the most part."""
+    """Return, for each function that is gone, its nearest remaining caller and the cost through it.
+
+    Functions without a caller for most of their cost are left out.
+    """
     known = set(there)
     flows: defaultdict[Key, defaultdict[Key, float]] = defaultdict(lambda: defaultdict(float))
     for path, us in stacks:

@@ -141,7 +141,7 @@ class Explanation:
 
 
 def is_observed(explanation: Explanation) -> bool:
-    """Return whether anything was seen of either side beside its throughput."""
+    """Return whether either side has observations besides its throughput."""
     trials = (*explanation.a.trials, *explanation.b.trials)
     seen = any(trial.attempt.observations for trial in trials)
     return seen or bool(explanation.a.profiled or explanation.b.profiled)
@@ -154,9 +154,9 @@ def is_compared(explanation: Explanation) -> bool:
 
 
 def only_compared(explanation: Explanation) -> Explanation:
-    """Return the explanation without what one side alone has, where nothing can be compared.
+    """Return the explanation without data of only one side, where nothing can be compared.
 
-    The tables of an unfinished run would be columns of dashes.
+    The tables of an unfinished run would otherwise be columns of dashes.
     """
     if is_compared(explanation):
         return explanation

@@ -99,11 +99,13 @@ class States:
 
 @dataclass(frozen=True)
 class StatementStates:
-    """In what states threads were while which statement of their client was under way: ``counts``
-    by its name and the document's class, as those of ``States``. ``samples`` are all looks at which
-    that was known, those while none was under way among them. ``scheduled`` is at how many other
-    looks the scheduler's events told of a statement's thread that it was on a CPU, and ready
-    without one."""
+    """The states of threads during each statement of their clients.
+
+    ``counts`` are by the statement's name and the document's class, as those of ``States``.
+    ``samples`` counts all looks with a known statement or none under way. ``scheduled`` counts the
+    other looks at which the scheduler's events show a statement's thread on a CPU, and ready
+    without one.
+    """
 
     samples: int
     counts: Mapping[str, Mapping[str, float]]
@@ -147,7 +149,7 @@ class Profile:
 
 @dataclass(frozen=True)
 class Missing:
-    """Something that an observer could not see, and what to do about it."""
+    """An observation that a collector could not make, and a hint."""
 
     observer: str
     what: str
@@ -188,8 +190,10 @@ class Observed:
 
     @property
     def operations(self) -> float:
-        """Return operations in the window that was observed: clients and observers begin and end at
-        the same marks, but not in the same instant."""
+        """Return operations in the observed window.
+
+        Clients and collectors begin and end at the same marks, but not in the same instant.
+        """
         if self.window_s is None:
             return self.work.operations
         return self.work.operations * self.window_s / self.work.duration_s
@@ -216,7 +220,7 @@ class Observed:
 
 @dataclass(frozen=True)
 class ObservedTrial:
-    """A finished trial with what was observed in it; ``block`` counts from 0."""
+    """A finished trial with its observations; ``block`` counts from 0."""
 
     trial_id: str
     block: int

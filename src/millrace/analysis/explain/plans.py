@@ -145,8 +145,10 @@ def _different(a: Mapping[str, str], b: Mapping[str, str]) -> list[str]:
 
 
 def _reading(step: Mapping[str, str], *, explicit: bool = False) -> str:
-    """Describe how a table is read: ``by a full scan``, ``by index k``, ``by index k alone``;
-    ``explicit`` says what else follows."""
+    """Describe how a table is read: ``by a full scan``, ``by index k``, ``by index k alone``.
+
+    ``explicit`` says what else follows.
+    """
     key, kind = step["key"], step["type"]
     if kind == "ALL":
         return "by a full scan"

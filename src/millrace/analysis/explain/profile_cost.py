@@ -1,5 +1,4 @@
-"""Profiles of trials, the CPU time of an operation that their samples share, and what that makes
-the cost of anything they were counted by, on two sides."""
+"""Compute costs on two sides from the samples of profiles and the CPU time of an operation."""
 
 from __future__ import annotations
 
@@ -86,8 +85,11 @@ def cpu_by_block(trials: Sequence[ObservedTrial], *, user_only: bool) -> dict[in
 
 @dataclass(frozen=True)
 class ProfiledSide:
-    """One treatment's profiled trials, one a block, and the CPU time of an operation in the blocks
-    that were measured, of which theirs is the mean (None: theirs is their own)."""
+    """One treatment's profiled trials, one per block, and an operation's CPU time in measured
+    blocks.
+
+    The mean of the latter is the CPU time of the profiled trials too (None: theirs is their own).
+    """
 
     trials: Sequence[Profiled]
     confidence: float
@@ -112,8 +114,11 @@ class ProfiledSide:
         ]
 
     def in_measured(self, us: NDArray[np.float64]) -> NDArray[np.float64] | None:
-        """Return costs of k things, means over the blocks of shape (k,), had each block that was
-        measured told the CPU time alone: shape (k, blocks measured)."""
+        """Return k costs in each measured block, as if only the CPU time differed between blocks.
+
+        ``us`` are means over the profiled blocks, shape (k,); the result has shape (k, blocks
+        measured).
+        """
         if self.measured_us is None:
             return None
         return np.outer(us, self.measured_us / self.measured_us.mean())
@@ -177,8 +182,10 @@ def _of_cpu(a: NDArray[np.float64] | None, b: NDArray[np.float64] | None) -> tup
 def marks(
     differences: Sequence[MeanEstimate], seen: Sequence[int], alpha: float
 ) -> tuple[HolmMark, ...]:
-    """Return holm's of those that were seen often enough, which says nothing about which side has
-    more."""
+    """Return Holm's marks of the rows with enough samples.
+
+    The number of samples is independent of which side has more.
+    """
     asked = [
         each.p_value if samples >= FEWEST_SAMPLES else None
         for each, samples in zip(differences, seen, strict=True)

@@ -155,15 +155,18 @@ class ProfileComparison:
     paths: tuple[PathDifference, ...] = ()
 
     def group(self, name: str) -> GroupDifference | None:
-        """Return the group of that name; None where neither side had a sample in it."""
+        """Return the group with that name; None where neither side had a sample in it."""
         return next((group for group in self.groups if group.name == name), None)
 
 
 def flat_profile(
     trials: Sequence[ObservedTrial], measured: Sequence[ObservedTrial] = ()
 ) -> FlatProfile | None:
-    """Return the functions of a treatment's profiled ``trials``, whose CPU time the ``measured``
-    ones tell; None where no trial has a profile."""
+    """Return the functions of a treatment's profiled ``trials``, with the CPU time of ``measured``
+    ones.
+
+    None where no trial has a profile.
+    """
     found = of_treatment(trials, measured)
     if not found:
         return None
@@ -199,9 +202,11 @@ def compare_profiles(
     confidence: float = 0.95,
     alpha: float = ALPHA,
 ) -> ProfileComparison | None:
-    """Return what the profiled trials of two treatments differ in, with the CPU time of both as the
-    ``measured`` trials of A and B tell it; None where no block has both, or one profile has the
-    kernel and another has not."""
+    """Compare the CPU profiles of two treatments.
+
+    The CPU time of both comes from the ``measured`` trials of A and B. None where no block has
+    both, or where only one profile includes the kernel.
+    """
     of_a, of_b = (
         {trial.block: each for trial in trials if (each := profiled(trial)) is not None}
         for trials in (a, b)

@@ -27,8 +27,10 @@ def number(values: Mapping[str, Any], name: str) -> float | None:
 
 
 def scale_to_window(document: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the document as if each section's first reading had been made when its window began: a
-    section that was late missed as much as it counted in as long."""
+    """Return the document with each section scaled to its whole window.
+
+    A section whose first reading was late missed as much as it counted in a time of equal length.
+    """
     window_s = number(document, "window_s")
     if window_s is None:
         return document

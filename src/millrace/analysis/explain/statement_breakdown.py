@@ -96,9 +96,11 @@ class _Executions:
 def statement_breakdowns(
     trials: Sequence[ObservedTrial], *, confidence: float = 0.95
 ) -> tuple[StatementBreakdown, ...]:
-    """Return the account of each statement, in the order in which they were recorded; none where
-    nobody looked at statements, or where there is one alone, of which the operation's account
-    is."""
+    """Return the time breakdown of each statement, in the order in which they were recorded.
+
+    None where statements were not sampled, or where there is only one, whose breakdown is the
+    operation's.
+    """
     found: dict[str, list[_Executions]] = {}
     for trial in trials:
         for name, told in _of_trial(trial).items():
@@ -217,7 +219,7 @@ def _titles(trials: Sequence[TrialBreakdown]) -> Mapping[PartKey, str]:
 def _shared_out(
     parts: Mapping[PartKey, Value], on_cpu: float, ready: float
 ) -> dict[PartKey, Value]:
-    """Return the parts with the running one shared out, by so many looks."""
+    """Return the parts with the running one divided among them, by this many looks."""
     running, looks = parts["running"], on_cpu + ready
     # With one look more of each: a few that are all alike do not make it certain.
     share = (on_cpu + 1) / (looks + 2)

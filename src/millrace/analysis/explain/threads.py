@@ -72,8 +72,7 @@ def served(document: Mapping[str, Any], work: Work, *, pooled: bool) -> Served:
 
 
 def statements(document: Mapping[str, Any]) -> StatementStates | None:
-    """Return the looks at threads by what their clients had them do; None where nobody knows
-    that."""
+    """Return the looks at threads by their clients' statements; None where these are unknown."""
     states = section(document, "states")
     told = section(states, "statements").get("states") or ()
     serving = [thread for thread in states.get("threads") or () if thread["kind"] in FOREGROUND]

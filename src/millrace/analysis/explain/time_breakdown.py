@@ -50,8 +50,8 @@ def time_breakdown(
 ) -> TimeBreakdown | None:
     """Break down the time of a treatment's operations; None where no trial measured a latency.
 
-    All trials of an account have the same parts: those of which most were measured count, and where
-    several sets are as large, the one that most trials have.
+    All trials of a breakdown have the same parts: only trials with the most measured parts count,
+    and of several equally large sets the one that most trials have.
     """
     counted = with_breakdowns(trials)
     if not counted:
@@ -120,8 +120,7 @@ def part_of_state(state_class: str) -> PartKey | None:
 def summed(
     trials: Sequence[TrialBreakdown], titles: Mapping[PartKey, str], confidence: float
 ) -> tuple[MeanEstimate, tuple[Part, ...], Part]:
-    """Return means over trials: the latency, the parts that have ``titles``, and what these
-    leave."""
+    """Return means over trials: the latency, the parts that have ``titles``, and the remainder."""
 
     def mean(values: Sequence[Value]) -> MeanEstimate:
         return _mean(values, confidence)
@@ -148,8 +147,8 @@ def breakdown_difference_of(
     *,
     confidence: float = 0.95,
 ) -> BreakdownDifference | None:
-    """Return the differences of the parts that have ``titles``, of which no line is marked yet;
-    None where no block has both."""
+    """Return the differences of the parts that have ``titles``, without marks; None where no block
+    has both."""
     pairs = _pairs(a, b)
     if not pairs:
         return None
@@ -221,7 +220,7 @@ def _state(observed: Observed, *classes: str) -> Value:
 
 
 def sampled_value(count: float, samples: int, all_us: float) -> Value:
-    """Return so many of the samples, as time of the ``all_us`` that all of them stand for."""
+    """Return this many of the samples as time, where all samples stand for ``all_us``."""
     share = count / samples
     return Value(share * all_us, all_us * _share_error(share, samples), share)
 

@@ -69,9 +69,11 @@ class Coverage:
 
     @property
     def share(self) -> float | None:
-        """Return instrumented waits / time blocked or spinning. Above 1 it says nothing of how much
-        of that time was told: more was timed than threads were blocked. None where there was
-        none."""
+        """Return instrumented waits / time blocked or spinning.
+
+        Above 1 the ratio does not measure coverage: the instruments timed more than threads were
+        blocked. None where threads were never blocked.
+        """
         whole = self.blocked_us + (self.spinning_us or 0.0)
         return self.waits_us / whole if whole > 0 else None
 
@@ -166,8 +168,7 @@ def coverage(
 
 
 def is_of_sessions(name: str) -> bool:
-    """Return whether a wait is one that delays statements, not what a background thread sleeps
-    on."""
+    """Return whether a wait delays statements, unlike the sleep of a background thread."""
     if name.startswith(_CONDITIONS):
         return any(known in name.lower() for known in _OF_SESSIONS)
     return name.startswith(_FOREGROUND_WAITS)

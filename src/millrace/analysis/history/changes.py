@@ -48,7 +48,7 @@ class Range:
     is_ruled_out: bool = False
 
     def is_of(self, known: Range) -> bool:
-        """Return whether what was found here may be what is known."""
+        """Return whether a found change may be the known one."""
         if self.rises != known.rises:
             return False
         if known.is_ruled_out:
@@ -160,8 +160,11 @@ class _Look:
         return changes
 
     def _again(self, change: ChangeRecord, point: ChangePoint) -> ChangeRecord:
-        """Return a change that was found before: what was measured again stays as it is, what was
-        withdrawn wants more points than it was withdrawn by, and the same points are no news."""
+        """Update a change that was found before.
+
+        A settled change stays unchanged; a withdrawn one returns only with more points than at its
+        withdrawal; the same points are no news.
+        """
         number = len(self.points)
         if is_settled(change) or number == change.n_points:
             return change

@@ -158,9 +158,11 @@ def _rank(group: ChangeGroup) -> tuple[bool, bool, int]:
 
 
 def _by_label(changes: Sequence[ChangeView]) -> Iterator[tuple[str, list[int]]]:
-    """Yield labels with the numbers of their changes, each change once: the label that most may
-    have is first, of several the one that is taken for the first point most often; then of what is
-    left."""
+    """Yield labels with the numbers of their changes, each change once.
+
+    The label that most changes may have comes first, of several the one that is most often a
+    change's first point; then the same for the remaining changes.
+    """
     possible: dict[str, set[int]] = {}
     for number, each in enumerate(changes):
         for label in each.within:

@@ -32,11 +32,11 @@ class Drawn:
 
 
 def points_of(stored: StoredRun, *, reference: str | None, label: str | None, at_utc: str) -> Drawn:
-    """Return the run's ratios to the level ``reference`` (its base unless given), by their series.
+    """Return the run's ratios to the level ``reference`` (by default its base), by their series.
 
     With a ``label`` each candidate level is a series of its own where there are several; without
-    one the candidates are points of one series, and their levels are the labels. Raises UserError
-    where there is no ratio, or a label that cannot be one.
+    one the candidates are points of one series, and their levels are the labels. Raise UserError
+    where there is no ratio, or for an invalid label.
     """
     analysis = compare_run(stored, base=reference)
     comparisons = [comparison for group in analysis.groups for comparison in group.comparisons]
@@ -79,8 +79,7 @@ def points_of(stored: StoredRun, *, reference: str | None, label: str | None, at
 
 
 def _candidates(comparisons: Sequence[Comparison]) -> list[Level]:
-    """Return the candidates' levels; a base that was measured twice is none where there are
-    others."""
+    """Return the candidates' levels; an A/A trial's level is excluded where there are others."""
     levels = dict.fromkeys(comparison.candidate for comparison in comparisons)
     others = dict.fromkeys(each.candidate for each in comparisons if not each.same)
     return [*(others or levels)]
@@ -157,8 +156,10 @@ def _point(
 def _state(
     analysis: RunAnalysis, base: TreatmentAnalysis, candidate: TreatmentAnalysis
 ) -> StateRecord:
-    """Return host, load generator, data, the build of the reference, and the configurations of
-    both; that of the candidate only where it is not what is compared."""
+    """Return the environment: host, load generator, data, the reference's build and configurations.
+
+    The candidate's configuration is included only where it is not the compared factor.
+    """
     run = analysis.run
     facts: dict[str, Any] = dict(run.host.state())
     facts |= {name.replace("_", " "): run.versions.get(name) for name in ("load_generator", "data")}
@@ -170,8 +171,10 @@ def _state(
 
 
 def _builds(treatment: TreatmentAnalysis) -> dict[str, str]:
-    """Return the identity of each role's build: the digest of its program, or, of a server that is
-    not ours, what it reports of itself."""
+    """Return the identity of each role's build.
+
+    It is the digest of its program, or, for an external server, the version that it reports.
+    """
     return {
         instance.role: str(
             instance.server.build.get("program_sha256") or instance.server.version_reported

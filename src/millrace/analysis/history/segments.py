@@ -72,8 +72,8 @@ def _known(value: object) -> object:
 
 
 def series_names(series: Iterable[SeriesRecord]) -> dict[str, str]:
-    """Name each series by what tells it from the others: experiment, metric, and between them the
-    levels of the factors that differ."""
+    """Name each series by its distinguishing properties: experiment, differing factor levels,
+    metric."""
     by_experiment: dict[str, list[SeriesRecord]] = {}
     for each in series:
         by_experiment.setdefault(each.experiment, []).append(each)

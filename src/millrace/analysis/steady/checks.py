@@ -89,9 +89,11 @@ def steady_checks(
     transactions: float,
     rows_changed: float,
 ) -> tuple[SteadyCheck, ...]:
-    """Return every gate on one trial. ``state`` is what ``trial.server_state`` recorded, empty
-    where nothing was; ``effective`` are the server's variables; the rest is what clients did in the
-    measured part."""
+    """Apply every steady-state check to one trial.
+
+    ``state`` is the record of ``trial.server_state``, empty where there is none; ``effective`` are
+    the server's variables; the other arguments describe the clients' work in the measured part.
+    """
     trial = Recorded(
         _numbers(state.begin),
         _numbers(state.end),
@@ -176,7 +178,7 @@ def checkpoint_age(trial: Recorded) -> SteadyCheck:
 
 
 def log_capacity(state: ServerStateFact, effective: Mapping[str, str]) -> float | None:
-    """Return bytes of the redo log: what the server says it has now, or its files' size."""
+    """Return bytes of the redo log: the server's current figure, or its files' size."""
     if state.log_capacity_bytes is not None:
         return float(state.log_capacity_bytes)
     try:

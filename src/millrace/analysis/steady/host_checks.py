@@ -20,7 +20,7 @@ _SHORTEST_S = 8.0  # steal comes in bursts: less shows no share
 
 
 def host_checks(fact: HostTimeFact | None) -> tuple[SteadyCheck, ...]:
-    """Return the gates on what ``trial.host_time`` recorded; none where it recorded nothing."""
+    """Return the checks on the record of ``trial.host_time``; none where it is empty."""
     if fact is None:
         return ()
     return _suspension(fact), _steal(fact)

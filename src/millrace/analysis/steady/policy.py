@@ -78,8 +78,10 @@ def unsteady_sides(
     *,
     names: tuple[str, str],
 ) -> str:
-    """Explain why two treatments are not compared because trials were not steady, with numbers and
-    what to do; empty where nothing speaks against it."""
+    """Explain why two treatments are not compared because of unsteady trials.
+
+    The text has numbers and a hint; it is empty where nothing prevents the comparison.
+    """
     sides = [[trial for trial in side if trial.is_judged] for side in (base, candidate)]
     unsteady = [[trial for trial in side if trial.state == "unsteady"] for side in sides]
     base_count, candidate_count = counts = [
@@ -101,8 +103,11 @@ def counted_text(unsteady: int, judged: int) -> str:
 
 
 def are_refused(base: tuple[int, int], candidate: tuple[int, int]) -> bool:
-    """Return whether sides with so many unsteady of so many judged trials are not compared: they
-    are frequent on one, or more frequent than on the other beyond chance."""
+    """Return whether sides with these numbers of unsteady and judged trials are not compared.
+
+    They are refused where unsteady trials are frequent on one side, or more frequent than on the
+    other beyond chance.
+    """
     if any(
         unsteady >= _FEWEST and unsteady > FREQUENT * judged
         for unsteady, judged in (base, candidate)
@@ -130,7 +135,8 @@ def lasts(base: Sequence[TrialSteadiness], candidate: Sequence[TrialSteadiness])
 
 
 def _remedy(unsteady: Sequence[TrialSteadiness]) -> str:
-    """Say what to change in the experiment so that such trials are steady, or need not be."""
+    """Return a hint: the change to the experiment that makes trials steady, or makes it
+    unnecessary."""
     own = {gate.remedy for trial in unsteady for gate in trial.failed if gate.name in _OWN_REMEDY}
     if own and all(_only_own_remedies(trial) for trial in unsteady):
         return "; ".join(sorted(own))

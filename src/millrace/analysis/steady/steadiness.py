@@ -70,7 +70,7 @@ class TrialSteadiness:
 
     @property
     def is_judged(self) -> bool:
-        """Return whether it was long enough to be told steady or not."""
+        """Return whether the trial was long enough to be judged steady or unsteady."""
         return self.state in ("steady", "unsteady")
 
     @property
@@ -115,8 +115,7 @@ def assess_trial(
 def assess_trials(
     trials: Sequence[TrialSteadiness], *, margin: float, looks: Looks = "once"
 ) -> tuple[TrialSteadiness, ...]:
-    """Add to the assessments of a treatment's trials what only several of them show: shared drifts,
-    and other plans than most have."""
+    """Add the findings that need several trials of a treatment: shared drifts and unusual plans."""
     courses = detect_shared_drift(
         [trial.trend for trial in trials], margin=margin, alpha=ALIKE_ALPHA, looks=looks
     )
@@ -170,8 +169,10 @@ def _bare(trial: TrialRecord, attempt: StoredAttempt, operations: int) -> TrialS
 
 
 def _judged(bare: TrialSteadiness, attempt: StoredAttempt, margin: float) -> TrialSteadiness:
-    """Return with what its seconds did, what its gates say, and the state that follows; as it is
-    where that does not apply or was not recorded."""
+    """Return the assessment with the trend of its seconds, its checks, and the resulting state.
+
+    It is unchanged where these do not apply or were not recorded.
+    """
     warmup_s, measured_s = bare.warmup_s, bare.measured_s
     before, within = (_points(attempt, part) for part in ("warmup", "measure"))
     if bare.state == "does not apply" or not within or warmup_s is None or measured_s is None:

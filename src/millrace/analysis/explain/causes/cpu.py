@@ -21,8 +21,11 @@ COMPRESSION, SPINNING = "compression", "spinning"
 
 
 def cpu(evidence: Evidence) -> Iterator[Finding]:
-    """Yield CPU time by what it was used for, where a profile tells, and in sum, since no group of
-    functions may have most of it; and the queue for CPUs that is longer than CPU time makes it."""
+    """Yield CPU time by purpose, where there is a profile, and in sum; and the queue for CPUs.
+
+    The sum is included because no group of functions may have most of it; the queue, where it grew
+    by more than CPU time explains.
+    """
     named = {
         name: us
         for name, us in evidence.moved_groups.items()
@@ -64,7 +67,7 @@ def cpu(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _of_cpu(evidence: Evidence, moved_us: float) -> str:
-    """Name where the CPU time was spent that moved, as far as a profile tells."""
+    """Name the code in which the moved CPU time was spent, as far as there is a profile."""
     where = (
         "user code" if evidence.sum(["cpu_user"]) >= evidence.sum(["cpu_system"]) else "the kernel"
     )
@@ -167,9 +170,11 @@ def _row_lock_us(side: SideEvidence) -> float | None:
 
 
 def _instrumented(evidence: Evidence, most_us: float) -> Iterator[str]:
-    """Yield the instrumented waits that grew most, of an operation, but for those that grew by more
-    than ``most_us``: what is timed also runs while the thread has no CPU, and encloses other waits.
-    Nothing where either side did not time its waits."""
+    """Yield the instrumented waits of an operation that grew most, but by at most ``most_us``.
+
+    Instrumented time also runs while the thread has no CPU, and encloses other waits, which the
+    limit excludes. Nothing where either side did not time its waits.
+    """
     by_name: dict[str, list[float]] = {}
     timed = [
         [trial.observed for trial in side.trials if trial.observed.has_waits]

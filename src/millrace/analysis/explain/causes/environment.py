@@ -1,4 +1,4 @@
-"""Suspects in what surrounds the servers: other processes, the hypervisor, limits, memory."""
+"""Likely causes in the servers' environment: other processes, the hypervisor, limits, memory."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ class _Disturbance:
     clause: Callable[[Evidence, float, float], str]
 
     def only_worse(self, better: float, worse: float) -> float:
-        """Return the part of the disturbance that only the worse side had: what both had explains
+        """Return the part of the disturbance that only the worse side had: a common one explains
         nothing."""
         return min((worse - better) / worse, 1.0) if worse > 0 else 1.0
 
 
 def environment(evidence: Evidence) -> Iterator[Finding]:
-    """Yield the disturbances and limits that only the worse side had, or had more of."""
+    """Yield the disturbances and limits that affected only the worse side, or affected it more."""
     for each in _DISTURBANCES:
         better, worse = evidence.better.each(each.ask), evidence.worse.each(each.ask)
         if is_larger(better, worse, by=each.by):

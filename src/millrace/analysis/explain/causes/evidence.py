@@ -54,8 +54,11 @@ class SideEvidence:
 
     @cached_property
     def settings(self) -> Mapping[str, str]:
-        """Return its options and factors by name: what is effective, what was asked and has no
-        variable to show it, and the levels of its factors."""
+        """Return a side's options and factors by name.
+
+        These are effective variables, requested options that no variable shows, and the levels of
+        its factors.
+        """
         found: dict[str, str] = {}
         for name, level in self.levels.items():
             if not name.startswith("options."):
@@ -93,7 +96,7 @@ class SideEvidence:
 
 @dataclass(frozen=True)
 class Evidence:
-    """A and B, their accounts' ``differences``, and what else was compared.
+    """A and B, their breakdowns' ``differences``, and the other comparisons.
 
     ``groups`` are of the CPU profiles, empty without one. ``unequal`` says in which way the two did
     not do the same work, empty where they did. ``margin`` is the smallest relative difference that
@@ -111,8 +114,11 @@ class Evidence:
 
     @property
     def is_different(self) -> bool:
-        """Return whether latencies differ by more than chance and by more than the margin, by the
-        rule of verdicts: of their ratio, since what disturbs a trial makes all of it longer."""
+        """Return whether latencies differ by more than chance and by more than the margin.
+
+        The rule is that of verdicts, on the ratio, since a disturbance prolongs a trial
+        proportionally.
+        """
         return not self.why_alike
 
     @cached_property
@@ -132,7 +138,7 @@ class Evidence:
 
     @cached_property
     def _pairs(self) -> Sequence[tuple[TrialBreakdown, TrialBreakdown]]:
-        """Return a's and B's account in each block that their differences are of."""
+        """Return A's and B's breakdown in each block of their differences."""
         of_a, of_b = (
             {trial.block: told for trial in side.trials if (told := trial_breakdown(trial))}
             for side in (self.a, self.b)
@@ -181,8 +187,11 @@ class Evidence:
         }
 
     def _is_large(self, key: PartKey, us: float) -> bool:
-        """Return whether a part makes much of the difference, by more than chance. It is compared
-        with the latencies of its block, of which all parts grow where something disturbs it."""
+        """Return whether a part makes much of the difference, by more than chance.
+
+        The part is compared with the latencies of its block, since a disturbance increases all
+        parts.
+        """
         if abs(us) < _LARGE * self.size_us:
             return False
         pairs = [(a, b) for a, b in self._pairs if key in a.parts and key in b.parts]
@@ -275,14 +284,17 @@ class Evidence:
         return cpu_us + self.queue_of(cpu_us)
 
     def and_queue(self, cpu_us: float) -> str:
-        """Return text such as ``, plus an estimated 262 µs of the queue for CPUs``, where CPU time
-        makes any of it."""
+        """Return text such as ``, plus an estimated 262 µs of the queue for CPUs``; empty where CPU
+        time makes none of it."""
         queue_us = self.queue_of(cpu_us)
         return f", plus an estimated {us_text(queue_us)} of the queue for CPUs" if queue_us else ""
 
     def moves(self, parts: Iterable[PartKey], *, at_most: int = 3) -> tuple[str, ...]:
-        """Return text such as ``812 µs more waiting for the log to be flushed``, the largest moved
-        parts first; ``less`` where B is the better one. Time on a CPU is one."""
+        """Return text such as ``812 µs more waiting for the log to be flushed``, largest parts
+        first.
+
+        It says ``less`` where B is the better one. Time on a CPU is a part too.
+        """
         by_title: dict[str, float] = {}
         for key in parts:
             if us := self.moved.get(key, 0.0):
@@ -302,8 +314,10 @@ class Evidence:
 
 
 def is_there(difference: MeanEstimate) -> bool:
-    """Return whether a difference is more than chance makes: its interval excludes 0. A single
-    block has none, but for what was counted in samples."""
+    """Return whether a difference exceeds chance: its interval excludes 0.
+
+    A single block has no interval, except for values counted in samples.
+    """
     low, high = difference.low, difference.high
     return low is not None and high is not None and not low <= 0 <= high
 

@@ -42,7 +42,7 @@ class Setting:
         return self.names[0]
 
     def value(self, settings: Mapping[str, str]) -> str | None:
-        """Return its value on one side; None where the side does not have it."""
+        """Return the setting's value on one side; None where the side does not have it."""
         own = [settings[name] or self.empty for name in self.names if name in settings]
         implied = [value for name, value in self.beside.items() if name in settings]
         return next(iter([*own, *implied]), self.without)
@@ -66,8 +66,10 @@ class Setting:
 
 @dataclass(frozen=True)
 class Only:
-    """Operations that a topic needs in order to matter: any of ``counters`` counts, or any of
-    ``plans`` is among what EXPLAIN says of a step."""
+    """Operations that a topic needs in order to matter.
+
+    Any of ``counters`` counts, or any of ``plans`` is in EXPLAIN's text on a step.
+    """
 
     counters: tuple[str, ...]
     plans: tuple[str, ...]
@@ -108,7 +110,7 @@ class Known:
 
 @lru_cache(maxsize=1)
 def known() -> Known:
-    """Return all that is known."""
+    """Return all known facts about settings."""
     source = files("millrace.analysis.explain.causes") / "known.toml"
     data = tomllib.loads(source.read_text(encoding="utf-8"))
     return Known(
@@ -164,8 +166,10 @@ def _setting(data: Mapping[str, Any]) -> Setting:
 
 
 def _same(one: str | None, other: str | None) -> bool:
-    """Return text such as ``ON`` and ``1`` are the same, as are sizes in any unit, and lists in any
-    order."""
+    """Return whether two values are the same.
+
+    ``ON`` equals ``1``; sizes are equal in any unit, and lists in any order.
+    """
     if one is None or other is None:
         return one is other
     a, b = one.strip().lower(), other.strip().lower()

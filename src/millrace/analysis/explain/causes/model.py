@@ -47,12 +47,11 @@ class LikelyCause:
 
 @dataclass(frozen=True)
 class Finding:
-    """A suspect before it is ranked: ``us`` without sign, ``weight`` how specific the evidence is.
+    """A likely cause before ranking: ``us`` without sign, ``weight`` how specific the evidence is.
 
-    ``clause`` begins the sentence: what is so. ``consequence`` is what was measured besides, as
-    ``812 µs more of waiting for the log to be flushed``. ``most_us`` bounds what it may have made
-    of the difference, what is not sure to have moved counted at its most; None where ``us`` was
-    measured to be its own.
+    ``clause`` begins the sentence with the fact. ``consequence`` is a further measurement, as ``812
+    µs more of waiting for the log to be flushed``. ``most_us`` bounds its share of the difference,
+    with uncertain parts counted at their upper limit; None where ``us`` was measured to be its own.
     """
 
     kind: Kind
@@ -84,7 +83,7 @@ def share_text(share: float) -> str:
 
 
 def count_text(count: float) -> str:
-    """Return text such as ``12,400``, ``1.02``, ``0.0031``: three digits that mean something."""
+    """Return text such as ``12,400``, ``1.02``, ``0.0031``: three significant digits."""
     return f"{count:,.0f}" if abs(count) >= 1000 else f"{count:.3g}"
 
 

@@ -33,12 +33,12 @@ _FINDERS = (
 
 
 def rank_causes(evidence: Evidence) -> tuple[LikelyCause, ...]:
-    """Rank what may have made the difference, the likeliest first; empty where latencies do not
+    """Rank the likely causes of the difference, the likeliest first; empty where latencies do not
     differ.
 
-    Suspects are ranked by how much of the difference their evidence covers, times how specific the
-    evidence is: what disturbed only one side, a plan, a setting that differs and is known to move
-    what moved, counters beside what moved, and last what moved alone.
+    The rank is the share of the difference that the evidence covers, times the specificity of the
+    evidence. In order of specificity: a disturbance of only one side, a plan, a differing setting
+    known to move the parts that moved, counters that moved along, and last a part that moved alone.
     """
     if not evidence.is_different:
         return ()
@@ -48,7 +48,7 @@ def rank_causes(evidence: Evidence) -> tuple[LikelyCause, ...]:
 
 
 def why_no_causes(evidence: Evidence) -> str:
-    """Explain why there are no likely causes, and what differs nevertheless."""
+    """Explain why there are no likely causes, and which parts differ nevertheless."""
     if not evidence.why_alike:
         return (
             f"No suspects: latencies differ, and nothing that was seen makes "
@@ -87,7 +87,7 @@ def _suspect(evidence: Evidence, found: Finding) -> LikelyCause:
 
 
 def _sentence(evidence: Evidence, found: Finding, share: float) -> str:
-    """Say what is so, what it is consistent with, and how much of the difference that is."""
+    """State the finding, what it is consistent with, and its share of the difference."""
     clause = found.clause
     if clause.split()[0] not in found.settings:  # names of options stay as they are
         clause = clause[0].upper() + clause[1:]

@@ -1,4 +1,4 @@
-"""Suspects among what differs in the settings and the builds of two servers."""
+"""Likely causes in the settings and the builds of two servers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ _LEAST_SIZE = 1 << 16  # from here on a number is likely to be one of bytes: 128
 
 
 def options(evidence: Evidence) -> Iterator[Finding]:
-    """Yield settings that differ, cost more on the worse side, and are known to move what moved."""
+    """Yield differing settings that cost more on the worse side and are known to move the moved
+    parts."""
     better, worse = evidence.better.settings, evidence.worse.settings
     for topic in known().topics:
         dearer = [each for each in topic.settings if each.is_dearer(better, worse)]
@@ -48,7 +49,7 @@ def options(evidence: Evidence) -> Iterator[Finding]:
 
 
 def builds(evidence: Evidence) -> Iterator[Finding]:
-    """Yield the differences of the builds that may move what moved."""
+    """Yield the differences between the builds that may have moved the moved parts."""
     for fact in known().builds:
         a, b = _fact(evidence, fact, "a"), _fact(evidence, fact, "b")
         if a is None or b is None or a == b:
@@ -71,7 +72,7 @@ def builds(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _claim(evidence: Evidence, topic: Topic) -> tuple[float, str]:
-    """Estimate how much of what moved a topic would move, and say so in words."""
+    """Estimate the share of a topic in the moved parts, and describe it in words."""
     waits_us = evidence.sum(topic.parts)
     clauses = list(evidence.moves(topic.parts))
     cpu_us = 0.0
@@ -86,8 +87,11 @@ def _claim(evidence: Evidence, topic: Topic) -> tuple[float, str]:
 
 
 def _cpu(evidence: Evidence, topic: Topic) -> tuple[float, str]:
-    """Return CPU time that a topic may have cost: that of its functions, where a profile tells;
-    else what moved, as far as it is known to go."""
+    """Return the CPU time that a topic may have cost.
+
+    It is that of the topic's functions, where there is a profile; otherwise that of the moved
+    parts, as far as the topic is known to affect them.
+    """
     moved_us = evidence.sum(topic.cpu)
     groups = {
         name: evidence.moved_groups[name] for name in topic.groups if name in evidence.moved_groups
@@ -114,9 +118,11 @@ def _known_cpu(evidence: Evidence, topic: Topic) -> float:
 
 
 def _most(evidence: Evidence, topic: Topic) -> float:
-    """Return a bound of what a topic made of the difference: all of its parts count, whether they
-    moved for certain or not, at the upper ends of their intervals; and of the queue for CPUs as
-    large a share as of the CPU time that moved."""
+    """Return an upper bound of a topic's share in the difference.
+
+    All of its parts count at the upper ends of their intervals, whether they moved for certain or
+    not; the queue for CPUs counts by the topic's share of the CPU time that moved.
+    """
     cpu_us = _most_cpu(evidence, topic)
     most_us = evidence.most(topic.parts) + cpu_us
     all_cpu_us = evidence.sum(CPU) or evidence.most(CPU)
@@ -126,9 +132,10 @@ def _most(evidence: Evidence, topic: Topic) -> float:
 
 
 def _most_cpu(evidence: Evidence, topic: Topic) -> float:
-    """Return a bound of the CPU time that a topic made: that of its functions, where a profile
-    tells. Who waits more needs more of it everywhere, to be switched and to find its data out of
-    caches."""
+    """Return a bound of the CPU time that a topic made: its functions', where there is a profile.
+
+    A thread that waits more needs more CPU time everywhere, for context switches and cold caches.
+    """
     if evidence.sum(topic.parts):
         return evidence.most(CPU)
     if evidence.groups and topic.groups:
@@ -142,8 +149,11 @@ def _counters_grew(evidence: Evidence, topic: Topic) -> bool:
 
 
 def _may_matter(evidence: Evidence, topic: Topic) -> bool:
-    """Return whether operations do what a topic is about, as far as it says; and where it acts by
-    plans, that they are not known to be the same, unless its functions moved."""
+    """Return whether a topic may affect these operations, as far as the topic says.
+
+    Where it acts through plans, the plans must not be known to be equal, unless its functions
+    moved.
+    """
     if topic.by_plan and not any(name in evidence.moved_groups for name in topic.groups):
         known_plans = {plan.same for plan in evidence.plans} - {None}
         if known_plans == {True}:
@@ -157,7 +167,7 @@ def _may_matter(evidence: Evidence, topic: Topic) -> bool:
 
 
 def _said_by_plans(evidence: Evidence) -> Iterator[str]:
-    """Yield what EXPLAIN says of the steps beside how tables are read."""
+    """Yield EXPLAIN's statements about steps other than how tables are read."""
     for plan in evidence.plans:
         for side in (plan.a, plan.b):
             for row in () if side is None else side.rows:
@@ -189,8 +199,10 @@ def _told(values: Values) -> str:
 
 
 def _shown(a: str | None, b: str | None) -> tuple[str, str]:
-    """Return two values that are not the same, by what is not; of switches only those that differ,
-    first those that both have."""
+    """Return two different values, shortened to their difference.
+
+    Of optimizer switches only those that differ are kept, first those that both sides have.
+    """
     switches = [_switches(value) for value in (a, b)]
     if all(switches):
         one, other = switches
@@ -206,8 +218,8 @@ def _shown(a: str | None, b: str | None) -> tuple[str, str]:
 
 
 def _switches(value: str | None) -> dict[str, str]:
-    """Return text such as ``mrr=on,mrr_cost_based=off`` by name; empty for what is no list of
-    switches."""
+    """Return the switches of text such as ``mrr=on,mrr_cost_based=off`` by name; empty for other
+    text."""
     each = [text.strip().partition("=") for text in (value or "").split(",")]
     return {name: state for name, _, state in each} if all(sign for _, sign, _ in each) else {}
 

@@ -92,7 +92,7 @@ def _rows(evidence: Evidence) -> tuple[float, float] | None:
 
 
 def _many_more(few: float, many: float) -> bool:
-    """Return whether so many rows of an operation are more by what may matter."""
+    """Return whether this many rows per operation are more by an amount that may matter."""
     return many > _MORE_ROWS * few and many - few >= _LEAST_ROWS
 
 
