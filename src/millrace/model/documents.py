@@ -53,8 +53,8 @@ class Document(BaseModel):
     )
 
     def to_json(self) -> dict[str, Any]:
-        """Return the document as it was read or made: no key that it did not have."""
-        return self.model_dump(exclude_unset=True)
+        """Return the document as plain data, with the keys that it was read or made with."""
+        return self.model_dump(mode="json", exclude_unset=True)
 
     def replace(self, **changes: object) -> Self:
         """Return a document with other values for some keys, checked."""
