@@ -120,7 +120,26 @@ def test_statements_are_told(instance_of: InstanceOf, name: str, protocol: str) 
 
 
 def test_a_statement_with_several_rows_is_told_once(instance_of: InstanceOf) -> None:
-    """MySQL 5.6 creates several rows for a statement that is new to several sessions at once."""
+    """MySQL 5.6 creates several rows for a statement that is new to several sessions at once.
+
+    Where its table was just emptied, it also gives the row of one statement to another one now and
+    then, which takes a count away: so several attempts.
+    """
+    for _ in range(5):
+        told, counted = statements_with_several_rows(instance_of)
+        counts = {row["text"]: row["count"] for row in told}
+        assert len(counts) == len(told)
+        # The clients continued for a moment.
+        if all(counts.get(text, 0) >= count for text, count in counted.items()):
+            assert len(told) >= 4  # SELECT, UPDATE, INSERT, and BEGIN or COMMIT
+            return
+    pytest.fail(f"statements were lost: {counted} became {counts}")
+
+
+def statements_with_several_rows(
+    instance_of: InstanceOf,
+) -> tuple[list[Mapping[str, Any]], Counter[str]]:
+    """Return what the collector says when a statement had several rows, and the counts before."""
     told: list[Mapping[str, Any]] = []
     counted: Counter[str] = Counter()
 
@@ -140,10 +159,7 @@ def test_a_statement_with_several_rows_is_told_once(instance_of: InstanceOf) -> 
             observer.begin()
             settings = {"seconds": 60, "clients": 2 * CLIENTS, "protocol": "text"}
             driving.run(specification(by_socket(instance), drive("apart", **settings)), see)
-    counts = {row["text"]: row["count"] for row in told}
-    assert len(counts) == len(told) >= 4  # SELECT, UPDATE, INSERT, and BEGIN or COMMIT
-    for text, count in counted.items():
-        assert counts[text] >= count, text  # the clients continued for a moment
+    return told, counted
 
 
 def when_one_has_two_rows(instance: Instance) -> Counter[str]:
