@@ -31,7 +31,7 @@ from millrace.databases.client import Address, ServerClient, Session
 from millrace.errors import DatabaseError, TrialFailed
 from millrace.model.servers import FittedOptions, InstalledServer, Option
 from millrace.servers.instances import error_log, instance_paths, launch, processes, users
-from millrace.servers.instances.signals import signals_held
+from millrace.servers.instances.signals import ending, signals_held
 from millrace.servers.snapshots import PageCache, Restored, Template, create_restore
 from millrace.servers.snapshots.copying import Owner
 from millrace.shown_text import shown_line
@@ -133,7 +133,7 @@ class Instance(ServerClient):
                 raise self._failure("initialise", f"not finished after {limit_s:g} s") from None
         self._end_what_is_left()
         if process.returncode != 0:
-            raise self._failure("initialise", _ending(process.returncode))
+            raise self._failure("initialise", ending(process.returncode))
         self._process = None
 
     def shaping_options(self) -> tuple[Option, ...]:
@@ -211,7 +211,7 @@ class Instance(ServerClient):
             raise TrialFailed(f"{self.server.name} is not running", step=step)
         status = self._process.poll()
         if status is not None:
-            raise self._failure(step, _ending(status))
+            raise self._failure(step, ending(status))
 
     def stop(self, limit_s: float) -> None:
         """Ask the server to end cleanly, and wait for it.
@@ -229,7 +229,7 @@ class Instance(ServerClient):
         status = self._process.returncode if self._process is not None else 0
         self._process = None
         if status != 0:
-            raise self._failure("stop", _ending(status))
+            raise self._failure("stop", ending(status))
 
     def kill(self) -> None:
         """End the server with SIGKILL, if it runs."""
@@ -495,10 +495,3 @@ def create(
 def _remove(account: processes.Account) -> None:
     with signals_held():
         processes.close_account(account)
-
-
-def _ending(status: int) -> str:
-    """Describe how a process ended."""
-    if status < 0:
-        return f"ended by signal {-status} ({signal.Signals(-status).name})"
-    return f"ended with exit status {status}"

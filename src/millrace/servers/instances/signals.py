@@ -75,3 +75,10 @@ def _handled_by(handler: Callable[[int, FrameType | None], object]) -> Iterator[
     finally:
         for number, known in before.items():
             signal.signal(number, known)
+
+
+def ending(status: int) -> str:
+    """Describe how a process ended."""
+    if status < 0:
+        return f"ended by signal {-status} ({signal.Signals(-status).name})"
+    return f"ended with exit status {status}"
