@@ -395,25 +395,26 @@ def _tracing(seen: Activity) -> Finding:
 
 def _open_files(seen: Activity) -> Finding:
     why = "a server that gets fewer files than it asks for makes its caches smaller, silently"
-    limit = seen.open_files
-    return _finding(
-        "open files",
-        why,
-        f"at most {'unlimited' if limit is None else format(limit, ',')}",
-        "ok" if limit is None or limit >= 65_535 else "warn",
-        "raise `nofile` in /etc/security/limits.conf: * hard nofile 1048576; then log in again",
-    )
+    line = "* hard nofile 1048576"
+    return _limit("open files", why, seen.open_files, at_least=65_535, key="nofile", line=line)
 
 
 def _processes(seen: Activity) -> Finding:
     why = "each connection is a thread, and threads count as processes"
-    limit = seen.processes
+    line = "* - nproc 65536"
+    return _limit("processes", why, seen.processes, at_least=4_096, key="nproc", line=line)
+
+
+def _limit(
+    name: str, why: str, limit: int | None, *, at_least: int, key: str, line: str
+) -> Finding:
+    """Return the finding on a limit of this user's processes, None where it is unlimited."""
     return _finding(
-        "processes",
+        name,
         why,
         f"at most {'unlimited' if limit is None else format(limit, ',')}",
-        "ok" if limit is None or limit >= 4_096 else "warn",
-        "raise `nproc` in /etc/security/limits.conf: * - nproc 65536; then log in again",
+        "ok" if limit is None or limit >= at_least else "warn",
+        f"raise `{key}` in /etc/security/limits.conf: {line}; then log in again",
     )
 
 

@@ -1,4 +1,4 @@
-"""What a search for a change found, as the command tells it and as reports of its run do."""
+"""Print the result of a bisection, at the end of the command and in reports of its run."""
 
 from __future__ import annotations
 
