@@ -158,7 +158,7 @@ def _initialise(instance: Instance, kept: Path) -> None:
         instance.server, FittedOptions("test", options), {}, user=instance.runs_as
     )
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("MILLRACE_TEMPLATES", str(kept))
+        patch.setenv("MILLRACE_SNAPSHOTS", str(kept))
         made = snapshots.find(wanted)
         if made is None:
             instance.initialise(limit_s=120)

@@ -24,7 +24,7 @@ STAND_INS = {
     "N": "5",
     "PID": "1",
     "RUN": "latest",
-    "TEMPLATE": "0123456789ab",
+    "SNAPSHOT": "0123456789ab",
     "TEXT": "throughput",
     "VERSION": "a1b2c3d",
     "$COMMIT": "a1b2c3d",

@@ -1,17 +1,17 @@
 """Locate millrace's directories on this machine.
 
-========== ====================== ============================= ==============================
-place      environment variable   as root                       as an ordinary user
-========== ====================== ============================= ==============================
-cache      ``MILLRACE_CACHE``     ``/var/cache/millrace``       ``$XDG_CACHE_HOME/millrace``
-state      ``MILLRACE_STATE``     ``/var/lib/millrace``         ``$XDG_STATE_HOME/millrace``
-work       ``MILLRACE_WORK``      ``<state>/work``              ``<state>/work``
-templates  ``MILLRACE_TEMPLATES`` ``<state>/templates``         ``<state>/templates``
-========== ====================== ============================= ==============================
+========= ====================== ============================= ==============================
+place     environment variable   as root                       as an ordinary user
+========= ====================== ============================= ==============================
+cache     ``MILLRACE_CACHE``     ``/var/cache/millrace``       ``$XDG_CACHE_HOME/millrace``
+state     ``MILLRACE_STATE``     ``/var/lib/millrace``         ``$XDG_STATE_HOME/millrace``
+work      ``MILLRACE_WORK``      ``<state>/work``              ``<state>/work``
+snapshots ``MILLRACE_SNAPSHOTS`` ``<state>/snapshots``         ``<state>/snapshots``
+========= ====================== ============================= ==============================
 
 cache: downloads and unpacked servers, shared by all experiments. state: the results store and the
 servers a user added. work: data directories of running instances; put it on the disk under test.
-templates: snapshots of loaded data directories, reused by later trials; ``<work>/templates`` where
+snapshots: loaded data directories, reused by later trials; ``<work>/snapshots`` where
 work and state are on different file systems, so that a copy can share blocks with its snapshot.
 Root's places are not under root's home, because servers run as an unprivileged user who must be
 able to reach them.
@@ -62,13 +62,13 @@ def work_dir() -> Path:
     return _named("MILLRACE_WORK") or _state() / "work"
 
 
-def templates_dir() -> Path:
+def snapshots_dir() -> Path:
     """Return the directory of snapshots; it may not exist yet.
 
     Raises HostError where another user could have put a snapshot there.
     """
-    place = _templates()
-    refuse_shared(place, "MILLRACE_TEMPLATES")
+    place = _snapshots()
+    refuse_shared(place, "MILLRACE_SNAPSHOTS")
     return place
 
 
@@ -103,12 +103,12 @@ def _state() -> Path:
     return _place("MILLRACE_STATE", "/var/lib/millrace", "XDG_STATE_HOME", ".local/state")
 
 
-def _templates() -> Path:
-    named = _named("MILLRACE_TEMPLATES")
+def _snapshots() -> Path:
+    named = _named("MILLRACE_SNAPSHOTS")
     if named is not None:
         return named
     state, work = _state(), work_dir()
-    return (state if _device(state) == _device(work) else work) / "templates"
+    return (state if _device(state) == _device(work) else work) / "snapshots"
 
 
 def _place(variable: str, root_place: str, xdg_variable: str, home_place: str) -> Path:
@@ -178,10 +178,10 @@ def _other(variable: str) -> str:
     return f"set {variable} to a {noun} that you can write to, or unset it"
 
 
-# The innermost first: work and templates lie in state unless variables name them.
+# The innermost first: work and snapshots lie in state unless variables name them.
 _DIRECTORIES: Mapping[str, Callable[[], Path]] = {
     "MILLRACE_WORK": work_dir,
-    "MILLRACE_TEMPLATES": _templates,
+    "MILLRACE_SNAPSHOTS": _snapshots,
     "MILLRACE_CACHE": _cache,
     "MILLRACE_STATE": _state,
 }

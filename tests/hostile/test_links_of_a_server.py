@@ -88,7 +88,7 @@ def test_what_root_writes_and_reads_by_name_cannot_be_replaced(
 def test_a_restore_follows_no_link_and_gives_nothing_away(
     idle: Instance, victim: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setenv("MILLRACE_TEMPLATES", str(tmp_path / "templates"))
+    monkeypatch.setenv("MILLRACE_SNAPSHOTS", str(tmp_path / "snapshots"))
     key = snapshots.key(idle.server, NOTHING, {}, user="me")
     (idle.data_dir / "ibdata1").write_bytes(b"rows")
     owner = idle.data_dir.stat().st_uid
@@ -103,7 +103,7 @@ def test_a_restore_follows_no_link_and_gives_nothing_away(
 def test_nobody_reaches_a_data_directory_while_root_works_in_it(
     idle: Instance, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setenv("MILLRACE_TEMPLATES", str(tmp_path / "templates"))
+    monkeypatch.setenv("MILLRACE_SNAPSHOTS", str(tmp_path / "snapshots"))
     key = snapshots.key(idle.server, NOTHING, {}, user="me")
     owner = idle.data_dir.stat().st_uid
     as_server(idle, 'mkdir "$1/deep" && touch "$1/deep/t" && chmod -R 777 "$1"', idle.data_dir)
@@ -137,7 +137,7 @@ def test_no_link_is_followed_into_the_page_cache(idle: Instance, victim: Path) -
 def test_a_data_directory_with_a_link_is_not_kept(
     idle: Instance, victim: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, kind: str
 ) -> None:
-    monkeypatch.setenv("MILLRACE_TEMPLATES", str(tmp_path / "templates"))
+    monkeypatch.setenv("MILLRACE_SNAPSHOTS", str(tmp_path / "snapshots"))
     key = snapshots.key(idle.server, NOTHING, {}, user="me")
     planted = idle.data_dir / "ib_buffer_pool"
     if kind == "symbolic":

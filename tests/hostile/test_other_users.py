@@ -125,7 +125,7 @@ def test_root_refuses_a_state_directory_of_another_user(state: Path, tmp_path: P
 
 
 @only_root
-@pytest.mark.parametrize("variable", ["STATE", "CACHE", "TEMPLATES", "WORK"])
+@pytest.mark.parametrize("variable", ["STATE", "CACHE", "SNAPSHOTS", "WORK"])
 @pytest.mark.parametrize("below", ["", "deep/er"])
 def test_no_link_of_another_user_leads_to_a_place(
     variable: str, below: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -286,7 +286,7 @@ def test_nobody_else_can_open_a_lock(tmp_path: Path) -> None:
 def planted_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return a directory of another user that contains cache and snapshots."""
     place = tmp_path / "x"
-    for name in ("cache", "templates"):
+    for name in ("cache", "snapshots"):
         (place / name).mkdir(parents=True)
         monkeypatch.setenv(f"MILLRACE_{name.upper()}", str(place / name))
     os.chown(place, OTHER_USER, OTHER_USER)
@@ -296,9 +296,9 @@ def planted_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @only_root
 @pytest.mark.parametrize(
     ("variable", "place"),
-    [("MILLRACE_CACHE", paths.cache_dir), ("MILLRACE_TEMPLATES", paths.templates_dir)],
+    [("MILLRACE_CACHE", paths.cache_dir), ("MILLRACE_SNAPSHOTS", paths.snapshots_dir)],
 )
-def test_root_uses_no_cache_and_no_templates_of_another_user(
+def test_root_uses_no_cache_and_no_snapshots_of_another_user(
     planted_place: Path, variable: str, place: Callable[[], Path]
 ) -> None:
     with pytest.raises(HostError, match=f"number {OTHER_USER}, who owns it") as caught:

@@ -45,7 +45,7 @@ NOT_RUN = {
     ("millrace", "servers", "install"): "downloads",
     ("millrace", "servers", "add"): "needs a build or a server of the reader's",
     ("millrace", "servers", "verify"): "needs a build of the reader's",
-    ("millrace", "templates", "remove"): "needs the data that a run has loaded",
+    ("millrace", "snapshots", "remove"): "needs the data that a run has loaded",
     ("millrace-load", "threads"): "needs a server at work",
 }
 # Commands that take seconds and leave nothing: they run once, whichever page has them.

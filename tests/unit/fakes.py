@@ -106,7 +106,7 @@ def _answered(arguments: Sequence[str], given: str = "") -> dict[str, Any]:
 def fakes(directory: Path, patch: pytest.MonkeyPatch) -> Iterator[None]:
     """Make fake servers and their load generator available inside the block."""
     patch.setenv("MILLRACE_LOAD", str(fake.install_load_generator(directory)))
-    for name in ("CACHE", "WORK", "STATE", "TEMPLATES"):
+    for name in ("CACHE", "WORK", "STATE", "SNAPSHOTS"):
         patch.setenv(f"MILLRACE_{name}", str(directory / name.lower()))
     patch.setattr(program, "ask", _answered)
     # Their program is Python, which other users may be unable to reach.

@@ -21,14 +21,14 @@ PLACES = {
     "MILLRACE_CACHE": paths.cache_dir,
     "MILLRACE_STATE": paths.state_dir,
     "MILLRACE_WORK": paths.work_dir,
-    "MILLRACE_TEMPLATES": paths.templates_dir,
+    "MILLRACE_SNAPSHOTS": paths.snapshots_dir,
     "MILLRACE_STORE": paths.default_store,
 }
 COMMANDS = {
     "MILLRACE_CACHE": ("servers", "list"),
     "MILLRACE_STATE": ("results", "list"),
     "MILLRACE_WORK": ("doctor",),
-    "MILLRACE_TEMPLATES": ("templates", "list"),
+    "MILLRACE_SNAPSHOTS": ("snapshots", "list"),
     "MILLRACE_STORE": ("results", "list"),
 }
 

@@ -18,7 +18,7 @@ from millrace.errors import HostError, Interrupted, MillraceError
 COMMANDS = {
     "doctor": "Show what makes results on this host less trustworthy.",
     "servers": "List, install, check and add servers.",
-    "templates": "List and remove the data directories kept for trials.",
+    "snapshots": "List and remove the data directories kept for trials.",
     "config": "Show and compare server configurations.",
     "plan": "Print the trials of an experiment, and estimate time and disk.",
     "run": "Measure an experiment, or resume it.",

@@ -87,9 +87,15 @@ class InstanceFacts(OpenDocument):
     load_method_reason: str | None = None
     residency: str | None = None
     residency_why: str | None = None
-    template: str | None = None
-    template_restored_by: str | None = None
-    template_not_kept: str | None = None
+    snapshot: str | None = Field(
+        default=None, validation_alias=AliasChoices("snapshot", "template")
+    )
+    snapshot_restored_by: str | None = Field(
+        default=None, validation_alias=AliasChoices("snapshot_restored_by", "template_restored_by")
+    )
+    snapshot_not_kept: str | None = Field(
+        default=None, validation_alias=AliasChoices("snapshot_not_kept", "template_not_kept")
+    )
     unsettled: Items[str] | None = None
     cpu_idle: CpuIdleFact | None = Field(
         default=None, validation_alias=AliasChoices("cpu_idle", "cpu_wakeup")

@@ -93,9 +93,9 @@ SETTLED = _measured("settled", "", "higher", "1 if the server was idle before me
 SETTLE_DURATION_S = _measured(
     "settle_duration_s", "s", "lower", "Time until the server was idle, or the limit."
 )
-TEMPLATE_RESTORE_S = _measured("template_restore_s", "s", "lower", "Time to restore the snapshot.")
-TEMPLATE_SAVED_S = _measured(
-    "template_saved_s", "s", None, "Time that making the snapshot's data took once."
+SNAPSHOT_RESTORE_S = _measured("snapshot_restore_s", "s", "lower", "Time to restore the snapshot.")
+SNAPSHOT_SAVED_S = _measured(
+    "snapshot_saved_s", "s", None, "Time that making the snapshot's data took once."
 )
 SLOWDOWN_STOPPED_S = _measured(
     "slowdown_stopped_s", "s", None, "Time for which the server was stopped on purpose."
@@ -165,7 +165,9 @@ def current_name(stored: str) -> str:
     """Return the name of today for a stored one.
 
     What loading waited for was once ``{phase}_generator_wait_s``: for a phase named ``load`` that
-    read like a figure of the load generator.
+    read like a figure of the load generator. Snapshots were once templates.
     """
+    if stored in ("template_restore_s", "template_saved_s"):
+        return stored.replace("template", "snapshot")
     phase = stored.removesuffix("_generator_wait_s")
     return stored if phase == stored else row_wait_s(phase)

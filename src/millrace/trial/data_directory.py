@@ -1,4 +1,4 @@
-"""The data directory of a trial: restored from a template, made first if there is none."""
+"""The data directory of a trial: restored from a snapshot, made first if there is none."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from millrace.loadgen import client as load
 from millrace.model import measurements as names
 from millrace.servers import snapshots
 from millrace.servers.instances.lifecycle import Instance
-from millrace.servers.snapshots import PageCache, TemplateKey
+from millrace.servers.snapshots import PageCache, SnapshotKey
 from millrace.store.records import MeasurementRecord
 from millrace.trial.resolved_workload import ResolvedWorkload
 
@@ -19,10 +19,10 @@ from millrace.trial.resolved_workload import ResolvedWorkload
 class DataDirectory:
     """What is in the data directory of ``instance``, and how it came there.
 
-    ``is_there`` says whether the data is in it and its server is to be started; ``template`` is
+    ``is_there`` says whether the data is in it and its server is to be started; ``snapshot`` is
     what it can be restored from, None where it has to be made; ``is_kept`` is false where none can
     be made, so that the trial goes on with what it made itself. ``loaded_by`` are facts about how
-    tables were loaded, which a template keeps.
+    tables were loaded, which a snapshot keeps.
     """
 
     @classmethod
@@ -41,7 +41,7 @@ class DataDirectory:
         return cls(instance, key, "warm", is_warmed=False)
 
     def __init__(
-        self, instance: Instance, key: TemplateKey, page_cache: PageCache, *, is_warmed: bool
+        self, instance: Instance, key: SnapshotKey, page_cache: PageCache, *, is_warmed: bool
     ) -> None:
         self._instance = instance
         self._page_cache = page_cache
@@ -51,10 +51,10 @@ class DataDirectory:
         self._making_began: float | None = None
         self._tables: tuple[snapshots.KeptTable, ...] = ()
         self._is_warmed = is_warmed
-        self.template = snapshots.find(self._key)
+        self.snapshot = snapshots.find(self._key)
         self.is_there = False
         self.is_kept = True
-        self.loaded_by: Mapping[str, Any] = {} if self.template is None else self.template.facts
+        self.loaded_by: Mapping[str, Any] = {} if self.snapshot is None else self.snapshot.facts
 
     def begin(self) -> None:
         """The making of the data begins."""
@@ -72,7 +72,7 @@ class DataDirectory:
         assert self._making_began is not None
         made_s = time.monotonic() - self._making_began
         try:
-            self.template = snapshots.save(
+            self.snapshot = snapshots.save(
                 self._instance, self._key, self.loaded_by, made_s=made_s, tables=self._tables
             )
         except snapshots.NotKept as reason:
@@ -80,28 +80,28 @@ class DataDirectory:
             self.is_there = True
 
     def restore(self, _limit_s: float) -> None:
-        """Fill the data directory from the template; one that is damaged is done without."""
-        assert self.template is not None
+        """Fill the data directory from the snapshot; one that is damaged is done without."""
+        assert self.snapshot is not None
         try:
-            self._restored = self._instance.restore(self.template, page_cache=self._page_cache)
+            self._restored = self._instance.restore(self.snapshot, page_cache=self._page_cache)
             self.is_there = True
         except snapshots.Unusable as reason:
             self._do_without(reason)
-            self.template = None
+            self.snapshot = None
 
     @property
     def is_restored(self) -> bool:
-        """Whether the data directory is a copy of ``template``."""
-        return self.template is not None and self._restored is not None
+        """Whether the data directory is a copy of ``snapshot``."""
+        return self.snapshot is not None and self._restored is not None
 
     def check_tables(self, _limit_s: float) -> None:
-        """Raise TrialFailed unless the started server has the tables of the template.
+        """Raise TrialFailed unless the started server has the tables of the snapshot.
 
         Tables that are warmed up afterwards are read as a whole where they are small; others are to
         stay out of memory.
         """
-        assert self.template is not None
-        snapshots.verify_tables(self._instance, self.template, whole=self._is_warmed)
+        assert self.snapshot is not None
+        snapshots.verify_tables(self._instance, self.snapshot, whole=self._is_warmed)
 
     def _do_without(self, reason: Exception) -> None:
         self.is_kept = False
@@ -109,21 +109,21 @@ class DataDirectory:
 
     def facts(self) -> dict[str, Any]:
         """How the data came there, for the record of the instance."""
-        if self.template is None or self._restored is None:
-            return {"template": None, "template_not_kept": self._not_kept, **self.loaded_by}
+        if self.snapshot is None or self._restored is None:
+            return {"snapshot": None, "snapshot_not_kept": self._not_kept, **self.loaded_by}
         return {
             **self.loaded_by,
-            "template": self.template.name,
-            "template_restored_by": self._restored.how,
+            "snapshot": self.snapshot.name,
+            "snapshot_restored_by": self._restored.how,
             "page_cache": self._restored.page_cache,
         }
 
     def measurements(self) -> tuple[MeasurementRecord, ...]:
         """What restoring took, and what it saved: the making of the data, unless it was made just
         now."""
-        if self.template is None or self._restored is None:
+        if self.snapshot is None or self._restored is None:
             return ()
-        restore = MeasurementRecord(names.TEMPLATE_RESTORE_S, self._restored.seconds)
+        restore = MeasurementRecord(names.SNAPSHOT_RESTORE_S, self._restored.seconds)
         if self._making_began is not None:
             return (restore,)
-        return (restore, MeasurementRecord(names.TEMPLATE_SAVED_S, self.template.made_s))
+        return (restore, MeasurementRecord(names.SNAPSHOT_SAVED_S, self.snapshot.made_s))

@@ -8,9 +8,9 @@
 
 The phases come from the workload and are carried out by the load generator. In the first form they
 are what is measured (create, load, finish, count, verify of the load-data workload). In the second
-clients are driven on tables that come from a template; the trial that finds none makes it first
+clients are driven on tables that come from a snapshot; the trial that finds none makes it first
 (initialise · start · database · load · verify · analyse · keep · stop · save). In the first form
-the template holds what the server initialises (initialise · save). Trials after the first block
+the snapshot holds what the server initialises (initialise · save). Trials after the first block
 *kill* their server instead of *stop · sizes*: a clean stop takes seconds, and its data is
 discarded. Settling comes right before what is measured, so that nothing an earlier step left dirty
 is written back while it is timed. A step that fails ends the trial as a failed one, with the step,

@@ -66,7 +66,7 @@ class ManagedTrial:
                 yield Step("check_tables", self._data.check_tables, QUERY_LIMIT_S)
         else:
             yield from (
-                self._restored(self._nothing_kept) if work.keeps_templates else self._started()
+                self._restored(self._nothing_kept) if work.keeps_snapshots else self._started()
             )
             yield Step("record", self._record, QUERY_LIMIT_S)
             yield from self._made()
@@ -88,12 +88,12 @@ class ManagedTrial:
             yield Step("kill", self._kill, STOP_LIMIT_S)
 
     def _restored(self, make: Callable[[], Iterator[Step]]) -> Iterator[Step]:
-        """A server that runs on a data directory restored from a template, also in the trial that
+        """A server that runs on a data directory restored from a snapshot, also in the trial that
         makes it, so that all start alike. Where ``make`` made one that cannot be kept, its server
         runs and goes on."""
         data = self._data
         while not data.is_there:
-            if data.template is not None:
+            if data.snapshot is not None:
                 yield Step("restore", data.restore, _COPY_LIMIT_S)
                 continue
             data.begin()

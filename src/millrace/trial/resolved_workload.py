@@ -95,18 +95,18 @@ class ResolvedWorkload:
 
     @property
     def is_restorable(self) -> bool:
-        """Whether loaded tables are made once, kept as a template, and restored for every trial."""
+        """Whether loaded tables are made once, kept as a snapshot, and restored for every trial."""
         engine = str(self.of_tables.get("engine", "")).casefold()
-        return self.workload.drives and self.keeps_templates and engine not in _VOLATILE_ENGINES
+        return self.workload.drives and self.keeps_snapshots and engine not in _VOLATILE_ENGINES
 
     @property
-    def keeps_templates(self) -> bool:
-        """Whether data directories are kept as templates, which a user may not want."""
+    def keeps_snapshots(self) -> bool:
+        """Whether data directories are kept as snapshots, which a user may not want."""
         return bool(self.values.get("template", "on") == "on")
 
     @property
     def made_of(self) -> dict[str, Any]:
-        """What decides the content of the loaded tables, as plain data: the key of a template."""
+        """What decides the content of the loaded tables, as plain data: the key of a snapshot."""
         tables = self.definition["tables"]
         loading = {name: self.of_tables.get(name) for name in ("load_method", "lock_tables")}
         return {

@@ -32,7 +32,7 @@ base = "mysql-5.7.22"
 
 @pytest.fixture
 def place(tmp_path: Path) -> Place:
-    return Place(tmp_path, {"MILLRACE_TEMPLATES": str(tmp_path / "templates")})
+    return Place(tmp_path, {"MILLRACE_SNAPSHOTS": str(tmp_path / "snapshots")})
 
 
 def written(directory: Path, test: str) -> Path:

@@ -20,7 +20,7 @@ from millrace.model.events import IntervalEnded, TrialEvent
 from millrace.model.servers import AttachedServer, FittedOptions, Option
 from millrace.servers import snapshots
 from millrace.servers.instances import instance_paths, lifecycle, processes
-from millrace.servers.snapshots import Template, manifest
+from millrace.servers.snapshots import Snapshot, manifest
 from millrace.servers.snapshots import digests as contents
 from millrace.store import observations
 from millrace.store.records import AttemptResult
@@ -40,9 +40,9 @@ QUICK = {"table_size": 1_000, "time_s": 1.0, "warmup_s": 0.2}
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _own_templates(own_places: Path) -> Iterator[None]:
+def _own_snapshots(own_places: Path) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("MILLRACE_TEMPLATES", str(own_places / "templates"))
+        patch.setenv("MILLRACE_SNAPSHOTS", str(own_places / "snapshots"))
         yield
 
 
@@ -82,7 +82,7 @@ def series(result: AttemptResult) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("name", SERVERS)
-def test_a_template_is_made_once_and_restored(server_of: ServerOf, name: str) -> None:
+def test_a_snapshot_is_made_once_and_restored(server_of: ServerOf, name: str) -> None:
     first = trial(server_of, name, clients=2)
     assert first.outcome == "finished", first.reason
     driven = [
@@ -98,8 +98,8 @@ def test_a_template_is_made_once_and_restored(server_of: ServerOf, name: str) ->
     again = trial(server_of, name, clients=2, test="pair", transport="tcp", protocol="text")
     assert again.outcome == "finished", again.reason
     assert step_names(again) == ["prepare", *driven]
-    assert measured(again)["template_saved_s"] > 0
-    assert "template_saved_s" not in measured(first)
+    assert measured(again)["snapshot_saved_s"] > 0
+    assert "snapshot_saved_s" not in measured(first)
 
     # No other process can take the port of a server that needs none.
     by_tcp = [result.instances[0].effective["skip_networking"] for result in (first, again)]
@@ -171,10 +171,10 @@ def test_what_cannot_be_kept_is_loaded_by_each_trial(
     assert measured(result)["transactions"] == 500
     if "template" in chosen:
         assert steps[:2] == ["prepare", "initialise"]
-        assert "template_restore_s" not in measured(result)
+        assert "snapshot_restore_s" not in measured(result)
 
 
-def test_a_trial_whose_template_cannot_be_kept_goes_on_with_what_it_loaded(
+def test_a_trial_whose_snapshot_cannot_be_kept_goes_on_with_what_it_loaded(
     server_of: ServerOf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(snapshots.LIMIT_VARIABLE, "10K")
@@ -183,50 +183,50 @@ def test_a_trial_whose_template_cannot_be_kept_goes_on_with_what_it_loaded(
     assert {"save", "measure"} < set(step_names(result))
     assert "restore" not in step_names(result)
     [instance] = result.instances
-    assert instance.facts.template is None
-    assert "templates may take" in str(instance.facts.template_not_kept)
+    assert instance.facts.snapshot is None
+    assert "snapshots may take" in str(instance.facts.snapshot_not_kept)
     assert measured(result)["transactions"] > 0
 
 
-def test_a_template_that_is_damaged_is_made_again_or_fails_the_trial(server_of: ServerOf) -> None:
+def test_a_snapshot_that_is_damaged_is_made_again_or_fails_the_trial(server_of: ServerOf) -> None:
     first = trial(server_of, "mysql-5.6.24", data_seed=3)
-    name = str(first.instances[0].facts.template)
-    [data_file] = paths.templates_dir().glob(f"**/{name}/**/ibdata1")
+    name = str(first.instances[0].facts.snapshot)
+    [data_file] = paths.snapshots_dir().glob(f"**/{name}/**/ibdata1")
     with data_file.open("ab") as file:
         file.write(b"x")
     again = trial(server_of, "mysql-5.6.24", data_seed=3)
     assert again.outcome == "finished", again.reason
     assert {"load", "save", "restore", "measure"} < set(step_names(again))
-    assert again.instances[0].facts.template == name
+    assert again.instances[0].facts.snapshot == name
 
     # Only a server can detect this: its rows differ from the loaded ones.
-    template = manifest.read(paths.templates_dir() / name)
-    assert template is not None
-    change(server_of, template, "DELETE FROM millrace.sbtest2 WHERE id = 617")
+    snapshot = manifest.read(paths.snapshots_dir() / name)
+    assert snapshot is not None
+    change(server_of, snapshot, "DELETE FROM millrace.sbtest2 WHERE id = 617")
     lost = trial(server_of, "mysql-5.6.24", data_seed=3)
     assert (lost.outcome, lost.failed_step) == ("failed", "check_tables")
     assert "the table millrace.sbtest2 that" in (lost.reason or "")
     assert "found 999 rows, expected 1,000" in (lost.reason or "")
-    assert f"millrace templates remove {name}" in (lost.reason or "")
+    assert f"millrace snapshots remove {name}" in (lost.reason or "")
     assert "transactions" not in measured(lost)
     snapshots.remove(name)
 
 
-def change(server_of: ServerOf, template: Template, statement: str) -> None:
+def change(server_of: ServerOf, snapshot: Snapshot, statement: str) -> None:
     """Have a server change a snapshot's tables; all digests of the result are valid."""
-    server = server_of(template.key.server)
+    server = server_of(snapshot.key.server)
     with lifecycle.create(server, FittedOptions("default", ())) as instance:
-        instance.restore(template)
+        instance.restore(snapshot)
         instance.start(60)
         instance.query(statement)
         instance.stop(120)
-        shutil.rmtree(template.data_dir)
-        shutil.copytree(instance.data_dir, template.data_dir)
-    files = manifest.survey(template.data_dir)
-    digests = contents.digests(template.data_dir, [file.path for file in files])
-    (template.directory / manifest.FILE).unlink()
-    manifest.write(replace(template, files=files, digests=digests))
-    assert template.name in {each.name for each in snapshots.listing() if each.damage is None}
+        shutil.rmtree(snapshot.data_dir)
+        shutil.copytree(instance.data_dir, snapshot.data_dir)
+    files = manifest.survey(snapshot.data_dir)
+    digests = contents.digests(snapshot.data_dir, [file.path for file in files])
+    (snapshot.directory / manifest.FILE).unlink()
+    manifest.write(replace(snapshot, files=files, digests=digests))
+    assert snapshot.name in {each.name for each in snapshots.listing() if each.damage is None}
 
 
 @pytest.mark.quiet
@@ -258,7 +258,7 @@ def test_a_cached_run_is_known_to_be_one(server_of: ServerOf) -> None:
     [instance] = result.instances
     assert instance.facts.residency == "cached"
     assert instance.facts.unsettled == ()
-    assert instance.facts.template_restored_by in ("reflink", "copy")
+    assert instance.facts.snapshot_restored_by in ("reflink", "copy")
     assert measured(result)["settled"] == 1
     assert instance.facts.host_time is not None
     assert instance.facts.host_time.measured_s > 0

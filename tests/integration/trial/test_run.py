@@ -16,7 +16,7 @@ pytestmark = pytest.mark.integration
 
 @pytest.fixture
 def place(tmp_path: Path) -> Place:
-    return Place(tmp_path, {"MILLRACE_TEMPLATES": str(tmp_path / "templates")})
+    return Place(tmp_path, {"MILLRACE_SNAPSHOTS": str(tmp_path / "snapshots")})
 
 
 def test_a_run_is_kept_reported_and_never_repeated(place: Place) -> None:

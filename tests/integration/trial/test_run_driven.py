@@ -36,7 +36,7 @@ warmup_s = 0.1
 
 
 def test_an_experiment_of_driven_clients(tmp_path: Path) -> None:
-    place = Place(tmp_path, {"MILLRACE_TEMPLATES": str(tmp_path / "templates")})
+    place = Place(tmp_path, {"MILLRACE_SNAPSHOTS": str(tmp_path / "snapshots")})
     file = tmp_path / "driven.toml"
     file.write_text(FILE, encoding="utf-8")
     ran = place.millrace("run", file)

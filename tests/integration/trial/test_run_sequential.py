@@ -33,7 +33,7 @@ base = "oltp_read_write"
 @pytest.fixture
 def place(tmp_path: Path) -> Place:
     (tmp_path / "tests.toml").write_text(FILE + SHORT_TRIALS, encoding="utf-8")
-    return Place(tmp_path, {"MILLRACE_TEMPLATES": str(tmp_path / "templates")})
+    return Place(tmp_path, {"MILLRACE_SNAPSHOTS": str(tmp_path / "snapshots")})
 
 
 def test_a_difference_that_is_clear_needs_few_blocks(place: Place) -> None:

@@ -32,9 +32,9 @@ SERVERS = [
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _own_templates(own_places: Path) -> Iterator[None]:
+def _own_snapshots(own_places: Path) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("MILLRACE_TEMPLATES", str(own_places / "templates"))
+        patch.setenv("MILLRACE_SNAPSHOTS", str(own_places / "snapshots"))
         yield
 
 

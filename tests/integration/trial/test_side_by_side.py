@@ -67,9 +67,9 @@ Events = list[tuple[str, TrialEvent]]
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _own_templates(own_places: Path) -> Iterator[None]:
+def _own_snapshots(own_places: Path) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("MILLRACE_TEMPLATES", str(own_places / "templates-of-pairs"))
+        patch.setenv("MILLRACE_SNAPSHOTS", str(own_places / "snapshots-of-pairs"))
         yield
 
 
@@ -167,7 +167,7 @@ def test_both_measure_at_the_same_time_each_on_its_own_cpus(server_of: ServerOf)
     assert processes.running() == []
 
 
-def test_two_of_the_same_server_start_from_the_same_template(server_of: ServerOf) -> None:
+def test_two_of_the_same_server_start_from_the_same_snapshot(server_of: ServerOf) -> None:
     name = SERVERS[0]
     sides = [
         PairTrial(
@@ -187,9 +187,9 @@ def test_two_of_the_same_server_start_from_the_same_template(server_of: ServerOf
     ]
     results = execute_pair(sides)
     assert [result.outcome for result in results] == ["finished", "finished"], results
-    templates = [result.instances[0].facts.template for result in results]
-    assert templates[0] is not None
-    assert templates[0] == templates[1]
+    snapshots = [result.instances[0].facts.snapshot for result in results]
+    assert snapshots[0] is not None
+    assert snapshots[0] == snapshots[1]
 
 
 def test_where_a_server_does_not_start_the_other_is_left_out(server_of: ServerOf) -> None:

@@ -10,7 +10,7 @@ from millrace import paths
 from millrace.errors import HostError
 from millrace.loadgen import datasets
 from millrace.servers import added, manifest, options
-from millrace.servers.snapshots import manifest as template_manifest
+from millrace.servers.snapshots import manifest as snapshot_manifest
 
 _DEEP = "[" * 100_000
 _DAMAGED = [
@@ -38,9 +38,9 @@ def test_a_manifest_is_refused_by_its_name(text: str, tmp_path: Path) -> None:
 
 
 @_damaged
-def test_a_template_is_none(text: str, tmp_path: Path) -> None:
-    (tmp_path / template_manifest.FILE).write_text(text)
-    assert template_manifest.read(tmp_path) is None
+def test_a_snapshot_is_none(text: str, tmp_path: Path) -> None:
+    (tmp_path / snapshot_manifest.FILE).write_text(text)
+    assert snapshot_manifest.read(tmp_path) is None
 
 
 @pytest.mark.parametrize(

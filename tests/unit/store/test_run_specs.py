@@ -94,6 +94,7 @@ def test_facts_of_an_earlier_run_are_read_under_their_names_of_today(path: Path)
         "cpu_wakeup": {"reason": "asked", "polled": False, "idle_wakeup_us": 50.5},
         "side_by_side": {"side": 1, "cpus": [1], "measured_from_s": 1.5, "measured_to_s": 9},
         "template": "a1b2",
+        "template_restored_by": "reflink",
         "unsettled": ["812 pages are dirty"],
         "runs_as": "nobody",
     }
@@ -106,7 +107,12 @@ def test_facts_of_an_earlier_run_are_read_under_their_names_of_today(path: Path)
     assert (read.cpu_idle.polled, read.cpu_idle.idle_wakeup_us) == (False, 50.5)
     assert read.concurrent is not None
     assert (read.concurrent.cpus, read.concurrent.measured_to_s) == ((1,), 9)
-    assert (read.template, read.unsettled) == ("a1b2", ("812 pages are dirty",))
-    renamed = {"cpu_wakeup": "cpu_idle", "side_by_side": "concurrent"}
+    assert (read.snapshot, read.unsettled) == ("a1b2", ("812 pages are dirty",))
+    renamed = {
+        "cpu_wakeup": "cpu_idle",
+        "side_by_side": "concurrent",
+        "template": "snapshot",
+        "template_restored_by": "snapshot_restored_by",
+    }
     written = json.loads(json.dumps(read.to_json()))
     assert written == {renamed.get(name, name): fact for name, fact in facts.items()}

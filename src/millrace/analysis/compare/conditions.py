@@ -25,7 +25,7 @@ class DriveConditions:
     made of theirs (cached, io_bound, between; any where it does not matter), and ``between_why``
     has the figures of the first that was a bit of both. ``unsteady`` trials began to measure though
     they were to warm up until throughput was steady. ``not_kept`` trials loaded their tables
-    themselves, since no template could be kept, as ``not_kept_why`` says. ``templates_saved_s`` is
+    themselves, since no snapshot could be kept, as ``not_kept_why`` says. ``snapshots_saved_s`` is
     what restoring instead of loading saved in all. CPU times are of the measured part, a
     transaction; ``client_share`` is the load generator's share of the CPUs that the trials had.
     None where it was not measured.
@@ -41,7 +41,7 @@ class DriveConditions:
     unsteady: int
     not_kept: int
     not_kept_why: str | None
-    templates_saved_s: float | None
+    snapshots_saved_s: float | None
     client_s: float | None
     server_s: float | None
     client_switches: float | None
@@ -70,7 +70,7 @@ def drive_conditions(
     server_s = _sum(driven, measurements.SERVER_USER_S, measurements.SERVER_SYSTEM_S)
     unsettled = [attempt for attempt in driven if _measured(attempt, measurements.SETTLED) == 0]
     between = [attempt for attempt in driven if attempt.facts.residency == "between"]
-    not_kept = [why for a in driven if (why := a.facts.template_not_kept)]
+    not_kept = [why for a in driven if (why := a.facts.snapshot_not_kept)]
     return DriveConditions(
         trials=len(driven),
         unsettled=len(unsettled),
@@ -85,7 +85,7 @@ def drive_conditions(
         unsteady=sum(_measured(attempt, measurements.WARMUP_STEADY) == 0 for attempt in driven),
         not_kept=len(not_kept),
         not_kept_why=not_kept[0] if not_kept else None,
-        templates_saved_s=_saved(driven),
+        snapshots_saved_s=_saved(driven),
         client_s=_ratio(client_s, _sum(driven, measurements.TRANSACTIONS)),
         server_s=_ratio(server_s, _sum(driven, measurements.TRANSACTIONS)),
         client_switches=_ratio(switches, _sum(driven, measurements.TRANSACTIONS)),
@@ -108,8 +108,8 @@ def _saved(driven: Sequence[StoredAttempt]) -> float | None:
     saved = [
         made_s - restored_s
         for attempt in driven
-        if (made_s := _measured(attempt, measurements.TEMPLATE_SAVED_S)) is not None
-        and (restored_s := _measured(attempt, measurements.TEMPLATE_RESTORE_S)) is not None
+        if (made_s := _measured(attempt, measurements.SNAPSHOT_SAVED_S)) is not None
+        and (restored_s := _measured(attempt, measurements.SNAPSHOT_RESTORE_S)) is not None
     ]
     return sum(saved) if saved else None
 

@@ -22,7 +22,7 @@ from millrace.databases.mysql.table_sql import (
 from millrace.databases.table_checks import KeptTable, Reading, numbers, read
 
 # Limits for all tables together, so that a check takes less than 1 % of a trial even on a busy host
-# (benchmarks/template_checking).
+# (benchmarks/snapshot_checking).
 MOST_TABLES = 32
 MOST_PARTS = 64
 PARTS_OF_A_TABLE = 16

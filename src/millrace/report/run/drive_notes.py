@@ -39,7 +39,7 @@ def conditions(analysis: RunAnalysis) -> list[str]:
         *_about_memory(analysis),
         *_about_client(analysis),
         *_about_sleeping_cpus(analysis),
-        *_about_templates(analysis),
+        *_about_snapshots(analysis),
     ]
 
 
@@ -202,13 +202,13 @@ def _wakeup_text(fact: CpuIdleFact) -> str:
     return f"{text} ({fact.reason})"
 
 
-def _about_templates(analysis: RunAnalysis) -> list[str]:
+def _about_snapshots(analysis: RunAnalysis) -> list[str]:
     driven = _driven(analysis)
     lines = []
-    if saved := _known(analysis, lambda driven: driven.templates_saved_s):
-        lines.append(f"templates saved {seconds_text(sum(saved))} s of loading")
+    if saved := _known(analysis, lambda driven: driven.snapshots_saved_s):
+        lines.append(f"snapshots saved {seconds_text(sum(saved))} s of loading")
     if not_kept := sum(each.not_kept for each in driven):
-        line = f"{not_kept} of {_trials(driven)} loaded their tables themselves, with no template"
+        line = f"{not_kept} of {_trials(driven)} loaded their tables themselves, with no snapshot"
         lines.append(line + _first(each.not_kept_why for each in driven))
     return lines
 

@@ -72,7 +72,7 @@ class ConditionsPart(Part):
 
     `missed` is the share of page reads that the buffer pool could not serve; `reads` counts trials
     by `cached`, `io_bound`, `between`, or `any` where it does not matter; `unsteady` counts those
-    whose warm-up gave up waiting for steady throughput, `not_kept` those that no template could be
+    whose warm-up gave up waiting for steady throughput, `not_kept` those that no snapshot could be
     kept for. The `_why` are those of the first. `client_share` is the
     load generator's of the host's CPUs. CPU times and switches are those of a transaction.
     """
@@ -87,7 +87,7 @@ class ConditionsPart(Part):
     unsteady: int
     not_kept: int
     not_kept_why: str | None
-    templates_saved_s: float | None
+    snapshots_saved_s: float | None
     client_s: float | None
     server_s: float | None
     client_switches: float | None

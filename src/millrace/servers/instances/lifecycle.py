@@ -32,7 +32,7 @@ from millrace.errors import DatabaseError, TrialFailed
 from millrace.model.servers import FittedOptions, InstalledServer, Option
 from millrace.servers.instances import error_log, instance_paths, launch, processes, users
 from millrace.servers.instances.signals import ending, signals_held
-from millrace.servers.snapshots import PageCache, Restored, Template, create_restore
+from millrace.servers.snapshots import PageCache, Restored, Snapshot, create_restore
 from millrace.servers.snapshots.copying import Owner
 from millrace.shown_text import shown_line
 from millrace.tls import Tls
@@ -145,7 +145,7 @@ class Instance(ServerClient):
             if not rules.shaping.isdisjoint(rules.forms(option.name))
         )
 
-    def restore(self, template: Template, *, page_cache: PageCache = "cold") -> Restored:
+    def restore(self, snapshot: Snapshot, *, page_cache: PageCache = "cold") -> Restored:
         """Fill the empty data directory from a snapshot, instead of ``initialise``.
 
         The instance then has the snapshot's accounts and password. ``page_cache`` says whether its
@@ -153,10 +153,10 @@ class Instance(ServerClient):
         the directory is then empty, and can be initialised.
         """
         owner = Owner(self._runs_as.uid, self._runs_as.gid)
-        restored = create_restore.restore_into(template, self.data_dir, owner, page_cache)
-        self.password = template.password
-        self._site = replace(self._site, password=template.password)
-        self._address = replace(self._address, password=template.password)
+        restored = create_restore.restore_into(snapshot, self.data_dir, owner, page_cache)
+        self.password = snapshot.password
+        self._site = replace(self._site, password=snapshot.password)
+        self._address = replace(self._address, password=snapshot.password)
         return restored
 
     def start(self, limit_s: float) -> None:

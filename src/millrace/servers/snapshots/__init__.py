@@ -34,8 +34,8 @@ from __future__ import annotations
 
 from millrace.databases.table_checks import KeptTable
 from millrace.servers.snapshots.create_restore import NotKept, Restored, prepare, save
-from millrace.servers.snapshots.key import TemplateKey, key
-from millrace.servers.snapshots.manifest import Template
+from millrace.servers.snapshots.key import SnapshotKey, key
+from millrace.servers.snapshots.manifest import Snapshot
 from millrace.servers.snapshots.page_cache import State as PageCache
 from millrace.servers.snapshots.repository import (
     LIMIT_VARIABLE,
@@ -57,8 +57,8 @@ __all__ = [
     "NotKept",
     "PageCache",
     "Restored",
-    "Template",
-    "TemplateKey",
+    "Snapshot",
+    "SnapshotKey",
     "Unusable",
     "evict",
     "find",

@@ -31,8 +31,8 @@ from millrace.model.servers import FittedOptions
 from millrace.servers.instances.closing import close_tree, give_tree
 from millrace.servers.snapshots import digests, manifest, page_cache, repository
 from millrace.servers.snapshots.copying import Owner, copy_tree
-from millrace.servers.snapshots.key import TemplateKey
-from millrace.servers.snapshots.manifest import Template
+from millrace.servers.snapshots.key import SnapshotKey
+from millrace.servers.snapshots.manifest import Snapshot
 from millrace.utc import utc_now
 
 if TYPE_CHECKING:
@@ -84,12 +84,12 @@ def prepare(instance: Instance, *, limit_s: float = QUERY_LIMIT_S) -> tuple[Kept
 
 def save(
     instance: Instance,
-    key: TemplateKey,
+    key: SnapshotKey,
     facts: Mapping[str, Any],
     *,
     made_s: float,
     tables: Sequence[KeptTable] = (),
-) -> Template:
+) -> Snapshot:
     """Save the data directory of an instance that was stopped cleanly as a snapshot.
 
     ``facts`` are plain data (JSON) for users of the snapshot; ``made_s`` is the time for
@@ -99,20 +99,20 @@ def save(
     room or it cannot be kept as a whole.
     """
     if instance.pid is not None:
-        raise ValueError(f"{instance.id} runs: a template is made after a clean stop")
+        raise ValueError(f"{instance.id} runs: a snapshot is made after a clean stop")
     owner = instance.data_dir.stat()
     try:
         close_tree(instance.data_dir)
     except OSError as error:
         raise HostError(
-            f"{instance.data_dir} cannot be closed to be kept as a template: {error.strerror}"
+            f"{instance.data_dir} cannot be closed to be kept as a snapshot: {error.strerror}"
         ) from error
     try:
         _refuse_what_is_not_whole(instance, owner.st_uid)
         allocated = manifest.usage(instance.data_dir)[1]
         _make_room(key, allocated)
         with repository.draft(key) as draft:
-            template = _make(
+            snapshot = _make(
                 instance, key, draft, facts=dict(facts), made_s=made_s, tables=tuple(tables)
             )
     except BaseException as reason:
@@ -121,22 +121,22 @@ def save(
             raise NotKept(reason.message, hint=reason.hint) from reason
         if isinstance(reason, OSError):
             raise NotKept(
-                f"the data directory of {instance.server.name} cannot be kept as a template: "
-                f"{reason.strerror} ({reason.filename or paths.templates_dir()})",
-                hint="free space there, or name another place with MILLRACE_TEMPLATES",
+                f"the data directory of {instance.server.name} cannot be kept as a snapshot: "
+                f"{reason.strerror} ({reason.filename or paths.snapshots_dir()})",
+                hint="free space there, or name another place with MILLRACE_SNAPSHOTS",
             ) from reason
         raise
     try:
         empty(instance.data_dir)  # of files that were copied, not moved
     except OSError as error:
         raise HostError(
-            f"{instance.data_dir}, which is kept as a template, cannot be emptied: {error.strerror}"
+            f"{instance.data_dir}, which is kept as a snapshot, cannot be emptied: {error.strerror}"
         ) from error
-    return template
+    return snapshot
 
 
 def restore_into(
-    template: Template, data_dir: Path, owner: Owner, state: page_cache.State
+    snapshot: Snapshot, data_dir: Path, owner: Owner, state: page_cache.State
 ) -> Restored:
     """Copy a snapshot's files into an empty data directory, and set their page cache state.
 
@@ -144,18 +144,18 @@ def restore_into(
     changed, and HostError when the disk refuses.
     """
     if any(data_dir.iterdir()):
-        raise ValueError(f"{data_dir} is not empty: a template is restored instead of initialising")
+        raise ValueError(f"{data_dir} is not empty: a snapshot is restored instead of initialising")
     began = time.monotonic()
     try:
         close_tree(data_dir)  # nobody else gets access before all files are there
-        with repository.in_use(template):
-            copied = copy_tree(template.data_dir, data_dir, owner)
+        with repository.in_use(snapshot):
+            copied = copy_tree(snapshot.data_dir, data_dir, owner)
         page_cache.bring(data_dir, state)
         owner.take(data_dir)
     except OSError as error:
         _empty_for(owner, data_dir)
         raise HostError(
-            f"the template {template.name} cannot be restored into {data_dir}: {error.strerror}",
+            f"the snapshot {snapshot.name} cannot be restored into {data_dir}: {error.strerror}",
             hint="free space there, or name another place with MILLRACE_WORK",
         ) from error
     except BaseException:
@@ -180,13 +180,13 @@ def _empty_for(owner: Owner, directory: Path) -> None:
 
 def _make(
     instance: Instance,
-    key: TemplateKey,
+    key: SnapshotKey,
     draft: Path,
     *,
     facts: dict[str, Any],
     made_s: float,
     tables: tuple[KeptTable, ...],
-) -> Template:
+) -> Snapshot:
     """Move the data directory into the draft, describe it and publish it; or revert everything.
 
     Publishing comes last: the data directory cannot be moved back after it.
@@ -200,7 +200,7 @@ def _make(
         give_tree(kept, os.geteuid(), os.getegid())
         apparent, allocated = manifest.usage(kept)
         files = manifest.survey(kept)
-        template = Template(
+        snapshot = Snapshot(
             key=key,
             directory=draft,
             password=instance.password,
@@ -213,10 +213,10 @@ def _make(
             digests=digests.digests(kept, [file.path for file in files]),
             tables=tables,
         )
-        manifest.write(template)
+        manifest.write(snapshot)
         if manifest.read(draft) is None:
             raise repository.Unusable(
-                "the names of its files and tables are more than the manifest of a template holds"
+                "the names of its files and tables are more than the manifest of a snapshot holds"
             )
         page_cache.write_back(draft)
         return repository.publish(draft, key)
@@ -237,20 +237,20 @@ def _move(data_dir: Path, kept: Path) -> None:
     data_dir.mkdir(mode=0o700)
 
 
-def _make_room(key: TemplateKey, needed_bytes: int) -> None:
+def _make_room(key: SnapshotKey, needed_bytes: int) -> None:
     """Evict older snapshots to make room for a new one. Raise NotKept where there is no room."""
     limit = repository.limit_bytes()
     size = sizes.readable(needed_bytes)
     if needed_bytes > limit:
         raise NotKept(
-            f"a data directory of {size} is more than templates may take ({sizes.readable(limit)})",
+            f"a data directory of {size} is more than snapshots may take ({sizes.readable(limit)})",
             hint=f"allow more with {repository.LIMIT_VARIABLE}",
         )
     repository.evict(limit - needed_bytes, spared=[key.name])
-    for place in (paths.templates_dir(), paths.work_dir()):
+    for place in (paths.snapshots_dir(), paths.work_dir()):
         if repository.free_bytes(place) < needed_bytes:
             raise NotKept(
-                f"there is no room for a copy of {size} beside the template in {place}",
+                f"there is no room for a copy of {size} beside the snapshot in {place}",
                 hint="free space there",
             )
 
@@ -265,7 +265,7 @@ def _refuse_what_is_not_whole(instance: Instance, uid: int) -> None:
     if outside is not None:
         raise NotKept(
             f"{outside.name} = {outside.value} leads out of the data directory, "
-            "and what lies there would not be in a template"
+            "and what lies there would not be in a snapshot"
         )
     try:
         for path, status in manifest.walk(instance.data_dir, most=_MOST_FILES):

@@ -26,7 +26,7 @@ FORMAT = 4  # of a snapshot; one of another format is never found, and is evicte
 
 
 @dataclass(frozen=True)
-class TemplateKey:
+class SnapshotKey:
     """The key of a snapshot. ``parts`` are plain data, kept in the snapshot's manifest."""
 
     server: str
@@ -46,7 +46,7 @@ class TemplateKey:
 
 def key(
     server: InstalledServer, options: FittedOptions, data: Mapping[str, Any], *, user: str
-) -> TemplateKey:
+) -> SnapshotKey:
     """Return the key of a data directory that ``server`` creates with ``options`` as ``user``.
 
     ``data`` are plain data (JSON) that identify its content: tables, values, seed, generator.
@@ -65,7 +65,7 @@ def key(
         "options": _counting(options.applied, databases.get(server.family).options),
         "data": json.loads(json.dumps(data)),
     }
-    return TemplateKey(server.name, parts)
+    return SnapshotKey(server.name, parts)
 
 
 def _counting(applied: Iterable[Option], options: Options) -> list[list[str | None]]:

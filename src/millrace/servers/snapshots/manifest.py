@@ -1,4 +1,4 @@
-"""Read and write a snapshot on the disk: its manifest (``template.json``) and its files (``data``).
+"""Read and write a snapshot on the disk: its manifest (``snapshot.json``) and its files (``data``).
 
 The manifest holds the password of the server's accounts, so only its owner may read it.
 """
@@ -19,9 +19,9 @@ from millrace.databases import table_checks
 from millrace.databases.table_checks import KeptTable
 from millrace.errors import TrialFailed
 from millrace.servers.snapshots import digests as contents
-from millrace.servers.snapshots.key import FORMAT, TemplateKey
+from millrace.servers.snapshots.key import FORMAT, SnapshotKey
 
-FILE = "template.json"
+FILE = "snapshot.json"
 _LIMITS = safe_json.Limits(size_bytes=64 << 20, values=2_000_000)  # enough for 100,000 tables
 DATA = "data"
 
@@ -49,7 +49,7 @@ class KeptFile:
 
 
 @dataclass(frozen=True)
-class Template:
+class Snapshot:
     """A snapshot: a kept data directory with loaded tables.
 
     ``facts`` are data that its creator recorded for later; ``made_s`` is the time for initialising
@@ -58,7 +58,7 @@ class Template:
     answers of the loaded server.
     """
 
-    key: TemplateKey
+    key: SnapshotKey
     directory: Path
     password: str = field(repr=False)
     facts: Mapping[str, Any]
@@ -148,35 +148,35 @@ def usage(data_dir: Path) -> tuple[int, int]:
     return sum(s.st_size for s in states), sum(s.st_blocks * 512 for s in states)
 
 
-def write(template: Template) -> None:
+def write(snapshot: Snapshot) -> None:
     """Write the manifest into the snapshot's directory, readable only by its owner."""
     document = {
         "format": FORMAT,
-        "server": template.key.server,
-        "key": template.key.parts,
-        "password": template.password,
-        "facts": template.facts,
-        "made_s": template.made_s,
-        "made_utc": template.made_utc,
-        "bytes": template.bytes,
-        "allocated_bytes": template.allocated_bytes,
-        "files": [asdict(file) for file in template.files],
-        "digests": dict(template.digests),
-        "tables": [asdict(table) for table in template.tables],
+        "server": snapshot.key.server,
+        "key": snapshot.key.parts,
+        "password": snapshot.password,
+        "facts": snapshot.facts,
+        "made_s": snapshot.made_s,
+        "made_utc": snapshot.made_utc,
+        "bytes": snapshot.bytes,
+        "allocated_bytes": snapshot.allocated_bytes,
+        "files": [asdict(file) for file in snapshot.files],
+        "digests": dict(snapshot.digests),
+        "tables": [asdict(table) for table in snapshot.tables],
     }
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-    with os.fdopen(os.open(template.directory / FILE, flags, 0o600), "w", encoding="utf-8") as file:
+    with os.fdopen(os.open(snapshot.directory / FILE, flags, 0o600), "w", encoding="utf-8") as file:
         json.dump(document, file, indent=1, ensure_ascii=False)
 
 
-def read(directory: Path) -> Template | None:
+def read(directory: Path) -> Snapshot | None:
     """Return the snapshot in a directory; None where this millrace can read none."""
     try:
         document = safe_json.read(directory / FILE, _LIMITS)
         if document["format"] != FORMAT:
             return None
-        return Template(
-            key=TemplateKey(document["server"], document["key"]),
+        return Snapshot(
+            key=SnapshotKey(document["server"], document["key"]),
             directory=directory,
             password=document["password"],
             facts=document["facts"],

@@ -1,6 +1,6 @@
 """Find, publish and evict snapshots, each of which is kept whole or not at all.
 
-    <snapshots>/<server>-<digest>/           a snapshot: template.json and data/
+    <snapshots>/<server>-<digest>/           a snapshot: snapshot.json and data/
     <snapshots>/.<server>-<digest>.<x>.part  an unfinished one, or the leftover of a dead process
     <snapshots>/.<server>-<digest>.<x>.gone  one that is being removed
 
@@ -25,11 +25,11 @@ from pathlib import Path
 from millrace import paths, sizes
 from millrace.errors import HostError, UserError, nearest
 from millrace.servers.snapshots import manifest
-from millrace.servers.snapshots.key import TemplateKey
-from millrace.servers.snapshots.manifest import KeptFile, Template
+from millrace.servers.snapshots.key import SnapshotKey
+from millrace.servers.snapshots.manifest import KeptFile, Snapshot
 from millrace.shared_directories import may_others_write
 
-LIMIT_VARIABLE = "MILLRACE_TEMPLATES_LIMIT"
+LIMIT_VARIABLE = "MILLRACE_SNAPSHOTS_LIMIT"
 _DEFAULT_LIMIT_BYTES = 100_000_000_000
 
 _MAKING, _LEAVING = ".part", ".gone"
@@ -46,61 +46,61 @@ class Unusable(HostError):
 class Kept:
     """A directory among the snapshots.
 
-    ``template`` is None where its manifest cannot be read. ``damage`` describes that, or a change
+    ``snapshot`` is None where its manifest cannot be read. ``damage`` describes that, or a change
     of its files.
     """
 
     name: str
-    template: Template | None
+    snapshot: Snapshot | None
     damage: str | None
     allocated_bytes: int
     used_s: float  # since the epoch
 
 
-def find(key: TemplateKey) -> Template | None:
+def find(key: SnapshotKey) -> Snapshot | None:
     """Return the snapshot for a key, intact by the names, sizes and times of its files.
 
     Remove one that is not intact, or that another user could have changed.
     """
-    directory = paths.templates_dir() / key.name
+    directory = paths.snapshots_dir() / key.name
     with _locked(directory, fcntl.LOCK_SH) as there:
-        template = manifest.read(directory) if there and _is_own(directory) else None
-        if template is not None and template.key.digest == key.digest and not template.damage():
-            return template
+        snapshot = manifest.read(directory) if there and _is_own(directory) else None
+        if snapshot is not None and snapshot.key.digest == key.digest and not snapshot.damage():
+            return snapshot
     if directory.exists():
         _remove(directory)
     return None
 
 
 @contextlib.contextmanager
-def in_use(template: Template) -> Iterator[None]:
+def in_use(snapshot: Snapshot) -> Iterator[None]:
     """Keep an intact snapshot from being removed inside the block, and count it as used now.
 
     Raise Unusable when it is gone, or was changed and has been removed; OSError when it cannot be
     read.
     """
-    with _locked(template.directory, fcntl.LOCK_SH) as there:
-        damage = _damage(template) if there else "it is gone"
+    with _locked(snapshot.directory, fcntl.LOCK_SH) as there:
+        damage = _damage(snapshot) if there else "it is gone"
         if damage is None:
-            os.utime(template.directory)
+            os.utime(snapshot.directory)
             yield
             return
-    _remove(template.directory)
-    raise Unusable(f"the template {template.name} cannot be used: {damage}")
+    _remove(snapshot.directory)
+    raise Unusable(f"the snapshot {snapshot.name} cannot be used: {damage}")
 
 
-def _damage(template: Template) -> str | None:
+def _damage(snapshot: Snapshot) -> str | None:
     """Return why a snapshot is not intact; None if it is.
 
     Compare its files' names, sizes and times each time, and their contents once in this process.
     """
     damage = (
-        template.damage() if _is_own(template.directory) else "another user could have changed it"
+        snapshot.damage() if _is_own(snapshot.directory) else "another user could have changed it"
     )
-    state = template.directory.stat()
-    this = (state.st_dev, state.st_ino, template.files)
+    state = snapshot.directory.stat()
+    this = (state.st_dev, state.st_ino, snapshot.files)
     if damage is None and this not in _VERIFIED:
-        damage = template.content_damage()
+        damage = snapshot.content_damage()
         if damage is None:
             _VERIFIED.add(this)
     return damage
@@ -123,7 +123,7 @@ def listing() -> list[Kept]:
 def limit_bytes() -> int:
     """Return the maximum size of all snapshots on the disk, in bytes.
 
-    It is ``MILLRACE_TEMPLATES_LIMIT`` (such as ``50G``; with 0 no more are kept), or half of the
+    It is ``MILLRACE_SNAPSHOTS_LIMIT`` (such as ``50G``; with 0 no more are kept), or half of the
     sum of their size and the free space, at most 100 GB. It is half because a snapshot is of use
     only if its copy fits on the disk too. Raise UserError for a limit that is not a size.
     """
@@ -137,7 +137,7 @@ def limit_bytes() -> int:
                 hint="write a size such as 50G, or 0 to keep no more",
             ) from error
     held = sum(kept.allocated_bytes for kept in _kept())
-    return min(_DEFAULT_LIMIT_BYTES, (free_bytes(paths.templates_dir()) + held) // 2)
+    return min(_DEFAULT_LIMIT_BYTES, (free_bytes(paths.snapshots_dir()) + held) // 2)
 
 
 def evict(limit_bytes: int, *, spared: Collection[str] = ()) -> list[str]:
@@ -153,7 +153,7 @@ def evict(limit_bytes: int, *, spared: Collection[str] = ()) -> list[str]:
     for each in kept:
         if held <= limit_bytes:
             break
-        if each.name not in spared and _remove(paths.templates_dir() / each.name):
+        if each.name not in spared and _remove(paths.snapshots_dir() / each.name):
             removed.append(each.name)
             held -= each.allocated_bytes
     return removed
@@ -161,20 +161,20 @@ def evict(limit_bytes: int, *, spared: Collection[str] = ()) -> list[str]:
 
 def remove(name: str) -> None:
     """Remove a snapshot by its name. Raise UserError if it does not exist or is in use."""
-    directory = paths.templates_dir() / name
+    directory = paths.snapshots_dir() / name
     if name not in (names := [kept.name for kept in _kept()]):
         near = nearest(name, names)
-        hint = f"did you mean {near!r}?" if near else "millrace templates list shows all"
-        raise UserError(f"there is no template {name!r}", hint=hint)
+        hint = f"did you mean {near!r}?" if near else "millrace snapshots list shows all"
+        raise UserError(f"there is no snapshot {name!r}", hint=hint)
     if not _remove(directory):
         raise UserError(
-            f"the template {name} is in use", hint="wait for the millrace that uses it to end"
+            f"the snapshot {name} is in use", hint="wait for the millrace that uses it to end"
         )
 
 
 def reap() -> None:
     """Remove the leftovers of processes that died while they created or removed a snapshot."""
-    root = paths.templates_dir()
+    root = paths.snapshots_dir()
     for pattern in (f".*{_MAKING}", f".*{_LEAVING}"):
         for directory in root.glob(pattern):
             with _locked(directory, fcntl.LOCK_EX | fcntl.LOCK_NB) as ours:
@@ -183,11 +183,11 @@ def reap() -> None:
 
 
 @contextlib.contextmanager
-def draft(key: TemplateKey) -> Iterator[Path]:
+def draft(key: SnapshotKey) -> Iterator[Path]:
     """Yield an empty directory for a new snapshot, and remove it afterwards unless published."""
-    root = paths.templates_dir()
+    root = paths.snapshots_dir()
     root.mkdir(mode=0o700, parents=True, exist_ok=True)
-    root = paths.templates_dir()  # check that no other user created it first
+    root = paths.snapshots_dir()  # check that no other user created it first
     while True:
         directory = root / f".{key.name}.{secrets.token_hex(4)}{_MAKING}"
         directory.mkdir(mode=0o700)
@@ -201,7 +201,7 @@ def draft(key: TemplateKey) -> Iterator[Path]:
                 shutil.rmtree(directory, ignore_errors=True)
 
 
-def publish(directory: Path, key: TemplateKey) -> Template:
+def publish(directory: Path, key: SnapshotKey) -> Snapshot:
     """Rename a complete draft to its own name, and return the snapshot.
 
     Return the other process's snapshot, which has the same key, if that process was quicker. Raise
@@ -226,7 +226,7 @@ def publish(directory: Path, key: TemplateKey) -> Template:
             final.rename(directory)  # it is still locked, so nobody uses it
             raise
         return replace(made, directory=final)
-    raise Unusable(f"the template {key.name} is damaged, but in use, so it cannot be replaced")
+    raise Unusable(f"the snapshot {key.name} is damaged, but in use, so it cannot be replaced")
 
 
 def free_bytes(path: Path) -> int:
@@ -240,7 +240,7 @@ def free_bytes(path: Path) -> int:
 
 
 def _kept() -> list[Kept]:
-    root = paths.templates_dir()
+    root = paths.snapshots_dir()
     if not root.is_dir():
         return []
     found = []
@@ -253,10 +253,10 @@ def _kept() -> list[Kept]:
 
 
 def _look_at(directory: Path) -> Kept:
-    template = manifest.read(directory)
-    damage = "its manifest cannot be read" if template is None else template.damage()
+    snapshot = manifest.read(directory)
+    damage = "its manifest cannot be read" if snapshot is None else snapshot.damage()
     allocated = manifest.usage(directory)[1]
-    return Kept(directory.name, template, damage, allocated, directory.stat().st_mtime)
+    return Kept(directory.name, snapshot, damage, allocated, directory.stat().st_mtime)
 
 
 def _remove(directory: Path) -> bool:

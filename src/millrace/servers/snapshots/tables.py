@@ -17,10 +17,10 @@ from millrace.errors import DatabaseError, TrialFailed
 from millrace.shown_text import shown_line
 
 if TYPE_CHECKING:
-    from millrace.servers.snapshots.manifest import Template
+    from millrace.servers.snapshots.manifest import Snapshot
 
 
-def verify_tables(client: ServerClient, template: Template, *, whole: bool) -> None:
+def verify_tables(client: ServerClient, snapshot: Snapshot, *, whole: bool) -> None:
     """Raise TrialFailed where a server that started on a copy of a snapshot serves other rows.
 
     With ``whole``, read all rows of tables that are small all together, which brings them into
@@ -29,16 +29,16 @@ def verify_tables(client: ServerClient, template: Template, *, whole: bool) -> N
     server = client.server.name
     try:
         with contextlib.closing(client.connect(limit_s=QUERY_LIMIT_S)) as session:
-            found = ((table, _problem(session, table, whole=whole)) for table in template.tables)
+            found = ((table, _problem(session, table, whole=whole)) for table in snapshot.tables)
             wrong = next(((table, why) for table, why in found if why is not None), None)
     except DatabaseError as error:
         raise TrialFailed(f"{server}: its tables cannot be read: {error.message}") from error
     if wrong is not None:
         table, why = wrong
         raise TrialFailed(
-            f"{server} does not serve the table {shown_line(table.name)} that the template "
-            f"{template.name} was made of: {why}",
-            hint=f"remove the template (millrace templates remove {template.name}); the next "
+            f"{server} does not serve the table {shown_line(table.name)} that the snapshot "
+            f"{snapshot.name} was made of: {why}",
+            hint=f"remove the snapshot (millrace snapshots remove {snapshot.name}); the next "
             "trial makes it anew",
         )
 

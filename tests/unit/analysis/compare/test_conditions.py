@@ -68,7 +68,7 @@ def test_a_run_that_is_not_over_was_never_looked_at_as_a_whole() -> None:
 
 def test_conditions_of_driven_clients_are_of_all_their_trials() -> None:
     def also(_levels: Levels, block: int) -> Values:
-        restored = {"template_restore_s": 1.5, "template_saved_s": 21.5} if block else {}
+        restored = {"snapshot_restore_s": 1.5, "snapshot_saved_s": 21.5} if block else {}
         return {"settled": float(block > 0), "settle_duration_s": 10.0 * (3 - block),
                 "buffer_pool_reads": 50.0 * block, "buffer_pool_read_requests": 1_000.0,
                 "transactions": 1_000.0 * (block + 1), "load_generator_user_s": 0.5,
@@ -82,7 +82,7 @@ def test_conditions_of_driven_clients_are_of_all_their_trials() -> None:
     assert driven is not None
     assert (driven.trials, driven.unsettled, driven.longest_settle_s) == (3, 1, 30.0)
     assert driven.missed == pytest.approx(150 / 3_000)
-    assert driven.templates_saved_s == pytest.approx(40.0)
+    assert driven.snapshots_saved_s == pytest.approx(40.0)
     assert driven.client_s == pytest.approx(4.5 / 6_000)
     assert driven.server_s == pytest.approx(12 / 6_000)
     assert driven.client_switches == pytest.approx(0.5)
@@ -101,7 +101,7 @@ def test_what_a_trial_lacks_is_not_told() -> None:
     driven = compare_run(lacking).treatments[0].driven
     assert driven is not None
     assert (driven.server_s, driven.client_s, driven.client_share) == (None, None, None)
-    assert driven.templates_saved_s is None
+    assert driven.snapshots_saved_s is None
     unknown = replace(stored.run, host=replace(stored.run.host, facts={}))
     assert conditions.trial_cpus(unknown) is None
 

@@ -197,17 +197,17 @@ def test_what_still_went_on_is_told() -> None:
     assert line.endswith(" s: 812 pages are dirty, the log is written to")
 
 
-def test_templates_that_could_not_be_kept_are_told() -> None:
-    assert note(few(facts=facts_of_8_0(template_not_kept="there is no room")), "template") == (
-        "3 of 6 trials loaded their tables themselves, with no template: there is no room"
+def test_snapshots_that_could_not_be_kept_are_told() -> None:
+    assert note(few(facts=facts_of_8_0(snapshot_not_kept="there is no room")), "snapshot") == (
+        "3 of 6 trials loaded their tables themselves, with no snapshot: there is no room"
     )
-    none = few(facts=facts_of_8_0(template_not_kept=None))
-    assert not any("template" in line for line in drive_notes.conditions(none))
+    none = few(facts=facts_of_8_0(snapshot_not_kept=None))
+    assert not any("snapshot" in line for line in drive_notes.conditions(none))
 
 
-def test_what_templates_saved_and_the_client_took_are_told() -> None:
-    saved = {"template_restore_s": 2.0, "template_saved_s": 42.0}
-    assert note(few(of_8_0(saved)), "templates") == "templates saved 120.0 s of loading"
+def test_what_snapshots_saved_and_the_client_took_are_told() -> None:
+    saved = {"snapshot_restore_s": 2.0, "snapshot_saved_s": 42.0}
+    assert note(few(of_8_0(saved)), "snapshots") == "snapshots saved 120.0 s of loading"
     assert "of the host’s CPU time" in note(few(), "the load generator used")
 
 

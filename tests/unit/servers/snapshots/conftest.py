@@ -16,7 +16,7 @@ from tests.unit.servers import small_servers
 def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MILLRACE_STATE", str(tmp_path / "state"))
     monkeypatch.setenv("MILLRACE_WORK", str(tmp_path / "work"))
-    monkeypatch.delenv("MILLRACE_TEMPLATES", raising=False)
+    monkeypatch.delenv("MILLRACE_SNAPSHOTS", raising=False)
     monkeypatch.delenv(snapshots.LIMIT_VARIABLE, raising=False)
 
 

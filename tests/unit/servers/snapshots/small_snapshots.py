@@ -12,7 +12,7 @@ from millrace.model.servers import FittedOptions, InstalledServer
 from millrace.servers import snapshots
 from millrace.servers.instances import lifecycle
 from millrace.servers.instances.lifecycle import Instance
-from millrace.servers.snapshots import Template, TemplateKey
+from millrace.servers.snapshots import Snapshot, SnapshotKey
 
 NOTHING = FittedOptions("default", ())
 
@@ -35,11 +35,11 @@ def loaded(
         yield instance
 
 
-def key_of(small: InstalledServer, seed: int = 1, options: FittedOptions = NOTHING) -> TemplateKey:
+def key_of(small: InstalledServer, seed: int = 1, options: FittedOptions = NOTHING) -> SnapshotKey:
     return snapshots.key(small, options, {"seed": seed}, user="me")
 
 
-def kept(small: InstalledServer, seed: int = 1, content: bytes = b"rows") -> Template:
+def kept(small: InstalledServer, seed: int = 1, content: bytes = b"rows") -> Snapshot:
     with loaded(small, content=content) as instance:
         return snapshots.save(instance, key_of(small, seed), {"rows": 7}, made_s=1.5)
 
@@ -53,5 +53,5 @@ def files(directory: Path) -> dict[str, bytes]:
 
 
 def names() -> set[str]:
-    root = paths.templates_dir()
+    root = paths.snapshots_dir()
     return {path.name for path in root.iterdir()} if root.is_dir() else set()

@@ -18,7 +18,7 @@ from millrace.model.servers import InstalledServer
 from millrace.servers import snapshots
 from millrace.servers.instances import lifecycle
 from millrace.servers.snapshots import (
-    Template,
+    Snapshot,
     repository,
 )
 from tests.unit.servers.snapshots.small_snapshots import NOTHING, kept, names
@@ -26,8 +26,8 @@ from tests.unit.servers.snapshots.small_snapshots import NOTHING, kept, names
 
 def test_the_least_recently_used_go_first(small: InstalledServer) -> None:
     made = [kept(small, seed) for seed in range(4)]
-    for age, template in zip((40, 10, 30, 20), made, strict=True):
-        os.utime(template.directory, (1e9 - age, 1e9 - age))
+    for age, snapshot in zip((40, 10, 30, 20), made, strict=True):
+        os.utime(snapshot.directory, (1e9 - age, 1e9 - age))
     each = made[0].allocated_bytes + 20_000
     assert snapshots.evict(3 * each, spared=[made[0].name]) == [made[2].name]
     with lifecycle.create(small, NOTHING) as instance:
@@ -44,7 +44,7 @@ def test_saving_makes_room(small: InstalledServer, monkeypatch: pytest.MonkeyPat
     assert names() == {second.name}
 
 
-def use_until_told(made: Template, ready: Any, leave: Any) -> None:
+def use_until_told(made: Snapshot, ready: Any, leave: Any) -> None:
     with repository.in_use(made):
         ready.set()
         leave.wait(30)
@@ -71,9 +71,9 @@ _SAVES_UNTIL_KILLED = """
 import sys, time
 from pathlib import Path
 from millrace.servers import snapshots
-from millrace.servers.snapshots import TemplateKey, repository
+from millrace.servers.snapshots import SnapshotKey, repository
 
-with repository.draft(TemplateKey("small", {"seed": 1})) as draft:
+with repository.draft(SnapshotKey("small", {"seed": 1})) as draft:
     (draft / "data").mkdir()
     (draft / "data/t.ibd").write_bytes(b"half")
     print("saving", flush=True)
@@ -112,18 +112,18 @@ def test_a_limit_that_is_no_size_is_told(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_an_unknown_one_is_told_with_the_nearest(small: InstalledServer) -> None:
     made = kept(small)
-    with pytest.raises(UserError, match="no template") as caught:
+    with pytest.raises(UserError, match="no snapshot") as caught:
         snapshots.remove(made.name[:-1])
     assert made.name in (caught.value.hint or "")
 
 
-def test_templates_lie_where_a_copy_can_share_blocks(
+def test_snapshots_lie_where_a_copy_can_share_blocks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert paths.templates_dir() == tmp_path / "state/templates"
+    assert paths.snapshots_dir() == tmp_path / "state/snapshots"
     shared = Path("/dev/shm")
     if shared.is_dir() and shared.stat().st_dev != tmp_path.stat().st_dev:
         monkeypatch.setenv("MILLRACE_WORK", str(shared / "not-made/work"))
-        assert paths.templates_dir() == shared / "not-made/work/templates"
-    monkeypatch.setenv("MILLRACE_TEMPLATES", str(tmp_path / "mine"))
-    assert paths.templates_dir() == tmp_path / "mine"
+        assert paths.snapshots_dir() == shared / "not-made/work/snapshots"
+    monkeypatch.setenv("MILLRACE_SNAPSHOTS", str(tmp_path / "mine"))
+    assert paths.snapshots_dir() == tmp_path / "mine"

@@ -23,7 +23,7 @@ from millrace.servers.instances import lifecycle
 from millrace.servers.instances.lifecycle import Instance
 from millrace.servers.snapshots import (
     NotKept,
-    Template,
+    Snapshot,
     Unusable,
     copying,
     create_restore,
@@ -71,7 +71,7 @@ def test_the_password_is_for_its_owner_only(small: InstalledServer) -> None:
     assert [stat.S_IMODE(path.stat().st_mode) for path in holding] == [0o600]
 
 
-def damage(made: Template, how: str) -> None:
+def damage(made: Snapshot, how: str) -> None:
     file = made.data_dir / "db/t.ibd"
     match how:
         case "truncated":
@@ -86,12 +86,12 @@ def damage(made: Template, how: str) -> None:
         case "open to others":
             made.directory.chmod(0o777)
         case "of another key" | "of another format":
-            document = json.loads((made.directory / "template.json").read_text())
+            document = json.loads((made.directory / "snapshot.json").read_text())
             changed = document["key"]["data"] if how == "of another key" else document
             changed["seed" if how == "of another key" else "format"] += 98
-            (made.directory / "template.json").write_text(json.dumps(document))
+            (made.directory / "snapshot.json").write_text(json.dumps(document))
         case _:
-            (made.directory / "template.json").write_text("{")
+            (made.directory / "snapshot.json").write_text("{")
 
 
 HOW = ["truncated", "changed", "missing", "added", "open to others"]
@@ -180,7 +180,7 @@ def test_one_that_is_gone_cannot_be_restored(small: InstalledServer) -> None:
         instance.restore(made)
 
 
-def test_who_is_slower_uses_the_template_of_who_was_quicker(small: InstalledServer) -> None:
+def test_who_is_slower_uses_the_snapshot_of_who_was_quicker(small: InstalledServer) -> None:
     first = kept(small, content=b"quick")
     assert kept(small, content=b"slow!") == first
     assert names() == {first.name}
@@ -228,7 +228,7 @@ def test_what_is_larger_than_the_limit_is_not_kept(
     kept(small, seed=2)
     monkeypatch.setenv(snapshots.LIMIT_VARIABLE, "10K")
     with loaded(small) as instance:
-        refused(small, instance, "templates may take")
+        refused(small, instance, "snapshots may take")
 
 
 def test_more_files_than_servers_make_are_not_kept(
@@ -258,7 +258,7 @@ def test_names_that_no_manifest_holds_are_not_kept(
             path.touch()
             status = instance.data_dir.stat()
             os.chown(path, status.st_uid, status.st_gid)
-        with pytest.raises(NotKept, match="more than the manifest of a template holds"):
+        with pytest.raises(NotKept, match="more than the manifest of a snapshot holds"):
             snapshots.save(instance, key_of(small), {}, made_s=1)
         assert files(instance.data_dir)["db/t.ibd"] == b"rows" * 10_000
         assert names() == set()
@@ -313,7 +313,7 @@ def test_a_copied_data_directory_is_empty_after(
         assert files(instance.data_dir)["db/t.ibd"] == b"rows" * 10_000
 
 
-def test_a_template_that_cannot_be_replaced_leaves_the_data_directory(
+def test_a_snapshot_that_cannot_be_replaced_leaves_the_data_directory(
     small: InstalledServer,
 ) -> None:
     made = kept(small)
@@ -324,7 +324,7 @@ def test_a_template_that_cannot_be_replaced_leaves_the_data_directory(
         assert files(instance.data_dir)["db/t.ibd"] == b"rows" * 10_000
 
 
-def test_a_template_that_cannot_be_read_leaves_nothing_behind(
+def test_a_snapshot_that_cannot_be_read_leaves_nothing_behind(
     small: InstalledServer, tmp_path: Path
 ) -> None:
     made = kept(small)

@@ -1,4 +1,4 @@
-"""``millrace templates``: list and remove the data directories that are kept for trials."""
+"""``millrace snapshots``: list and remove the data directories that are kept for trials."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from millrace.servers.snapshots import Kept
 from millrace.utc import utc_text
 
 
-@click.group("templates")
+@click.group("snapshots")
 def command() -> None:
     """List and remove the loaded data directories that are kept for the next trial.
 
     Trials make them. The least recently used go when all together take more than
-    MILLRACE_TEMPLATES_LIMIT (such as 50G; with 0 no more are kept), or, where that is not set, more
+    MILLRACE_SNAPSHOTS_LIMIT (such as 50G; with 0 no more are kept), or, where that is not set, more
     than half of the free space or 100 GB.
     """
 
@@ -35,11 +35,11 @@ def list_command(as_json: bool) -> None:
         print_json([_as_data(each) for each in kept])
         return
     if not kept:
-        err.print(f"{paths.templates_dir()} holds no templates", markup=False)
+        err.print(f"{paths.snapshots_dir()} holds no snapshots", markup=False)
         return
-    table = plain_table("template", "on disk", "made in", "last used", "data")
+    table = plain_table("snapshot", "on disk", "made in", "last used", "data")
     for each in kept:
-        made = "" if each.template is None else f"{each.template.made_s:.1f} s"
+        made = "" if each.snapshot is None else f"{each.snapshot.made_s:.1f} s"
         table.add_row(
             each.name,
             sizes.readable(each.allocated_bytes),
@@ -54,12 +54,12 @@ def list_command(as_json: bool) -> None:
 
 
 @command.command("remove")
-@click.argument("names", nargs=-1, metavar="TEMPLATE...")
+@click.argument("names", nargs=-1, metavar="SNAPSHOT...")
 @click.option("--all", "every", is_flag=True, help="All of them.")
 def remove_command(names: tuple[str, ...], every: bool) -> None:
-    """Remove templates; the next trial that wants one makes it anew."""
+    """Remove snapshots; the next trial that wants one makes it anew."""
     if bool(names) == every:
-        raise UserError("give the names of templates, or --all")
+        raise UserError("give the names of snapshots, or --all")
     snapshots.reap()
     for name in (
         [kept.name for kept in snapshots.listing()] if every else list(dict.fromkeys(names))
@@ -69,33 +69,33 @@ def remove_command(names: tuple[str, ...], every: bool) -> None:
 
 
 def _as_data(kept: Kept) -> dict[str, Any]:
-    """All that is known of a template but its password."""
-    template = kept.template
+    """All that is known of a snapshot but its password."""
+    snapshot = kept.snapshot
     return {
         "name": kept.name,
         "damage": kept.damage,
         "allocated_bytes": kept.allocated_bytes,
         "used_utc": _instant(kept.used_s),
-        "made_utc": None if template is None else template.made_utc,
-        "made_s": None if template is None else template.made_s,
-        "bytes": None if template is None else template.bytes,
-        "key": None if template is None else template.key.parts,
-        "facts": None if template is None else template.facts,
+        "made_utc": None if snapshot is None else snapshot.made_utc,
+        "made_s": None if snapshot is None else snapshot.made_s,
+        "bytes": None if snapshot is None else snapshot.bytes,
+        "key": None if snapshot is None else snapshot.key.parts,
+        "facts": None if snapshot is None else snapshot.facts,
     }
 
 
 def _contents(kept: Kept) -> str:
-    """What tells a template from others of the same server, in one line."""
-    if kept.template is None or kept.damage is not None:
+    """What tells a snapshot from others of the same server, in one line."""
+    if kept.snapshot is None or kept.damage is not None:
         return f"damaged: {kept.damage}"
-    parts = kept.template.key.parts
+    parts = kept.snapshot.key.parts
     named = [f"{name}={value}" for name, value in _plain(parts["data"])]
     named += [name if value is None else f"{name}={value}" for name, value in parts["options"]]
     return ", ".join(named)
 
 
 def _plain(data: dict[str, Any]) -> list[tuple[str, Any]]:
-    """The entries of a template's data that fit into a line."""
+    """The entries of a snapshot's data that fit into a line."""
     return [(k, v) for k, v in sorted(data.items()) if isinstance(v, (str, int, float, bool))]
 
 

@@ -1,4 +1,4 @@
-"""Test `millrace templates` as a user calls it."""
+"""Test `millrace snapshots` as a user calls it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from millrace.servers.snapshots import Template, TemplateKey, digests, manifest, repository
+from millrace.servers.snapshots import Snapshot, SnapshotKey, digests, manifest, repository
 
 Environment = dict[str, str]
 
@@ -18,13 +18,13 @@ Environment = dict[str, str]
 def environment(
     tmp_path: Path, child_environment: Environment, monkeypatch: pytest.MonkeyPatch
 ) -> Environment:
-    monkeypatch.setenv("MILLRACE_TEMPLATES", str(tmp_path / "kept"))
-    return {**child_environment, "MILLRACE_TEMPLATES": str(tmp_path / "kept")}
+    monkeypatch.setenv("MILLRACE_SNAPSHOTS", str(tmp_path / "kept"))
+    return {**child_environment, "MILLRACE_SNAPSHOTS": str(tmp_path / "kept")}
 
 
 def call(environment: Environment, *arguments: str, status: int = 0) -> tuple[str, str]:
     done = subprocess.run(
-        [sys.executable, "-m", "millrace.cli.main", "templates", *arguments],
+        [sys.executable, "-m", "millrace.cli.main", "snapshots", *arguments],
         capture_output=True,
         text=True,
         check=False,
@@ -35,15 +35,15 @@ def call(environment: Environment, *arguments: str, status: int = 0) -> tuple[st
     return done.stdout, done.stderr
 
 
-def kept(seed: int) -> Template:
+def kept(seed: int) -> Snapshot:
     parts = {"data": {"seed": seed, "tables": ["t"]}, "options": [["innodb_page_size", "4k"]]}
-    key = TemplateKey("mysql-5.7.22", parts)
+    key = SnapshotKey("mysql-5.7.22", parts)
     with repository.draft(key) as draft:
         data = draft / manifest.DATA
         data.mkdir()
         (data / "ibdata1").write_bytes(b"x" * 9000)
         total, allocated = manifest.usage(data)
-        made = Template(
+        made = Snapshot(
             key=key,
             directory=draft,
             password="hidden",
@@ -62,7 +62,7 @@ def kept(seed: int) -> Template:
 def test_what_is_kept_is_listed(environment: Environment) -> None:
     out, err = call(environment, "list")
     assert out == ""
-    assert "holds no templates" in err
+    assert "holds no snapshots" in err
     one, other = kept(1), kept(2)
     out, err = call(environment, "list")
     for each, seed in ((one, 1), (other, 2)):
@@ -87,11 +87,11 @@ def test_a_damaged_one_is_listed_as_such_and_can_be_removed(environment: Environ
     assert call(environment, "list")[0] == ""
 
 
-def test_templates_are_removed_by_name_or_all(environment: Environment) -> None:
+def test_snapshots_are_removed_by_name_or_all(environment: Environment) -> None:
     one, other, third = kept(1), kept(2), kept(3)
     assert f"removed {one.name}" in call(environment, "remove", one.name)[1]
     _, err = call(environment, "remove", one.name, status=2)
-    assert "there is no template" in err
+    assert "there is no snapshot" in err
     for wrong in ((), ("--all", other.name)):
         call(environment, "remove", *wrong, status=2)
     _, err = call(environment, "remove", "--all")

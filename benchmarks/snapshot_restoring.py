@@ -26,7 +26,7 @@ from millrace.model.servers import FittedOptions, InstalledServer
 from millrace.servers import snapshots
 from millrace.servers.instances import lifecycle
 from millrace.servers.instances.lifecycle import Instance
-from millrace.servers.snapshots import Template
+from millrace.servers.snapshots import Snapshot
 from millrace.stats.ratio import paired_ratio
 
 TABLES, ROWS = 8, 250_000
@@ -42,13 +42,13 @@ def main() -> None:
     arguments = parser.parse_args()
     pairs = 2 if arguments.quick else 5
     server = installed(arguments.server)
-    with own_templates():
-        template = kept(server, FITTED, TABLES, ROWS)
+    with own_snapshots():
+        snapshot = kept(server, FITTED, TABLES, ROWS)
         loading: list[float] = []
         restoring: list[float] = []
         for pair in range(pairs):
             for loads in (True, False) if pair % 2 == 0 else (False, True):
-                took = _load_s(server) if loads else _restore_s(server, template)
+                took = _load_s(server) if loads else _restore_s(server, snapshot)
                 (loading if loads else restoring).append(took)
     ratio = paired_ratio(restoring, loading)
     print(f"{arguments.server}, {TABLES} x {ROWS:,} rows, {pairs} pairs; seconds to begin")
@@ -61,7 +61,7 @@ def main() -> None:
     )
     json_file.write(
         arguments.json,
-        "template_restoring",
+        "snapshot_restoring",
         server=arguments.server,
         loading_s=loading,
         restoring_s=restoring,
@@ -70,13 +70,13 @@ def main() -> None:
 
 
 @contextmanager
-def own_templates() -> Iterator[None]:
+def own_snapshots() -> Iterator[None]:
     """Provide a snapshot repository of this benchmark's own, deleted at the end."""
     with (
         tempfile.TemporaryDirectory(prefix="millrace-") as place,
         pytest.MonkeyPatch.context() as p,
     ):
-        p.setenv("MILLRACE_TEMPLATES", place)
+        p.setenv("MILLRACE_SNAPSHOTS", place)
         Path(place).chmod(0o755)
         yield
 
@@ -98,7 +98,7 @@ def _load(instance: Instance, tables: int, rows: int) -> None:
     load_sbtest(instance, tables, rows)
 
 
-def kept(server: InstalledServer, options: FittedOptions, tables: int, rows: int) -> Template:
+def kept(server: InstalledServer, options: FittedOptions, tables: int, rows: int) -> Snapshot:
     """Load sysbench's tables and save them as a snapshot."""
     with lifecycle.create(server, options) as instance:
         _load(instance, tables, rows)
@@ -116,11 +116,11 @@ def _load_s(server: InstalledServer) -> float:
         return time.perf_counter() - began
 
 
-def _restore_s(server: InstalledServer, template: Template) -> float:
+def _restore_s(server: InstalledServer, snapshot: Snapshot) -> float:
     with killed_instance(server, FITTED) as instance:
         os.sync()
         began = time.perf_counter()
-        instance.restore(template)
+        instance.restore(snapshot)
         instance.start(limit_s=180)
         instance.query("SELECT count(*) FROM sbtest.sbtest1 WHERE id = 1")
         return time.perf_counter() - began

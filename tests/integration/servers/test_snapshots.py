@@ -116,8 +116,8 @@ def test_a_restored_server_is_as_the_loaded_one_was(
         assert found_in(instance) == expected
         instance.kill()  # changes of its copies must not reach the snapshot
     with lifecycle.create(server, given) as instance:
-        template = snapshots.find(wanted)
-        assert template == made
+        snapshot = snapshots.find(wanted)
+        assert snapshot == made
         restored = instance.restore(made)
         assert restored.bytes == made.bytes
         assert {path.name for path in instance.data_dir.iterdir()} == contents
@@ -164,7 +164,7 @@ def test_a_running_server_is_not_saved(instance_of: InstanceOf) -> None:
             snapshots.save(instance, wanted, {}, made_s=1)
 
 
-def test_tables_in_memory_have_no_template(instance_of: InstanceOf) -> None:
+def test_tables_in_memory_have_no_snapshot(instance_of: InstanceOf) -> None:
     with instance_of("mariadb-10.11.19") as instance:
         instance.query("CREATE DATABASE d")
         snapshots.prepare(instance)
@@ -194,7 +194,7 @@ def test_many_tables_are_read_at_even_distances(
         assert {each.whole for each in recorded} == {None}
 
 
-def test_a_template_of_another_size_of_redo_is_not_taken(
+def test_a_snapshot_of_another_size_of_redo_is_not_taken(
     server_of: ServerOf, fitted: Fitted
 ) -> None:
     server = server_of("mysql-5.5.9")
@@ -202,7 +202,7 @@ def test_a_template_of_another_size_of_redo_is_not_taken(
     assert len(keys) == 2
 
 
-def test_a_truncated_template_does_not_reach_a_server(server_of: ServerOf, fitted: Fitted) -> None:
+def test_a_truncated_snapshot_does_not_reach_a_server(server_of: ServerOf, fitted: Fitted) -> None:
     server, nothing = server_of("mysql-5.7.22"), fitted()
     with lifecycle.create(server, nothing) as instance:
         wanted = snapshots.key(server, nothing, {"of": "truncated"}, user=instance.runs_as)

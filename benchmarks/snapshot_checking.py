@@ -20,12 +20,12 @@ import pytest
 
 from benchmarks import json_file
 from benchmarks.servers import fitted, installed
-from benchmarks.template_restoring import kept, killed_instance, own_templates
+from benchmarks.snapshot_restoring import kept, killed_instance, own_snapshots
 from millrace import workloads
 from millrace.databases.mysql import table_samples
 from millrace.model.servers import InstalledServer
 from millrace.servers import snapshots
-from millrace.servers.snapshots import Template
+from millrace.servers.snapshots import Snapshot
 
 SERVERS = ("mysql-8.0.33", "mariadb-10.11.19")
 SMALL, LARGE = table_samples.WHOLE_ROWS, 1_000_000
@@ -41,7 +41,7 @@ class Case:
     tables: int
     rows: int
     whole: bool
-    template: Template
+    snapshot: Snapshot
     took_s: list[float] = field(default_factory=list)
 
     @property
@@ -55,7 +55,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="2 rounds instead of 7")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there too")
     arguments = parser.parse_args()
-    with own_templates():
+    with own_snapshots():
         cases = [case for name in SERVERS for case in _cases(installed(name))]
         for number in range(2 if arguments.quick else 7):
             for case in cases if number % 2 == 0 else reversed(cases):
@@ -69,7 +69,7 @@ def main() -> None:
             f"{middle / trial_s:.3%} ({low / trial_s:.3%} to {high / trial_s:.3%})"
         )
     check_s = {case.name: case.took_s for case in cases}
-    json_file.write(arguments.json, "template_checking", trial_s=trial_s, check_s=check_s)
+    json_file.write(arguments.json, "snapshot_checking", trial_s=trial_s, check_s=check_s)
 
 
 def _driven_s() -> float:
@@ -88,10 +88,10 @@ def _cases(server: InstalledServer) -> list[Case]:
 
 def _check_s(case: Case) -> float:
     with killed_instance(case.server, FITTED) as instance:
-        instance.restore(case.template)
+        instance.restore(case.snapshot)
         instance.start(limit_s=180)
         began = time.perf_counter()
-        snapshots.verify_tables(instance, case.template, whole=case.whole)
+        snapshots.verify_tables(instance, case.snapshot, whole=case.whole)
         return time.perf_counter() - began
 
 

@@ -12,17 +12,17 @@ from millrace.databases.table_checks import KeptTable, Reading
 from millrace.errors import DatabaseError, TrialFailed
 from millrace.model.servers import AttachedServer
 from millrace.servers.attached import AttachedInstance
-from millrace.servers.snapshots import Template, TemplateKey, verify_tables
+from millrace.servers.snapshots import Snapshot, SnapshotKey, verify_tables
 from tests.hostile.mysql_server import DECIMAL, TEXT, Answer, answers, rows, says, serving
 
 COUNT = "SELECT COUNT(*), SUM(c) FROM t"
 NAME = "d.t\x1b]52;c;eA\x07"
 
 
-def template() -> Template:
+def snapshot() -> Snapshot:
     table = KeptTable(NAME, Reading((COUNT,), 7, 9), None)
-    return Template(
-        key=TemplateKey("small", {}),
+    return Snapshot(
+        key=SnapshotKey("small", {}),
         directory=Path("/nowhere"),
         password="",
         facts={},
@@ -65,12 +65,12 @@ def test_other_tables_fail_the_trial(odd: str) -> None:
     with serving(answer) as server:
         instance = AttachedInstance(AttachedServer("theirs", "mysql", server.address))
         with pytest.raises(TrialFailed, match=words) as failed:
-            verify_tables(instance, template(), whole=True)
+            verify_tables(instance, snapshot(), whole=True)
     message = failed.value.message
     assert "theirs does not serve the table d.t" in message
     assert "\x1b" not in message
     assert len(message) < 500
-    assert "millrace templates remove small-" in (failed.value.hint or "")
+    assert "millrace snapshots remove small-" in (failed.value.hint or "")
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_tables_that_cannot_be_recorded_end_with_an_error(answer: Answer) -> Non
     assert recorded == ()
 
 
-def test_a_lost_connection_says_nothing_of_the_template() -> None:
+def test_a_lost_connection_says_nothing_of_the_snapshot() -> None:
     def hangs_up(sql: str) -> Iterable[bytes]:
         if sql == COUNT:
             raise EOFError
@@ -104,5 +104,5 @@ def test_a_lost_connection_says_nothing_of_the_template() -> None:
     with serving(hangs_up) as server:
         instance = AttachedInstance(AttachedServer("theirs", "mysql", server.address))
         with pytest.raises(TrialFailed, match="theirs: its tables cannot be read: ") as failed:
-            verify_tables(instance, template(), whole=True)
+            verify_tables(instance, snapshot(), whole=True)
     assert failed.value.hint is None
