@@ -14,12 +14,11 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
-from typing import Any
 
-from millrace.collect.model import Collector, Target
+from millrace.collect.model import Collector, Observations, Target
 from millrace.model.events import Emitted, TrialBegan
 from millrace.trial import quiesce
 
@@ -58,7 +57,7 @@ class _Injecting:
     def __init__(self, target: Target, inject: Injection | None) -> None:
         self._opened = ExitStack()
         self._measured: Callable[[], None] = _nothing
-        self._told = inject is not None
+        self._is_injected = inject is not None
         if inject is not None:
             try:
                 self._measured = self._opened.enter_context(inject(target))
@@ -71,8 +70,8 @@ class _Injecting:
     def end(self) -> None:
         pass
 
-    def result(self) -> Mapping[str, Any]:
-        return {NAME: {"injected": self._told}}
+    def result(self) -> Observations:
+        return Observations({NAME: {"injected": self._is_injected}})
 
     def close(self) -> None:
         self._opened.close()

@@ -32,7 +32,7 @@ from millrace import workloads
 from millrace.collect.collectors import CollectorSet
 from millrace.collect.model import Target
 from millrace.collect.registry import COLLECTORS, PROFILE
-from millrace.collect.threads import connection_map
+from millrace.collect.threads.connection_map import connection_map, slots_of_threads
 from millrace.collect.threads.thread_watch import ThreadWatch
 from millrace.host.cpu_clock import clock_ns
 from millrace.loadgen import client as load
@@ -205,8 +205,8 @@ def _place_all(target: Target, board: Board) -> Place:
     def see(event: Mapping[str, Any]) -> None:
         if event["type"] == "mark" and event["mark"] == "connected":
             with closing(ThreadWatch(target)) as watch:
-                slots = connection_map.seats(board, watch.pid, target.instance.port)
-                for thread, slot in connection_map.of_threads(watch.look(), slots).items():
+                slots = connection_map(board, watch.pid, target.instance.port)
+                for thread, slot in slots_of_threads(watch.sample(), slots).items():
                     os.sched_setaffinity(thread, {_cpu(slot, len(slots))})
 
     return see

@@ -13,7 +13,6 @@ import pytest
 from millrace.collect import plans, status, waits
 from millrace.collect.collectors import Window, collecting
 from millrace.collect.model import Target
-from millrace.collect.sessions import session_of
 from millrace.errors import DatabaseError, Unavailable
 from millrace.model.servers import AttachedServer
 from millrace.servers.attached import AttachedInstance
@@ -114,7 +113,7 @@ def test_an_odd_answer_is_a_note_and_the_rest_can_be_kept(odd: str) -> None:
                 collector.on_event(event)
             document = collector.document()
         with contextlib.suppress(Unavailable, DatabaseError):
-            session = session_of(target)
+            session = target.session()
             with contextlib.closing(session):
                 kinds = instance.family.monitoring.thread_roles(session).kinds()
                 assert all(isinstance(kind, str) for kind in kinds.values())

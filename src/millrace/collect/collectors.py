@@ -1,6 +1,7 @@
-"""Run all collectors of a trial at the edges of its measured part, and merge their results.
+"""Run all collectors of a trial at the edges of its measured part, and merge their observations.
 
-The merged results are one document.
+Collectors run one after the other: at the begin in the order of ``registry``, at the end in
+reverse, so that the window of each holds as little as possible of the others' work.
 """
 
 from __future__ import annotations
@@ -9,11 +10,12 @@ import contextlib
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
-from typing import Any, Literal
+from dataclasses import dataclass, fields, is_dataclass, replace
+from typing import Any, Literal, TypeVar
 
 from millrace.collect.model import Collector, ConnectionCollector, RepeatableCollector, Target
-from millrace.collect.threads.thread_kinds import agreed
+from millrace.collect.thread_states import ThreadStates
+from millrace.collect.thread_usage import ServerUsage
 from millrace.errors import DatabaseError, MillraceError, Unavailable
 
 VERSION = 1
@@ -21,9 +23,11 @@ VERSION = 1
 Edge = Literal["begin", "end"]
 CollectorFactory = Callable[[Target], Collector]
 
+Result = TypeVar("Result")
+
 _FAILURES = (Unavailable, OSError, DatabaseError)
 
-# Sections with the name of their collector, whose amounts count from its first look.
+# Sections with the name of their collector, whose amounts count from its first reading.
 _COUNTED = frozenset({"threads", "states", "host", "disk", "status", "waits", "profile"})
 
 
@@ -54,134 +58,154 @@ class Window:
 
 
 class CollectorSet:
-    """The collectors of one trial, which look at the server at the edges of the measured part.
-
-    They look one after the other: at the begin in the order in which they were opened, at the end
-    in reverse, so that the window of each holds as little as possible of the others' work.
-    ``missing`` lists the parts that no collector could observe, each with ``observer``, ``what``
-    and ``remedy``.
-    """
+    """The collectors of one trial."""
 
     def __init__(self, window: Window) -> None:
-        self.missing: list[dict[str, Any]] = []
         self._window = window
-        self._observers: dict[str, Collector] = {}
+        self._collectors: dict[str, Collector] = {}
+        self._missing: list[tuple[str, Exception]] = []
         self._began: float | None = None
         self._window_s: float | None = None
         self._late_s: dict[str, float] = {}
-        self._looking_again: tuple[str, ...] = ()
+        self._repeated: tuple[str, ...] = ()
 
     def open(self, name: str, make: CollectorFactory, target: Target, opened: ExitStack) -> None:
         """Add a collector, which closes with ``opened``."""
         try:
-            observer = make(target)
+            collector = make(target)
         except _FAILURES as problem:
-            self._miss(name, problem)
+            self._missing.append((name, problem))
         else:
-            opened.callback(observer.close)
-            self._observers[name] = observer
+            opened.callback(collector.close)
+            self._collectors[name] = collector
 
     def on_event(self, event: Mapping[str, Any]) -> None:
         """Handle an event of the load generator."""
         if self._window.drives and event.get("mark") == "connected":
-            early = {
-                name: each
-                for name, each in self._observers.items()
-                if isinstance(each, ConnectionCollector)
-            }
-            self._each(lambda name, _: early[name].connected(), of=early)
+            self._each(_connected)
         edge = self._window.edge(event)
         if edge == "begin" and self._began is None:
             self._began = time.monotonic()
             self._each(self._begin)
         elif edge == "end" and self._began is not None and self._window_s is None:
             self._window_s = time.monotonic() - self._began
-            self._each(lambda _, observer: observer.end(), in_reverse=True)
+            self._each(_end, in_reverse=True)
 
     @property
     def wants_more(self) -> bool:
         """Return whether the measured part is over and some collector observed too little of it."""
-        return self._window_s is not None and bool(self._unsated())
+        return self._window_s is not None and bool(self._unsatisfied())
 
     def on_repeated_event(self, event: Mapping[str, Any]) -> None:
         """Handle an event of a repetition of the measured part.
 
-        Only the collectors that observed too little look again; all others keep their first result.
+        Only the collectors that observed too little run again; all others keep their first result.
         """
         edge = self._window.edge(event)
         if edge == "begin":
-            self._looking_again = self._unsated()
-            self._each(lambda _, observer: observer.begin(), of=self._looking_again)
+            self._repeated = self._unsatisfied()
+            self._each(lambda _, collector: collector.begin(), of=self._repeated)
         elif edge == "end":
-            self._each(lambda _, observer: observer.end(), of=self._looking_again, in_reverse=True)
+            self._each(_end, of=self._repeated, in_reverse=True)
+
+    @property
+    def missing(self) -> list[dict[str, str | None]]:
+        """Return the parts that could not be observed: ``observer``, ``what`` and ``remedy``."""
+        return [{"observer": name, **_described(problem)} for name, problem in self._missing]
 
     def document(self) -> dict[str, Any]:
         """Return the document of all observations; empty where the measured part had no end.
 
-        ``late_s`` of a section is the time from the begin to its collector's first look, in
+        ``late_s`` of a section is the time from the begin to its collector's first reading, in
         seconds.
         """
         if self._window_s is None:
             return {}
-        sections: dict[str, Any] = {}
-        for name, found in self._each(lambda _, observer: observer.result()).items():
-            result = dict(found)
-            for part in result.pop("missing", ()):
-                self.missing.append({"observer": name, **part})
-            if name in _COUNTED:
-                result[name] = {**result[name], "late_s": self._late_s[name]}
-            sections |= result
+        observations = self._each(lambda _, collector: collector.result())
+        sections: dict[str, object] = {}
+        for name, found in observations.items():
+            self._missing += [(name, part) for part in found.missing]
+            sections |= found.sections
+        document = as_json(agreed(sections))
+        for name in _COUNTED & observations.keys() & sections.keys():
+            document[name]["late_s"] = self._late_s[name]
         return {
             "version": VERSION,
             "window_s": self._window_s,
-            "observers": list(self._observers),
+            "observers": list(self._collectors),
             "missing": self.missing,
-            **agreed(sections),
+            **document,
         }
 
-    def _begin(self, name: str, observer: Collector) -> None:
+    def _begin(self, name: str, collector: Collector) -> None:
         assert self._began is not None
         before = time.monotonic()
-        observer.begin()
-        # Reading takes a while; its middle counts as the time of the look.
+        collector.begin()
+        # A reading takes a while; its middle counts as its time.
         self._late_s[name] = (before + time.monotonic()) / 2 - self._began
 
-    def _unsated(self) -> tuple[str, ...]:
+    def _unsatisfied(self) -> tuple[str, ...]:
         return tuple(
             name
-            for name, observer in self._observers.items()
-            if isinstance(observer, RepeatableCollector) and observer.wants_more
+            for name, collector in self._collectors.items()
+            if isinstance(collector, RepeatableCollector) and collector.wants_more
         )
 
     def _each(
         self,
-        ask: Callable[[str, Collector], Any],
+        call: Callable[[str, Collector], Result],
         *,
         of: Collection[str] | None = None,
         in_reverse: bool = False,
-    ) -> dict[str, Any]:
-        """Call ``ask`` for every collector, or those of ``of``, and return the answers by name.
+    ) -> dict[str, Result]:
+        """Call every collector, or those of ``of``, and return the results by name.
 
-        A collector that fails takes no further part. It closes after all others have answered, so
+        A collector that fails takes no further part. It closes after all others were called, so
         that nothing of it keeps running.
         """
-        answers = {}
+        results = {}
         failed = []
-        names = [name for name in self._observers if of is None or name in of]
+        names = [name for name in self._collectors if of is None or name in of]
         for name in reversed(names) if in_reverse else names:
             try:
-                answers[name] = ask(name, self._observers[name])
+                results[name] = call(name, self._collectors[name])
             except _FAILURES as problem:
-                failed.append(self._observers.pop(name))
-                self._miss(name, problem)
-        for observer in failed:
-            observer.close()
-        return answers
+                failed.append(self._collectors.pop(name))
+                self._missing.append((name, problem))
+        for collector in failed:
+            collector.close()
+        return results
 
-    def _miss(self, name: str, problem: Exception) -> None:
-        what = problem.message if isinstance(problem, MillraceError) else _text(problem)
-        remedy = problem.hint if isinstance(problem, MillraceError) else None
-        self.missing.append({"observer": name, "what": what, "remedy": remedy})
+
+def _connected(_name: str, collector: Collector) -> None:
+    if isinstance(collector, ConnectionCollector):
+        collector.connected()
+
+
+def _end(_name: str, collector: Collector) -> None:
+    collector.end()
+
+
+def agreed(sections: Mapping[str, object]) -> Mapping[str, object]:
+    """Return the sections with the same kind for a thread in all of them.
+
+    The kinds of the samples win, because samples observe more waits of a thread than two readings.
+    """
+    usage, states = sections.get("threads"), sections.get("states")
+    if not isinstance(usage, ServerUsage) or not isinstance(states, ThreadStates):
+        return sections
+    kinds = {thread.tid: thread.kind for thread in states.threads}
+    threads = [replace(each, kind=kinds.get(each.tid, each.kind)) for each in usage.threads]
+    return {**sections, "threads": replace(usage, threads=threads)}
+
+
+def as_json(value: Any) -> Any:
+    """Return records as plain data; the underscore that ends the name of a field is left out."""
+    if is_dataclass(value):
+        return {each.name.rstrip("_"): as_json(getattr(value, each.name)) for each in fields(value)}
+    if isinstance(value, Mapping):
+        return {key: as_json(item) for key, item in value.items()}
+    return [as_json(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 @contextlib.contextmanager
@@ -190,14 +214,15 @@ def collecting(
 ) -> Iterator[CollectorSet]:
     """Open the collectors ``names`` in the order of ``makers``, and close them after the block."""
     with ExitStack() as opened:
-        collector = CollectorSet(window)
+        collectors = CollectorSet(window)
         for name in sorted(names, key=list(makers).index):
-            collector.open(name, makers[name], target, opened)
-        yield collector
+            collectors.open(name, makers[name], target, opened)
+        yield collectors
 
 
-def _text(problem: Exception) -> str:
-    if isinstance(problem, OSError):
-        where = f"{problem.filename}: " if problem.filename else ""
-        return f"{where}{problem.strerror or problem}"
-    return type(problem).__name__
+def _described(problem: Exception) -> dict[str, str | None]:
+    if isinstance(problem, MillraceError):
+        return {"what": problem.message, "remedy": problem.hint}
+    assert isinstance(problem, OSError)
+    where = f"{problem.filename}: " if problem.filename else ""
+    return {"what": f"{where}{problem.strerror or problem}", "remedy": None}

@@ -4,28 +4,26 @@ The collector reads files of /proc and /sys where the measured part begins and w
 process that belongs neither to the server nor to millrace counts as other. This process and all
 below it belong to millrace: the load generator, the idle-state pollers, the collectors. Kernel
 threads count for neither side, because most of their work is for the server.
+
+Cost: one small file for each process of the host and some more at each mark, some milliseconds.
 """
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from millrace import databases
-from millrace.collect.model import Missing, Target
+from millrace.collect.model import MarkCollector, Observations, Target
 from millrace.errors import Unavailable
 from millrace.host import cpu_limits, procfs
 from millrace.host import parsers as text
 from millrace.host.files import read
 
 NAME = "host"
-COST = (
-    "one small file for each process of the host and some more, where the measured part begins and "
-    "where it ends: some milliseconds each; nothing in between"
-)
 
 # Other guests and other processes disturb above these shares of the host's CPU time.
 STEAL_SHARE = 0.01
@@ -36,6 +34,7 @@ FREQUENCY_SHARE = 0.05
 THROTTLED_SHARE = 0.01
 
 _SHOWN_OTHERS = 5
+_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 _DATABASE_SERVERS = databases.programs()
 _PRESSURES = {"cpu": ("some",), "io": ("some", "full"), "memory": ("some", "full")}
 _FREQUENCIES = "sys/devices/system/cpu"
@@ -58,54 +57,72 @@ class Reading:
 
 
 @dataclass(frozen=True)
-class Other:
-    """A process, and the CPU time in ticks that it and its ended children used."""
+class Frequency:
+    """The frequencies of the CPUs at both marks, in MHz."""
+
+    min: float
+    mean: float
+    max: float
+
+
+@dataclass(frozen=True)
+class Memory:
+    """The host's memory at the end."""
+
+    available_bytes: int | None
+    swap_used_bytes: int | None
+
+
+@dataclass(frozen=True)
+class OtherProcess:
+    """A process that is neither the server's nor millrace's.
+
+    ``cpu_s`` is the CPU time that it and its ended children used.
+    """
 
     name: str
     pid: int
-    ticks: int
+    cpu_s: float
 
 
-class Host:
-    """A collector of the host's files, read at both marks."""
+@dataclass(frozen=True)
+class ServerLimits:
+    """The CPUs that the server may use; None where unlimited or unknown."""
 
-    def __init__(self, own_pid: int, server_pid: int | None, root: Path) -> None:
-        self._own_pid = own_pid
-        self._server_pid = server_pid
-        self._root = root
-        self._readings: list[Reading] = []
-
-    def begin(self) -> None:
-        self._readings.append(take(self._root))
-
-    def end(self) -> None:
-        self._readings.append(take(self._root))
-
-    def result(self) -> Mapping[str, Any]:
-        if len(self._readings) != 2:
-            raise Unavailable("the host's files were not read at both marks")
-        before, after = self._readings
-        found = section(before, after, own_pid=self._own_pid, server_pid=self._server_pid)
-        found["server_limits"] = self._server_limits()
-        return {NAME: found, "missing": missing(after)}
-
-    def _server_limits(self) -> dict[str, float | None]:
-        """Return the CPUs that the server may use; None where unlimited or unknown."""
-        pid = self._server_pid
-        return {
-            "cpus": None if pid is None else cpu_limits.allowed_cpus(pid),
-            "quota_cpus": None if pid is None else cpu_limits.quota_cpus(str(pid), self._root),
-        }
-
-    def close(self) -> None:
-        pass
+    cpus: int | None
+    quota_cpus: float | None
 
 
-def collector(target: Target, root: Path = Path("/")) -> Host:
+@dataclass(frozen=True)
+class HostActivity:
+    """The activity of the host between the marks.
+
+    ``cpu`` holds the seconds of all CPUs by state, ``pressure`` the seconds for which work waited,
+    None where the kernel does not report them. ``others`` are the busiest of the processes that
+    used ``other_cpu_s``. ``disturbed`` are the likely disturbances, one clause each.
+    """
+
+    cpu: Mapping[str, float]
+    cpus: int
+    pressure: Mapping[str, float | None] | None
+    frequency_mhz: Frequency | None
+    memory: Memory
+    other_cpu_s: float
+    others: Sequence[OtherProcess]
+    disturbed: Sequence[str]
+    server_limits: ServerLimits
+
+
+def collector(target: Target, root: Path = Path("/")) -> MarkCollector[Reading]:
     """Create the collector of the host. Raise Unavailable where /proc/stat lists no CPU times."""
     if text.cpu_ticks(read(root, "proc/stat")) is None:
-        raise Unavailable("this host does not tell what its CPUs do (/proc/stat)")
-    return Host(target.own_pid, target.pid, root)
+        raise Unavailable("this host does not report the activity of its CPUs (/proc/stat)")
+
+    def compare(before: Reading, after: Reading) -> Observations:
+        found = activity(before, after, target, root)
+        return Observations({NAME: found}, missing(after))
+
+    return MarkCollector(functools.partial(take, root), compare)
 
 
 def take(root: Path) -> Reading:
@@ -134,56 +151,55 @@ def take(root: Path) -> Reading:
     )
 
 
-def section(
-    before: Reading, after: Reading, *, own_pid: int, server_pid: int | None
-) -> dict[str, Any]:
-    """Return the document's section ``host``."""
-    tick_s = 1 / os.sysconf("SC_CLK_TCK")
-    cpu_s = {f"{name}_s": n * tick_s for name, n in _cpu_ticks(before, after).items()}
+def activity(before: Reading, after: Reading, target: Target, root: Path) -> HostActivity:
+    """Return the activity of the host between two readings."""
     found = others(
-        _parsed(before.processes), _parsed(after.processes), own_pid=own_pid, server_pid=server_pid
+        _parsed(before.processes),
+        _parsed(after.processes),
+        own_pid=target.own_pid,
+        server_pid=target.pid,
     )
     sizes = text.sizes(after.meminfo)
-    swap, swap_free = sizes.get("SwapTotal"), sizes.get("SwapFree")
-    return {
-        "cpu": cpu_s,
-        "cpus": text.cpu_count(after.stat),
-        "pressure": _pressure(before, after),
-        "frequency_mhz": _frequency([*before.frequencies_mhz, *after.frequencies_mhz]),
-        "memory": {
-            "available_bytes": sizes.get("MemAvailable"),
-            "swap_used_bytes": None if swap is None or swap_free is None else swap - swap_free,
-        },
-        "other_cpu_s": sum(other.ticks for other in found) * tick_s,
-        "others": [
-            {"name": other.name, "pid": other.pid, "cpu_s": other.ticks * tick_s}
-            for other in found[:_SHOWN_OTHERS]
-        ],
-        "disturbed": disturbed(before, after, found),
-    }
+    return HostActivity(
+        cpu={f"{name}_s": n / _TICKS_PER_S for name, n in _cpu_ticks(before, after).items()},
+        cpus=text.cpu_count(after.stat),
+        pressure=_pressure(before, after),
+        frequency_mhz=_frequency([*before.frequencies_mhz, *after.frequencies_mhz]),
+        memory=Memory(sizes.get("MemAvailable"), text.swap_used(sizes)),
+        other_cpu_s=sum(other.cpu_s for other in found),
+        others=found[:_SHOWN_OTHERS],
+        disturbed=disturbed(before, after, found),
+        server_limits=_server_limits(target.pid, root),
+    )
 
 
-def missing(reading: Reading) -> Missing:
-    """Return the parts that the host does not report, each with its remedy."""
-    found: Missing = []
+def _server_limits(pid: int | None, root: Path) -> ServerLimits:
+    if pid is None:
+        return ServerLimits(None, None)
+    return ServerLimits(cpu_limits.allowed_cpus(pid), cpu_limits.quota_cpus(str(pid), root))
+
+
+def missing(reading: Reading) -> list[Unavailable]:
+    """Return the parts that the host does not report."""
+    found = []
     if len(reading.pressure) < len(_PRESSURES):
         found.append(
-            {
-                "what": "how long work waited for CPUs, disks and memory (/proc/pressure)",
-                "remedy": "use a kernel with CONFIG_PSI, and boot it with psi=1",
-            }
+            Unavailable(
+                "how long work waited for CPUs, disks and memory (/proc/pressure)",
+                hint="use a kernel with CONFIG_PSI, and boot it with psi=1",
+            )
         )
     if 1 not in reading.processes:
         found.append(
-            {
-                "what": "other users' processes",
-                "remedy": "run millrace as root, or mount /proc without hidepid",
-            }
+            Unavailable(
+                "other users' processes",
+                hint="run millrace as root, or mount /proc without hidepid",
+            )
         )
     return found
 
 
-def disturbed(before: Reading, after: Reading, found: Sequence[Other]) -> list[str]:
+def disturbed(before: Reading, after: Reading, found: Sequence[OtherProcess]) -> list[str]:
     """Return the likely disturbances of the measurement, one clause each."""
     clauses: list[str] = []
     ticks = _cpu_ticks(before, after)
@@ -192,12 +208,12 @@ def disturbed(before: Reading, after: Reading, found: Sequence[Other]) -> list[s
         steal = ticks["steal"] / total
         if steal > STEAL_SHARE:
             clauses.append(f"the hypervisor gave {steal:.1%} of the CPU time to others")
-        share = sum(other.ticks for other in found) / total
+        share = sum(other.cpu_s for other in found) * _TICKS_PER_S / total
         if share > OTHERS_SHARE:
             most = f"{found[0].name} (pid {found[0].pid})"
             clauses.append(f"other processes used {share:.1%} of the CPU time, {most} the most")
         throttled_us = _grown(before.group_cpu, after.group_cpu, "throttled_usec")
-        window_s = total / max(1, text.cpu_count(after.stat)) / os.sysconf("SC_CLK_TCK")
+        window_s = total / max(1, text.cpu_count(after.stat)) / _TICKS_PER_S
         if throttled_us / 1e6 > THROTTLED_SHARE * window_s:
             clauses.append(
                 f"the control group's CPU limit stopped it for {throttled_us / 1e6:.1f} s"
@@ -217,7 +233,7 @@ def others(
     *,
     own_pid: int,
     server_pid: int | None,
-) -> list[Other]:
+) -> list[OtherProcess]:
     """Return the other processes that used CPU time between two readings, the largest first.
 
     A parent that waited for an ended child counts the child's time. That includes time from before
@@ -242,8 +258,12 @@ def others(
             heir = _heir(stat, before, after)
             if heir in used:
                 used[heir] -= _ticks(stat)
-    found = [Other(after[pid].name, pid, ticks) for pid, ticks in used.items() if ticks > 0]
-    return sorted(found, key=lambda other: (-other.ticks, other.pid))
+    found = [
+        OtherProcess(after[pid].name, pid, ticks / _TICKS_PER_S)
+        for pid, ticks in used.items()
+        if ticks > 0
+    ]
+    return sorted(found, key=lambda other: (-other.cpu_s, other.pid))
 
 
 def _heir(
@@ -309,9 +329,9 @@ def _pressure(before: Reading, after: Reading) -> dict[str, float | None] | None
     return found
 
 
-def _frequency(mhz: Sequence[float]) -> dict[str, float] | None:
+def _frequency(mhz: Sequence[float]) -> Frequency | None:
     mean = _mean(mhz)
-    return None if mean is None else {"min": min(mhz), "mean": mean, "max": max(mhz)}
+    return None if mean is None else Frequency(min(mhz), mean, max(mhz))
 
 
 def _mean(values: Sequence[float]) -> float | None:

@@ -1,21 +1,18 @@
-"""The protocol of collectors, which observe a server at both ends of the measured part.
-
-A collector's result is plain data: one or more sections of the document that ``collecting`` builds.
-"""
+"""Define the protocol of collectors, which observe a server at both ends of the measured part."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Generic, Protocol, TypeVar, runtime_checkable
 
-from millrace.databases.client import ServerClient
+from millrace.databases.client import ServerClient, Session
+from millrace.errors import DatabaseError, TrialFailed, Unavailable
 from millrace.loadgen.statement_activity import Board
 
-Missing = list[dict[str, str | None]]
-"""Parts that a collector could not observe, each with ``what`` and ``remedy``."""
+Reading = TypeVar("Reading")
 
 
 @dataclass(frozen=True)
@@ -39,6 +36,31 @@ class Target:
     connections: int = 1
     own_pid: int = field(default_factory=os.getpid)
 
+    def session(self, database: str | None = None) -> Session:
+        """Open a session for a collector, which closes it.
+
+        Without ``database``, its statements are told apart from the workload's. Open it before the
+        clients work. Raise Unavailable where the server refuses it.
+        """
+        try:
+            return self.instance.connect(database, limit_s=self.limit_s)
+        except TrialFailed as error:
+            raise Unavailable(error.message, hint=error.hint) from error
+        except DatabaseError as error:
+            raise Unavailable(f"the server gives no session: {error.message}") from error
+
+
+@dataclass(frozen=True)
+class Observations:
+    """The observations of a collector, and the parts that it could not observe.
+
+    ``sections`` are parts of the trial's document, by name. They consist of dataclasses, whose
+    fields are the document's keys, and of plain values.
+    """
+
+    sections: Mapping[str, object]
+    missing: Sequence[Unavailable] = ()
+
 
 class Collector(Protocol):
     """A collector of one trial.
@@ -48,17 +70,13 @@ class Collector(Protocol):
     """
 
     def begin(self) -> None:
-        """Look at the server as the measured part begins, within milliseconds."""
+        """Read the server as the measured part begins, within milliseconds."""
 
     def end(self) -> None:
-        """Look again after the measured part, while the clients are still connected."""
+        """Read the server after the measured part, while the clients are still connected."""
 
-    def result(self) -> Mapping[str, Any]:
-        """Return the observations by section of the document; this may take time.
-
-        The key ``missing`` holds the parts that could not be observed, a list of ``what`` and
-        ``remedy``.
-        """
+    def result(self) -> Observations:
+        """Return the observations; this may take time."""
 
     def close(self) -> None:
         """Release everything, whatever happened before; may run twice."""
@@ -66,10 +84,10 @@ class Collector(Protocol):
 
 @runtime_checkable
 class ConnectionCollector(Protocol):
-    """A collector that looks at connected clients before they begin to work."""
+    """A collector that also reads the server before the connected clients begin to work."""
 
     def connected(self) -> None:
-        """Look while all clients are connected and wait for a moment before they begin."""
+        """Read the server while all clients are connected and wait for a moment."""
 
 
 @runtime_checkable
@@ -79,3 +97,29 @@ class RepeatableCollector(Protocol):
     @property
     def wants_more(self) -> bool:
         """Return whether it observed too little and a repetition would help."""
+
+
+class MarkCollector(Generic[Reading]):
+    """A collector that makes the same reading at both marks, and compares the two afterwards."""
+
+    def __init__(
+        self,
+        read: Callable[[], Reading],
+        compare: Callable[[Reading, Reading], Observations],
+        close: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._read = read
+        self._compare = compare
+        self._readings: list[Reading] = []
+        self.close = close
+
+    def begin(self) -> None:
+        self._readings.append(self._read())
+
+    def end(self) -> None:
+        self._readings.append(self._read())
+
+    def result(self) -> Observations:
+        if len(self._readings) != 2:
+            raise Unavailable("the server was not read at both marks")
+        return self._compare(*self._readings)

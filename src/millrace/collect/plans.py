@@ -1,33 +1,37 @@
 """Collect the plans of the workload's statements.
 
-Each statement is explained once, after the window. One that cannot be explained has an error
-instead of rows.
+Each statement is explained once, after the window, so that it costs nothing while clients are
+measured. One that cannot be explained has an error instead of rows.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass
 
-from millrace.collect.model import Collector, Target
-from millrace.collect.sessions import session_of
+from millrace.collect.model import Observations, Target
 from millrace.databases.client import Session
-from millrace.databases.monitoring import Explainer
+from millrace.databases.monitoring import Explainer, Plan
 from millrace.errors import TrialFailed, Unavailable
 from millrace.model.servers import InstalledServer
 
 NAME = "plans"
-COST = "Nothing while clients are measured: statements are explained after the window."
 
 
-def collector(target: Target) -> Collector:
+@dataclass(frozen=True)
+class StatementPlan(Plan):
+    """The plan of a statement ``sql``."""
+
+    sql: str
+
+
+def collector(target: Target) -> PlanCollector:
     """Create the collector of the plans of ``target.statements``.
 
     Raise Unavailable where the server does not report its version.
     """
     explainer = target.instance.family.monitoring.explainer(_version_of(target))
-    return _PlansObserver(target, explainer)
+    return PlanCollector(target, explainer)
 
 
 def _version_of(target: Target) -> str:
@@ -40,7 +44,9 @@ def _version_of(target: Target) -> str:
         raise Unavailable(error.message, hint=error.hint) from error
 
 
-class _PlansObserver:
+class PlanCollector:
+    """A collector that works after the measured part only; see collect.model.Collector."""
+
     def __init__(self, target: Target, explainer: Explainer) -> None:
         self._target = target
         self._explainer = explainer
@@ -51,16 +57,17 @@ class _PlansObserver:
     def end(self) -> None:
         pass
 
-    def result(self) -> Mapping[str, Any]:
-        told = {}
+    def result(self) -> Observations:
+        plans = {}
         with contextlib.ExitStack() as opened:
             session: Session | None = None
             for name, sql in self._target.statements.items():
                 if session is None or not session.is_open:
-                    session = session_of(self._target, self._target.database)
+                    session = self._target.session(self._target.database)
                     opened.callback(session.close)
-                told[name] = {"sql": sql, **self._explainer.explain(session, sql)}
-        return {"plans": told}
+                plan = self._explainer.explain(session, sql)
+                plans[name] = StatementPlan(plan.rows, plan.error, sql)
+        return Observations({NAME: plans})
 
     def close(self) -> None:
         pass

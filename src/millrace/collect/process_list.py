@@ -1,10 +1,9 @@
-"""Poll a server's process list and its engine's status from a thread of its own.
+"""Poll a server's process list and its engine's status in a thread of its own.
 
 Neither the marks nor the clients wait for the answers. The engine's status is queried when the
-window begins and when it ends. The first look at the process list comes a second after the begin.
-The gap to the next one is a second or a quarter of the time that has passed, whichever is longer: a
-look each second in a short window, fewer and fewer in a long one. After 20 looks, which take two
-and a half minutes, there are no more.
+window begins and when it ends. The first query of the process list comes a second after the begin.
+The gap to the next one is a second or a quarter of the time that has passed, whichever is longer.
+Polling ends after 20 queries, which take two and a half minutes.
 """
 
 from __future__ import annotations
@@ -12,33 +11,49 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
-from millrace.databases.client import Session
+from millrace.databases.client import Row, Session
 from millrace.databases.monitoring import Monitoring
 from millrace.errors import Unavailable
 
-MOST_LOOKS = 20
+MOST_QUERIES = 20
 
 _SHORTEST_GAP_S = 1.0
 _GAP_SHARE = 0.25
 
 
-@dataclass
-class Watched:
-    """The observations; ``asked`` counts the queries of each kind before the end."""
+@dataclass(frozen=True)
+class EngineStatus:
+    """A report of the storage engine, ``t_s`` after the begin."""
 
-    engine_status: list[dict[str, Any]] = field(default_factory=list)
-    process_list: list[dict[str, Any]] = field(default_factory=list)
+    t_s: float
+    text: str
+
+
+@dataclass(frozen=True)
+class ProcessList:
+    """The server's sessions, ``t_s`` after the begin."""
+
+    t_s: float
+    rows: Sequence[Row]
+
+
+@dataclass(frozen=True)
+class Polled:
+    """The observations; ``n_queries`` counts the queries of each kind before the end."""
+
+    engine_status: list[EngineStatus] = field(default_factory=list)
+    process_list: list[ProcessList] = field(default_factory=list)
     missing: list[Unavailable] = field(default_factory=list)
-    asked: Counter[str] = field(default_factory=Counter)
+    n_queries: Counter[str] = field(default_factory=Counter)
 
 
-class Watcher:
-    """A poller that runs from ``start`` until ``finish``; ``watched`` waits for the last answer.
+class ProcessListPoller:
+    """A poller that runs from ``start`` until ``finish``; ``polled`` waits for the last answer.
 
-    From ``start`` on only the watcher uses ``session``; the caller closes it, after ``watched`` or
+    From ``start`` on only the poller uses ``session``; the caller closes it, after ``polled`` or
     ``abandon``.
     """
 
@@ -46,11 +61,11 @@ class Watcher:
         self._session = session
         self._monitoring = monitoring
         self._database = database
-        self._found = Watched()
+        self._found = Polled()
         self._ended = threading.Event()
         self._ended_at = 0.0
         self._began_at = 0.0
-        self._thread = threading.Thread(target=self._watch, name="watcher", daemon=True)
+        self._thread = threading.Thread(target=self._poll, name="poller", daemon=True)
 
     def start(self) -> None:
         """Begin to poll; ``t_s`` counts from here."""
@@ -62,7 +77,7 @@ class Watcher:
         self._ended_at = time.monotonic()
         self._ended.set()
 
-    def watched(self) -> Watched:
+    def polled(self) -> Polled:
         """Wait for the last answer and return the observations."""
         self._thread.join()
         return self._found
@@ -73,43 +88,43 @@ class Watcher:
         if self._thread.ident is not None:
             self._thread.join()
 
-    def _watch(self) -> None:
-        self._ask_engine(0.0)
-        self._found.asked["engine_status"] += 1
-        looks = 0
+    def _poll(self) -> None:
+        self._query_engine(0.0)
+        self._found.n_queries["engine_status"] += 1
+        queries = 0
         while not self._ended.wait(gap_s(time.monotonic() - self._began_at)):
-            if looks < MOST_LOOKS and self._ask_for_process_list():
-                looks += 1
+            if queries < MOST_QUERIES and self._query_process_list():
+                queries += 1
             else:
                 self._ended.wait()
         if self._ended_at:
-            self._ask_engine(self._ended_at - self._began_at)
+            self._query_engine(self._ended_at - self._began_at)
 
-    def _ask_engine(self, at_s: float) -> None:
+    def _query_engine(self, at_s: float) -> None:
         try:
             texts = self._monitoring.engine_status(self._session)
         except Unavailable as lack:
-            self._lack(lack)
+            self._miss(lack)
             return
         for text in texts:
-            self._found.engine_status.append({"t_s": at_s, "text": text})
+            self._found.engine_status.append(EngineStatus(at_s, text))
 
-    def _ask_for_process_list(self) -> bool:
+    def _query_process_list(self) -> bool:
         at_s = time.monotonic() - self._began_at
         try:
-            seen = self._monitoring.process_list(self._session, self._database)
+            rows = self._monitoring.process_list(self._session, self._database)
         except Unavailable as lack:
-            self._lack(lack)
+            self._miss(lack)
             return False
-        self._found.asked["process_list"] += 1
-        self._found.process_list.append({"t_s": at_s, "rows": seen})
+        self._found.n_queries["process_list"] += 1
+        self._found.process_list.append(ProcessList(at_s, rows))
         return True
 
-    def _lack(self, lack: Unavailable) -> None:
+    def _miss(self, lack: Unavailable) -> None:
         if lack.message not in {known.message for known in self._found.missing}:
             self._found.missing.append(lack)
 
 
 def gap_s(passed_s: float) -> float:
-    """Return the seconds from a look at ``passed_s`` to the next one."""
+    """Return the seconds from a query at ``passed_s`` to the next one."""
     return max(_SHORTEST_GAP_S, passed_s * _GAP_SHARE)

@@ -4,6 +4,9 @@ perf has two ways to find the callers of a function. By DWARF, it copies the sta
 afterwards; that succeeds for nearly every sample. By frame pointers it is cheaper, but the C
 library seldom keeps them: a third to more than half of the samples of short queries lose their
 callers there. Frame pointers are for a perf that cannot unwind and a build that keeps them.
+
+Cost: 199 samples of each CPU in a second, fewer where there are many CPUs, each with 32 KiB of
+stack: 1 to 2 % of the server's CPU time. Profiled trials are of their own and enter no verdict.
 """
 
 from __future__ import annotations
@@ -11,24 +14,20 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
-from millrace.collect.model import Target
+from millrace.collect.model import Observations, Target
 from millrace.collect.profiling import folding, frame_pointers
 from millrace.collect.profiling.folding import Folded
-from millrace.collect.profiling.recording import Granted, Recording, Settings
+from millrace.collect.profiling.recording import CallGraph, Granted, Recording, Settings
 from millrace.collect.threads.thread_watch import ThreadWatch, needs_process
+from millrace.errors import Unavailable
 from millrace.host import perf
 from millrace.host.perf import Perf
 from millrace.model.servers import InstalledServer
 
 NAME = "profile"
-COST = (
-    "samples each CPU 199 times a second, more seldom where there are many, each time with 32 KiB "
-    "of stack: 1 to 2 % of the server's CPU time; its trials are of their own and enter no verdict"
-)
-
 # For all CPUs together, whatever runs there: the recording lies in memory, and millrace reads it.
 _STACK_BYTES = 32 * 1024
 _DWARF_PER_S = 500
@@ -47,7 +46,7 @@ ENOUGH_S = 2.0
 MOST_RUNS = 20
 
 
-def collector(target: Target) -> Profile:
+def collector(target: Target) -> ProfileCollector:
     """Create the collector of the profile of the target's process.
 
     Raise Unavailable where perf cannot sample the process.
@@ -57,7 +56,8 @@ def collector(target: Target) -> Profile:
     settings = choose(by, os.cpu_count() or 1, functools.partial(_keeps_frame_pointers, target))
     watch = ThreadWatch(target)
     try:
-        return Profile(Recording(by, pid, settings), settings, watch)
+        functions = target.instance.family.monitoring.threads.session_functions
+        return ProfileCollector(Recording(by, pid, settings), settings, watch, functions)
     except BaseException:
         watch.close()
         raise
@@ -71,11 +71,37 @@ def choose(by: Perf, n_cpus: int, keeps_frame_pointers: Callable[[], bool]) -> S
     return Settings(frequency_hz, "fp" if keeps_frame_pointers() else "none")
 
 
+@dataclass(frozen=True)
 class Profile:
+    """The CPU samples of a server: the number of samples of each folded stack.
+
+    ``lost`` samples are not in ``stacks``. The recording took ``seconds``, in ``runs`` runs of the
+    measured part.
+    """
+
+    event: str
+    with_kernel: bool
+    frequency_hz: int
+    call_graph: CallGraph
+    samples: int
+    lost: int
+    seconds: float
+    runs: int
+    stacks: Mapping[str, int]
+
+
+class ProfileCollector:
     """A collector of the CPU profile; see collect.model.Collector."""
 
-    def __init__(self, recording: Recording, settings: Settings, watch: ThreadWatch) -> None:
+    def __init__(
+        self,
+        recording: Recording,
+        settings: Settings,
+        watch: ThreadWatch,
+        session_functions: Collection[str],
+    ) -> None:
         self._recording = recording
+        self._session_functions = session_functions
         self._settings = settings
         self._watch = watch
         self._runs = 0
@@ -87,85 +113,80 @@ class Profile:
         return self._runs < MOST_RUNS and recording.seconds < ENOUGH_S and recording.may_resume
 
     def begin(self) -> None:
-        self._watch.look()
+        self._watch.sample()
         self._recording.begin()
         self._runs += 1
 
     def end(self) -> None:
         self._recording.end()
-        self._watch.look()
+        self._watch.sample()
 
-    def result(self) -> Mapping[str, Any]:
+    def result(self) -> Observations:
         granted = self._recording.granted()
         folded = folding.fold(
-            folding.parse(self._recording.lines()), self._watch.kinds(), self._watch.serving
+            folding.parse(self._recording.lines()),
+            self._watch.kinds(),
+            self._session_functions,
+            self._watch.serving,
         )
-        lacks = list(missing(granted, folded, self._settings))
+        unavailable = list(missing(granted, folded, self._settings))
         if self._recording.was_cut:
-            lacks.append(
-                _lack(
+            unavailable.append(
+                Unavailable(
                     f"the end of the profile: perf's memory was full after "
                     f"{self._recording.seconds:.0f} s",
-                    "measure for a shorter time",
+                    hint="measure for a shorter time",
                 )
             )
-        return {
-            NAME: {
-                "event": granted.event,
-                "with_kernel": granted.with_kernel,
-                "frequency_hz": granted.frequency_hz,
-                "call_graph": self._settings.call_graph,
-                "samples": folded.samples,
-                "lost": folded.lost,
-                "seconds": self._recording.seconds,
-                "runs": self._runs,
-                "stacks": dict(folded.stacks),
-            },
-            "missing": lacks,
-        }
+        found = Profile(
+            event=granted.event,
+            with_kernel=granted.with_kernel,
+            frequency_hz=granted.frequency_hz,
+            call_graph=self._settings.call_graph,
+            samples=folded.samples,
+            lost=folded.lost,
+            seconds=self._recording.seconds,
+            runs=self._runs,
+            stacks=folded.stacks,
+        )
+        return Observations({NAME: found}, unavailable)
 
     def close(self) -> None:
         with contextlib.closing(self._watch):
             self._recording.close()
 
 
-def missing(
-    granted: Granted, folded: Folded, settings: Settings
-) -> Iterator[dict[str, str | None]]:
-    """Yield the parts that a profile lacks, each with its remedy."""
+def missing(granted: Granted, folded: Folded, settings: Settings) -> Iterator[Unavailable]:
+    """Yield the parts that a profile lacks."""
     if not granted.whole_cpus:
-        yield _lack(
+        yield Unavailable(
             "permission to sample whole CPUs: following threads can take a fifth of the throughput",
-            perf.rights(perf.FOR_WHOLE_CPUS),
+            hint=perf.rights(perf.FOR_WHOLE_CPUS),
         )
     if not granted.with_kernel:
-        yield _lack("what the kernel does for the server", perf.rights(perf.FOR_KERNEL))
+        yield Unavailable("what the kernel does for the server", hint=perf.rights(perf.FOR_KERNEL))
     elif folded.unnamed_kernel > folded.kernel / 2:
         restriction = perf.setting("kptr_restrict")
-        yield _lack(
+        yield Unavailable(
             "the names of the kernel's functions",
-            f"run millrace as root, or set kernel.kptr_restrict ({restriction} now) to 0",
+            hint=f"run millrace as root, or set kernel.kptr_restrict ({restriction} now) to 0",
         )
     if folded.lost > _NOTICEABLE_SHARE * folded.samples:
-        yield _lack(
+        yield Unavailable(
             f"{_percent(folded.lost, folded.lost + folded.samples)} of samples, which were lost",
-            "leave some CPU time to perf: drive fewer clients",
+            hint="leave some CPU time to perf: drive fewer clients",
         )
     if settings.call_graph != "dwarf":
-        yield _lack(
+        yield Unavailable(
             f"the callers of {_percent(folded.samples - folded.rooted, folded.samples)} of samples",
-            "install a perf that unwinds by DWARF (libdw or libunwind)",
+            hint="install a perf that unwinds by DWARF (libdw or libunwind)",
         )
     for module, count in folded.unnamed.items():
         if count > _NOTICEABLE_SHARE * folded.samples:
-            yield _lack(
+            yield Unavailable(
                 f"names of functions of {module}, in {_percent(count, folded.samples)} of samples",
-                "install its debug symbols, or profile a build with a symbol table",
+                hint="install its debug symbols, or profile a build with a symbol table",
             )
-
-
-def _lack(what: str, remedy: str | None) -> dict[str, str | None]:
-    return {"what": what, "remedy": remedy}
 
 
 def _percent(part: int, whole: int) -> str:

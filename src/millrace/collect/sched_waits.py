@@ -1,15 +1,17 @@
 """Collect how long the threads that serve clients were blocked, from scheduler events in windows.
 
-Looks at random moments (``states``) show the reasons for which threads wait. On a host with few
-CPUs a look takes a CPU from a thread, or waits for an idle one, and so finds threads blocked that
+Samples at random moments (``states``) show the reasons for which threads wait. On a host with few
+CPUs a sample takes a CPU from a thread, or waits for an idle one, and so finds threads blocked that
 would otherwise run. The events show the length of waits of a few microseconds, and who ended them:
 a thread of the server, a process outside of it, or the kernel.
 
-Where clients publish their statements on a board, this collector looks at the board within the
-windows. The events show for each look whether the thread was on a CPU, or ready without one; looks
-at the threads themselves cannot distinguish these. The section's ``statements`` counts these looks
-by the ``statement`` that was executing: ``on_cpu`` and ``ready``. It is null where there were no
-looks.
+Where clients publish their statements, this collector samples the statements within the windows.
+The events show for each sample whether the thread was on a CPU, or ready without one; samples of
+the threads themselves cannot distinguish these.
+
+Cost: the kernel records when one of up to 8 threads leaves its CPU or is woken, for a hundredth of
+a second, at first three times a second, then less often. Meanwhile the statements are sampled every
+half millisecond.
 """
 
 from __future__ import annotations
@@ -22,11 +24,11 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from millrace.collect.model import Missing, Target
-from millrace.collect.threads import connection_map, sched_events
-from millrace.collect.threads.sched_events import EVENTS, Event, Waits, Window
+from millrace.collect.model import Observations, Target
+from millrace.collect.threads import sched_events
+from millrace.collect.threads.connection_map import connection_map, slots_of_threads
+from millrace.collect.threads.sched_events import EVENTS, Event, Waits, Waker, Window
 from millrace.collect.threads.thread_watch import ThreadWatch, needs_process
 from millrace.databases.monitoring import POOL
 from millrace.errors import Unavailable
@@ -35,34 +37,67 @@ from millrace.host.tracing import Tracing
 from millrace.loadgen.statement_activity import Shown
 
 NAME = "switches"
-COST = (
-    "the kernel notes when one of up to 8 threads that serve clients leaves its CPU or is woken, "
-    "for a hundredth of a second, three times a second at first and more seldom later, or where "
-    "there are more threads than one; where a transaction has several statements, a look at which "
-    "is under way every half millisecond then"
-)
-
 _MOST_THREADS = 8  # a filter of the kernel compares with each
 _WINDOW_S = 0.01
 # The gap between windows varies at random by half; it grows, so that there are only some dozen
 # windows. Each window of many threads shows more; but the CPUs are busy then, so it costs more.
 _FIRST_GAP_S, _GROWTH = 0.3, 1.05
-_LOOK_S = 0.0005  # from one look at the board to the next, random by half
-_FIRST_LOOK_S = 0.1  # from one search for threads to the next, while there are none
+_SAMPLE_S = 0.0005  # from one sample of the statements to the next, random by half
+_SEARCH_S = 0.1  # from one search for threads to the next, while there are none
 _SETTLED_S = 0.001  # enabling the events keeps the CPUs busy for a moment
 _HANDS_OUT = "ksoftirqd/"
 _NOTICEABLE_LOSS = 0.01
 
 
 @dataclass(frozen=True)
-class Look:
+class ActivitySample:
     """The statements of clients at a moment, by the threads that serve them."""
 
     at_s: float
     statements: Mapping[int, str]
 
 
-class Switches:
+@dataclass(frozen=True)
+class BlockedWait:
+    """The waits of a thread in a scheduler state that the same kind of waker ended."""
+
+    state: str
+    woken_by: Waker
+    count: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class BlockedThread:
+    """The waits of a thread; see sched_events.Waits."""
+
+    tid: int
+    blocked_s: float
+    unknown_s: float
+    windows: int
+    waits: Sequence[BlockedWait]
+
+
+@dataclass(frozen=True)
+class ScheduledStatement:
+    """The number of samples at which the thread of a statement was on a CPU, or ready for one."""
+
+    statement: str
+    on_cpu: float
+    ready: float
+
+
+@dataclass(frozen=True)
+class SchedWaits:
+    """The waits in all windows, which took ``seconds``; ``statements`` is None without samples."""
+
+    windows: int
+    seconds: float
+    threads: Sequence[BlockedThread]
+    statements: Sequence[ScheduledStatement] | None
+
+
+class SchedWaitCollector:
     """A collector of scheduler events; see collect.model.Collector and ConnectionCollector."""
 
     def __init__(self, watch: ThreadWatch, tracing: Tracing, target: Target) -> None:
@@ -77,27 +112,26 @@ class Switches:
         self._own: frozenset[int] = frozenset()
         self._tids: frozenset[int] = frozenset()
         self._slots: Mapping[int, int] = {}
-        self._looks: list[Look] = []
-        self._looker = 0
+        self._samples: list[ActivitySample] = []
+        self._sampler = 0
         self._trouble: OSError | None = None
         self._listening: threading.Thread | None = None
 
     def connected(self) -> None:
-        """Look at the threads that wait for a client's first request: these serve the clients."""
+        """Find the threads that wait for a client's first request: these serve the clients."""
         self._connected = True
-        looks = self._watch.look()
+        samples = self._watch.sample()
         # Where a client has a single statement, all of its time belongs to that one.
         if self._board is not None and len(self._board.statements()) > 1:
-            self._slots = connection_map.of_threads(
-                looks, connection_map.seats(self._board, self._watch.pid, self._port)
-            )
+            slots = connection_map(self._board, self._watch.pid, self._port)
+            self._slots = slots_of_threads(samples, slots)
 
     def begin(self) -> None:
         self._began_s = time.monotonic()
         if self._connected:
             self._choose()
         else:
-            self._own |= frozenset(self._watch.look())
+            self._own |= frozenset(self._watch.sample())
         if self._tids or not self._connected:
             self._listening = threading.Thread(target=self._listen, name=NAME, daemon=True)
             self._listening.start()
@@ -105,23 +139,25 @@ class Switches:
     def end(self) -> None:
         self._stop_listening()
         # Threads that exist at either mark count; those of clients end soon.
-        self._own |= frozenset(self._watch.look())
+        self._own |= frozenset(self._watch.sample())
         if self._trouble is not None:
             raise self._trouble
 
-    def result(self) -> Mapping[str, Any]:
+    def result(self) -> Observations:
         if not self._tids:
             if self._connected:
                 raise Unavailable("no thread that serves a client was known when it began")
-            return {}  # a load that was over before one was found
+            return Observations({})  # a load that was over before one was found
         events = list(sched_events.parse(self._tracing.text().splitlines()))
         windows = weighted(self._windows, self._began_s)
         found = sched_events.waits(events, windows, self._tids, wakers(self._own))
-        return {
-            NAME: section(found, windows)
-            | {"statements": statements(events, windows, self._looks, self._looker)},
-            "missing": missing(found.values(), self._tracing.lost()),
-        }
+        waits = SchedWaits(
+            windows=len(windows),
+            seconds=math.fsum(window.seconds for window in windows),
+            threads=blocked(found),
+            statements=scheduled_statements(events, windows, self._samples, self._sampler),
+        )
+        return Observations({NAME: waits}, missing(found.values(), self._tracing.lost()))
 
     def close(self) -> None:
         self._stop_listening()
@@ -130,7 +166,7 @@ class Switches:
 
     def _choose(self) -> None:
         """Choose some of the threads that serve clients now."""
-        self._own |= frozenset(self._watch.look())
+        self._own |= frozenset(self._watch.sample())
         serving = self._watch.serving
         tids = [tid for tid, kind in self._watch.kinds().items() if kind == serving]
         self._tids = frozenset(random.sample(tids, min(len(tids), _MOST_THREADS)))
@@ -143,9 +179,9 @@ class Switches:
 
     def _listen(self) -> None:
         """Trace events in windows until the measured part is over."""
-        self._looker = threading.get_native_id()
+        self._sampler = threading.get_native_id()
         try:
-            while not self._tids and not self._over.wait(_FIRST_LOOK_S):
+            while not self._tids and not self._over.wait(_SEARCH_S):
                 # A client that loads tables connects after the begin; other sessions are idle then.
                 self._choose()
                 self._began_s = time.monotonic()
@@ -165,19 +201,19 @@ class Switches:
                     if shown is None:
                         self._over.wait(_WINDOW_S)
                     else:
-                        self._look_at(shown, slots, began_s + _WINDOW_S)
+                        self._sample(shown, slots, began_s + _WINDOW_S)
                     self._windows.append((began_s, time.monotonic()))
                     self._tracing.stop()
                     gap_s *= _GROWTH
         except OSError as trouble:
             self._trouble = trouble
 
-    def _look_at(self, shown: Shown, slots: Mapping[int, int], until_s: float) -> None:
-        """Look at the board until ``until_s``."""
-        while not self._over.wait(_about(_LOOK_S)) and (now_s := time.monotonic()) < until_s:
+    def _sample(self, shown: Shown, slots: Mapping[int, int], until_s: float) -> None:
+        """Sample the statements of clients until ``until_s``."""
+        while not self._over.wait(_about(_SAMPLE_S)) and (now_s := time.monotonic()) < until_s:
             under_way = {tid: shown.under_way(slot) for tid, slot in slots.items()}
             known = {tid: name for tid, name in under_way.items() if name is not None}
-            self._looks.append(Look(now_s, known))
+            self._samples.append(ActivitySample(now_s, known))
 
 
 def _about(seconds: float) -> float:
@@ -185,7 +221,7 @@ def _about(seconds: float) -> float:
     return seconds * random.uniform(0.5, 1.5)  # noqa: S311
 
 
-def collector(target: Target) -> Switches:
+def collector(target: Target) -> SchedWaitCollector:
     """Create the collector. Raise Unavailable where the scheduler's events are not accessible."""
     with contextlib.ExitStack() as opened:
         needs_process(target)
@@ -193,7 +229,7 @@ def collector(target: Target) -> Switches:
         opened.callback(watch.close)
         if watch.serving == POOL:
             raise Unavailable("clients share a pool of threads, which wait for work too")
-        made = Switches(watch, Tracing(EVENTS), target)
+        made = SchedWaitCollector(watch, Tracing(EVENTS), target)
         opened.pop_all()
         return made
 
@@ -212,14 +248,14 @@ def filters(tids: Collection[int], *, both: bool) -> Mapping[str, str]:
     }
 
 
-def wakers(own: Collection[int]) -> Callable[[int], sched_events.Waker]:
+def wakers(own: Collection[int]) -> Callable[[int], Waker]:
     """Return a function that classifies a thread that woke a thread of the server.
 
     ``own`` are the server's threads. Kernel threads that deliver packets from the network stand for
     their senders.
     """
 
-    def waker(tid: int) -> sched_events.Waker:
+    def waker(tid: int) -> Waker:
         if tid in own:
             return "own"
         text = procfs.read_or_none(f"/proc/{tid}/stat")
@@ -227,7 +263,7 @@ def wakers(own: Collection[int]) -> Callable[[int], sched_events.Waker]:
             return "other"
         return "other" if stat.name.startswith(_HANDS_OUT) else "kernel"
 
-    known: dict[int, sched_events.Waker] = {0: "kernel"}
+    known: dict[int, Waker] = {0: "kernel"}
     return lambda tid: known[tid] if tid in known else known.setdefault(tid, waker(tid))
 
 
@@ -247,60 +283,55 @@ def weighted(windows: Sequence[tuple[float, float]], began_s: float) -> Sequence
     ]
 
 
-def section(found: Mapping[int, Waits], windows: Collection[Window]) -> dict[str, Any]:
-    """Return the document's section: the waits of each thread, those with the longest sum first."""
-    return {
-        "windows": len(windows),
-        "seconds": math.fsum(window.seconds for window in windows),
-        "threads": [
-            {
-                "tid": tid,
-                "blocked_s": waits.blocked_s,
-                "unknown_s": waits.unknown_s,
-                "windows": waits.windows,
-                "waits": [
-                    {"state": state, "woken_by": by, "count": each.count, "seconds": each.seconds}
-                    for (state, by), each in sorted(
-                        waits.sums.items(), key=lambda item: -item[1].seconds
-                    )
-                ],
-            }
-            for tid, waits in sorted(found.items())
-        ],
-    }
+def blocked(found: Mapping[int, Waits]) -> list[BlockedThread]:
+    """Return the waits of each thread, those with the longest sum first."""
+    return [
+        BlockedThread(
+            tid=tid,
+            blocked_s=waits.blocked_s,
+            unknown_s=waits.unknown_s,
+            windows=waits.windows,
+            waits=[
+                BlockedWait(state, by, each.count, each.seconds)
+                for (state, by), each in sorted(
+                    waits.sums.items(), key=lambda item: -item[1].seconds
+                )
+            ],
+        )
+        for tid, waits in sorted(found.items())
+    ]
 
 
-def statements(
+def scheduled_statements(
     events: Iterable[Event],
     windows: Iterable[Window],
-    looks: Sequence[Look],
-    looker: int,
-) -> list[dict[str, Any]] | None:
-    """Return by statement how often its thread was on a CPU, and ready without one.
+    samples: Sequence[ActivitySample],
+    sampler: int,
+) -> list[ScheduledStatement] | None:
+    """Return how often the thread of each statement was on a CPU, and ready without one.
 
-    The looks count by the weight of their windows. Return None where there were no looks.
+    The samples, which the thread ``sampler`` took, count by the weight of their windows. Return
+    None where there are none.
     """
-    if not looks:
+    if not samples:
         return None
     on_cpu: defaultdict[str, float] = defaultdict(float)
     ready: defaultdict[str, float] = defaultdict(float)
     by_thread = sched_events.by_thread(events)
     for window in windows:
         inside = {tid: sched_events.inside(known, window) for tid, known in by_thread.items()}
-        for look in looks:
-            if window.from_s <= look.at_s <= window.to_s:
-                for tid, statement in look.statements.items():
-                    did = sched_events.doing(inside.get(tid, ()), look.at_s, looker)
-                    on_cpu[statement] += window.weight * (did == "on_cpu")
-                    ready[statement] += window.weight * (did == "ready")
-    return [
-        {"statement": name, "on_cpu": on_cpu[name], "ready": ready[name]} for name in sorted(on_cpu)
-    ]
+        for sample in samples:
+            if window.from_s <= sample.at_s <= window.to_s:
+                for tid, statement in sample.statements.items():
+                    state = sched_events.state_at(inside.get(tid, ()), sample.at_s, sampler)
+                    on_cpu[statement] += window.weight * (state == "on_cpu")
+                    ready[statement] += window.weight * (state == "ready")
+    return [ScheduledStatement(name, on_cpu[name], ready[name]) for name in sorted(on_cpu)]
 
 
-def missing(found: Collection[Waits], lost: int) -> Missing:
+def missing(found: Collection[Waits], lost: int) -> list[Unavailable]:
     """Return the events that the buffers lost, where these are too many."""
     counted = sum(each.count for waits in found for each in waits.sums.values())
     if lost <= _NOTICEABLE_LOSS * counted:
         return []
-    return [{"what": f"{lost} switches of threads, which were lost", "remedy": None}]
+    return [Unavailable(f"{lost} scheduler events, which were lost")]

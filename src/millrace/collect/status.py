@@ -1,64 +1,53 @@
-"""Collect a server's counters and engine status at both marks, and its sessions in between."""
+"""Collect a server's counters at both marks, its engine's status, and its sessions in between.
+
+Cost: up to three short queries at each mark, a few milliseconds; the engine's status once at each
+end; the process list at most once a second, 20 times in all. While the server lists its sessions,
+none opens or closes for some microseconds. Two sessions stay open.
+"""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
-from typing import Any
 
-from millrace.collect.model import Collector, Target
-from millrace.collect.process_list import Watcher
-from millrace.collect.sessions import missing, session_of
+from millrace.collect.model import MarkCollector, Observations, Target
+from millrace.collect.process_list import ProcessListPoller
 
 NAME = "status"
-COST = (
-    "Three short questions at each mark (SHOW GLOBAL STATUS, the engine's metrics and what it "
-    "compressed, a few milliseconds), SHOW ENGINE INNODB STATUS once at each end, and the process "
-    "list once a second at most, 20 times in all; each look at the process list keeps sessions "
-    "from being opened and closed for some microseconds. Two sessions stay open."
-)
 
 
-def collector(target: Target) -> Collector:
-    """Create the collector of the server's counters.
-
-    Raise Unavailable where the server refuses a session.
-    """
-    return _StatusObserver(target)
+def collector(target: Target) -> StatusCollector:
+    """Create the collector. Raise Unavailable where the server refuses a session."""
+    return StatusCollector(target)
 
 
-class _StatusObserver:
+class StatusCollector(MarkCollector[object]):
+    """A collector that polls the process list between the marks."""
+
     def __init__(self, target: Target) -> None:
         monitoring = target.instance.family.monitoring
         with contextlib.ExitStack() as opened:
-            session = opened.enter_context(contextlib.closing(session_of(target)))
-            watching = opened.enter_context(contextlib.closing(session_of(target)))
+            session = opened.enter_context(contextlib.closing(target.session()))
+            polling = opened.enter_context(contextlib.closing(target.session()))
             self._counters = monitoring.status_counters(session, target.database)
-            self._watcher = Watcher(watching, monitoring, target.database)
-            opened.callback(self._watcher.abandon)
+            self._poller = ProcessListPoller(polling, monitoring, target.database)
+            opened.callback(self._poller.abandon)
             self._counters.read()  # the first reading would take too long at the mark
-            self._opened = opened.pop_all()
-        self._readings: list[object] = []
+            super().__init__(self._counters.read, self._observations, opened.pop_all().close)
 
     def begin(self) -> None:
-        self._readings.append(self._counters.read())
-        self._watcher.start()
+        super().begin()
+        self._poller.start()
 
     def end(self) -> None:
-        self._readings.append(self._counters.read())
-        self._watcher.finish()
+        super().end()
+        self._poller.finish()
 
-    def result(self) -> Mapping[str, Any]:
-        before, after = self._readings
-        watched = self._watcher.watched()
-        counted = self._counters.between(before, after, watched.asked)
-        lacking = [*counted.pop("missing", ()), *map(missing, watched.missing)]
-        return {
-            **counted,
-            "engine_status": watched.engine_status,
-            "processlist": watched.process_list,
-            "missing": lacking,
+    def _observations(self, before: object, after: object) -> Observations:
+        polled = self._poller.polled()
+        counted = self._counters.between(before, after, polled.n_queries)
+        sections = {
+            NAME: counted.deltas,
+            "engine_status": polled.engine_status,
+            "processlist": polled.process_list,
         }
-
-    def close(self) -> None:
-        self._opened.close()
+        return Observations(sections, [*counted.missing, *polled.missing])

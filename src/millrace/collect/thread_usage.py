@@ -5,6 +5,9 @@ afterwards. A thread that began in between counts from zero. The usage of thread
 the end is the process's usage beyond that of the others; it appears as one thread of the kind
 ``ended``. The context switches of ended threads and their waits for a CPU are unknown; so are the
 process's then.
+
+Cost: five small files for each of the server's threads, and one query of the server, at each mark:
+some milliseconds.
 """
 
 from __future__ import annotations
@@ -15,23 +18,22 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from millrace.collect.model import Missing, Target
-from millrace.collect.threads.thread_watch import NEEDS_PTRACE, Look, ThreadWatch, needs_process
+from millrace.collect.model import MarkCollector, Observations, Target
+from millrace.collect.threads.thread_watch import (
+    NEEDS_PTRACE,
+    ThreadSample,
+    ThreadWatch,
+    needs_process,
+)
+from millrace.databases.monitoring import BACKGROUND
 from millrace.errors import Unavailable
 from millrace.host import cpu_clock, procfs
 from millrace.host.cpu_clock import CpuTime, cpu_between
 
 NAME = "threads"
-COST = (
-    "five small files of /proc for each of the server's threads, and one question to the server, "
-    "where the measured part begins and where it ends: some milliseconds each; nothing in between"
-)
 
 _ENDED_TID = 0
 _ENDED_NAME = "ended"
-
-# Figures of a thread or a process; None where they cannot be read.
-Figures = Mapping[str, float | int | None]
 
 _COUNTED = (
     "voluntary_switches",
@@ -40,9 +42,48 @@ _COUNTED = (
     "major_faults",
     *procfs.IO,
 )
-_FIGURES = ("cpu_s", "runnable_s", "user_s", "system_s", *_COUNTED)
 # Figures that the kernel reports for existing threads, but not for a process.
 _OF_THREADS = ("runnable_s", "voluntary_switches", "involuntary_switches")
+
+
+@dataclass(frozen=True)
+class Usage:
+    """The usage of a process between the marks; None for a figure that cannot be read.
+
+    ``runnable_s`` is the time for which it was ready without a CPU.
+    """
+
+    cpu_s: float | None
+    runnable_s: float | None
+    user_s: float | None
+    system_s: float | None
+    voluntary_switches: int | None
+    involuntary_switches: int | None
+    minor_faults: int | None
+    major_faults: int | None
+    read_calls: int | None
+    write_calls: int | None
+    read_chars: int | None
+    written_chars: int | None
+    read_bytes: int | None
+    write_bytes: int | None
+
+
+@dataclass(frozen=True)
+class ThreadUsage(Usage):
+    """The usage of a thread."""
+
+    tid: int
+    name: str
+    kind: str
+
+
+@dataclass(frozen=True)
+class ServerUsage:
+    """The usage of the server's process, and of its threads, the busiest first."""
+
+    process: Usage
+    threads: Sequence[ThreadUsage]
 
 
 @dataclass(frozen=True)
@@ -78,59 +119,39 @@ class Counts:
 _NOTHING = Counts(CpuTime(0.0, 0.0, 0), 0, dict.fromkeys(_COUNTED, 0))
 
 
-class Threads:
-    """A collector of the threads' files, read at both marks."""
-
-    def __init__(self, target: Target) -> None:
-        self._pid = needs_process(target)
-        self._watch = ThreadWatch(target)
-        self._readings: list[Reading] = []
-
-    def begin(self) -> None:
-        self._read()
-
-    def end(self) -> None:
-        self._read()
-
-    def result(self) -> Mapping[str, Any]:
-        if len(self._readings) != 2:
-            raise Unavailable("the server's threads were not read at both marks")
-        before, after = self._readings
-        found = section(before, after, self._watch.kinds())
-        some_ended = any(thread["tid"] == _ENDED_TID for thread in found["threads"])
-        return {
-            NAME: found,
-            "missing": [*missing(after, some_ended=some_ended), *self._watch.missing()],
-        }
-
-    def close(self) -> None:
-        self._watch.close()
-
-    def _read(self) -> None:
-        began_s = time.monotonic()
-        looks = self._watch.look()
-        self._readings.append(read(self._pid, looks, began_s))
-
-
-def collector(target: Target) -> Threads:
+def collector(target: Target) -> MarkCollector[Reading]:
     """Create the collector. Raise Unavailable where the server's process is not visible."""
-    return Threads(target)
+    pid = needs_process(target)
+    watch = ThreadWatch(target)
+
+    def take() -> Reading:
+        began_s = time.monotonic()
+        return read(pid, watch.sample(), began_s)
+
+    def compare(before: Reading, after: Reading) -> Observations:
+        found = usage(before, after, watch.kinds())
+        some_ended = any(thread.tid == _ENDED_TID for thread in found.threads)
+        return Observations(
+            {NAME: found}, [*missing(after, some_ended=some_ended), *watch.missing()]
+        )
+
+    return MarkCollector(take, compare, watch.close)
 
 
-def read(pid: int, looks: Mapping[int, Look], began_s: float) -> Reading:
-    """Read the files of a process and its threads; the looks at the threads began at ``began_s``.
+def read(pid: int, samples: Mapping[int, ThreadSample], began_s: float) -> Reading:
+    """Read the files of a process and its threads; the samples of the threads began at ``began_s``.
 
     Raise OSError where the process is gone.
     """
     tasks = f"/proc/{pid}/task"
     threads = {
         tid: RawThread(
-            look.stat,
-            look.schedstat,
+            sample.stat,
+            sample.schedstat,
             procfs.read_or_none(f"{tasks}/{tid}/status"),
             procfs.read_or_none(f"{tasks}/{tid}/io"),
         )
-        for tid, look in looks.items()
+        for tid, sample in samples.items()
     }
     return Reading(
         stat=procfs.read(f"/proc/{pid}/stat"),
@@ -141,75 +162,63 @@ def read(pid: int, looks: Mapping[int, Look], began_s: float) -> Reading:
     )
 
 
-def section(before: Reading, after: Reading, kinds: Mapping[int, str]) -> dict[str, Any]:
-    """Return the document's section: the process, and its threads, the busiest first."""
-    threads: list[dict[str, Any]] = []
+def usage(before: Reading, after: Reading, kinds: Mapping[int, str]) -> ServerUsage:
+    """Return the usage of the process and its threads between two readings."""
+    threads = []
     for tid, raw in after.threads.items():
         earlier = before.threads.get(tid)
         if earlier is not None and _started(earlier) != _started(raw):
             earlier = None  # another thread with the same number
-        threads.append(
-            {
-                "tid": tid,
-                "name": procfs.stat(raw.stat).name,
-                "kind": kinds.get(tid, "background"),
-                **_figures(_NOTHING if earlier is None else _of_thread(earlier), _of_thread(raw)),
-            }
-        )
-    threads.sort(key=lambda thread: (-thread["cpu_s"], thread["tid"]))
-    process = _figures(_of_process(before), _of_process(after))
-    ended = _ended(before, after, process, threads)
-    for name in _OF_THREADS:
-        process[name] = None if ended else _sum(threads, name)
-    return {"process": process, "threads": [*threads, *ended]}
+        figures = _figures(_NOTHING if earlier is None else _of_thread(earlier), _of_thread(raw))
+        name, kind = procfs.stat(raw.stat).name, kinds.get(tid, BACKGROUND)
+        threads.append(ThreadUsage(**figures, tid=tid, name=name, kind=kind))
+    threads.sort(key=lambda thread: (-(thread.cpu_s or 0.0), thread.tid))
+    total = _figures(_of_process(before), _of_process(after))
+    ended = _ended(before, after, total, threads)
+    if not ended:
+        total |= {name: _sum(threads, name) for name in _OF_THREADS}
+    return ServerUsage(Usage(**total), [*threads, *ended])
 
 
-def missing(reading: Reading, *, some_ended: bool) -> Missing:
-    """Return the parts that could not be read, each with its remedy."""
+def missing(reading: Reading, *, some_ended: bool) -> list[Unavailable]:
+    """Return the parts that could not be read."""
     threads = reading.threads.values()
-    found: Missing = []
+    found = []
     if reading.io is None and all(thread.io is None for thread in threads):
         found.append(
-            {
-                "what": "reads and writes of the server and its threads (/proc/PID/io)",
-                "remedy": NEEDS_PTRACE,
-            }
+            Unavailable(
+                "reads and writes of the server and its threads (/proc/PID/io)", hint=NEEDS_PTRACE
+            )
         )
     if not any(map(_has_schedstat, threads)):
         found.append(
-            {
-                "what": "how long threads waited for a CPU (/proc/PID/task/TID/schedstat)",
-                "remedy": "use a kernel with CONFIG_SCHED_INFO",
-            }
+            Unavailable(
+                "how long threads waited for a CPU (/proc/PID/task/TID/schedstat)",
+                hint="use a kernel with CONFIG_SCHED_INFO",
+            )
         )
     if some_ended:
-        found.append(
-            {"what": "context switches of the server as a whole: threads ended", "remedy": None}
-        )
+        found.append(Unavailable("context switches of the server as a whole: threads ended"))
     return found
 
 
-def _sum(threads: Sequence[Mapping[str, Any]], name: str) -> float | int | None:
-    known = [thread[name] for thread in threads if thread[name] is not None]
+def _sum(threads: Sequence[ThreadUsage], name: str) -> float | int | None:
+    known = [value for thread in threads if (value := getattr(thread, name)) is not None]
     return sum(known) if known else None
 
 
 def _ended(
-    before: Reading,
-    after: Reading,
-    process: Figures,
-    threads: Sequence[Mapping[str, Any]],
-) -> list[dict[str, Any]]:
+    before: Reading, after: Reading, process: Mapping[str, Any], threads: Sequence[ThreadUsage]
+) -> list[ThreadUsage]:
     """Return the process's usage beyond that of its threads, as a list of at most one thread.
 
     The list is empty where no thread ended, unless the difference exceeds the time that reading the
     threads one after the other took.
     """
-    sums = {name: sum(thread[name] or 0 for thread in threads) for name in _FIGURES}
-    beyond: dict[str, float | int | None] = dict.fromkeys(_FIGURES)
-    for name in set(_FIGURES) - set(_OF_THREADS):
-        total = process[name]
-        beyond[name] = None if total is None else max(0, total - sums[name])
+    beyond = {
+        name: None if total is None else max(0, total - (_sum(threads, name) or 0))
+        for name, total in process.items()
+    }
     blurred_s = (before.took_s + after.took_s) * (os.cpu_count() or 1)
     some_ended = any(
         tid not in after.threads or _started(after.threads[tid]) != _started(raw)
@@ -217,11 +226,11 @@ def _ended(
     )
     if not some_ended and (beyond["cpu_s"] or 0.0) <= blurred_s:
         return []
-    return [{"tid": _ENDED_TID, "name": _ENDED_NAME, "kind": "ended", **beyond}]
+    return [ThreadUsage(**beyond, tid=_ENDED_TID, name=_ENDED_NAME, kind="ended")]
 
 
-def _figures(before: Counts, after: Counts) -> dict[str, float | int | None]:
-    """Return the usage between two readings."""
+def _figures(before: Counts, after: Counts) -> dict[str, Any]:
+    """Return the usage between two readings, by the fields of ``Usage``."""
     user_s, system_s = cpu_between(before.cpu, after.cpu)
     waited_ns = after.runnable_ns
     return {

@@ -10,7 +10,16 @@ from pathlib import Path
 from typing import Any
 
 from millrace.databases.client import Address, Row, ServerClient, Session
-from millrace.databases.monitoring import Sections, ThreadNames
+from millrace.databases.monitoring import (
+    CounterDeltas,
+    Event,
+    FileKinds,
+    Plan,
+    ServerCounters,
+    ServerTotals,
+    ThreadNames,
+    Waits,
+)
 from millrace.errors import DatabaseError
 from millrace.host import listener
 
@@ -89,8 +98,8 @@ def ask_in(session: Session, do: str) -> Any:
     return session.ask(do)
 
 
-class _ThreadRoles:
-    tells_sessions = False
+class _ThreadRoleQuery:
+    reports_sessions = False
     has_pool = False
 
     def kinds(self) -> dict[int, str]:
@@ -106,15 +115,12 @@ class _WaitStatistics:
 
     def between(
         self, before: Mapping[str, Sequence[float]], after: Mapping[str, Sequence[float]]
-    ) -> Sections:
+    ) -> ServerTotals:
         events = []
         for name, (count, wait_s) in after.items():
             earlier = before.get(name, (0, 0.0))
-            events.append(
-                {"name": name, "count": count - earlier[0], "wait_s": wait_s - earlier[1]}
-            )
-        waits = {"enabled": True, "why": None, "not_instrumented": [], "events": events}
-        return {"waits": waits, "digests": [], "stages": []}
+            events.append(Event(name, int(count - earlier[0]), wait_s - earlier[1]))
+        return ServerTotals(Waits(True, None, (), events), (), ())
 
 
 class _StatusCounters:
@@ -126,14 +132,14 @@ class _StatusCounters:
 
     def between(
         self, before: Mapping[str, float], after: Mapping[str, float], own: Mapping[str, int]
-    ) -> Sections:
+    ) -> ServerCounters:
         deltas = {name: value - before[name] for name, value in after.items()}
-        return {"status": {"deltas": deltas, "gauges": {}, "metrics": {}, "metric_gauges": {}}}
+        return ServerCounters(CounterDeltas(deltas, {}, {}, {}))
 
 
 class _Explainer:
-    def explain(self, session: Session, sql: str) -> Mapping[str, Any]:
-        return {"rows": [{"table": "t", "rows": 1}], "error": None}
+    def explain(self, session: Session, sql: str) -> Plan:
+        return Plan([{"table": "t", "rows": 1}], None)
 
 
 class FakeMonitoring:
@@ -144,8 +150,8 @@ class FakeMonitoring:
 
     threads = ThreadNames(own=(), functions={})
 
-    def thread_roles(self, session: Session) -> _ThreadRoles:
-        return _ThreadRoles()
+    def thread_roles(self, session: Session) -> _ThreadRoleQuery:
+        return _ThreadRoleQuery()
 
     def wait_statistics(self, session: Session, database: str) -> _WaitStatistics:
         return _WaitStatistics(session)
@@ -156,11 +162,11 @@ class FakeMonitoring:
     def engine_status(self, session: Session) -> Sequence[str]:
         return ()
 
-    def process_list(self, session: Session, database: str) -> list[dict[str, Any]]:
+    def process_list(self, session: Session, database: str) -> Sequence[Row]:
         return []
 
     def explainer(self, version: str) -> _Explainer:
         return _Explainer()
 
-    def change_logs(self, client: ServerClient) -> Sequence[str]:
-        return ()
+    def file_kinds(self, client: ServerClient) -> FileKinds:
+        return FileKinds()

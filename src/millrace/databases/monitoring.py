@@ -10,9 +10,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import PurePosixPath
 from typing import Any, Protocol
 
-from millrace.databases.client import ServerClient, Session
+from millrace.databases.client import Row, ServerClient, Session
+from millrace.databases.deltas import Number
+from millrace.errors import Unavailable
 
 # Kinds of threads; or of processes, where each process serves one session.
 CONNECTION = "connection"
@@ -21,23 +24,74 @@ OBSERVER = "observer"
 BACKGROUND = "background"
 MAIN = "main"
 
-Sections = dict[str, Any]
-"""Sections of the document of observations, by name. The key ``missing`` lists the parts that could
-not be read, each with ``what`` and ``hint``."""
 
-
-class ThreadRoles(Protocol):
+class ThreadRoleQuery(Protocol):
     """A repeatable query for the kinds of a server's threads, by one or two short statements.
 
-    ``tells_sessions`` says whether the server reported the threads of all its sessions,
+    ``reports_sessions`` says whether the server reported the threads of all its sessions,
     ``has_pool`` whether sessions share a pool of threads.
     """
 
-    tells_sessions: bool
+    reports_sessions: bool
     has_pool: bool
 
     def kinds(self) -> dict[int, str]:
         """Return the current kinds of threads, where known, by the operating system's ids."""
+
+
+@dataclass(frozen=True)
+class Event:
+    """A wait or a stage: how often it happened, and how long it took in all."""
+
+    name: str
+    count: int
+    wait_s: float
+
+
+@dataclass(frozen=True)
+class Digest:
+    """The executions of a statement; None for a figure that the server does not count.
+
+    ``lock_s`` and ``cpu_s`` are parts of ``wait_s``, the time of all executions.
+    """
+
+    text: str
+    count: int
+    wait_s: float
+    lock_s: float | None
+    cpu_s: float | None
+    rows_examined: int | None
+    rows_sent: int | None
+    rows_affected: int | None
+    tmp_tables: int | None
+    tmp_disk_tables: int | None
+    no_index_used: int | None
+    sort_rows: int | None
+    errors: int | None
+
+
+@dataclass(frozen=True)
+class Waits:
+    """The waits of the whole server, the longest first.
+
+    ``why`` is the reason where it measures none (not ``enabled``). ``not_instrumented`` are the
+    classes of waits that it does not measure.
+    """
+
+    enabled: bool
+    why: str | None
+    not_instrumented: Sequence[str]
+    events: Sequence[Event]
+
+
+@dataclass(frozen=True)
+class ServerTotals:
+    """The waits, statements and stages of a server between two readings, the longest first."""
+
+    waits: Waits
+    digests: Sequence[Digest]
+    stages: Sequence[Event]
+    missing: Sequence[Unavailable] = ()
 
 
 class WaitStatistics(Protocol):
@@ -46,8 +100,26 @@ class WaitStatistics(Protocol):
     def read(self) -> object:
         """Read the totals now, within milliseconds."""
 
-    def between(self, before: Any, after: Any) -> Sections:
-        """Return the sections ``waits``, ``digests`` and ``stages`` between two readings."""
+    def between(self, before: Any, after: Any) -> ServerTotals:
+        """Return the increase between two readings."""
+
+
+@dataclass(frozen=True)
+class CounterDeltas:
+    """The increases of status variables and engine metrics, and the gauges of both at the end."""
+
+    deltas: Mapping[str, Number]
+    gauges: Mapping[str, Number]
+    metrics: Mapping[str, Number]
+    metric_gauges: Mapping[str, Number]
+
+
+@dataclass(frozen=True)
+class ServerCounters:
+    """The counters of a server between two readings."""
+
+    deltas: CounterDeltas
+    missing: Sequence[Unavailable] = ()
 
 
 class StatusCounters(Protocol):
@@ -60,15 +132,23 @@ class StatusCounters(Protocol):
     def read(self) -> object:
         """Read the counters now, within milliseconds."""
 
-    def between(self, before: Any, after: Any, own: Mapping[str, int]) -> Sections:
-        """Return the section ``status`` between two readings."""
+    def between(self, before: Any, after: Any, own: Mapping[str, int]) -> ServerCounters:
+        """Return the increases between two readings."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The rows of a statement's plan, or the reason why there is none (``error``)."""
+
+    rows: Sequence[Row]
+    error: str | None
 
 
 class Explainer(Protocol):
     """A query for the plans of statements in the syntax of one version."""
 
-    def explain(self, session: Session, sql: str) -> Mapping[str, Any]:
-        """Return the plan (``rows``), or the reason why there is none (``error``). Never raise."""
+    def explain(self, session: Session, sql: str) -> Plan:
+        """Return the plan of a statement. Never raise."""
 
 
 @dataclass(frozen=True)
@@ -76,13 +156,33 @@ class ThreadNames:
     """The purposes of threads, by their names and functions.
 
     ``own`` are patterns for the name that a thread sets itself; the first match counts.
-    ``functions`` map the function in which a thread spends its life. ``hint`` says how to make more
-    threads known.
+    ``functions`` map the function in which a thread spends its life. A thread that runs one of
+    ``session_functions`` serves a client. ``hint`` says how to make more threads known.
     """
 
     own: tuple[tuple[re.Pattern[str], str], ...]
     functions: Mapping[str, str]
+    session_functions: frozenset[str] = frozenset()
     hint: str | None = None
+
+
+@dataclass(frozen=True)
+class FileKinds:
+    """The kinds of a server's files.
+
+    ``patterns`` match the last part of a file's name; the first match counts. Commits wait for the
+    kinds in ``commit_logs``.
+    """
+
+    patterns: tuple[tuple[re.Pattern[str], str], ...] = ()
+    commit_logs: frozenset[str] = frozenset()
+
+    def kind(self, path: str) -> str:
+        """Return the kind of a file, from its path or its link in /proc."""
+        name = PurePosixPath(path.removesuffix(" (deleted)")).name
+        return next(
+            (kind for pattern, kind in self.patterns if pattern.fullmatch(name)), "other file"
+        )
 
 
 class Monitoring(Protocol):
@@ -91,7 +191,7 @@ class Monitoring(Protocol):
     @property
     def threads(self) -> ThreadNames: ...
 
-    def thread_roles(self, session: Session) -> ThreadRoles:
+    def thread_roles(self, session: Session) -> ThreadRoleQuery:
         """Find out which of its threads' kinds this server can report."""
 
     def wait_statistics(self, session: Session, database: str) -> WaitStatistics:
@@ -103,7 +203,7 @@ class Monitoring(Protocol):
     def engine_status(self, session: Session) -> Sequence[str]:
         """Return the storage engine's report on itself: one text or none."""
 
-    def process_list(self, session: Session, database: str) -> list[dict[str, Any]]:
+    def process_list(self, session: Session, database: str) -> Sequence[Row]:
         """Return at most 100 sessions, working ones first.
 
         Statements are included only for sessions in ``database``.
@@ -112,8 +212,5 @@ class Monitoring(Protocol):
     def explainer(self, version: str) -> Explainer:
         """Return the explainer for a version."""
 
-    def change_logs(self, client: ServerClient) -> Sequence[str]:
-        """Return the names of the files of the server's log of changes; none where it keeps none.
-
-        Raise TrialFailed.
-        """
+    def file_kinds(self, client: ServerClient) -> FileKinds:
+        """Return the kinds of the server's files, with the names that it has for its logs."""

@@ -129,12 +129,11 @@ def _libc() -> str | None:
 
 def _memory(root: Path) -> dict[str, Any]:
     sizes = text.sizes(read(root, "proc/meminfo"))
-    swap, swap_free = sizes.get("SwapTotal"), sizes.get("SwapFree")
     return {
         "total_bytes": sizes.get("MemTotal"),
         "available_bytes": sizes.get("MemAvailable"),
-        "swap_bytes": swap,
-        "swap_used_bytes": None if swap is None or swap_free is None else swap - swap_free,
+        "swap_bytes": sizes.get("SwapTotal"),
+        "swap_used_bytes": text.swap_used(sizes),
         "swappiness": number(root, "proc/sys/vm/swappiness"),
     }
 

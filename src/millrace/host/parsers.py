@@ -66,6 +66,12 @@ def sizes(text: str | None) -> Mapping[str, int]:
     return found
 
 
+def swap_used(sizes: Mapping[str, int]) -> int | None:
+    """Return the used bytes of swap space, from the sizes in /proc/meminfo."""
+    total, free = sizes.get("SwapTotal"), sizes.get("SwapFree")
+    return None if total is None or free is None else total - free
+
+
 def os_release(text: str | None) -> Mapping[str, str]:
     """Parse /etc/os-release, a list of shell assignments."""
     found: dict[str, str] = {}
@@ -170,8 +176,8 @@ def cpu_ticks(text: str | None) -> Mapping[str, int] | None:
     for line in (text or "").splitlines():
         name, *values = line.split()
         if name == "cpu" and len(values) >= 4:
-            told = dict(zip(_CPU_STATES, map(int, values), strict=False))
-            return {**dict.fromkeys(_CPU_STATES, 0), **told}
+            ticks = zip(_CPU_STATES, map(int, values), strict=False)
+            return dict.fromkeys(_CPU_STATES, 0) | dict(ticks)
     return None
 
 

@@ -69,7 +69,7 @@ class Placement:
         watch = ThreadWatch(self._target)
         try:
             for _ in range(_LOOKS):
-                watch.look()
+                watch.sample()
                 time.sleep(_PAUSE_S)
                 kinds = watch.kinds().items()
                 serving = [thread for thread, kind in kinds if kind == CONNECTION]

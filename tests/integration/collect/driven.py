@@ -5,15 +5,15 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import psutil
 
+from millrace.collect.collectors import agreed, as_json
 from millrace.collect.model import Collector, ConnectionCollector, Target
-from millrace.collect.threads.thread_kinds import agreed
 from millrace.loadgen import client as load
 from millrace.loadgen import statement_activity as boards
 from millrace.loadgen.spec import Connection
@@ -76,6 +76,18 @@ class _Marks:
             self.took_s.append(time.monotonic() - began_s)
 
 
+def document_of(collectors: Iterable[Collector]) -> dict[str, Any]:
+    """Return the sections of collectors, and what they miss."""
+    sections: dict[str, object] = {}
+    missing: list[dict[str, str | None]] = []
+    for each in collectors:
+        found = each.result()
+        sections |= found.sections
+        missing += [{"what": lack.message, "remedy": lack.hint} for lack in found.missing]
+    # A thread that waits for a lock at both marks has no known owner without samples.
+    return {**as_json(agreed(sections)), "missing": missing}
+
+
 def threads_of(pid: int) -> frozenset[int]:
     return frozenset(int(path.name) for path in Path(f"/proc/{pid}/task").iterdir())
 
@@ -127,13 +139,7 @@ def observed(
         marks = _Marks(instance.pid, observers)
         result = load.run(spec, on_event=marks.hear, limit_s=LIMIT_S)
         left = _when_settled(instance.pid)
-        document: dict[str, Any] = {"missing": []}
-        for observer in observers:
-            told = dict(observer.result())
-            document["missing"] += told.pop("missing", [])
-            document |= told
-        # A thread that waits for a lock at both marks has no known owner without samples.
-        document = agreed(document)
+        document = document_of(observers)
         driven = result.driven()
         assert driven is not None
         begin_s, end_s = marks.at_s

@@ -15,6 +15,7 @@ from millrace.collect.model import Collector, Target
 from millrace.databases.mysql.wait_statistics import REST
 from millrace.servers.instances.lifecycle import Instance
 from tests.conftest import InstanceOf
+from tests.integration.collect.driven import document_of
 from tests.integration.loadgen import driving
 from tests.integration.loadgen.driving import by_socket, drive, specification
 
@@ -46,12 +47,7 @@ class Observed:
                     observer.end()
 
     def result(self) -> dict[str, Any]:
-        sections: dict[str, Any] = {"missing": []}
-        for observer in self._observers:
-            found = dict(observer.result())
-            sections["missing"] += found.pop("missing")
-            sections |= found
-        return sections
+        return document_of(self._observers)
 
 
 def observed(instance: Instance, protocol: str) -> dict[str, Any]:
@@ -103,7 +99,7 @@ def test_statements_are_told(instance_of: InstanceOf, name: str, protocol: str) 
     deltas = told["status"]["deltas"]
     check_shares({verb: deltas[f"Com_{verb.lower()}"] for verb in OF_A_TRANSACTION})
     rest = [row for row in told["digests"] if row["text"] == REST]
-    lost = [lack["what"] for lack in told["missing"] if "told apart" in lack["what"]]
+    lost = [lack["what"] for lack in told["missing"] if "no digest" in lack["what"]]
     assert len(rest) == len(lost)
     if protocol == "text" or name in TELLS_PREPARED:
         check_shares(verbs(told["digests"]))
@@ -147,7 +143,7 @@ def statements_with_several_rows(
         if event["type"] == "interval" and not told:
             counted.update(when_one_has_two_rows(instance))
             observer.end()
-            told.extend(observer.result()["digests"])
+            told.extend(document_of([observer])["digests"])
             driving.interrupt(pid)
 
     with instance_of("mysql-5.6.24", performance_schema="ON") as instance:

@@ -41,7 +41,7 @@ def test_threads_are_known_by_what_they_run(
     options = OPTIONS | ({"innodb_purge_threads": "1"} if name == "mysql-9.7.4" else {})
     with instance_of(name, performance_schema="OFF", **options) as instance:
         watch = ThreadWatch(target_of(instance))
-        watch.look()
+        watch.sample()
         kinds = watch.kinds()
         watch.close()
     others = ("background", "connection", "observer")  # the collector has a session itself
@@ -52,13 +52,13 @@ def test_threads_are_known_by_what_they_run(
 def test_a_server_without_names_and_symbols_says_what_would_help(instance_of: InstanceOf) -> None:
     with instance_of("mariadb-10.11.19", performance_schema="OFF") as instance:
         watch = ThreadWatch(target_of(instance))
-        watch.look()
+        watch.sample()
         [lack] = watch.missing()
         watch.close()
-    assert "performance_schema = 1" in str(lack["remedy"])
+    assert "performance_schema = 1" in str(lack.hint)
     with instance_of("mariadb-10.11.19", performance_schema="ON") as instance:
         watch = ThreadWatch(target_of(instance))
-        watch.look()
+        watch.sample()
         assert watch.missing() == []
         kinds = Counter(watch.kinds().values())
         watch.close()

@@ -25,6 +25,7 @@ from millrace.host import perf
 from millrace.loadgen.program import find_load_generator
 from millrace.servers.instances.lifecycle import Instance
 from tests.conftest import InstanceOf, ServerOf
+from tests.integration.collect.driven import document_of
 
 pytestmark = pytest.mark.integration
 
@@ -77,7 +78,7 @@ def profiled(instance: Instance, seconds: float, *, clients: int = 0) -> Profile
         time.sleep(seconds)
         observer.end()
         took_s = time.monotonic() - began_s
-        found = observer.result()
+        found = document_of([observer])
     told = {**found[profile.NAME], "missing": found["missing"]}
     own: Counter[str] = Counter()
     total: Counter[str] = Counter()

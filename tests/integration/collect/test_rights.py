@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import pytest
 
 from millrace.collect import thread_states, thread_usage
-from millrace.collect.model import Collector, Target
+from millrace.collect.model import Collector, Observations, Target
 from millrace.errors import Unavailable
 from tests.conftest import InstanceOf
 from tests.integration.collect.driven import is_root, loaded, observed, target_of
@@ -35,7 +32,7 @@ class Unprivileged:
         with as_ordinary_user():
             self._observer.end()
 
-    def result(self) -> Mapping[str, Any]:
+    def result(self) -> Observations:
         return self._observer.result()
 
     def close(self) -> None:

@@ -22,6 +22,7 @@ from millrace.model.servers import AttachedServer, InstalledServer
 from millrace.servers.attached import AttachedInstance
 from millrace.servers.instances.lifecycle import Instance
 from tests.conftest import InstanceOf
+from tests.integration.collect.driven import document_of
 
 pytestmark = pytest.mark.integration
 
@@ -88,7 +89,6 @@ def opened(*makes: Any, target: Target) -> Iterator[list[Collector]]:
 
 def observed(instance: Instance | AttachedInstance, *, window_s: float = 0.0) -> dict[str, Any]:
     """Return the sections of all collectors while a client runs each statement TIMES times in d."""
-    told: dict[str, Any] = {"missing": []}
     makes = (status.collector, waits.collector, plans.collector)
     with (
         opened(*makes, target=target_of(instance)) as observers,
@@ -102,10 +102,7 @@ def observed(instance: Instance | AttachedInstance, *, window_s: float = 0.0) ->
         time.sleep(window_s)
         for observer in observers:
             observer.end()
-        for observer in observers:
-            sections = dict(observer.result())
-            told["missing"] += sections.pop("missing", [])
-            told |= sections
+        told = document_of(observers)
     assert json.loads(json.dumps(told)) == told
     return told
 
@@ -335,8 +332,8 @@ def test_sums_that_somebody_empties_are_not_told(instance_of: InstanceOf) -> Non
             instance.query("TRUNCATE performance_schema.events_statements_summary_by_digest")
             client.query(STATEMENTS["one"])
             observer.end()
-            told = observer.result()
-        assert told["digests"] == []
+            digests = document_of([observer])["digests"]
+        assert digests == []
 
 
 def test_a_server_that_dies_ends_the_watching(instance_of: InstanceOf) -> None:

@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 
-from millrace.collect.collectors import CollectorFactory, Edge, Window, collecting
-from millrace.collect.model import Collector, Target
+from millrace.collect.collectors import CollectorFactory, Edge, Window, agreed, collecting
+from millrace.collect.model import Collector, Observations, Target
 from millrace.collect.registry import COLLECTORS, PROFILE
+from millrace.collect.thread_states import StatesOfThread, ThreadStates
+from millrace.collect.thread_usage import ServerUsage, ThreadUsage, Usage
 from millrace.errors import DatabaseError, Unavailable
 
 DRIVEN = Window("measure", "measure", drives=True)
@@ -81,12 +83,11 @@ class Recorded:
     def end(self) -> None:
         self._ask("end")
 
-    def result(self) -> Mapping[str, Any]:
-        self._ask("told")
-        return {
-            self.section: {"asked": self.asked[:2]},
-            "missing": [{"what": "I/O", "remedy": "be root"}],
-        }
+    def result(self) -> Observations:
+        self._ask("result")
+        return Observations(
+            {self.section: {"asked": self.asked[:2]}}, [Unavailable("I/O", hint="be root")]
+        )
 
     def close(self) -> None:
         self.asked.append("close")
@@ -115,7 +116,7 @@ def target() -> Target:
 def test_an_observer_looks_at_both_edges_once_and_is_closed(target: Target) -> None:
     observer = Recorded()
     found = collected(maker(observer), target, (END, BEGIN, BEGIN, END, END))
-    assert observer.asked == ["begin", "end", "told", "close"]
+    assert observer.asked == ["begin", "end", "result", "close"]
     assert found["observers"] == ["one"]
     assert found["seen"] == {"asked": ["begin", "end"]}
     assert found["window_s"] >= 0
@@ -133,8 +134,8 @@ def test_some_look_before_the_clients_begin(target: Target) -> None:
     early, other = RecordedEarly(), Recorded()
     collected(maker(early), target, (connected, BEGIN, END))
     collected(maker(other), target, (connected, BEGIN, END))
-    assert early.asked == ["connected", "begin", "end", "told", "close"]
-    assert other.asked == ["begin", "end", "told", "close"]
+    assert early.asked == ["connected", "begin", "end", "result", "close"]
+    assert other.asked == ["begin", "end", "result", "close"]
     failing = RecordedEarly({"connected": Unavailable("no")})
     assert collected(maker(failing), target, (connected, BEGIN, END))["observers"] == []
     assert set(failing.asked) == {"connected", "close"}
@@ -149,7 +150,7 @@ def test_a_measurement_without_an_end_was_not_observed(
     assert observer.asked[-1] == "close"
 
 
-@pytest.mark.parametrize("at", ["begin", "end", "told"])
+@pytest.mark.parametrize("at", ["begin", "end", "result"])
 @pytest.mark.parametrize(
     ("problem", "what", "remedy"),
     [
@@ -173,7 +174,7 @@ def test_an_observer_that_cannot_look_is_missed_and_the_rest_goes_on(
     assert missing["remedy"] == remedy
     # Closed at once, and again with the rest.
     assert broken.asked[-3:] == [at, "close", "close"]
-    assert whole.asked == ["begin", "end", "told", "close"]
+    assert whole.asked == ["begin", "end", "result", "close"]
 
 
 def test_an_observer_that_failed_is_closed_when_the_others_have_looked(target: Target) -> None:
@@ -253,8 +254,8 @@ def test_only_who_saw_too_little_looks_again(target: Target) -> None:
     makers = {"one": maker(sated), "profile": maker(unsated)}
     times, found = repeated(makers, target)
     assert times == 2
-    assert unsated.asked == [*["begin", "end"] * 3, "told", "close"]
-    assert sated.asked == ["begin", "end", "told", "close"]
+    assert unsated.asked == [*["begin", "end"] * 3, "result", "close"]
+    assert sated.asked == ["begin", "end", "result", "close"]
     assert found["observers"] == ["one", "profile"]
 
 
@@ -286,6 +287,25 @@ def test_who_fails_when_looking_again_is_missed_and_ends_the_repetition(target: 
     assert times == 1
     assert found["observers"] == []
     assert [each["what"] for each in found["missing"]] == ["perf is gone"]
+
+
+def test_the_kinds_of_threads_are_those_of_the_samples() -> None:
+    nothing = Usage(*[None] * 14)
+    listed = ServerUsage(
+        nothing,
+        [
+            ThreadUsage(**vars(nothing), tid=tid, name="", kind=kind)
+            for tid, kind in ((4, "background"), (5, "purge"), (0, "ended"))
+        ],
+    )
+    sampled = ThreadStates(1.0, 9, 0.0, True, [StatesOfThread(4, "", "connection", 9, [])], None)
+    found = agreed({"threads": listed, "states": sampled, "disk": {}})
+    assert isinstance(found["threads"], ServerUsage)
+    assert [each.kind for each in found["threads"].threads] == ["connection", "purge", "ended"]
+    assert found["threads"].process == nothing
+    assert (found["states"], found["disk"]) == (sampled, {})
+    assert agreed({"threads": listed}) == {"threads": listed}
+    assert agreed({}) == {}
 
 
 def test_samplers_work_while_nobody_else_looks() -> None:

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from millrace.collect import disk
+from millrace.collect.collectors import as_json
 from millrace.collect.model import Target
 from millrace.errors import Unavailable
 from millrace.servers.attached import AttachedInstance
@@ -122,7 +123,7 @@ def test_what_a_disk_did(tmp_path: Path) -> None:
     after = "259 0 nvme0n1 110 1 8064 47 230 2 16640 280 1 1750 400 0 0 0 0 35 160\n"
     (root / "proc/diskstats").write_text(after)
     seen.end()
-    assert seen.result() == {
+    assert as_json(seen.result().sections) == {
         "disk": {
             "device": "nvme0n1",
             "reads": 10,
@@ -145,15 +146,15 @@ def test_a_kernel_that_does_not_count_flushes() -> None:
     after = disk.figures("8 0 sda 2 0 16 2 4 0 32 4 0 6 6\n", "sda")
     assert before is not None
     assert after is not None
-    found = disk.between(before, after)
-    assert (found["reads"], found["flushes"], found["flush_s"]) == (1, None, None)
-    assert found["busy_s"] == 0.003
+    found = disk.between("sda", before, after)
+    assert (found.reads, found.flushes, found.flush_s) == (1, None, None)
+    assert found.busy_s == 0.003
 
 
 def test_milliseconds_that_began_anew() -> None:
     before = (0, 0, 0, 2**32 - 5, 0, 0, 0, 0, 0, 0, 0)
     after = (1, 0, 0, 5, 0, 0, 0, 0, 0, 0, 0)
-    assert disk.between(before, after)["read_s"] == 0.01
+    assert disk.between("sda", before, after).read_s == 0.01
 
 
 def test_the_marks_are_both_needed(tmp_path: Path) -> None:
@@ -175,9 +176,9 @@ def test_the_disk_of_this_host(tmp_path: Path) -> None:
         file.write(b"x" * (1 << 20))
         os.fsync(file.fileno())
     seen.end()
-    told = seen.result()["disk"]
-    assert told["writes"] > 0
-    assert told["write_bytes"] >= 1 << 20
+    found = as_json(seen.result().sections["disk"])
+    assert found["writes"] > 0
+    assert found["write_bytes"] >= 1 << 20
 
 
 @given(st.text())

@@ -10,14 +10,15 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from millrace.collect import host
-from millrace.collect.host import Other, Reading
+from millrace.collect.collectors import as_json
+from millrace.collect.host import OtherProcess, Reading
 from millrace.collect.model import Target
 from millrace.errors import Unavailable
 from millrace.host import procfs
@@ -45,7 +46,7 @@ def found(
     before: Mapping[int, procfs.Stat],
     after: Mapping[int, procfs.Stat],
     server_pid: int | None = SERVER,
-) -> list[Other]:
+) -> list[OtherProcess]:
     return host.others(before, after, own_pid=OWN, server_pid=server_pid)
 
 
@@ -74,7 +75,10 @@ def test_others_are_those_that_ran() -> None:
     before = {**OURS, 90: process("rsync", 80, 7), 91: process("idle", 80, 3)}
     after = {**OURS_LATER, 90: process("rsync", 80, 27), 91: process("idle", 80, 3)}
     after[92] = process("cron", 80, 50, started=9)
-    assert found(before, after) == [Other("cron", 92, 50), Other("rsync", 90, 20)]
+    assert found(before, after) == [
+        OtherProcess("cron", 92, 50 / TICKS),
+        OtherProcess("rsync", 90, 20 / TICKS),
+    ]
 
 
 def test_threads_of_the_kernel_work_for_the_server() -> None:
@@ -86,7 +90,7 @@ def test_threads_of_the_kernel_work_for_the_server() -> None:
 def test_what_began_and_ended_meanwhile_is_its_parents() -> None:
     before = {**OURS, 80: process("make", 40, 1, children=100)}
     after = {**OURS_LATER, 80: process("make", 40, 2, children=1_100)}
-    assert found(before, after) == [Other("make", 80, 1_001)]
+    assert found(before, after) == [OtherProcess("make", 80, 1_001 / TICKS)]
 
 
 def test_what_a_process_did_before_is_taken_off_where_it_ended() -> None:
@@ -98,18 +102,18 @@ def test_what_a_process_did_before_is_taken_off_where_it_ended() -> None:
     }
     # sh and cc1 have ended; both used 5 more until then.
     after = {**OURS_LATER, 80: process("make", 40, children=900 + 10 + 3 + 5 + 5)}
-    assert found(before, after) == [Other("make", 80, 10)]
+    assert found(before, after) == [OtherProcess("make", 80, 10 / TICKS)]
 
 
 def test_another_process_of_the_same_number() -> None:
     before = {**OURS, 80: process("old", 1, 500, started=5)}
     after = {**OURS_LATER, 80: process("new", 1, 30, started=8)}
-    assert found(before, after) == [Other("new", 80, 30)]
+    assert found(before, after) == [OtherProcess("new", 80, 30 / TICKS)]
 
 
 def test_where_the_server_is_not_known_databases_are_taken_for_it() -> None:
     after = {**OURS_LATER, 90: process("mariadbd", 1, 40), 91: process("rsync", 1, 30)}
-    assert found(OURS, after, None) == [Other("rsync", 91, 30)]
+    assert found(OURS, after, None) == [OtherProcess("rsync", 91, 30 / TICKS)]
 
 
 @dataclass
@@ -178,7 +182,7 @@ def test_all_work_is_found_whoever_ended(
     for step in later:
         system.step(*step)
     others = host.others(before, system.look(), own_pid=999, server_pid=998)
-    assert sum(other.ticks for other in others) == system.worked - worked
+    assert sum(other.cpu_s for other in others) * TICKS == pytest.approx(system.worked - worked)
 
 
 QUIET = Reading(
@@ -205,8 +209,13 @@ LATER = replace(
 )
 
 
+def activity(before: Reading, after: Reading) -> Any:
+    target = Target(cast(Any, None), None, None, "d", {}, 1.0, own_pid=OWN)
+    return as_json(host.activity(before, after, target, Path("/")))
+
+
 def test_the_section() -> None:
-    told = host.section(QUIET, LATER, own_pid=OWN, server_pid=SERVER)
+    told = activity(QUIET, LATER)
     assert told == {
         "cpu": pytest.approx(
             {
@@ -233,12 +242,13 @@ def test_the_section() -> None:
         "other_cpu_s": 0,
         "others": [],
         "disturbed": [],
+        "server_limits": {"cpus": None, "quota_cpus": None},
     }
 
 
 def test_a_host_that_shows_little() -> None:
     bare = Reading("cpu 1 2 3 4\n", None, None, None, {}, (), {})
-    told = host.section(bare, bare, own_pid=OWN, server_pid=None)
+    told = activity(bare, bare)
     assert (told["pressure"], told["frequency_mhz"], told["disturbed"]) == (None, None, [])
     assert told["memory"] == {"available_bytes": None, "swap_used_bytes": None}
     assert len(host.missing(bare)) == 2
@@ -255,7 +265,7 @@ def test_a_host_that_shows_little() -> None:
         ),
         (
             LATER,
-            [Other("rsync", 90, 40), Other("cron", 91, 10)],
+            [OtherProcess("rsync", 90, 40 / TICKS), OtherProcess("cron", 91, 10 / TICKS)],
             "other processes used 5.0% of the CPU time, rsync (pid 90) the most",
         ),
         (replace(LATER, vmstat="pswpin 1205\n"), [], "1,200 pages were swapped in"),
@@ -271,7 +281,7 @@ def test_a_host_that_shows_little() -> None:
         ),
     ],
 )
-def test_what_disturbs(later: Reading, others: list[Other], clause: str) -> None:
+def test_what_disturbs(later: Reading, others: list[OtherProcess], clause: str) -> None:
     assert host.disturbed(QUIET, later, others) == [clause]
 
 
@@ -279,7 +289,7 @@ def test_what_does_not_disturb() -> None:
     little = replace(
         LATER, stat="cpu  1600 0 700 8171 110 0 20 9\ncpu0 1\n", frequencies_mhz=(2150.0, 2350.0)
     )
-    assert host.disturbed(QUIET, little, [Other("rsync", 90, 19)]) == []
+    assert host.disturbed(QUIET, little, [OtherProcess("rsync", 90, 19 / TICKS)]) == []
     # Pages swapped in before, or swapped out now, do not matter.
     assert host.disturbed(QUIET, replace(little, vmstat="pswpin 5\npswpout 99\n"), []) == []
 
@@ -347,7 +357,7 @@ def test_this_host_and_a_process_that_is_not_ours() -> None:
         child.stdout.read()  # it has used CPU time
     seen.end()
     os.kill(pid, signal.SIGKILL)
-    told = seen.result()["host"]
+    told = as_json(seen.result().sections["host"])
     orphan = [other for other in told["others"] if other["pid"] == pid]
     # A process less busy than five others is not shown, but counted. Ticks are of 10 ms.
     assert told["other_cpu_s"] >= 0.28

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from millrace.collect.profile import ENOUGH_S, MOST_RUNS, Profile, choose, missing
+from millrace.collect.profile import ENOUGH_S, MOST_RUNS, ProfileCollector, choose, missing
 from millrace.collect.profiling import recording
 from millrace.collect.profiling.folding import Folded
 from millrace.collect.profiling.recording import Granted, Settings
@@ -71,14 +71,14 @@ class Took:
     def __init__(self, each_s: float, *, may_resume: bool = True) -> None:
         self.seconds = 0.0
         self.may_resume = may_resume
-        self.looks = 0
+        self.samples = 0
         self._each_s = each_s
 
-    def look(self) -> None:
-        self.looks += 1
+    def sample(self) -> None:
+        self.samples += 1
 
     def begin(self) -> None:
-        assert self.looks % 2 == 1
+        assert self.samples % 2 == 1
 
     def end(self) -> None:
         self.seconds += self._each_s
@@ -94,7 +94,7 @@ class Took:
     ],
 )
 def test_what_is_short_is_seen_again_until_there_is_enough(took: Any, runs: int) -> None:
-    profile = Profile(took, DWARF, took)
+    profile = ProfileCollector(took, DWARF, took, ())
     counted = 0
     while counted == 0 or profile.wants_more:
         counted += 1
@@ -116,7 +116,7 @@ DWARF = Settings(199, "dwarf", 32768)
 
 
 def lacks(granted: Granted, of: Folded, settings: Settings = DWARF) -> str:
-    return "; ".join(str(each["what"]) for each in missing(granted, of, settings))
+    return "; ".join(each.message for each in missing(granted, of, settings))
 
 
 def test_what_a_profile_lacks_is_told() -> None:

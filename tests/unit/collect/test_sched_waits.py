@@ -6,12 +6,14 @@ import os
 import threading
 from pathlib import Path
 
+from millrace.collect.collectors import as_json
 from millrace.collect.sched_waits import (
-    Look,
+    ActivitySample,
+    ScheduledStatement,
+    blocked,
     filters,
     missing,
-    section,
-    statements,
+    scheduled_statements,
     wakers,
     weighted,
 )
@@ -22,24 +24,19 @@ def test_the_section() -> None:
     waits = Waits(blocked_s=0.004, unknown_s=0.25, windows=1)
     waits.sums["S", "other"] = Sum(2, 0.001)
     waits.sums["S", "own"] = Sum(20, 0.003)
-    told = section({7: waits, 5: Waits()}, [Window(1.0, 1.25), Window(2.0, 2.5)])
-    assert told == {
-        "windows": 2,
-        "seconds": 0.75,
-        "threads": [
-            {"tid": 5, "blocked_s": 0.0, "unknown_s": 0.0, "windows": 0, "waits": []},
-            {
-                "tid": 7,
-                "blocked_s": 0.004,
-                "unknown_s": 0.25,
-                "windows": 1,
-                "waits": [
-                    {"state": "S", "woken_by": "own", "count": 20, "seconds": 0.003},
-                    {"state": "S", "woken_by": "other", "count": 2, "seconds": 0.001},
-                ],
-            },
-        ],
-    }
+    assert as_json(blocked({7: waits, 5: Waits()})) == [
+        {"tid": 5, "blocked_s": 0.0, "unknown_s": 0.0, "windows": 0, "waits": []},
+        {
+            "tid": 7,
+            "blocked_s": 0.004,
+            "unknown_s": 0.25,
+            "windows": 1,
+            "waits": [
+                {"state": "S", "woken_by": "own", "count": 20, "seconds": 0.003},
+                {"state": "S", "woken_by": "other", "count": 2, "seconds": 0.001},
+            ],
+        },
+    ]
 
 
 def test_only_what_is_about_these_threads_is_let_through() -> None:
@@ -56,20 +53,21 @@ def test_looks_at_statements_find_threads_on_a_cpu_or_ready() -> None:
         Came(1.1, 7), Left(1.3, 7, "S", 0), Woken(1.6, 7), Came(1.7, 7),
         Came(1.2, 9), Left(1.4, 9, "R", 5), Came(1.8, 9), Left(2.9, 9, "S", 0),
     ]  # fmt: skip
-    looks = [
-        Look(1.25, {7: "a", 9: "b"}),  # on a CPU in both
-        Look(1.5, {7: "a", 9: "b"}),  # blocked, and filtered out
-        Look(1.65, {7: "b"}),  # woken, but without a CPU yet
-        Look(1.75, {7: "b", 8: "a"}),  # on a CPU, then unknown
-        Look(2.5, {7: "a", 9: "a"}),  # outside both windows
-        Look(2.8, {7: "a", 9: "c"}),  # unknown, then on a CPU until it leaves that
+    samples = [
+        ActivitySample(1.25, {7: "a", 9: "b"}),  # on a CPU in both
+        ActivitySample(1.5, {7: "a", 9: "b"}),  # blocked, and filtered out
+        ActivitySample(1.65, {7: "b"}),  # woken, but without a CPU yet
+        ActivitySample(1.75, {7: "b", 8: "a"}),  # on a CPU, then unknown
+        ActivitySample(2.5, {7: "a", 9: "a"}),  # outside both windows
+        ActivitySample(2.8, {7: "a", 9: "c"}),  # unknown, then on a CPU until it leaves that
     ]
-    assert statements(events, [Window(1.0, 2.0), Window(2.7, 3.0, 0.5)], looks, 4) == [
-        {"statement": "a", "on_cpu": 1.0, "ready": 0.0},
-        {"statement": "b", "on_cpu": 2.0, "ready": 2.0},
-        {"statement": "c", "on_cpu": 0.5, "ready": 0.0},
+    windows = [Window(1.0, 2.0), Window(2.7, 3.0, 0.5)]
+    assert scheduled_statements(events, windows, samples, 4) == [
+        ScheduledStatement("a", on_cpu=1.0, ready=0.0),
+        ScheduledStatement("b", on_cpu=2.0, ready=2.0),
+        ScheduledStatement("c", on_cpu=0.5, ready=0.0),
     ]
-    assert statements(events, [Window(1.0, 2.0)], [], 4) is None
+    assert scheduled_statements(events, windows, [], 4) is None
 
 
 def test_windows_weigh_the_time_since_the_one_before() -> None:
@@ -95,7 +93,6 @@ def test_a_few_lost_events_are_not_worth_a_word() -> None:
     waits = Waits()
     waits.sums["S", "own"] = Sum(1000, 0.1)
     assert missing([waits], 10) == []
-    assert missing([waits], 11) == [
-        {"what": "11 switches of threads, which were lost", "remedy": None}
-    ]
+    (lost,) = missing([waits], 11)
+    assert lost.message.startswith("11 ")
     assert missing([], 1)

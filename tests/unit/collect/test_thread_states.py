@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -12,20 +13,24 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from pydantic import TypeAdapter
 
 from millrace.collect import thread_states
-from millrace.collect.thread_states import Sampler, States
-from millrace.collect.threads.state_classes import Surroundings
-from millrace.collect.threads.thread_watch import Seen, ThreadWatch
+from millrace.collect.collectors import as_json
+from millrace.collect.thread_states import StateCollector
+from millrace.collect.threads import thread_sampler
+from millrace.collect.threads.state_classes import Context
+from millrace.collect.threads.thread_sampler import Sampled, ThreadSampler
+from millrace.collect.threads.thread_watch import ThreadActivity, ThreadWatch
+from millrace.databases.monitoring import FileKinds
 from millrace.errors import Unavailable
 from millrace.host import sockets
 from millrace.host.sockets import Sockets
 from millrace.loadgen.statement_activity import Board
 from tests.unit.loadgen.test_statement_activity import written
 
-AROUND = Surroundings(
-    Sockets(frozenset({10}), frozenset({20})), binary_logs={"binlog"}, architecture="x86_64"
-)
+FILES = FileKinds(((re.compile(r"ib_logfile\d"), "redo log"),), frozenset({"redo log"}))
+CONTEXT = Context(Sockets(frozenset({10}), frozenset({20})), FILES, architecture="x86_64")
 FUTEX, FSYNC, POLL, IO_GETEVENTS = 202, 74, 7, 208
 
 
@@ -93,8 +98,16 @@ COUNTS: dict[str, Any] = {
 }
 
 
+def sampled(counts: dict[str, Any] = COUNTS) -> Sampled:
+    return TypeAdapter(Sampled).validate_python(counts)
+
+
+def section(counts: dict[str, Any], kinds: dict[int, str]) -> Any:
+    return as_json(thread_states.classified(sampled(counts), kinds, CONTEXT))
+
+
 def test_the_section() -> None:
-    found = thread_states.section(COUNTS, {7: "connection"}, AROUND)
+    found = section(COUNTS, {7: "connection"})
     assert {name: found[name] for name in ("rate_hz", "ticks", "cpu_s", "realtime")} == {
         "rate_hz": 97.5,
         "ticks": 100,
@@ -125,7 +138,7 @@ def test_the_section() -> None:
 
 
 def test_statements_are_summed_over_threads() -> None:
-    told = thread_states.section(COUNTS, {7: "connection"}, AROUND)["statements"]
+    told = section(COUNTS, {7: "connection"})["statements"]
     assert told["threads"] == 2
     rows = [tuple(row.values()) for row in told["states"]]
     assert list(told["states"][0]) == ["statement", "class", "count", "seconds", "during_sync"]
@@ -136,15 +149,15 @@ def test_statements_are_summed_over_threads() -> None:
         ("update", "running", 1, pytest.approx(0.01), 0),
     ]
     nobody = {**COUNTS, "threads": [COUNTS["threads"][1]]}
-    assert thread_states.section(nobody, {}, AROUND)["statements"] is None
+    assert section(nobody, {})["statements"] is None
 
 
 def test_what_states_say_about_the_kind() -> None:
-    first, second, _ = COUNTS["threads"]
-    assert thread_states.seen(first) == Seen(
+    first, second, _ = sampled().threads
+    assert thread_states.activity(first) == ThreadActivity(
         "connection", {"/data/ib_logfile0", "/data/ib_logfile1", "socket:[30]"}, False
     )
-    assert thread_states.seen(second) == Seen("mysqld", set(), True)
+    assert thread_states.activity(second) == ThreadActivity("mysqld", set(), True)
 
 
 @dataclass
@@ -154,45 +167,47 @@ class Watch:
     serving: str = "connection"
     pid: int = 42
 
-    def kinds(self, _seen: object) -> dict[int, str]:
+    def kinds(self, _activity: object) -> dict[int, str]:
         return {}
 
     def sockets(self) -> Sockets:
-        return AROUND.sockets
+        return CONTEXT.sockets
 
     def missing(self) -> list[Any]:
         return []
 
 
 @dataclass
-class Ordered:
-    """A sampler that records its orders and saw no statement."""
+class Commanded:
+    """A sampler that records its commands and samples no statement."""
 
-    orders: list[str] = field(default_factory=list)
+    commands: list[str] = field(default_factory=list)
 
-    def order(self, what: str) -> None:
-        self.orders.append(what)
+    def send(self, command: str) -> None:
+        self.commands.append(command)
 
-    def counts(self) -> dict[str, Any]:
-        return {**COUNTS, "threads": []}
+    def samples(self) -> Sampled:
+        return sampled({**COUNTS, "threads": []})
 
 
 def connected(
     path: Path, *, names: bytes = b'["a","b","ROLLBACK"]', **watch: Any
 ) -> tuple[list[str], list[str]]:
-    """Return the orders of a sampler when clients have connected, and the missing observations."""
+    """Return the commands of a sampler when clients have connected, and the missing parts."""
     path.write_bytes(written((1, 0, 7), (1, 0, 8), names=names))
-    sampler = Ordered()
-    made = States(cast(ThreadWatch, Watch(**watch)), cast(Sampler, sampler), (), (), Board(path))
+    sampler = Commanded()
+    made = StateCollector(
+        cast(ThreadWatch, Watch(**watch)), cast(ThreadSampler, sampler), FILES, (), Board(path)
+    )
     made.connected()
-    return sampler.orders, [lack["what"] or "" for lack in made.result()["missing"]]
+    return sampler.commands, [each.message for each in made.result().missing]
 
 
 def test_the_sampler_is_told_who_is_whose(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "board"
     monkeypatch.setattr(sockets, "peers", lambda: {7: 70, 8: 80, 9: 90})
-    (order,), (lack,) = connected(path)
-    what, _, told = order.partition(" ")
+    (command,), (lack,) = connected(path)
+    what, _, told = command.partition(" ")
     assert what == "board"
     assert json.loads(told) == {"path": str(path), "slots": {"70": 0, "80": 1}}
     assert lack.endswith("none was seen to wait for a client's next request")
@@ -203,12 +218,12 @@ def test_why_nobody_knows_the_statement_of_a_thread(
 ) -> None:
     path = tmp_path / "board"
     monkeypatch.setattr(sockets, "peers", dict)
-    orders, (lack,) = connected(path)
-    assert (orders, lack.rpartition(": ")[2]) == (
-        [], "the other ends of the server's sockets are not told",
+    commands, (lack,) = connected(path)
+    assert (commands, lack.rpartition(": ")[2]) == (
+        [], "the kernel does not report the clients of the server's sockets",
     )  # fmt: skip
-    orders, (lack,) = connected(path, serving="pool")
-    assert (orders, lack.rpartition(": ")[2]) == ([], "clients share a pool of threads")
+    commands, (lack,) = connected(path, serving="pool")
+    assert (commands, lack.rpartition(": ")[2]) == ([], "clients share a pool of threads")
     # All of a client's time belongs to its only statement.
     assert connected(path, names=b'["a","ROLLBACK"]') == ([], [])
 
@@ -245,25 +260,27 @@ def test_looking_takes_little_of_one_cpu_and_of_all(
     cpus: int | None, connections: int, share: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "cpu_count", lambda: cpus)
-    assert thread_states.budget(connections) == share
+    assert thread_sampler.budget(connections) == share
 
 
 def test_a_sampler_from_begin_to_end(program: Path) -> None:
+    answer = {**COUNTS, "threads": [{**COUNTS["threads"][1], "name": "y" * 200_000}]}
     write(
         program,
         READY
         + "assert sys.argv[1:5] == ['--die-with-parent', 'threads', '--pid', '42']\n"
-        + f"assert sys.argv[5:] == ['--budget', '{thread_states.budget(1):g}']\n"
+        + f"assert sys.argv[5:] == ['--budget', '{thread_sampler.budget(1):g}']\n"
         + "assert [sys.stdin.readline() for _ in range(2)] == ['begin\\n', 'end\\n']\n"
         # More than a pipe holds, in two parts.
-        + 'sys.stdout.write(\'{"type": "threads", "x": "\' + "y" * 200_000)\n'
-        + "sys.stdout.flush(); time.sleep(0.05); print('\"}', flush=True)",
+        + f"answer = {json.dumps(answer)!r}\n"
+        + "sys.stdout.write(answer[:150_000]); sys.stdout.flush(); time.sleep(0.05)\n"
+        + "print(answer[150_000:], flush=True)",
     )
-    sampler = Sampler(42, 1)
+    sampler = ThreadSampler(42, 1)
     try:
-        sampler.order("begin")
-        sampler.order("end")
-        assert len(sampler.counts()["x"]) == 200_000
+        sampler.send("begin")
+        sampler.send("end")
+        assert len(sampler.samples().threads[0].name) == 200_000
     finally:
         sampler.close()
     assert sampler._process.returncode == 0
@@ -272,30 +289,30 @@ def test_a_sampler_from_begin_to_end(program: Path) -> None:
 def test_a_load_generator_that_cannot_do_it(program: Path) -> None:
     write(program, "sys.exit(\"error: unrecognized subcommand 'threads'\")")
     with pytest.raises(Unavailable, match="has no command for it") as caught:
-        Sampler(42, 1)
+        ThreadSampler(42, 1)
     assert caught.value.hint == "run `make setup`"
 
 
 def test_a_sampler_that_says_why_it_cannot(program: Path) -> None:
     write(program, "sys.exit('millrace-load: the threads of process 42 may not be looked at')")
     with pytest.raises(Unavailable, match="process 42 may not be looked at"):
-        Sampler(42, 1)
+        ThreadSampler(42, 1)
 
 
 def test_no_load_generator(program: Path) -> None:
     with pytest.raises(Unavailable, match="not a program"):
-        Sampler(42, 1)
+        ThreadSampler(42, 1)
 
 
 def test_a_sampler_that_ends_before_its_end(program: Path) -> None:
     write(program, READY + "sys.stdin.readline(); sys.exit('it was enough')")
-    sampler = Sampler(42, 1)
+    sampler = ThreadSampler(42, 1)
     try:
-        sampler.order("begin")
+        sampler.send("begin")
         with pytest.raises(Unavailable, match="it was enough"):
-            sampler.counts()
+            sampler.samples()
         with pytest.raises(Unavailable, match="it was enough"):
-            sampler.order("end")
+            sampler.send("end")
     finally:
         sampler.close()
 
@@ -303,46 +320,53 @@ def test_a_sampler_that_ends_before_its_end(program: Path) -> None:
 def test_a_sampler_that_says_nothing_is_not_waited_for(
     program: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(thread_states, "_READY_LIMIT_S", 0.3)
-    monkeypatch.setattr(thread_states, "_ANSWER_LIMIT_S", 0.3)
+    monkeypatch.setattr(thread_sampler, "_READY_LIMIT_S", 0.3)
+    monkeypatch.setattr(thread_sampler, "_ANSWER_LIMIT_S", 0.3)
     write(program, "time.sleep(60)")
     with pytest.raises(Unavailable, match=r"did not answer in 0\.3 s"):
-        Sampler(42, 1)
+        ThreadSampler(42, 1)
     write(program, READY + "sys.stdin.readline(); time.sleep(60)")
-    sampler = Sampler(42, 1)
-    sampler.order("begin")
+    sampler = ThreadSampler(42, 1)
+    sampler.send("begin")
     with pytest.raises(Unavailable, match=r"did not answer in 0\.3 s"):
-        sampler.counts()
+        sampler.samples()
     sampler.close()
     assert sampler._process.returncode is not None
 
 
 def test_a_sampler_that_was_never_told_to_begin_is_ended(program: Path) -> None:
     write(program, READY + "sys.stdin.read()")
-    sampler = Sampler(42, 1)
+    sampler = ThreadSampler(42, 1)
     sampler.close()
     assert sampler._process.returncode == 0
 
 
 def test_a_real_sampler_of_this_process() -> None:
     try:
-        sampler = Sampler(os.getpid(), 1)
+        sampler = ThreadSampler(os.getpid(), 1)
     except Unavailable as lack:
         pytest.skip(lack.message)
     try:
-        sampler.order("begin")
+        sampler.send("begin")
         time.sleep(0.3)
-        sampler.order("end")
-        counts = sampler.counts()
+        sampler.send("end")
+        counts = sampler.samples()
     finally:
         sampler.close()
-    assert os.getpid() in {thread["tid"] for thread in counts["threads"]}
-    found = thread_states.section(counts, {}, AROUND)
-    assert found["ticks"] > 0
+    assert os.getpid() in {thread.tid for thread in counts.threads}
+    assert thread_states.classified(counts, {}, CONTEXT).ticks > 0
 
 
 def test_a_process_that_is_gone() -> None:
     gone = subprocess.Popen([sys.executable, "-c", ""])
     gone.wait()
     with pytest.raises(Unavailable, match="threads cannot be sampled"):
-        Sampler(gone.pid, 1)
+        ThreadSampler(gone.pid, 1)
+
+
+def test_an_answer_without_what_is_needed(program: Path) -> None:
+    write(program, READY + 'print(\'{"type": "threads", "ticks": 1}\', flush=True)')
+    sampler = ThreadSampler(42, 1)
+    with pytest.raises(Unavailable, match="threads cannot be sampled"):
+        sampler.samples()
+    sampler.close()

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from millrace.collect.profiling.function_names import short
@@ -46,11 +46,6 @@ _PROGRAM_STARTS = frozenset(
 _STARTS = _PROGRAM_STARTS | {
     "start_thread", "clone", "clone3", "__clone", "__clone3", "__clone_internal", "thread_start",
 }  # fmt: skip
-# Functions that a thread runs from a client's log-in to its end; compilers inline some of them.
-_OF_SESSIONS = frozenset((
-    "handle_connection", "handle_one_connection", "do_handle_one_connection", "do_command",
-    "dispatch_command",
-))  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -114,20 +109,23 @@ def parse(lines: Iterable[str]) -> Iterator[Sample | Lost]:
 
 
 def fold(
-    seen: Iterable[Sample | Lost], kinds: Mapping[int, str], serving: str = CONNECTION
+    samples: Iterable[Sample | Lost],
+    kinds: Mapping[int, str],
+    session_functions: Collection[str],
+    serving: str = CONNECTION,
 ) -> Folded:
     """Count the stacks, each under the kind of its thread, or else under the thread's name.
 
-    A thread of unknown purpose that executed a client's statements has the kind ``serving``.
+    A thread of unknown purpose that ran one of ``session_functions`` has the kind ``serving``.
     """
-    seen_of: Counter[tuple[int, str, tuple[str, ...]]] = Counter()
+    counts: Counter[tuple[int, str, tuple[str, ...]]] = Counter()
     unnamed: Counter[str] = Counter()
-    samples = lost = rooted = kernel = unnamed_kernel = 0
-    for each in seen:
+    n_samples = lost = rooted = kernel = unnamed_kernel = 0
+    for each in samples:
         if isinstance(each, Lost):
             lost += each.samples
             continue
-        samples += 1
+        n_samples += 1
         calls = _from_start(each.frames)
         rooted += calls[:1] in ((THREAD_START,), (PROGRAM_START,))
         in_kernel = bool(calls) and _is_kernel(calls[-1])
@@ -135,15 +133,17 @@ def fold(
         if calls and _is_unnamed(calls[-1]):
             unnamed_kernel += in_kernel
             unnamed.update([] if in_kernel else [_module(calls[-1])])
-        seen_of[each.tid, each.comm, calls] += 1
-    sessions = {tid for tid, _, calls in seen_of if _is_of_session(calls)}
+        counts[each.tid, each.comm, calls] += 1
+    sessions = {
+        tid for tid, _, calls in counts if any(_symbol(call) in session_functions for call in calls)
+    }
     stacks: Counter[str] = Counter()
-    for (tid, comm, calls), count in seen_of.items():
+    for (tid, comm, calls), count in counts.items():
         kind = kinds.get(tid)
         if tid in sessions and kind in (None, BACKGROUND):
             kind = serving
         stacks[";".join((_plain(kind or comm), *calls))] += count
-    return Folded(stacks, samples, lost, rooted, unnamed, kernel, unnamed_kernel)
+    return Folded(stacks, n_samples, lost, rooted, unnamed, kernel, unnamed_kernel)
 
 
 def _frame(line: str, names: dict[str, str]) -> list[str]:
@@ -188,10 +188,6 @@ def _symbol(call: str) -> str:
 
 def _is_kernel(call: str) -> bool:
     return call.startswith(KERNEL)
-
-
-def _is_of_session(calls: tuple[str, ...]) -> bool:
-    return any(_symbol(call) in _OF_SESSIONS for call in calls)
 
 
 def _is_unnamed(call: str) -> bool:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from millrace.collect.threads.thread_watch import Look
+from millrace.collect.threads.thread_watch import ThreadSample
 from millrace.host import procfs, sockets
 from millrace.loadgen.statement_activity import Board
 
 
-def seats(board: Board, pid: int, port: int | None) -> dict[int, int]:
+def connection_map(board: Board, pid: int, port: int | None) -> dict[int, int]:
     """Return the slots of a board by the inodes of the server's sockets, as far as they are known.
 
     ``pid`` is the server's process, ``port`` the one on which it listens. Raise OSError where the
@@ -27,12 +27,14 @@ def seats(board: Board, pid: int, port: int | None) -> dict[int, int]:
     }
 
 
-def of_threads(looks: Mapping[int, Look], slots: Mapping[int, int]) -> dict[int, int]:
-    """Return the slots of a board by the threads that wait for their clients in ``looks``.
+def slots_of_threads(
+    samples: Mapping[int, ThreadSample], slots: Mapping[int, int]
+) -> dict[int, int]:
+    """Return the slots of a board by the threads that wait for their clients in ``samples``.
 
     ``slots`` are by the inodes of the server's sockets.
     """
-    inodes = {tid: sockets.inode_of(look.waits_on or "") for tid, look in looks.items()}
+    inodes = {tid: sockets.inode_of(each.waits_on or "") for tid, each in samples.items()}
     return {
         tid: slots[inode] for tid, inode in inodes.items() if inode is not None and inode in slots
     }

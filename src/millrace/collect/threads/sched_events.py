@@ -19,11 +19,11 @@ from typing import Literal
 EVENTS = ("sched_switch", "sched_waking", "sched_wakeup")
 
 Waker = Literal["own", "other", "kernel"]
-Doing = Literal["on_cpu", "ready", "blocked"]
+SchedState = Literal["on_cpu", "ready", "blocked"]
 
 _LINE = re.compile(
     r".*-(?P<current>\d+)\s+(?:\([\s\d-]+\)\s+)?\[\d+\]\s+(?P<flags>\S+)\s+(?P<at_s>\d+\.\d+): "
-    rf"(?P<event>{'|'.join(EVENTS)}): (?P<told>.*)"
+    rf"(?P<event>{'|'.join(EVENTS)}): (?P<details>.*)"
 )
 _SWITCH = re.compile(
     r"prev_comm=.* prev_pid=(?P<left>\d+) prev_prio=-?\d+ prev_state=(?P<state>\S+) ==> "
@@ -31,7 +31,7 @@ _SWITCH = re.compile(
 )
 _WOKEN = re.compile(r"comm=.* pid=(\d+) prio=-?\d+")
 _READY, _SLEEPS, _UNKNOWN = "R", "S", "?"
-_ASIDE_S = 0.0002  # the longest time from when a look takes a CPU to the look itself
+_ASIDE_S = 0.0002  # the longest time from when a sample takes a CPU to the sample itself
 _IN_INTERRUPT = frozenset("hHzZ")  # by a device or a timer, whatever thread ran there
 
 
@@ -125,13 +125,13 @@ def parse(lines: Iterable[str]) -> Iterator[Event]:
         found = _LINE.match(line)
         if found is None:
             continue
-        at_s, told = float(found["at_s"]), found["told"]
+        at_s, details = float(found["at_s"]), found["details"]
         if found["event"] == "sched_switch":
-            if switch := _SWITCH.match(told):
+            if switch := _SWITCH.match(details):
                 came = int(switch["came"])
                 yield Left(at_s, int(switch["left"]), switch["state"], came)
                 yield Came(at_s, came)
-        elif woken := _WOKEN.match(told):
+        elif woken := _WOKEN.match(details):
             tid = int(woken[1])
             if found["event"] == "sched_wakeup":
                 yield Woken(at_s, tid)
@@ -177,13 +177,13 @@ def inside(events: Sequence[Event], window: Window) -> Sequence[Event]:
     return events[first : bisect_right(events, window.to_s, key=_when)]
 
 
-def doing(events: Sequence[Event], at_s: float, looker: int) -> Doing | None:
+def state_at(events: Sequence[Event], at_s: float, sampler: int) -> SchedState | None:
     """Return the state of a thread at a moment, from its sorted events in a window around it.
 
-    Return None where no event shows it. A thread that the ``looker`` preempted a moment ago counts
+    Return None where no event shows it. A thread that the ``sampler`` preempted a moment ago counts
     as on a CPU.
     """
-    now: Doing | None = None
+    now: SchedState | None = None
     last: Left | Came | Woken | None = None
     for event in events:
         if isinstance(event, Waking):
@@ -194,11 +194,11 @@ def doing(events: Sequence[Event], at_s: float, looker: int) -> Doing | None:
         # A thread on a CPU may be woken before it has left that CPU.
         now = "on_cpu" if isinstance(event, Woken) and now == "on_cpu" else _after(event)
         last = event
-    put_aside = isinstance(last, Left) and last.is_ready and last.to == looker
+    put_aside = isinstance(last, Left) and last.is_ready and last.to == sampler
     return "on_cpu" if last and put_aside and at_s - last.at_s < _ASIDE_S else now
 
 
-def _before(event: Left | Came | Woken) -> Doing:
+def _before(event: Left | Came | Woken) -> SchedState:
     match event:
         case Left():
             return "on_cpu"
@@ -208,7 +208,7 @@ def _before(event: Left | Came | Woken) -> Doing:
             return "blocked"
 
 
-def _after(event: Left | Came | Woken) -> Doing:
+def _after(event: Left | Came | Woken) -> SchedState:
     match event:
         case Left():
             return "ready" if event.is_ready else "blocked"

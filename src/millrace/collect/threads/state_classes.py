@@ -1,17 +1,12 @@
-"""Classify the states of sampled threads, and the purpose of the files on which they wait.
-
-A state comes from ``millrace-load threads``: the scheduler's letter, the system call, and the
-target, which is the link of the call's descriptor.
-"""
+"""Classify the states of sampled threads, and the targets on which they wait."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection
 from dataclasses import dataclass
-from pathlib import PurePosixPath
 from typing import Literal
 
+from millrace.databases.monitoring import FileKinds
 from millrace.host import syscalls
 from millrace.host.sockets import Sockets
 
@@ -31,8 +26,6 @@ StateClass = Literal[
     "other",
 ]
 
-REDO_LOG = "redo log"
-BINARY_LOG = "binary log"
 CLIENT_SOCKET = "socket of a client"
 OWN_SOCKET = "socket of millrace"
 LISTENING_SOCKET = "listening socket"
@@ -40,10 +33,8 @@ LISTENING_SOCKET = "listening socket"
 _RUNNING = "R"
 _NO_CALL = -1
 _BLOCKED = frozenset("SD")
-_NO_DESCRIPTORS = "[no descriptors]"  # the target of a call that only waits for a time
+_NO_DESCRIPTORS = "[no descriptors]"  # instead of a link, where a call only waits for a time
 
-# The logs for which commits wait.
-_LOGS = frozenset({REDO_LOG, BINARY_LOG, "Aria log", "RocksDB log", "log of the coordinator"})
 _SOCKETS = frozenset({CLIENT_SOCKET, OWN_SOCKET, LISTENING_SOCKET})
 
 _LOCK = frozenset({"futex", "futex_wait", "futex_waitv", "semop", "semtimedop", "flock", "fcntl"})
@@ -67,56 +58,22 @@ _CALLS: tuple[tuple[frozenset[str], StateClass], ...] = (
     (_QUEUE, "io_queue"),
 )
 
-# The kinds of a server's files, by the last part of their names; the first match counts.
-_FILES: tuple[tuple[str, str], ...] = (
-    (r"ib_logfile\d+|#?ib_redo\d+(_tmp)?", REDO_LOG),
-    (r".*\.dblwr|.*\.bdblwr", "doublewrite buffer"),
-    (r"ibdata\d+", "system tablespace"),
-    (r"ibtmp\d+|temp_\d+\.ibt|#sql.*|(ML|MY|ib)\w{6}|M[LY]fd=\d+|#\d+", "temporary file"),
-    (r"undo_?\d+|.*\.ibu", "undo tablespace"),
-    (r"aria_log\.\d+", "Aria log"),
-    (r"\d{6,}\.log", "RocksDB log"),
-    (r"tc\.log", "log of the coordinator"),
-    (r".*-relay-bin\.\d+|.*relay.*\.\d{6}", "relay log"),
-    (r"(.*-bin|binlog|.*binlog.*)\.\d{6}", BINARY_LOG),
-    (r"(.*-bin|binlog)\.(index|state)", "index of the binary log"),
-    (r".*\.ibd|.*\.isl", "data file"),
-    (r".*\.(MYD|MYI|MAD|MAI|CSV|ARZ)", "data file"),
-    (r".*\.(frm|sdi|par|opt)", "table definition"),
-    (r".*\.(err|log)", "text log"),
-)
-_DELETED = " (deleted)"
-_BINARY_LOG_NUMBER = re.compile(r"\.\d{6,}$")
-
 
 @dataclass(frozen=True)
-class State:
-    """A sampled state.
+class Context:
+    """The server's sockets and files, by which targets are classified.
 
-    ``syscall`` is the number of the call, -1 where a thread is blocked in none, None where it runs.
-    """
-
-    state: str
-    syscall: int | None
-    target: str | None
-
-
-@dataclass(frozen=True)
-class Surroundings:
-    """The context in which targets are classified.
-
-    ``sockets``: the sockets by their users. ``binary_logs``: the names of binary logs, without
-    their numbers. ``written_through``: the logs whose writes wait for the disk.
+    ``written_through`` are the kinds of files whose writes wait for the disk.
     """
 
     sockets: Sockets
-    binary_logs: Collection[str] = ()
+    files: FileKinds
     written_through: Collection[str] = ()
     architecture: str | None = None
 
 
 @dataclass(frozen=True)
-class Doing:
+class Activity:
     """A classified state: its class, the name of the call and the kind of the target."""
 
     state_class: StateClass
@@ -124,23 +81,26 @@ class Doing:
     target: str | None
 
 
-def doing(state: State, around: Surroundings) -> Doing:
-    """Classify the activity of a thread at the moment of a sample."""
-    if state.state == _RUNNING:
-        return Doing("running", None, None)
-    if state.syscall is None or state.syscall == _NO_CALL:
-        return Doing("page_fault" if state.state in _BLOCKED else "other", None, None)
-    number = state.syscall
-    call = syscalls.names(around.architecture).get(number, f"syscall {number}")
-    if state.target == _NO_DESCRIPTORS:
-        return Doing("sleep", call, None)
-    target = None if state.target is None else target_of(state.target, around)
-    return Doing(_by_call(call, target, around), call, target)
+def classify(state: str, syscall: int | None, link: str | None, context: Context) -> Activity:
+    """Classify the activity of a thread at the moment of a sample.
+
+    ``state`` is the scheduler's letter; ``syscall`` is the number of the call, -1 where the thread
+    is blocked in none, None where it runs; ``link`` is that of the call's descriptor.
+    """
+    if state == _RUNNING:
+        return Activity("running", None, None)
+    if syscall is None or syscall == _NO_CALL:
+        return Activity("page_fault" if state in _BLOCKED else "other", None, None)
+    call = syscalls.names(context.architecture).get(syscall, f"syscall {syscall}")
+    if link == _NO_DESCRIPTORS:
+        return Activity("sleep", call, None)
+    target = None if link is None else target_kind(link, context)
+    return Activity(_by_call(call, target, context), call, target)
 
 
-def target_of(link: str, around: Surroundings) -> str:
+def target_kind(link: str, context: Context) -> str:
     """Return the kind of a descriptor's target; an unknown link stands for itself."""
-    match around.sockets.use(link):
+    match context.sockets.use(link):
         case "client":
             return CLIENT_SOCKET
         case "own":
@@ -149,32 +109,24 @@ def target_of(link: str, around: Surroundings) -> str:
             return LISTENING_SOCKET
     if not link.startswith("/"):
         return link.partition(":[")[0]  # pipe:[4711], anon_inode:[eventpoll]
-    name = PurePosixPath(link.removesuffix(_DELETED)).name
-    if binary_log(name) in around.binary_logs:
-        return BINARY_LOG
-    return next((what for pattern, what in _FILES if re.fullmatch(pattern, name)), "other file")
+    return context.files.kind(link)
 
 
-def binary_log(name: str) -> str:
-    """Return the base name of a binary log: without its directory and its number."""
-    return _BINARY_LOG_NUMBER.sub("", PurePosixPath(name).name)
-
-
-def _by_call(call: str, target: str | None, around: Surroundings) -> StateClass:
+def _by_call(call: str, target: str | None, context: Context) -> StateClass:
     if call in _SYNC:
-        return "log_flush" if target in _LOGS else "fsync"
+        return "log_flush" if target in context.files.commit_logs else "fsync"
     if call == "msync":
         return "log_flush"  # the only files that servers map for writing are logs
     if call in _WRITE:
-        return _by_written(target, around)
+        return _by_written(target, context)
     if call in _READ:
         return "network" if target in _SOCKETS else "data_read"
     return next((found for calls, found in _CALLS if call in calls), "other")
 
 
-def _by_written(target: str | None, around: Surroundings) -> StateClass:
+def _by_written(target: str | None, context: Context) -> StateClass:
     if target in _SOCKETS:
         return "network_send"
-    if target not in _LOGS:
+    if target not in context.files.commit_logs:
         return "data_write"
-    return "log_flush" if target in around.written_through else "log_write"
+    return "log_flush" if target in context.written_through else "log_write"

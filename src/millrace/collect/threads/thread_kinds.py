@@ -1,6 +1,6 @@
 """Classify a server's threads by all known facts.
 
-The first of these rules that yields a kind applies:
+The first of these rules that gives a kind applies:
 
 1. The process's first thread is ``main``: it starts the server and mostly listens.
 2. A name that the thread gave itself and that only a background thread has.
@@ -13,8 +13,8 @@ The first of these rules that yields a kind applies:
    and writes ``io``.
 5. Where the server reports all its sessions, a thread outside its report is ``background``.
 6. Its start. A thread that began after the server was ready, and that ran inside the window, is a
-   ``connection``, unless it waited for a lock at each look: the only threads that MySQL without
-   Performance Schema starts so late on its own do nothing else.
+   ``connection``, unless it waited for a lock at each mark: the only threads that a server without
+   reports starts so late on its own do nothing else.
 7. All others are ``background``. So are threads that the server keeps for future connections, and
    connections that did nothing inside the window, because neither took part in it.
 """
@@ -22,9 +22,8 @@ The first of these rules that yields a kind applies:
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from millrace.databases.monitoring import BACKGROUND, CONNECTION, MAIN, OBSERVER, POOL
 from millrace.host.sockets import Use
@@ -36,7 +35,7 @@ _OF_IO_URING = re.compile(r"iou-(wrk|sqp)-\d+")  # the kernel's own helpers
 class Thread:
     """All known facts of a thread.
 
-    ``ran``: it ran inside the window. ``told``: its kind by the server's report or by its function.
+    ``ran``: it ran inside the window. ``reported``: its kind by the server or by its function.
     ``sockets``: the users of the sockets on which it waited. ``waited_for_io``: it waited for
     asynchronous reads and writes. ``waited_for_locks``: it waited for a lock at each mark.
     """
@@ -45,7 +44,7 @@ class Thread:
     name: str
     started_ticks: int
     ran: bool
-    told: str | None = None
+    reported: str | None = None
     sockets: frozenset[Use] = frozenset()
     waited_for_io: bool = False
     waited_for_locks: bool = False
@@ -57,14 +56,14 @@ class Server:
 
     ``ready`` identifies the last thread that the server started before it accepted connections, by
     its start in ticks since boot and its number, because several threads start in one tick; None
-    where it is unknown. ``tells_sessions`` says whether the server reported the threads of all its
-    sessions. ``names`` are patterns of the names that its threads give themselves, with their
+    where it is unknown. ``reports_sessions`` says whether the server reported the threads of all
+    its sessions. ``names`` are patterns of the names that its threads give themselves, with their
     kinds.
     """
 
     pid: int
     ready: tuple[int, int] | None
-    tells_sessions: bool
+    reports_sessions: bool
     names: Sequence[tuple[re.Pattern[str], str]]
 
 
@@ -74,25 +73,10 @@ def kind_of(thread: Thread, server: Server) -> str:
         return MAIN
     return (
         _named(thread.name, server)
-        or _told(thread)
-        or _seen(thread)
-        or (BACKGROUND if server.tells_sessions else _started(thread, server))
+        or _reported(thread)
+        or _by_wait(thread)
+        or (BACKGROUND if server.reports_sessions else _by_start(thread, server))
     )
-
-
-def agreed(sections: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the document's sections with the same kind for a thread in all of them.
-
-    The kinds of the samples win, because samples observe more waits of a thread than two looks.
-    """
-    if "threads" not in sections or "states" not in sections:
-        return dict(sections)
-    sampled = {thread["tid"]: thread["kind"] for thread in sections["states"]["threads"]}
-    threads = [
-        {**thread, "kind": sampled.get(thread["tid"], thread["kind"])}
-        for thread in sections["threads"]["threads"]
-    ]
-    return {**sections, "threads": {**sections["threads"], "threads": threads}}
 
 
 def _named(name: str, server: Server) -> str | None:
@@ -101,17 +85,17 @@ def _named(name: str, server: Server) -> str | None:
     return next((kind for pattern, kind in server.names if pattern.fullmatch(name)), None)
 
 
-def _told(thread: Thread) -> str | None:
-    if thread.told == POOL:
+def _reported(thread: Thread) -> str | None:
+    if thread.reported == POOL:
         return POOL if thread.ran else BACKGROUND
-    if "own" in thread.sockets and thread.told in (CONNECTION, BACKGROUND):
+    if "own" in thread.sockets and thread.reported in (CONNECTION, BACKGROUND):
         return OBSERVER
-    if thread.told == CONNECTION:
+    if thread.reported == CONNECTION:
         return CONNECTION if thread.ran else BACKGROUND
-    return thread.told
+    return thread.reported
 
 
-def _seen(thread: Thread) -> str | None:
+def _by_wait(thread: Thread) -> str | None:
     if "client" in thread.sockets:
         return CONNECTION if thread.ran else BACKGROUND
     if "own" in thread.sockets:
@@ -121,6 +105,6 @@ def _seen(thread: Thread) -> str | None:
     return "io" if thread.waited_for_io else None
 
 
-def _started(thread: Thread, server: Server) -> str:
+def _by_start(thread: Thread, server: Server) -> str:
     late = server.ready is not None and (thread.started_ticks, thread.tid) > server.ready
     return CONNECTION if late and thread.ran and not thread.waited_for_locks else BACKGROUND

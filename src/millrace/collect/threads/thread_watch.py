@@ -1,4 +1,4 @@
-"""Find the kind of each thread of a server, from looks where the measured part begins and ends."""
+"""Find the kind of each thread of a server, from samples at both ends of the measured part."""
 
 from __future__ import annotations
 
@@ -10,17 +10,19 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from millrace.collect.model import Missing, Target
+from millrace.collect.model import Target
 from millrace.collect.server_processes import ServerProcesses
-from millrace.collect.sessions import session_of
 from millrace.collect.threads.thread_functions import functions_of
-from millrace.collect.threads.thread_kinds import (
-    Server,
-    Thread,
-    kind_of,
-)
+from millrace.collect.threads.thread_kinds import Server, Thread, kind_of
 from millrace.databases.client import ServerClient, Session
-from millrace.databases.monitoring import BACKGROUND, CONNECTION, MAIN, OBSERVER, POOL, ThreadRoles
+from millrace.databases.monitoring import (
+    BACKGROUND,
+    CONNECTION,
+    MAIN,
+    OBSERVER,
+    POOL,
+    ThreadRoleQuery,
+)
 from millrace.errors import DatabaseError, Unavailable
 from millrace.host import procfs, sockets, syscalls
 from millrace.host.sockets import Sockets
@@ -45,7 +47,7 @@ _DESCRIPTOR_BYTES = 4  # of struct pollfd, the first member
 
 
 @dataclass(frozen=True)
-class Look:
+class ThreadSample:
     """A thread at one mark.
 
     ``stat`` and ``schedstat`` are its files. ``call`` is the call in which it waits, None where it
@@ -59,7 +61,7 @@ class Look:
 
 
 @dataclass(frozen=True)
-class Seen:
+class ThreadActivity:
     """The facts of a thread from between the marks.
 
     ``waited_on`` are the links on which it waited; ``waited_for_io`` says whether it waited for
@@ -88,7 +90,7 @@ def needs_processes(target: Target) -> ServerProcesses:
 
 
 class ThreadWatch:
-    """An observation of a server's threads: it looks at them twice, and then classifies each.
+    """An observation of a server's threads: it samples them twice, and then classifies each.
 
     It opens a session of its own when it is created. Where the server refuses one, the
     classification relies on the other facts.
@@ -100,31 +102,31 @@ class ThreadWatch:
         self._written = _pid_file_written(target.instance)
         self._listening = sockets.listening(self.pid)
         self._own: frozenset[int] = frozenset()
-        self._looks: list[Mapping[int, Look]] = []
-        self._told: dict[int, str] = {}
-        self._tells_sessions = False
-        self._calls_seen = True
-        self._own_seen = True
+        self._samples: list[Mapping[int, ThreadSample]] = []
+        self._reported: dict[int, str] = {}
+        self._reports_sessions = False
+        self._calls_visible = True
+        self._own_visible = True
         self._has_pool = False
         self._session: Session | None = None
-        self._roles: ThreadRoles | None = None
+        self._roles: ThreadRoleQuery | None = None
         with contextlib.suppress(Unavailable, DatabaseError):
-            self._session = session_of(target)
+            self._session = target.session()
             self._roles = target.instance.family.monitoring.thread_roles(self._session)
             self._has_pool = self._roles.has_pool
         self._instance = target.instance
         self._running = _kinds_by_function(self.pid, target.instance, of_pools=False)
 
-    def look(self) -> Mapping[int, Look]:
-        """Look at the threads now, at a mark."""
-        self._ask()
+    def sample(self) -> Mapping[int, ThreadSample]:
+        """Return the threads as they are now, at a mark."""
+        self._query_roles()
         try:
             self._own = self._own | sockets.own()
         except OSError:
-            self._own_seen = False
-        looks = dict(self._each())
-        self._looks.append(looks)
-        return looks
+            self._own_visible = False
+        samples = dict(self._each())
+        self._samples.append(samples)
+        return samples
 
     def sockets(self) -> Sockets:
         """Return the sockets known so far that do not belong to clients."""
@@ -135,48 +137,47 @@ class ThreadWatch:
         """The kind of the threads that serve clients."""
         return POOL if self._has_pool else CONNECTION
 
-    def kinds(self, seen: Mapping[int, Seen] | None = None) -> Mapping[int, str]:
+    def kinds(self, activity: Mapping[int, ThreadActivity] | None = None) -> Mapping[int, str]:
         """Return the kind of each thread that existed at a mark or was sampled in between.
 
         Call it while the threads exist: workers of a pool start on demand.
         """
-        seen = seen or {}
+        activity = activity or {}
         if self._has_pool:
             workers = _kinds_by_function(self.pid, self._instance, of_pools=True)
             self._running = {**self._running, **workers}
         server = Server(
             self.pid,
             self._ready(),
-            self._tells_sessions,
+            self._reports_sessions,
             self._instance.family.monitoring.threads.own,
         )
-        tids = {tid for looks in self._looks for tid in looks} | set(seen)
-        return {tid: kind_of(self._thread(tid, seen.get(tid, Seen())), server) for tid in tids}
+        tids = {tid for samples in self._samples for tid in samples} | set(activity)
+        return {
+            tid: kind_of(self._thread(tid, activity.get(tid, ThreadActivity())), server)
+            for tid in tids
+        }
 
-    def missing(self) -> Missing:
-        """Return the parts that could not be observed, each with its remedy."""
-        found: Missing = []
-        if not self._calls_seen:
+    def missing(self) -> list[Unavailable]:
+        """Return the parts that could not be observed."""
+        found = []
+        if not self._calls_visible:
             found.append(
-                {
-                    "what": "what the server's threads wait for, which tells those of clients",
-                    "remedy": NEEDS_PTRACE,
-                }
+                Unavailable(
+                    "what the server's threads wait for, which shows those of clients",
+                    hint=NEEDS_PTRACE,
+                )
             )
-        if not self._own_seen:
+        if not self._own_visible:
             found.append(
-                {
-                    "what": "which of the server's threads work for millrace's own sessions",
-                    "remedy": "use a kernel with CONFIG_UNIX_DIAG",
-                }
+                Unavailable(
+                    "which of the server's threads work for millrace's own sessions",
+                    hint="use a kernel with CONFIG_UNIX_DIAG",
+                )
             )
-        if self._looks and _UNNAMED.issuperset(self.kinds().values()):
-            found.append(
-                {
-                    "what": "what the server's background threads are for",
-                    "remedy": self._instance.family.monitoring.threads.hint,
-                }
-            )
+        if self._samples and _UNNAMED.issuperset(self.kinds().values()):
+            hint = self._instance.family.monitoring.threads.hint
+            found.append(Unavailable("what the server's background threads are for", hint=hint))
         return found
 
     def close(self) -> None:
@@ -184,19 +185,19 @@ class ThreadWatch:
             self._session.close()
             self._session = None
 
-    def _ask(self) -> None:
-        """Query the server for the kinds of its threads; stop asking once it refuses."""
+    def _query_roles(self) -> None:
+        """Query the server for the kinds of its threads, until it refuses once."""
         if self._roles is None:
             return
         try:
-            told = self._roles.kinds()
+            reported = self._roles.kinds()
         except (Unavailable, DatabaseError):
             self._roles = None
             return
-        self._tells_sessions = self._roles.tells_sessions
+        self._reports_sessions = self._roles.reports_sessions
         # A thread that served a client at one mark keeps that kind, whatever the other mark shows.
-        clients = {tid: kind for tid, kind in self._told.items() if kind in (CONNECTION, POOL)}
-        self._told |= told | clients
+        clients = {tid: kind for tid, kind in self._reported.items() if kind in (CONNECTION, POOL)}
+        self._reported |= reported | clients
 
     def _ready(self) -> tuple[int, int] | None:
         """Return start and number of the last thread from before the server accepted connections.
@@ -205,21 +206,21 @@ class ThreadWatch:
         """
         return max(
             (
-                (procfs.stat(look.stat).started_ticks, tid)
-                for look_of in self._looks
-                for tid, look in look_of.items()
-                if look.call == _WAITS_FOR_SIGNALS and tid != self.pid
+                (procfs.stat(sample.stat).started_ticks, tid)
+                for samples in self._samples
+                for tid, sample in samples.items()
+                if sample.call == _WAITS_FOR_SIGNALS and tid != self.pid
             ),
             default=self._written,
         )
 
-    def _each(self) -> Iterator[tuple[int, Look]]:
+    def _each(self) -> Iterator[tuple[int, ThreadSample]]:
         for tid, task in self._processes.tasks():
             stat = procfs.read_or_none(f"{task}/stat")
             if stat is None:
                 continue  # it has just ended
             schedstat = procfs.read_or_none(f"{task}/schedstat")
-            yield tid, Look(stat, schedstat, *self._wait(f"{task}/syscall"))
+            yield tid, ThreadSample(stat, schedstat, *self._wait(f"{task}/syscall"))
 
     def _wait(self, path: str) -> tuple[str | None, str | None]:
         """Return the call in which a thread waits, and the link of the awaited descriptor."""
@@ -228,7 +229,7 @@ class ThreadWatch:
         except FileNotFoundError:
             return None, None
         except (OSError, ValueError):
-            self._calls_seen = False
+            self._calls_visible = False
             return None, None
         if call is None or call.number < 0:
             return None, None
@@ -256,27 +257,30 @@ class ThreadWatch:
         except OSError:
             return None
 
-    def _thread(self, tid: int, seen: Seen) -> Thread:
-        looks = [look_of[tid] for look_of in self._looks if tid in look_of]
-        links = {*seen.waited_on, *(look.waits_on for look in looks if look.waits_on is not None)}
+    def _thread(self, tid: int, activity: ThreadActivity) -> Thread:
+        samples = [each[tid] for each in self._samples if tid in each]
+        links = {
+            *activity.waited_on,
+            *(each.waits_on for each in samples if each.waits_on is not None),
+        }
         uses = frozenset(use for use in map(self.sockets().use, links) if use is not None)
-        if not looks:  # it lived in between
-            told = self._told.get(tid)
-            return Thread(tid, seen.name, 0, True, told, uses, seen.waited_for_io)
-        first, last = procfs.stat(looks[0].stat), procfs.stat(looks[-1].stat)
+        if not samples:  # it lived in between
+            reported = self._reported.get(tid)
+            return Thread(tid, activity.name, 0, True, reported, uses, activity.waited_for_io)
+        first, last = procfs.stat(samples[0].stat), procfs.stat(samples[-1].stat)
         runs = self._running.get((tid, last.started_ticks))
         # A server reports a session under the pool worker that last executed it.
-        told = POOL if runs == POOL else self._told.get(tid) or runs
-        seen_twice = len(looks) > 1 and first.started_ticks == last.started_ticks
+        reported = POOL if runs == POOL else self._reported.get(tid) or runs
+        is_same = len(samples) > 1 and first.started_ticks == last.started_ticks
         return Thread(
             tid=tid,
             name=last.name,
             started_ticks=last.started_ticks,
-            ran=not seen_twice or _ran(looks[0], looks[-1]),
-            told=told,
+            ran=not is_same or _ran(samples[0], samples[-1]),
+            reported=reported,
             sockets=uses,
-            waited_for_io=seen.waited_for_io or any(look.call in FOR_IO for look in looks),
-            waited_for_locks=all(look.call == _FOR_LOCKS for look in looks),
+            waited_for_io=activity.waited_for_io or any(each.call in FOR_IO for each in samples),
+            waited_for_locks=all(each.call == _FOR_LOCKS for each in samples),
         )
 
 
@@ -321,7 +325,7 @@ def _pid_file_written(instance: ServerClient) -> tuple[int, int] | None:
     return int(ticks) + 1, sys.maxsize
 
 
-def _ran(first: Look, last: Look) -> bool:
+def _ran(first: ThreadSample, last: ThreadSample) -> bool:
     if first.schedstat is not None and last.schedstat is not None:
         return procfs.schedstat(first.schedstat) != procfs.schedstat(last.schedstat)
     before, after = procfs.stat(first.stat), procfs.stat(last.stat)

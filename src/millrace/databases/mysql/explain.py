@@ -7,12 +7,11 @@ The plan is for the values in the statement.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import Any
 
 from millrace.databases.base import version_key
 from millrace.databases.client import Row, Session
 from millrace.databases.deltas import number
+from millrace.databases.monitoring import Plan
 from millrace.databases.mysql import query
 from millrace.databases.mysql.observable import Explains, Observable
 from millrace.errors import DatabaseError, Unavailable
@@ -26,16 +25,16 @@ class MysqlExplainer:
     def __init__(self, explains: Explains) -> None:
         self._explains = explains
 
-    def explain(self, session: Session, sql: str) -> Mapping[str, Any]:
+    def explain(self, session: Session, sql: str) -> Plan:
         if verb_of(sql) not in self._explains.verbs:
             verbs = ", ".join(sorted(self._explains.verbs))
-            return {"rows": [], "error": f"this version explains {verbs} only"}
+            return Plan((), f"this version explains {verbs} only")
         try:
             with query.understood("the plan"):
                 rows = session.rows(self._explains.form.replace("{sql}", sql))
         except (DatabaseError, Unavailable) as error:
-            return {"rows": [], "error": error.message}
-        return {"rows": [plain(row) for row in rows], "error": None}
+            return Plan((), error.message)
+        return Plan([plain(row) for row in rows], None)
 
 
 def explains_of(observable: Observable, version: str) -> Explains:
@@ -51,12 +50,12 @@ def verb_of(sql: str) -> str:
     return matched[1].upper() if matched else ""
 
 
-def plain(row: Row) -> dict[str, Any]:
+def plain(row: Row) -> Row:
     """Return a row of a plan as JSON has it.
 
     MariaDB returns the number of rows as text. It becomes a number, unless the text says more:
     ``10 (5%)``.
     """
-    told = {name: query.plain(value) for name, value in row.items()}
-    rows = number(told.get("rows"))
-    return told if rows is None else {**told, "rows": rows}
+    values = {name: query.plain(value) for name, value in row.items()}
+    rows = number(values.get("rows"))
+    return values if rows is None else {**values, "rows": rows}

@@ -4,33 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any
+from pathlib import PurePosixPath
 
 from millrace.databases.client import QUERY_LIMIT_S, Row, ServerClient, Session
-from millrace.databases.monitoring import BACKGROUND, ThreadNames
+from millrace.databases.monitoring import FileKinds, ThreadNames
 from millrace.databases.mysql import query
 from millrace.databases.mysql.explain import MysqlExplainer, explains_of
 from millrace.databases.mysql.observable import Observable
 from millrace.databases.mysql.status_counters import MysqlStatusCounters
-from millrace.databases.mysql.thread_roles import MysqlThreadRoles
+from millrace.databases.mysql.thread_roles import MysqlThreadRoleQuery
 from millrace.databases.mysql.wait_statistics import MysqlWaitStatistics
-from millrace.errors import DatabaseError
+from millrace.errors import DatabaseError, TrialFailed
 
-# Names that threads set themselves, at most 15 characters: MySQL from 8.0.27 (with Performance
-# Schema) and MariaDB from 11.5. The first match counts.
-_OWN_NAMES = (
-    (r"ib_log_checkpt", "checkpoint"),
-    (r"ib_log_.*", "log"),
-    (r"ib_pg_flush.*|page_cleaner", "page_cleaner"),
-    (r"ib_srv_(purge|wkr).*", "purge"),
-    (r"ib_io_.*|io_uring_wait", "io"),
-    (r"ib_srv_(lock_to|err_mon|mon)|statement_timer", "timer"),
-    (r"binlog.*|gtid_zip", "binlog"),
-    (r"(ib|xpl|rpl|slave)_.*", BACKGROUND),
-    (r"sig_handler|evt_sched|checkpoint_bg|manager|signal_handler", BACKGROUND),
-)
-
-
+_BINARY_LOG = "binary log"
 _MOST_ROWS = 100
 _SHOWN = ("id", "db", "command", "time", "state")
 
@@ -41,13 +27,16 @@ class MysqlMonitoring:
     def __init__(self, observable: Observable) -> None:
         self._observable = observable
         self.threads = ThreadNames(
-            own=tuple((re.compile(pattern), kind) for pattern, kind in _OWN_NAMES),
-            functions=observable.thread_functions,
+            own=tuple((each.pattern, each.kind) for each in observable.own_thread_names),
+            functions={
+                name: kind for kind, names in observable.thread_functions.items() for name in names
+            },
+            session_functions=observable.session_functions,
             hint="set performance_schema = 1 (MySQL from 5.7, MariaDB from 10.5)",
         )
 
-    def thread_roles(self, session: Session) -> MysqlThreadRoles:
-        return MysqlThreadRoles(session, self._observable)
+    def thread_roles(self, session: Session) -> MysqlThreadRoleQuery:
+        return MysqlThreadRoleQuery(session, self._observable)
 
     def wait_statistics(self, session: Session, database: str) -> MysqlWaitStatistics:
         return MysqlWaitStatistics(session, self._observable, database)
@@ -64,7 +53,7 @@ class MysqlMonitoring:
         except (OSError, DatabaseError) as error:
             raise query.unavailable(sql, error) from error
 
-    def process_list(self, session: Session, database: str) -> list[dict[str, Any]]:
+    def process_list(self, session: Session, database: str) -> Sequence[Row]:
         sql = self._observable.process_list
         try:
             with query.understood(sql):
@@ -75,11 +64,27 @@ class MysqlMonitoring:
     def explainer(self, version: str) -> MysqlExplainer:
         return MysqlExplainer(explains_of(self._observable, version))
 
-    def change_logs(self, client: ServerClient) -> Sequence[str]:
-        return [name or "" for name, *_ in client.query("SHOW BINARY LOGS", limit_s=QUERY_LIMIT_S)]
+    def file_kinds(self, client: ServerClient) -> FileKinds:
+        logs = [
+            (re.compile(re.escape(name) + r"(\.\d{6,})?"), _BINARY_LOG) for name in _logs(client)
+        ]
+        files = self._observable.files
+        return FileKinds(
+            patterns=(*logs, *((each.pattern, each.kind) for each in files)),
+            commit_logs=frozenset(each.kind for each in files if each.commit_log),
+        )
 
 
-def rows_of(answer: Sequence[Row], own_id: int, database: str) -> list[dict[str, Any]]:
+def _logs(client: ServerClient) -> set[str]:
+    """Return the names of the server's binary logs without their numbers."""
+    try:
+        rows = client.query("SHOW BINARY LOGS", limit_s=QUERY_LIMIT_S)
+    except TrialFailed:
+        return set()
+    return {re.sub(r"\.\d{6,}$", "", PurePosixPath(name or "").name) for name, *_ in rows}
+
+
+def rows_of(answer: Sequence[Row], own_id: int, database: str) -> Sequence[Row]:
     """Return at most 100 rows of a process list, working sessions first.
 
     A row has the server's columns without the account and the address. Statements of sessions

@@ -5,17 +5,23 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-Data = Mapping[str, Any]
+from pydantic import BaseModel, BeforeValidator, ConfigDict
 
 _COMMON = Path(__file__).with_name("mysqld.toml")
 
+_Names = Annotated[
+    tuple[str, ...], BeforeValidator(lambda given: (given,) if isinstance(given, str) else given)
+]
 
-@dataclass(frozen=True)
-class Table:
+
+class _Data(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Table(_Data):
     """A table in which a server reports on itself.
 
     ``columns`` map millrace's names to the versions' names of that column: the first that a server
@@ -25,14 +31,13 @@ class Table:
     """
 
     name: str
-    columns: Mapping[str, tuple[str, ...]]
+    columns: Mapping[str, _Names]
     where: str | None = None
     instruments: str | None = None
     consumers: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class Explains:
+class Explains(_Data):
     """The syntax in which some versions explain statements.
 
     Versions from ``since`` explain ``{sql}`` by ``form``, if its first word is one of ``verbs``.
@@ -43,17 +48,30 @@ class Explains:
     verbs: frozenset[str]
 
 
-@dataclass(frozen=True)
-class Observable:
+class KindPattern(_Data):
+    """A kind of threads or files, by a pattern of their names."""
+
+    kind: str
+    pattern: re.Pattern[str]
+
+
+class FilePattern(KindPattern):
+    """A kind of files; commits wait for a ``commit_log``."""
+
+    commit_log: bool = False
+
+
+class Observable(_Data):
     """The queries for a family's working servers.
 
     ``status``, ``engine_status`` and ``process_list`` are statements. ``performance_schema`` is one
     whose only value says whether the Performance Schema is on, ``thread_handling`` one whose only
     value says how sessions get threads. Of ``explains`` the last entry counts that is not newer
     than the server. ``gauges`` and ``metric_gauges`` are names or shell patterns of status
-    variables and of engine metrics that report a current state; all others count. ``thread_kinds``
-    are pairs of a kind and a pattern for a thread's name, and the first match counts.
-    ``thread_functions`` map the functions that unnamed threads run to their kinds.
+    variables and of engine metrics that report a current state; all others count. The first match
+    counts in ``thread_kinds`` (names in the Performance Schema), ``own_thread_names`` (names that
+    threads set themselves) and ``files``. ``thread_functions`` are the functions that unnamed
+    threads run, by kind; ``session_functions`` those of threads that serve clients.
     """
 
     status: str
@@ -65,43 +83,15 @@ class Observable:
     thread_handling: str
     explains: tuple[Explains, ...]
     tables: Mapping[str, Table]
-    thread_kinds: tuple[tuple[str, re.Pattern[str]], ...]
-    thread_functions: Mapping[str, str]
+    thread_kinds: tuple[KindPattern, ...]
+    own_thread_names: tuple[KindPattern, ...]
+    thread_functions: Mapping[str, tuple[str, ...]]
+    session_functions: frozenset[str]
+    files: tuple[FilePattern, ...]
 
 
-def read_observable(data: Data) -> Observable:
+def read_observable(data: Mapping[str, Any]) -> Observable:
     """Return the queries for all servers of the line, with the additions of a family."""
     common = tomllib.loads(_COMMON.read_text(encoding="utf-8"))["observable"]
-    return Observable(
-        status=common["status"],
-        gauges=(*common["gauges"], *data["gauges"]),
-        metric_gauges=tuple(common["metric_gauges"]),
-        engine_status=common["engine_status"],
-        process_list=common["process_list"],
-        performance_schema=common["performance_schema"],
-        thread_handling=common["thread_handling"],
-        explains=tuple(
-            Explains(entry["since"], entry["form"], frozenset(entry["verbs"]))
-            for entry in data["explains"]
-        ),
-        tables={name: _table(table) for name, table in common["tables"].items()},
-        thread_kinds=tuple(
-            (entry["kind"], re.compile(entry["pattern"])) for entry in common["thread_kinds"]
-        ),
-        thread_functions={
-            name: kind for kind, names in common["thread_functions"].items() for name in names
-        },
-    )
-
-
-def _table(data: Data) -> Table:
-    return Table(
-        name=data["name"],
-        columns={
-            ours: (theirs,) if isinstance(theirs, str) else tuple(theirs)
-            for ours, theirs in data["columns"].items()
-        },
-        where=data.get("where"),
-        instruments=data.get("instruments"),
-        consumers=tuple(data.get("consumers", ())),
-    )
+    gauges = [*common["gauges"], *data["gauges"]]
+    return Observable.model_validate({**common, **data, "gauges": gauges})

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from millrace.databases.client import Session
 from millrace.databases.mysql import query
 from millrace.databases.mysql.observable import Observable, Table
-from millrace.databases.mysql.query import Question
+from millrace.databases.mysql.query import TableQuery
 from millrace.errors import DatabaseError, Unavailable
 
 CPU_CONSUMER = "events_statements_cpu"
@@ -33,10 +33,10 @@ class Setup:
 class Summaries:
     """The queries for the available summaries, and why others or parts are unavailable."""
 
-    questions: Mapping[str, Question]
-    lacking: Mapping[str, Unavailable]
+    queries: Mapping[str, TableQuery]
+    missing: Mapping[str, Unavailable]
     not_instrumented: Mapping[str, Sequence[str]]
-    tells_cpu: bool
+    reports_cpu: bool
 
 
 def summaries(
@@ -47,22 +47,22 @@ def summaries(
     try:
         with query.understood("the Performance Schema"):
             setup = _setup(session, observable, database)
-    except Unavailable as lack:
-        return Summaries({}, dict.fromkeys(tables, lack), {}, False)
-    found: dict[str, Question] = {}
-    lacking: dict[str, Unavailable] = {}
+    except Unavailable as why:
+        return Summaries({}, dict.fromkeys(tables, why), {}, False)
+    found: dict[str, TableQuery] = {}
+    missing: dict[str, Unavailable] = {}
     for name, table in tables.items():
         try:
-            question = query.question(session, table, database)
-            refuse_idle(table, setup)
-            found[name] = question
-        except Unavailable as lack:
-            lacking[name] = lack
+            table_query = query.table_query(session, table, database)
+            require_instruments(table, setup)
+            found[name] = table_query
+        except Unavailable as why:
+            missing[name] = why
     return Summaries(
-        questions=found,
-        lacking=lacking,
+        queries=found,
+        missing=missing,
         not_instrumented={name: classes_off(tables[name], setup) for name in found},
-        tells_cpu=setup.consumers.get(CPU_CONSUMER, False),
+        reports_cpu=setup.consumers.get(CPU_CONSUMER, False),
     )
 
 
@@ -78,7 +78,7 @@ def _setup(session: Session, observable: Observable, database: str) -> Setup:
     if not any(row.values()):
         raise Unavailable("the Performance Schema is off", hint=_TURN_ON)
     instruments, consumers = (
-        session.rows(query.question(session, observable.tables[name], database).sql)
+        session.rows(query.table_query(session, observable.tables[name], database).sql)
         for name in ("instruments", "consumers")
     )
     return Setup(
@@ -87,7 +87,7 @@ def _setup(session: Session, observable: Observable, database: str) -> Setup:
     )
 
 
-def refuse_idle(table: Table, setup: Setup) -> None:
+def require_instruments(table: Table, setup: Setup) -> None:
     """Raise Unavailable where the server adds nothing to a table."""
     for name in table.consumers:
         if not setup.consumers.get(name, True):

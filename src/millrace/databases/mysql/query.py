@@ -21,7 +21,7 @@ SCHEMA_RIGHT = "GRANT SELECT ON performance_schema.* to millrace's account"
 
 
 @dataclass(frozen=True)
-class Question:
+class TableQuery:
     """A query for the rows of a table.
 
     ``columns`` are millrace's names of the columns that it returns.
@@ -44,7 +44,7 @@ def understood(what: str) -> Iterator[None]:
         raise Unavailable(f"{what}: the server's answer cannot be understood ({odd})") from error
 
 
-def question(session: Session, table: Table, database: str) -> Question:
+def table_query(session: Session, table: Table, database: str) -> TableQuery:
     """Return the query for the columns of a table that this server has.
 
     Raise Unavailable where the table does not exist, or the account may not read it.
@@ -66,7 +66,7 @@ def question(session: Session, table: Table, database: str) -> Question:
     condition = f" WHERE {table.where}" if table.where else ""
     sql = f"SELECT {listed} FROM {table.name}{condition}"  # noqa: S608 - from mysqld.toml
     sql = sql.replace("%(database)s", session.literal(database))
-    return Question(sql, frozenset(found))
+    return TableQuery(sql, frozenset(found))
 
 
 def unavailable(what: str, error: DatabaseError | OSError) -> Unavailable:
@@ -79,11 +79,6 @@ def unavailable(what: str, error: DatabaseError | OSError) -> Unavailable:
     if error.kind == "absent":
         return Unavailable(f"{what}: this server does not have it")
     return Unavailable(f"{what}: {error.message}")
-
-
-def missing(lack: Unavailable) -> dict[str, str | None]:
-    """Return the entry of a missing part for the key ``missing`` of the observations."""
-    return {"what": lack.message, "remedy": lack.hint}
 
 
 def plain(value: object) -> Any:

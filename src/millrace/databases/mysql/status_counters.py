@@ -10,13 +10,12 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from millrace.databases.client import Row, Session
 from millrace.databases.deltas import Number, grown, number, split
-from millrace.databases.monitoring import Sections
+from millrace.databases.monitoring import CounterDeltas, ServerCounters
 from millrace.databases.mysql import query
 from millrace.databases.mysql.observable import Observable
 from millrace.errors import Unavailable
@@ -34,7 +33,7 @@ _EVERY_STATEMENT = ("Questions", "Queries")
 
 
 @dataclass(frozen=True)
-class Look:
+class CounterReading:
     """A reading of the status variables and metrics that are numbers, by name."""
 
     status: Mapping[str, Number]
@@ -48,49 +47,43 @@ class MysqlStatusCounters:
         self._session = session
         self._observable = observable
         self._missing: list[Unavailable] = []
-        self._metrics_sql = self._question_for("metrics", database, may_be_silent=False)
-        self._compression_sql = self._question_for("compression", database, may_be_silent=True)
+        self._metrics_sql = self._query_for("metrics", database, may_be_off=False)
+        self._compression_sql = self._query_for("compression", database, may_be_off=True)
 
-    def _question_for(self, name: str, database: str, *, may_be_silent: bool) -> str | None:
+    def _query_for(self, name: str, database: str, *, may_be_off: bool) -> str | None:
         """Return the query for the rows of a table.
 
         Return None where the server lacks the table, or has it with all its metrics off.
         """
         table = self._observable.tables[name]
         try:
-            sql = query.question(self._session, table, database).sql
-            if not may_be_silent:
+            sql = query.table_query(self._session, table, database).sql
+            if not may_be_off:
                 with query.understood(table.name):
-                    refuse_silent(table.name, self._session.rows(sql))
-        except Unavailable as lack:
-            self._missing.append(lack)
+                    require_values(table.name, self._session.rows(sql))
+        except Unavailable as why:
+            self._missing.append(why)
             return None
         return sql
 
-    def read(self) -> Look:
-        with query.understood("what the server counts"):
-            return self._read()
+    def read(self) -> CounterReading:
+        def rows(sql: str | None) -> Sequence[Row]:
+            return () if sql is None else self._session.rows(sql)
 
-    def _read(self) -> Look:
-        status = self._session.rows(self._observable.status)
-        metrics: Iterable[Row] = ()
-        if self._metrics_sql is not None:
-            metrics = self._session.rows(self._metrics_sql)
-        compression: Iterable[Row] = ()
-        if self._compression_sql is not None:
-            compression = self._session.rows(self._compression_sql)
-        return Look(status_in(status), {**metrics_in(metrics), **compression_in(compression)})
+        with query.understood("the server's counters"):
+            status = status_in(rows(self._observable.status))
+            metrics = metrics_in(rows(self._metrics_sql))
+            return CounterReading(status, metrics | compression_in(rows(self._compression_sql)))
 
-    def between(self, before: Look, after: Look, own: Mapping[str, int]) -> Sections:
+    def between(
+        self, before: CounterReading, after: CounterReading, own: Mapping[str, int]
+    ) -> ServerCounters:
         sent = Counter({_COUNTED_BY[name]: n for name, n in own.items()})
         sent["Com_show_status"] += 1
         sent["Com_select"] += sum(
             sql is not None for sql in (self._metrics_sql, self._compression_sql)
         )
-        return {
-            "status": section(before, after, self._observable, sent),
-            "missing": [query.missing(lack) for lack in self._missing],
-        }
+        return ServerCounters(deltas_of(before, after, self._observable, sent), self._missing)
 
 
 def status_in(rows: Iterable[Row]) -> dict[str, Number]:
@@ -114,7 +107,7 @@ def _numbers(values: Iterable[tuple[object, object]]) -> dict[str, Number]:
     return dict(itertools.islice(found.items(), _MOST_NAMES))
 
 
-def refuse_silent(name: str, rows: Collection[Row]) -> None:
+def require_values(name: str, rows: Collection[Row]) -> None:
     """Raise Unavailable where no metric has a value."""
     if not rows:
         # MariaDB to 10.1 shows no rows to accounts that have no right to them.
@@ -138,21 +131,21 @@ def compression_in(rows: Iterable[Row]) -> dict[str, Number]:
     return found
 
 
-def section(
-    before: Look, after: Look, observable: Observable, own: Mapping[str, int]
-) -> dict[str, Any]:
+def deltas_of(
+    before: CounterReading, after: CounterReading, observable: Observable, own: Mapping[str, int]
+) -> CounterDeltas:
     """Return the increases between two readings, and the gauges at the second one.
 
     ``own`` are the number of millrace's statements between the readings, by their status variable.
     """
     counted, gauges = split(after.status, observable.gauges)
     metrics_counted, metric_gauges = split(after.metrics, observable.metric_gauges)
-    return {
-        "deltas": _without(own, grown(before.status, counted)),
-        "gauges": gauges,
-        "metrics": grown(before.metrics, metrics_counted),
-        "metric_gauges": metric_gauges,
-    }
+    return CounterDeltas(
+        deltas=_without(own, grown(before.status, counted)),
+        gauges=gauges,
+        metrics=grown(before.metrics, metrics_counted),
+        metric_gauges=metric_gauges,
+    )
 
 
 def _without(own: Mapping[str, int], deltas: Mapping[str, Number]) -> dict[str, Number]:
@@ -160,8 +153,8 @@ def _without(own: Mapping[str, int], deltas: Mapping[str, Number]) -> dict[str, 
 
     Leave out the counters that no other statement changed.
     """
-    asked = {**own, **dict.fromkeys(_EVERY_STATEMENT, sum(own.values()))}
-    less = {name: value - asked.get(name, 0) for name, value in deltas.items()}
+    sent = {**own, **dict.fromkeys(_EVERY_STATEMENT, sum(own.values()))}
+    less = {name: value - sent.get(name, 0) for name, value in deltas.items()}
     return {name: value for name, value in less.items() if value > 0}
 
 

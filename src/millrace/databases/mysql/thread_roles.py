@@ -19,22 +19,22 @@ from millrace.errors import Unavailable
 _WAITS = "Sleep"  # the command of a session that waits for its client
 
 
-class MysqlThreadRoles:
+class MysqlThreadRoleQuery:
     """A repeatable query for the kinds of a server's threads, by one or two short statements.
 
     It finds no kinds where the Performance Schema is off or unreadable, and in versions that do not
     know the operating system's ids (before MySQL 5.7 and MariaDB 10.5), except for sessions, which
-    MariaDB always reports. ``tells_sessions`` says whether the server reported the threads of all
+    MariaDB always reports. ``reports_sessions`` says whether the server reported the threads of all
     its sessions, ``has_pool`` whether sessions share a pool of threads.
     """
 
     def __init__(self, session: Session, observable: Observable) -> None:
         """Find out which kinds this server can report. Raise DatabaseError on a lost session."""
-        self.tells_sessions = False
+        self.reports_sessions = False
         self._session = session
         self._observable = observable
-        self._sessions = self._question("sessions")
-        self._threads = self._question("threads")
+        self._sessions = self._query_for("sessions")
+        self._threads = self._query_for("threads")
         with query.understood("threads of the server"):
             (handling,) = session.rows(self._observable.thread_handling)
             self.has_pool = "pool" in str(*handling.values())
@@ -42,26 +42,23 @@ class MysqlThreadRoles:
     def kinds(self) -> dict[int, str]:
         """Return the current kinds of threads, where known, by the operating system's ids."""
         with query.understood("threads of the server"):
-            return self._kinds()
-
-    def _kinds(self) -> dict[int, str]:
-        sessions = self._rows(self._sessions)
-        threads = self._rows(self._threads)
-        self.tells_sessions |= bool(sessions or threads)
-        by_session, by_name = sessions_in(sessions), kinds_in(threads, self._observable)
+            sessions = self._rows(self._sessions)
+            threads = self._rows(self._threads)
+            by_session, by_name = sessions_in(sessions), kinds_in(threads, self._observable)
+        self.reports_sessions |= bool(sessions or threads)
         # Servers list a session under the pool's worker that executed it last.
         workers = {tid: kind for tid, kind in by_name.items() if kind == POOL}
         return by_name | by_session | workers
 
-    def _rows(self, question: str | None) -> list[Row]:
-        return [] if question is None else self._session.rows(question)
+    def _rows(self, sql: str | None) -> list[Row]:
+        return [] if sql is None else self._session.rows(sql)
 
-    def _question(self, table: str) -> str | None:
+    def _query_for(self, table: str) -> str | None:
         try:
-            question = query.question(self._session, self._observable.tables[table], "")
+            found = query.table_query(self._session, self._observable.tables[table], "")
         except Unavailable:
             return None
-        return question.sql if "tid" in question.columns else None
+        return found.sql if "tid" in found.columns else None
 
 
 def sessions_in(rows: Iterable[Row]) -> dict[int, str]:
@@ -90,5 +87,5 @@ def kind_of(name: str, observable: Observable) -> str:
 
     A name is ``thread/innodb/io_read_thread``, for example. An unknown one is ``background``.
     """
-    kinds = (kind for kind, pattern in observable.thread_kinds if pattern.search(name))
+    kinds = (each.kind for each in observable.thread_kinds if each.pattern.search(name))
     return next(kinds, BACKGROUND)

@@ -16,11 +16,11 @@ sessions) go into one row, which covers the whole server.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from millrace.databases.client import Row, Session
 from millrace.databases.deltas import Number, by_key, grown_rows
-from millrace.databases.monitoring import Sections
+from millrace.databases.monitoring import Digest, Event, ServerTotals, Waits
 from millrace.databases.mysql import performance_schema, query
 from millrace.databases.mysql.observable import Observable
 from millrace.errors import Unavailable
@@ -29,7 +29,7 @@ REST = "(prepared statements)"
 
 _TABLES = ("waits", "digests", "prepared", "executions", "stages")
 # The other tables concern prepared statements, and are missed only where there are any of these.
-_WANTED = ("waits", "digests", "stages")
+_REQUIRED = ("waits", "digests", "stages")
 _PARTLY = ("waits", "stages")
 
 _MOST_ROWS = 200
@@ -52,6 +52,7 @@ _COUNTERS = ("count", *_TIMES, *_COUNTS)
 _UNCOUNTED = ("lock", *(name for name in _COUNTS if name not in ("rows_affected", "errors")))
 
 Snapshot = Mapping[str, Mapping[Any, Row]]
+_Timed = TypeVar("_Timed", Event, Digest)
 
 
 class MysqlWaitStatistics:
@@ -65,40 +66,34 @@ class MysqlWaitStatistics:
     def read(self) -> Snapshot:
         with query.understood("the Performance Schema"):
             return {
-                name: by_key(self._session.rows(question.sql), _COUNTERS)
-                for name, question in self._summaries.questions.items()
+                name: by_key(self._session.rows(table_query.sql), _COUNTERS)
+                for name, table_query in self._summaries.queries.items()
             }
 
-    def between(self, before: Snapshot, after: Snapshot) -> Sections:
+    def between(self, before: Snapshot, after: Snapshot) -> ServerTotals:
         with query.understood("the Performance Schema"):
-            return self._between(before, after)
+            deltas = {name: deltas_of(before[name], after[name]) for name in after}
+            digests, lost = digests_of(deltas, reports_cpu=self._summaries.reports_cpu)
+            off = self._summaries.missing.get("waits")
+            waits = Waits(
+                enabled=off is None,
+                why=None if off is None else off.message,
+                not_instrumented=self._summaries.not_instrumented.get("waits", ()),
+                events=events_of(deltas.get("waits", ())),
+            )
+            stages = events_of(deltas.get("stages", ()))
+            return ServerTotals(waits, digests, stages, [*self._missing(), *lost])
 
-    def _between(self, before: Snapshot, after: Snapshot) -> Sections:
-        deltas = {name: deltas_of(before[name], after[name]) for name in after}
-        statements, lost = statements_of(deltas, tells_cpu=self._summaries.tells_cpu)
-        lack = self._summaries.lacking.get("waits")
-        return {
-            "waits": {
-                "enabled": lack is None,
-                "why": None if lack is None else lack.message,
-                "not_instrumented": list(self._summaries.not_instrumented.get("waits", ())),
-                "events": events_of(deltas.get("waits", ())),
-            },
-            "digests": statements,
-            "stages": events_of(deltas.get("stages", ())),
-            "missing": [query.missing(lack) for lack in (*self._lacks(), *lost)],
-        }
-
-    def _lacks(self) -> Iterable[Unavailable]:
+    def _missing(self) -> Iterable[Unavailable]:
         """Return the missing observations with their reasons, each reason once."""
         found = self._summaries
-        lacking = [found.lacking[name] for name in _WANTED if name in found.lacking]
-        partly = [
+        missing = [found.missing[name] for name in _REQUIRED if name in found.missing]
+        missing += [
             performance_schema.partial(self._observable.tables[name], classes)
             for name in _PARTLY
             if (classes := found.not_instrumented.get(name))
         ]
-        return {lack.message: lack for lack in [*lacking, *partly]}.values()
+        return {each.message: each for each in missing}.values()
 
 
 def deltas_of(before: Mapping[Any, Row], after: Mapping[Any, Row]) -> list[Row]:
@@ -106,22 +101,16 @@ def deltas_of(before: Mapping[Any, Row], after: Mapping[Any, Row]) -> list[Row]:
     return list(grown_rows(before, after, _COUNTERS).values())
 
 
-def events_of(deltas: Iterable[Row]) -> list[dict[str, Any]]:
+def events_of(deltas: Iterable[Row]) -> list[Event]:
     """Return waits or stages, the longest first."""
-    events = [
-        {
-            "name": query.plain(row["key"]),
-            "count": row["count"],
-            "wait_s": row["wait"] / _PICOSECONDS,
-        }
-        for row in deltas
-    ]
-    return _longest(events)
+    return _longest(
+        Event(query.plain(row["key"]), row["count"], row["wait"] / _PICOSECONDS) for row in deltas
+    )
 
 
-def statements_of(
-    deltas: Mapping[str, Sequence[Row]], *, tells_cpu: bool
-) -> tuple[list[dict[str, Any]], list[Unavailable]]:
+def digests_of(
+    deltas: Mapping[str, Sequence[Row]], *, reports_cpu: bool
+) -> tuple[list[Digest], list[Unavailable]]:
     """Return statements, the longest first, and the observations of them that are missing."""
     digests = [row for row in deltas.get("digests", ()) if row["key"] is not None]
     homeless = sum(row["count"] for row in deltas.get("digests", ()) if row["key"] is None)
@@ -141,12 +130,11 @@ def statements_of(
     if rest:
         lost.append(
             Unavailable(
-                f"{rest[0]['count']} executions of prepared statements are not told apart",
+                f"{rest[0]['count']} executions of prepared statements have no digest of their own",
                 hint="send statements as text (parameter protocol)",
             )
         )
-    told = [_told(row, tells_cpu=tells_cpu) for row in (*digests, *rest)]
-    return _longest(told), lost
+    return _longest(_digest(row, reports_cpu=reports_cpu) for row in (*digests, *rest)), lost
 
 
 def _by_text(rows: Iterable[Row]) -> list[Row]:
@@ -160,7 +148,7 @@ def _by_text(rows: Iterable[Row]) -> list[Row]:
     ]
 
 
-def _rest(executions: Sequence[Row], told: Sequence[Row]) -> list[Row]:
+def _rest(executions: Sequence[Row], known: Sequence[Row]) -> list[Row]:
     """Return one row for the executions of unknown statements; none where they are very few.
 
     Locks take time in every version. Where their time is 0, the version (MySQL 5.6, MariaDB 10.1)
@@ -170,7 +158,7 @@ def _rest(executions: Sequence[Row], told: Sequence[Row]) -> list[Row]:
     if not executions:
         return []
     rest: dict[str, Any] = {
-        name: _less(executions[0][name], _total(told, name)) for name in _COUNTERS
+        name: _less(executions[0][name], _total(known, name)) for name in _COUNTERS
     }
     if rest["count"] <= _FEW * executions[0]["count"]:
         return []
@@ -178,8 +166,8 @@ def _rest(executions: Sequence[Row], told: Sequence[Row]) -> list[Row]:
     return [{"text": REST, **rest, **uncounted}]
 
 
-def _less(all_of_them: Number | None, told: Number | None) -> Number | None:
-    return None if all_of_them is None else max(all_of_them - (told or 0), 0)
+def _less(total: Number | None, known: Number | None) -> Number | None:
+    return None if total is None else max(total - (known or 0), 0)
 
 
 def _total(rows: Iterable[Row], name: str) -> Any:
@@ -188,16 +176,15 @@ def _total(rows: Iterable[Row], name: str) -> Any:
     return None if None in values else sum(values)
 
 
-def _told(row: Row, *, tells_cpu: bool) -> dict[str, Any]:
-    return {
-        "text": query.plain(row["text"]).strip(),
-        "count": row["count"],
-        "wait_s": row["wait"] / _PICOSECONDS,
-        "lock_s": None if row["lock"] is None else row["lock"] / _PICOSECONDS,
-        "cpu_s": None if row["cpu"] is None or not tells_cpu else row["cpu"] / _PICOSECONDS,
-        **{name: row[name] for name in _COUNTS},
-    }
+def _digest(row: Row, *, reports_cpu: bool) -> Digest:
+    return Digest(
+        text=query.plain(row["text"]).strip(),
+        wait_s=row["wait"] / _PICOSECONDS,
+        lock_s=None if row["lock"] is None else row["lock"] / _PICOSECONDS,
+        cpu_s=None if row["cpu"] is None or not reports_cpu else row["cpu"] / _PICOSECONDS,
+        **{name: row[name] for name in ("count", *_COUNTS)},
+    )
 
 
-def _longest(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return sorted(rows, key=lambda row: -row["wait_s"])[:_MOST_ROWS]
+def _longest(found: Iterable[_Timed]) -> list[_Timed]:
+    return sorted(found, key=lambda each: -each.wait_s)[:_MOST_ROWS]

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millrace.collect.profiling.folding import Lost, Sample, fold, parse
+from millrace import databases
+from millrace.collect.profiling.folding import Folded, Lost, Sample, fold, parse
+
+SESSION_FUNCTIONS = databases.get("mysql").monitoring.threads.session_functions
 
 # Output of perf 6.1 for mysql-5.6.24 with the host's C library, frames left out.
 BY_DWARF = """\
@@ -42,6 +47,12 @@ VIO = (
 )
 
 
+def fold_all(
+    samples: Iterable[Sample | Lost], kinds: Mapping[int, str], serving: str = "connection"
+) -> Folded:
+    return fold(samples, kinds, SESSION_FUNCTIONS, serving)
+
+
 def test_samples_are_read_as_perf_prints_them() -> None:
     seen = list(parse(BY_DWARF.splitlines(keepends=True)))
     assert [(each.comm, each.tid) for each in seen if isinstance(each, Sample)] == [
@@ -53,7 +64,7 @@ def test_samples_are_read_as_perf_prints_them() -> None:
 
 
 def test_stacks_are_counted_by_the_kind_of_their_thread() -> None:
-    folded = fold(parse((BY_DWARF * 2).splitlines()), {20348: "connection"})
+    folded = fold_all(parse((BY_DWARF * 2).splitlines()), {20348: "connection"})
     assert folded.stacks == {
         f"connection;{VIO}": 2,
         "ib_io_rd-1 2;mysqld`ut_delay": 2,
@@ -64,7 +75,7 @@ def test_stacks_are_counted_by_the_kind_of_their_thread() -> None:
 
 
 def test_samples_without_calls_are_in_one_line() -> None:
-    folded = fold(parse(FLAT.splitlines()), {})
+    folded = fold_all(parse(FLAT.splitlines()), {})
     assert folded.stacks == {
         "mysqld;[kernel]`__alloc_frozen_pages_noprof": 1,
         "cafe;libx.so`std::vector::find": 1,
@@ -122,13 +133,13 @@ THREAD, PROGRAM = "libc.so`start_thread", "libc.so`__libc_start_main"
     ],
 )  # fmt: skip
 def test_one_frame_stands_for_the_start_of_a_thread(calls: str, told: str) -> None:
-    folded = fold([Sample("t", 1, tuple(calls.split()))], {})
+    folded = fold_all([Sample("t", 1, tuple(calls.split()))], {})
     assert folded.stacks == {";".join(("t", *told.split())): 1}
     assert folded.rooted == told.startswith((THREAD, PROGRAM))
 
 
 def test_samples_in_code_without_a_name_are_counted_where_the_cpu_was() -> None:
-    folded = fold(
+    folded = fold_all(
         [
             Sample("t", 1, ("m`f", "m`[unknown]")),
             Sample("t", 1, ("m`f", "libc.so`[unknown]")),
@@ -174,22 +185,22 @@ def asking(tid: int, function: str, comm: str = "mysqld") -> list[Sample]:
 def test_a_session_between_the_marks_is_known_by_its_calls(function: str) -> None:
     """Threads 1 and 2 ended before the second mark; 3 waits there for connections."""
     samples = [*asking(1, function), *asking(2, function), *asking(3, function)]
-    folded = fold(samples, {3: "background"})
+    folded = fold_all(samples, {3: "background"})
     assert {stack.partition(";")[0] for stack in folded.stacks} == {"connection"}
     assert sorted(folded.stacks.values()) == [3, 3]
-    pooled = fold(samples, {3: "background"}, serving="pool")
+    pooled = fold_all(samples, {3: "background"}, serving="pool")
     assert {stack.partition(";")[0] for stack in pooled.stacks} == {"pool"}
 
 
 def test_calls_do_not_outrank_what_a_thread_is_known_for() -> None:
     samples = [*asking(1, "do_command"), *asking(2, "log_writer"), *asking(3, "io_handler", "io")]
-    folded = fold(samples, {1: "observer", 2: "background"})
+    folded = fold_all(samples, {1: "observer", 2: "background"})
     assert {stack.partition(";")[0] for stack in folded.stacks} == {"observer", "background", "io"}
 
 
 @given(SAMPLES)
 def test_every_sample_is_in_one_stack(samples: list[Sample]) -> None:
-    folded = fold(samples, {1: "connection"})
+    folded = fold_all(samples, {1: "connection"})
     assert sum(folded.stacks.values()) == folded.samples == len(samples)
     assert folded.rooted <= folded.samples
     for stack in folded.stacks:

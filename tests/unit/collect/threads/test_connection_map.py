@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from millrace.collect.threads.connection_map import seats
+from millrace.collect.threads.connection_map import connection_map
 from millrace.host import sockets
 from millrace.loadgen.statement_activity import Board
 from tests.unit.host.test_sockets import TCP
@@ -23,7 +23,7 @@ def test_connected_sockets_of_the_tables() -> None:
 
 
 @pytest.mark.parametrize("family", [socket.AF_INET, socket.AF_INET6, socket.AF_UNIX])
-def test_seats_of_clients(family: socket.AddressFamily, tmp_path: Path) -> None:
+def test_the_map_of_clients(family: socket.AddressFamily, tmp_path: Path) -> None:
     where: dict[socket.AddressFamily, Any] = {
         socket.AF_UNIX: str(tmp_path / "socket"),
         socket.AF_INET: ("127.0.0.1", 0),
@@ -44,11 +44,11 @@ def test_seats_of_clients(family: socket.AddressFamily, tmp_path: Path) -> None:
             # The first slot has no peer.
             board.write_bytes(written((1, 0, 2), (2 if by_port else 1, 0, end)))
             port = listener.getsockname()[1] if by_port else None
-            found = seats(Board(board), os.getpid(), port)
+            found = connection_map(Board(board), os.getpid(), port)
             assert found == {os.fstat(server.fileno()).st_ino: 1}
 
 
 def test_nobody_has_connected(tmp_path: Path) -> None:
     board = tmp_path / "board"
     board.write_bytes(b"")
-    assert seats(Board(board), os.getpid(), 3306) == {}
+    assert connection_map(Board(board), os.getpid(), 3306) == {}

@@ -18,8 +18,8 @@ from millrace.collect.threads.sched_events import (
     Waking,
     Window,
     Woken,
-    doing,
     parse,
+    state_at,
     waits,
 )
 
@@ -199,7 +199,7 @@ def test_waits_that_are_seen_as_a_whole_are_all_told(
         )
 
 
-LOOKER = 99
+SAMPLER = 99
 
 
 def test_what_a_thread_did_at_a_moment() -> None:
@@ -213,17 +213,17 @@ def test_what_a_thread_did_at_a_moment() -> None:
         Left(5.0, 7, "R+", 8),
         Came(6.0, 7),
         Woken(6.5, 7),  # before it had left its CPU
-        Left(7.0, 7, "R", LOOKER),
+        Left(7.0, 7, "R", SAMPLER),
     ]
     moments = (0.6, 1.5, 2.95, 3.5, 4.5, 5.5, 6.2, 6.8, 7.00005, 7.5)
-    assert [doing(events, at_s, LOOKER) for at_s in moments] == [
+    assert [state_at(events, at_s, SAMPLER) for at_s in moments] == [
         "ready", "on_cpu", "blocked", "ready", "on_cpu", "ready", "on_cpu", "on_cpu",
         "on_cpu", "ready",
     ]  # fmt: skip
-    assert doing([], 1.0, LOOKER) is None
-    assert doing([Waking(2.0, 7, 8)], 1.0, LOOKER) is None
-    assert doing([Left(2.0, 7, "D", 0)], 1.0, LOOKER) == "on_cpu"
-    assert doing([Woken(2.0, 7)], 1.0, LOOKER) == "blocked"
+    assert state_at([], 1.0, SAMPLER) is None
+    assert state_at([Waking(2.0, 7, 8)], 1.0, SAMPLER) is None
+    assert state_at([Left(2.0, 7, "D", 0)], 1.0, SAMPLER) == "on_cpu"
+    assert state_at([Woken(2.0, 7)], 1.0, SAMPLER) == "blocked"
 
 
 @given(
@@ -254,5 +254,5 @@ def test_what_happened_is_what_is_told(
         truth.append((now_s, now_s + length_s, state))
         now_s += length_s
     begin_s, end_s, did = data.draw(st.sampled_from(truth))
-    told = doing(events, (begin_s + end_s) / 2, LOOKER)
+    told = state_at(events, (begin_s + end_s) / 2, SAMPLER)
     assert told == did or (told is None and not events)

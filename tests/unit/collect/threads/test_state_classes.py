@@ -2,29 +2,55 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import cast
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from millrace import databases
 from millrace.collect.threads.state_classes import (
-    Doing,
-    State,
-    Surroundings,
-    binary_log,
-    doing,
-    target_of,
+    Activity,
+    Context,
+    classify,
+    target_kind,
 )
+from millrace.databases.client import ServerClient
+from millrace.databases.monitoring import FileKinds
+from millrace.errors import TrialFailed
 from millrace.host import syscalls
 from millrace.host.sockets import Sockets
 
 DATA = "/var/lib/work/mysql-8.0.33-fbeda679/data"
 SOCKETS = Sockets(listening=frozenset({10, 11}), own=frozenset({20}))
-AROUND = Surroundings(SOCKETS, binary_logs={"binlog", "primary-log"}, architecture="x86_64")
+MYSQL = databases.get("mysql").monitoring
+
+
+@dataclass
+class Client:
+    """A client of a server that answers with these names of its binary logs."""
+
+    logs: tuple[str, ...] | None
+
+    def query(self, _sql: str, *, limit_s: float) -> list[tuple[str]]:
+        assert limit_s > 0
+        if self.logs is None:
+            raise TrialFailed("You are not using binary logging")
+        return [(name,) for name in self.logs]
+
+
+def files(*logs: str) -> FileKinds:
+    return MYSQL.file_kinds(cast(ServerClient, Client(logs or None)))
+
+
+FILES = files("binlog.000017", "/elsewhere/primary-log.000003")
+CONTEXT = Context(SOCKETS, FILES, architecture="x86_64")
 NUMBERS = {name: number for number, name in syscalls.names("x86_64").items()}
 
 
-def did(call: str, target: str | None = None, around: Surroundings = AROUND) -> Doing:
-    return doing(State("S", NUMBERS[call], target), around)
+def did(call: str, link: str | None = None, context: Context = CONTEXT) -> Activity:
+    return classify("S", NUMBERS[call], link, context)
 
 
 @pytest.mark.parametrize(
@@ -66,7 +92,7 @@ def did(call: str, target: str | None = None, around: Surroundings = AROUND) -> 
     ],
 )
 def test_targets(link: str, what: str) -> None:
-    assert target_of(link, AROUND) == what
+    assert target_kind(link, CONTEXT) == what
 
 
 @pytest.mark.parametrize(
@@ -113,25 +139,25 @@ def test_classes_of_calls(call: str, target: str | None, expected: str) -> None:
 
 
 def test_a_write_to_a_log_that_is_written_through_waits_for_the_disk() -> None:
-    through = Surroundings(SOCKETS, (), {"redo log", "data file"}, "x86_64")
+    through = Context(SOCKETS, FILES, {"redo log", "data file"}, "x86_64")
     assert did("pwrite64", f"{DATA}/ib_logfile0", through).state_class == "log_flush"
     assert did("pwrite64", f"{DATA}/binlog.000001", through).state_class == "log_write"
     assert did("pwrite64", f"{DATA}/a/b.ibd", through).state_class == "data_write"
 
 
 def test_what_is_in_no_call() -> None:
-    assert doing(State("R", None, None), AROUND) == Doing("running", None, None)
-    assert doing(State("D", -1, None), AROUND) == Doing("page_fault", None, None)
-    assert doing(State("S", -1, None), AROUND).state_class == "page_fault"
-    assert doing(State("t", -1, None), AROUND).state_class == "other"
-    assert doing(State("S", 9_999, None), AROUND) == Doing("other", "syscall 9999", None)
+    assert classify("R", None, None, CONTEXT) == Activity("running", None, None)
+    assert classify("D", -1, None, CONTEXT) == Activity("page_fault", None, None)
+    assert classify("S", -1, None, CONTEXT).state_class == "page_fault"
+    assert classify("t", -1, None, CONTEXT).state_class == "other"
+    assert classify("S", 9_999, None, CONTEXT) == Activity("other", "syscall 9999", None)
 
 
 def test_numbers_depend_on_the_architecture() -> None:
-    arm = Surroundings(SOCKETS, architecture="aarch64")
-    assert doing(State("S", 98, None), arm) == Doing("lock", "futex", None)
-    assert doing(State("D", 82, f"{DATA}/ib_logfile0"), arm).state_class == "log_flush"
-    assert doing(State("S", 98, None), Surroundings(SOCKETS, architecture="s390x")) == Doing(
+    arm = Context(SOCKETS, FILES, architecture="aarch64")
+    assert classify("S", 98, None, arm) == Activity("lock", "futex", None)
+    assert classify("D", 82, f"{DATA}/ib_logfile0", arm).state_class == "log_flush"
+    assert classify("S", 98, None, Context(SOCKETS, FILES, architecture="s390x")) == Activity(
         "other", "syscall 98", None
     )
     for machine in ("x86_64", "aarch64"):
@@ -139,10 +165,11 @@ def test_numbers_depend_on_the_architecture() -> None:
     assert syscalls.names() in (syscalls.names("x86_64"), syscalls.names("aarch64"), {})
 
 
-def test_what_a_binary_log_is_called() -> None:
-    assert binary_log("/data/mysql-bin.000017") == "mysql-bin"
-    assert binary_log("binlog.1000000") == "binlog"
-    assert binary_log("a.b") == "a.b"
+def test_binary_logs_have_the_names_that_the_server_has_for_them() -> None:
+    assert files("/data/odd.1000000").kind("odd.1000001") == "binary log"
+    assert files("/data/a.b").kind("/data/a.b") == "binary log"
+    assert files("odd.000001").kind("oddly.000001") == "other file"
+    assert files().kind("odd.000001") == "other file"
 
 
 @given(
@@ -151,6 +178,6 @@ def test_what_a_binary_log_is_called() -> None:
     st.none() | st.text() | st.from_regex(r"(socket|pipe):\[\d{1,9}\]", fullmatch=True),
 )
 def test_every_state_has_a_class(state: str, call: int | None, target: str | None) -> None:
-    found = doing(State(state, call, target), AROUND)
+    found = classify(state, call, target, CONTEXT)
     assert found.state_class
     assert (found.state_class == "running") == (state == "R")

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from millrace import databases
-from millrace.collect.threads.thread_kinds import Server, Thread, agreed, kind_of
+from millrace.collect.threads.thread_kinds import Server, Thread, kind_of
 
 NAMES = databases.get("mysql").monitoring.threads.own
-SILENT = Server(pid=100, ready=(500, 130), tells_sessions=False, names=NAMES)
-TELLING = Server(pid=100, ready=(500, 130), tells_sessions=True, names=NAMES)
+SILENT = Server(pid=100, ready=(500, 130), reports_sessions=False, names=NAMES)
+REPORTING = Server(pid=100, ready=(500, 130), reports_sessions=True, names=NAMES)
 
 
 def thread(name: str = "mysqld", tid: int = 120, **known: Any) -> Thread:
@@ -71,24 +71,27 @@ def test_names_that_only_background_threads_have(name: str, kind: str) -> None:
 
 
 def test_the_first_thread_is_the_main_one() -> None:
-    assert kind_of(thread(tid=100, sockets=frozenset({"listening"})), TELLING) == "main"
+    assert kind_of(thread(tid=100, sockets=frozenset({"listening"})), REPORTING) == "main"
     assert kind_of(thread("ib_log_writer", tid=100), SILENT) == "main"
 
 
 def test_what_the_server_tells_goes_before_what_is_seen() -> None:
     seen = frozenset({"client"})
-    assert kind_of(thread(told="purge", sockets=seen), TELLING) == "purge"
-    assert kind_of(thread(told="background", sockets=seen), TELLING) == "background"
-    assert kind_of(thread(told="connection"), TELLING) == "connection"
-    assert kind_of(thread("connection", told="connection", sockets=seen), TELLING) == "connection"
+    assert kind_of(thread(reported="purge", sockets=seen), REPORTING) == "purge"
+    assert kind_of(thread(reported="background", sockets=seen), REPORTING) == "background"
+    assert kind_of(thread(reported="connection"), REPORTING) == "connection"
+    assert (
+        kind_of(thread("connection", reported="connection", sockets=seen), REPORTING)
+        == "connection"
+    )
 
 
 def test_sessions_of_millrace_are_no_clients() -> None:
     own = frozenset({"own"})
-    assert kind_of(thread(told="connection", sockets=own), TELLING) == "observer"
-    assert kind_of(thread(told="observer"), TELLING) == "observer"
+    assert kind_of(thread(reported="connection", sockets=own), REPORTING) == "observer"
+    assert kind_of(thread(reported="observer"), REPORTING) == "observer"
     # It was observed, unless the server reported it.
-    assert kind_of(thread(told="background", sockets=own), TELLING) == "observer"
+    assert kind_of(thread(reported="background", sockets=own), REPORTING) == "observer"
     late = thread(tid=140, started_ticks=900, sockets=own)
     assert kind_of(late, SILENT) == "observer"
 
@@ -98,26 +101,26 @@ def test_who_did_nothing_was_no_client() -> None:
     assert kind_of(kept, SILENT) == "background"
     idle = thread(tid=140, started_ticks=900, ran=False, sockets=frozenset({"client"}))
     assert kind_of(idle, SILENT) == "background"
-    assert kind_of(thread(told="connection", ran=False), TELLING) == "background"
+    assert kind_of(thread(reported="connection", ran=False), REPORTING) == "background"
 
 
 def test_who_waits_on_a_socket() -> None:
     assert kind_of(thread(sockets=frozenset({"client"})), SILENT) == "connection"
-    assert kind_of(thread(sockets=frozenset({"client"})), TELLING) == "connection"
+    assert kind_of(thread(sockets=frozenset({"client"})), REPORTING) == "connection"
     assert kind_of(thread(sockets=frozenset({"listening"})), SILENT) == "main"
     assert kind_of(thread(waited_for_io=True), SILENT) == "io"
 
 
 def test_workers_of_a_pool_serve_whoever_has_a_request() -> None:
-    worker: dict[str, Any] = {"tid": 140, "started_ticks": 900, "told": "pool"}
-    assert kind_of(thread(**worker), TELLING) == "pool"
+    worker: dict[str, Any] = {"tid": 140, "started_ticks": 900, "reported": "pool"}
+    assert kind_of(thread(**worker), REPORTING) == "pool"
     for use in ("client", "own"):
-        assert kind_of(thread(**worker, sockets=frozenset({use})), TELLING) == "pool"
-    assert kind_of(thread(**worker, ran=False), TELLING) == "background"
+        assert kind_of(thread(**worker, sockets=frozenset({use})), REPORTING) == "pool"
+    assert kind_of(thread(**worker, ran=False), REPORTING) == "background"
 
 
 def test_late_threads_of_a_server_that_tells_all_sessions_are_its_own() -> None:
-    assert kind_of(thread("mariadbd", tid=140, started_ticks=900), TELLING) == "background"
+    assert kind_of(thread("mariadbd", tid=140, started_ticks=900), REPORTING) == "background"
 
 
 @pytest.mark.parametrize(
@@ -142,26 +145,6 @@ def test_late_threads_of_a_server_that_only_wait_for_a_lock_are_its_own() -> Non
         tid=140, started_ticks=900, waited_for_locks=True, sockets=frozenset({"client"})
     )
     assert kind_of(client, SILENT) == "connection"
-
-
-def test_both_sections_of_threads_agree() -> None:
-    listed = {
-        "process": {"cpu_s": 1.0},
-        "threads": [
-            {"tid": 4, "kind": "background", "cpu_s": 1.0},
-            {"tid": 5, "kind": "purge", "cpu_s": 1.0},
-            {"tid": 0, "kind": "ended", "cpu_s": 1.0},
-        ],
-    }
-    sampled = {"ticks": 9, "threads": [{"tid": 4, "kind": "connection"}]}
-    found = agreed({"threads": listed, "states": sampled, "disk": {}})
-    assert [each["kind"] for each in found["threads"]["threads"]] == [
-        "connection", "purge", "ended"
-    ]  # fmt: skip
-    assert found["threads"]["process"] == {"cpu_s": 1.0}
-    assert (found["states"], found["disk"]) == (sampled, {})
-    assert agreed({"threads": listed}) == {"threads": listed}
-    assert agreed({}) == {}
 
 
 def test_where_nothing_is_known_it_is_background() -> None:

@@ -7,13 +7,14 @@ from typing import Any
 import pytest
 
 from millrace.databases.deltas import split
+from millrace.databases.monitoring import CounterDeltas
 from millrace.databases.mysql.observable import Observable
 from millrace.databases.mysql.status_counters import (
-    Look,
+    CounterReading,
     compression_in,
+    deltas_of,
     metrics_in,
-    refuse_silent,
-    section,
+    require_values,
     status_in,
 )
 from millrace.errors import Unavailable
@@ -58,12 +59,12 @@ def test_metrics_are_those_that_are_on_whatever_the_version_calls_that() -> None
 
 def test_metrics_that_tell_nothing_have_a_reason() -> None:
     with pytest.raises(Unavailable, match="no row is shown") as caught:
-        refuse_silent("m", [])
+        require_values("m", [])
     assert "GRANT PROCESS" in (caught.value.hint or "")
     with pytest.raises(Unavailable, match="all metrics are off") as caught:
-        refuse_silent("m", [{"name": "lock_deadlocks", "count": 0, "enabled": "disabled"}])
+        require_values("m", [{"name": "lock_deadlocks", "count": 0, "enabled": "disabled"}])
     assert "innodb_monitor_enable = all" in (caught.value.hint or "")
-    refuse_silent("m", [{"name": "log_writes", "count": 0, "enabled": "enabled"}])
+    require_values("m", [{"name": "log_writes", "count": 0, "enabled": "enabled"}])
 
 
 def test_pages_compressed_are_of_all_sizes() -> None:
@@ -77,28 +78,32 @@ def test_pages_compressed_are_of_all_sizes() -> None:
     }
 
 
-def test_deltas_gauges_and_metrics_of_two_looks() -> None:
-    before = Look(
+def test_deltas_gauges_and_metrics_of_two_readings() -> None:
+    before = CounterReading(
         {"Com_select": 100, "Com_insert": 5, "Threads_running": 1, "Questions": 110},
         {"log_writes": 7, "trx_rseg_history_len": 40, "buffer_flush_batch_pages": 9},
     )
-    after = Look(
+    after = CounterReading(
         {"Com_select": 350, "Com_insert": 5, "Threads_running": 9, "Questions": 361},
         {"log_writes": 19, "trx_rseg_history_len": 25, "buffer_flush_batch_pages": 12},
     )
-    assert section(before, after, MYSQL, {}) == {
-        "deltas": {"Com_select": 250, "Questions": 251},
-        "gauges": {"Threads_running": 9},
-        "metrics": {"log_writes": 12},
-        "metric_gauges": {"trx_rseg_history_len": 25, "buffer_flush_batch_pages": 12},
-    }
+    assert deltas_of(before, after, MYSQL, {}) == CounterDeltas(
+        deltas={"Com_select": 250, "Questions": 251},
+        gauges={"Threads_running": 9},
+        metrics={"log_writes": 12},
+        metric_gauges={"trx_rseg_history_len": 25, "buffer_flush_batch_pages": 12},
+    )
 
 
 def test_the_observers_own_statements_are_taken_off() -> None:
-    before = Look({"Com_select": 100, "Com_show_status": 3, "Questions": 103, "Queries": 103}, {})
-    after = Look({"Com_select": 111, "Com_show_status": 4, "Questions": 115, "Queries": 115}, {})
+    before = CounterReading(
+        {"Com_select": 100, "Com_show_status": 3, "Questions": 103, "Queries": 103}, {}
+    )
+    after = CounterReading(
+        {"Com_select": 111, "Com_show_status": 4, "Questions": 115, "Queries": 115}, {}
+    )
     own = {"Com_select": 1, "Com_show_status": 1, "Com_show_processlist": 0}
-    assert section(before, after, MYSQL, own)["deltas"] == {
+    assert deltas_of(before, after, MYSQL, own).deltas == {
         "Com_select": 10,
         "Questions": 10,
         "Queries": 10,

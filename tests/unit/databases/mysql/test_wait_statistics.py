@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 import pytest
 
-from millrace.databases.mysql.performance_schema import Setup, classes_off, partial, refuse_idle
-from millrace.databases.mysql.wait_statistics import REST, deltas_of, events_of, statements_of
+from millrace.databases.mysql.performance_schema import (
+    Setup,
+    classes_off,
+    partial,
+    require_instruments,
+)
+from millrace.databases.mysql.wait_statistics import REST, deltas_of, digests_of, events_of
 from millrace.errors import Unavailable
 from tests.unit.databases.mysql.observables import observable
 
@@ -45,28 +51,28 @@ def test_waits_are_seconds_and_the_longest_is_first() -> None:
         log: {"key": log, "count": 431, "wait": 58_729_340_310},
     }
     events = events_of(deltas_of(before, after))
-    assert [(event["name"], event["count"]) for event in events] == [(log, 400), (table, 600)]
-    assert events[0]["wait_s"] == pytest.approx(0.054_228_228_31)
+    assert [(event.name, event.count) for event in events] == [(log, 400), (table, 600)]
+    assert events[0].wait_s == pytest.approx(0.054_228_228_31)
 
 
 def test_no_more_than_200_waits_are_kept() -> None:
     rows = [{"key": str(n), "count": 1, "wait": n * 10**12} for n in range(300)]
     events = events_of(rows)
     assert len(events) == 200
-    assert events[0]["wait_s"] == 299
+    assert events[0].wait_s == 299
 
 
 def test_statements_have_their_figures_in_seconds() -> None:
-    told, lost = statements_of(
+    found, lost = digests_of(
         {"digests": [digest("a", SELECT, 4, 2 * 10**12), digest("b", UPDATE, 2, 5 * 10**12)]},
-        tells_cpu=True,
+        reports_cpu=True,
     )
     assert lost == []
-    assert [(row["text"], row["wait_s"]) for row in told] == [
+    assert [(row.text, row.wait_s) for row in found] == [
         (UPDATE.strip(), 5.0),
         (SELECT.strip(), 2.0),
     ]
-    assert told[1] == {
+    assert asdict(found[1]) == {
         "text": SELECT.strip(),
         "count": 4,
         "wait_s": 2.0,
@@ -84,11 +90,11 @@ def test_statements_have_their_figures_in_seconds() -> None:
 
 
 def test_cpu_time_is_unknown_unless_the_server_takes_it() -> None:
-    told, _ = statements_of({"digests": [digest("a", SELECT, 4, 10**12)]}, tells_cpu=False)
-    assert told[0]["cpu_s"] is None
+    found, _ = digests_of({"digests": [digest("a", SELECT, 4, 10**12)]}, reports_cpu=False)
+    assert found[0].cpu_s is None
     without = {**digest("a", SELECT, 4, 10**12), "cpu": None}
-    told, _ = statements_of({"digests": [without]}, tells_cpu=True)
-    assert told[0]["cpu_s"] is None
+    found, _ = digests_of({"digests": [without]}, reports_cpu=True)
+    assert found[0].cpu_s is None
 
 
 def test_what_sessions_prepared_is_added_up_by_its_text() -> None:
@@ -99,9 +105,9 @@ def test_what_sessions_prepared_is_added_up_by_its_text() -> None:
         "prepared": [digest("17", text, 700, 3 * 10**12), digest("18", text, 300, 10**12)],
         "executions": [digest("statement/com/Execute", None, 1000, 4 * 10**12)],
     }
-    told, lost = statements_of(deltas, tells_cpu=True)
+    found, lost = digests_of(deltas, reports_cpu=True)
     assert lost == []
-    assert [(row["text"], row["count"], row["wait_s"], row["cpu_s"]) for row in told] == [
+    assert [(row.text, row.count, row.wait_s, row.cpu_s) for row in found] == [
         (text, 1000, 4.0, 2.0),
         (UPDATE.strip(), 5, 1.0, 0.5),
     ]
@@ -114,8 +120,8 @@ def test_executions_that_have_a_digest_are_not_told_twice() -> None:
         "prepared": [digest("17", "SELECT k FROM t WHERE id = ?", 1000, 4 * 10**12)],
         "executions": [digest("statement/com/Execute", None, 1000, 4 * 10**12)],
     }
-    told, lost = statements_of(deltas, tells_cpu=False)
-    assert [(row["text"], row["count"]) for row in told] == [(f"EXECUTE {SELECT}".strip(), 1000)]
+    found, lost = digests_of(deltas, reports_cpu=False)
+    assert [(row.text, row.count) for row in found] == [(f"EXECUTE {SELECT}".strip(), 1000)]
     assert lost == []
 
 
@@ -126,9 +132,9 @@ def test_executions_that_are_not_told_apart_are_one_row(prepared: list[dict[str,
         "prepared": prepared,
         "executions": [digest("statement/com/Execute", None, 1000, 4 * 10**12)],
     }
-    told, lost = statements_of(deltas, tells_cpu=False)
-    rest = next(row for row in told if row["text"] == REST)
-    assert (rest["count"], rest["wait_s"], rest["rows_examined"]) == (1000, 4.0, 3000)
+    found, lost = digests_of(deltas, reports_cpu=False)
+    rest = next(row for row in found if row.text == REST)
+    assert (rest.count, rest.wait_s, rest.rows_examined) == (1000, 4.0, 3000)
     assert "1000 executions of prepared statements" in lost[0].message
     assert lost[0].hint
 
@@ -142,25 +148,25 @@ def test_what_old_versions_do_not_count_is_unknown() -> None:
         "rows_sent": 0,
         "rows_affected": 600,
     }
-    ((row,), _) = statements_of({"executions": [execution]}, tells_cpu=False)
-    assert (row["count"], row["wait_s"], row["rows_affected"], row["errors"]) == (1800, 1.0, 600, 0)
-    assert (row["lock_s"], row["rows_sent"], row["rows_examined"]) == (None, None, None)
-    assert (row["tmp_tables"], row["sort_rows"], row["no_index_used"]) == (None, None, None)
+    ((row,), _) = digests_of({"executions": [execution]}, reports_cpu=False)
+    assert (row.count, row.wait_s, row.rows_affected, row.errors) == (1800, 1.0, 600, 0)
+    assert (row.lock_s, row.rows_sent, row.rows_examined) == (None, None, None)
+    assert (row.tmp_tables, row.sort_rows, row.no_index_used) == (None, None, None)
 
 
 def test_digests_without_room_are_told() -> None:
     rows = [digest("a", SELECT, 500, 10**12), digest(None, None, 400)]
-    told, lost = statements_of({"digests": rows}, tells_cpu=False)
-    assert [row["count"] for row in told] == [500]
+    found, lost = digests_of({"digests": rows}, reports_cpu=False)
+    assert [row.count for row in found] == [500]
     assert "400 statements" in lost[0].message
     assert lost[0].hint is not None
     assert "performance_schema_digests_size" in lost[0].hint
     few = [digest("a", SELECT, 500, 10**12), digest(None, None, 4)]
-    assert statements_of({"digests": few}, tells_cpu=False)[1] == []
+    assert digests_of({"digests": few}, reports_cpu=False)[1] == []
 
 
 def test_nothing_to_tell() -> None:
-    assert statements_of({}, tells_cpu=True) == ([], [])
+    assert digests_of({}, reports_cpu=True) == ([], [])
     assert events_of([]) == []
 
 
@@ -181,7 +187,7 @@ AS_DELIVERED = Setup(
 
 def test_what_is_delivered_has_some_classes_off() -> None:
     for name in ("waits", "stages", "digests"):
-        refuse_idle(TABLES[name], AS_DELIVERED)
+        require_instruments(TABLES[name], AS_DELIVERED)
     assert classes_off(TABLES["waits"], AS_DELIVERED) == ("wait/synch/mutex",)
     assert classes_off(TABLES["stages"], AS_DELIVERED) == ("stage/sql",)
     assert classes_off(TABLES["digests"], AS_DELIVERED) == ()
@@ -231,6 +237,6 @@ def test_tables_into_which_nothing_comes(
     hint: str,
 ) -> None:
     with pytest.raises(Unavailable) as caught:
-        refuse_idle(TABLES[name], Setup(instruments, consumers))
+        require_instruments(TABLES[name], Setup(instruments, consumers))
     assert said in caught.value.message
     assert hint in (caught.value.hint or "")
