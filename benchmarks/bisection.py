@@ -176,6 +176,8 @@ def _row(case: Case, repeats: int | None, searches: int, source: np.random.Gener
 
 @dataclass(frozen=True)
 class Outcome:
+    """The outcome of one search, compared with the true change."""
+
     kind: str
     correct: bool
     covered: bool

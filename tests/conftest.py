@@ -43,8 +43,9 @@ settings.load_profile("busy")
 
 
 def pytest_configure() -> None:
-    """Reset the signals that end a program: nohup and a shell's jobs ignore some of them, and every
-    child inherits that."""
+    """Reset the signals that end a program.
+
+    nohup and a shell's jobs ignore some of them, and every child inherits that."""
     for number in ENDING_SIGNALS:
         if signal.getsignal(number) is signal.SIG_IGN:
             default = signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL
@@ -151,8 +152,7 @@ def instance_of(server_of: ServerOf, fitted: Fitted, own_places: Path) -> Instan
 
 
 def _initialise(instance: Instance, kept: Path) -> None:
-    """Initialise an instance, or copy an initialised data directory of the same build and
-    layout."""
+    """Initialise an instance, or copy a data directory of the same build and layout."""
     options = instance.shaping_options()
     wanted = snapshots.key(
         instance.server, FittedOptions("test", options), {}, user=instance.runs_as
@@ -170,7 +170,6 @@ def _initialise(instance: Instance, kept: Path) -> None:
 
 @pytest.fixture
 def child_environment() -> dict[str, str]:
-    """Return the environment that a test's Python process needs to find our directories and
-    modules."""
+    """Return the environment in which a test's Python process finds our directories and modules."""
     source = Path(__file__).parents[1] / "src"
     return {**os.environ, "PYTHONPATH": str(source)}

@@ -59,8 +59,9 @@ class Command:
 
 
 def of_page(page: Path) -> list[Example]:
-    """Return the examples of a page; raise ValueError where a fence is not closed or not a plain
-    one."""
+    """Return the examples of a page.
+
+    Raise ValueError where a fence is not closed or not a plain one."""
     found: list[Example] = []
     opened: tuple[int, str] | None = None
     block: list[str] = []

@@ -24,8 +24,10 @@ _WORKERS = re.compile(r"-n\d*|--numprocesses(=.*)?")
 
 @dataclass(frozen=True)
 class Outcome:
-    """The outcome of a pytest run: its exit status, the reason of each skipped test, and the first
-    line of each failed test's error."""
+    """The outcome of a pytest run.
+
+    It has the exit status, the reason of each skipped test, and the first line of each failed
+    test's error."""
 
     status: int
     skipped: Mapping[str, str]

@@ -10,8 +10,7 @@ Array = NDArray[np.float64]
 
 
 def correlated(source: np.random.Generator, shape: tuple[int, ...], correlation: float) -> Array:
-    """Return first-order autoregressions along the last axis, of variance 1, in their stationary
-    state."""
+    """Return stationary first-order autoregressions of variance 1 along the last axis."""
     before = 100
     steps = source.standard_normal((*shape[:-1], shape[-1] + before))
     steps *= np.sqrt(1 - correlation**2)

@@ -1,5 +1,4 @@
-"""Draw the picture of a report's page: ``python -m docs.pictures.report PAGE`` writes
-docs/report.png."""
+"""Draw docs/report.png from a report's page: ``python -m docs.pictures.report PAGE``."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Draw small pictures as SVG text: readable on light and on dark pages, in any browser, without a
-script.
+"""Draw small pictures as SVG text.
 
-Coordinates are rounded, so that a redrawn picture is the same file.
-"""
+They are readable on light and on dark pages, in any browser, without a script.
+
+Coordinates are rounded, so that a redrawn picture is the same file."""
 
 from __future__ import annotations
 
@@ -49,8 +49,9 @@ line, polyline { fill: none; stroke-width: 1.6; }
 
 @dataclass
 class Picture:
-    """Marks in pixels from the upper left corner; ``title`` is for readers who cannot see the
-    picture."""
+    """Marks in pixels from the upper left corner.
+
+    ``title`` is for readers who cannot see the picture."""
 
     width: int
     height: int

@@ -1,3 +1,3 @@
-"""millrace: did the database get slower, by how much, and why?"""
+"""Compare databases: did one get slower, by how much, and why."""
 
 __version__ = "0.1.0"

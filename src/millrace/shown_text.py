@@ -26,7 +26,7 @@ _LINE = str.maketrans({"\n": r"\n", "\r": r"\r", "\t": r"\t"})
 
 
 def shown(text: str) -> str:
-    """Return ``text`` with visible escapes, such as ``\\x1b``, for all invisible characters."""
+    r"""Return ``text`` with visible escapes, such as ``\x1b``, for all invisible characters."""
     return _HIDDEN.sub(_escape, text)
 
 

@@ -37,8 +37,7 @@ def contrast(page: Page, selector: str, ink: str, paper: float) -> float:
 
 
 def luminance(page: Page, selector: str, name: str) -> float:
-    """Return the relative luminance (WCAG 2.2) of a computed colour of the first matching
-    element."""
+    """Return the relative luminance (WCAG 2.2) of the first matching element's computed colour."""
     colour = page.eval_on_selector(selector, f"e => getComputedStyle(e).{name}")
     channels = [int(part) / 255 for part in colour.strip("rgb()").split(",")[:3]]
     linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]

@@ -51,11 +51,9 @@ class HostileServer:
 
 @dataclass(frozen=True)
 class Login:
-    """A handshake: the plugin of its greeting, and the packets in ``wants``, which it requests
-    first.
+    """A handshake: the plugin of its greeting, and the packets ``wants`` that it requests first.
 
-    With ``tls`` it offers TLS.
-    """
+    With ``tls`` it offers TLS."""
 
     plugin: bytes = b"mysql_native_password"
     wants: tuple[bytes, ...] = ()
@@ -63,7 +61,9 @@ class Login:
 
 
 def asks_for_file(path: str) -> Answer:
-    """Answer every statement except settings with a request for a file of the client."""
+    """Answer each statement, except settings, with rows of one column.
+
+    Stop when the client disconnects."""
 
     def answer(sql: str) -> Iterable[bytes]:
         return [_OK] if sql.upper().startswith("SET ") else [b"\xfb" + path.encode()]
@@ -72,10 +72,11 @@ def asks_for_file(path: str) -> Answer:
 
 
 def answers(*cells: bytes | None, n_columns: int | None = None) -> Answer:
-    """Answer every statement except settings with one row.
+    """Answer each statement, except settings, with rows of one column.
 
-    ``n_columns`` announces another number of columns than the row has.
-    """
+    Stop when the client disconnects.
+
+    ``n_columns`` announces another number of columns than the row has."""
     columns = len(cells) if n_columns is None else n_columns
     row = b"".join(b"\xfb" if cell is None else bytes([len(cell)]) + cell for cell in cells)
 
@@ -95,8 +96,7 @@ def rows(names: Sequence[str], *found: Sequence[bytes | None], kind: int = TEXT)
 
 
 def answers_without_end(cell: bytes) -> Answer:
-    """Answer every statement except settings with rows of one column until the client
-    disconnects."""
+    """Answer statements, except settings, with rows of one column until the client leaves."""
 
     def answer(sql: str) -> Iterable[bytes]:
         if sql.upper().startswith("SET "):
@@ -116,8 +116,9 @@ def says(*packets: bytes) -> Answer:
 def serving(
     answer: Answer, login: Login = Login(), *, place: Path | None = None, uid: int | None = None
 ) -> Iterator[HostileServer]:
-    """Serve until the block ends: on 127.0.0.1, or at the socket ``place``, where the kernel
-    reports the user ``uid`` as the listener."""
+    """Serve until the block ends, on 127.0.0.1 or at the socket ``place``.
+
+    There, the kernel reports the user ``uid`` as the listener."""
 
     class Handler(socketserver.BaseRequestHandler):
         request: socket.socket

@@ -1,5 +1,4 @@
-"""Test that a server leaves no shared memory, semaphores, queues or keys to the next one with its
-user id."""
+"""Test that a server leaves no System V object or key to the next one with its user id."""
 
 from __future__ import annotations
 

@@ -42,8 +42,9 @@ while True:
 
 @contextlib.contextmanager
 def server(*, own_mounts: bool) -> Iterator[tuple[int, str]]:
-    """Yield the process of a server, in its own mounts or the host's, and the address of its
-    code."""
+    """Yield the process of a server and the address of its code.
+
+    It runs in its own mounts or the host's."""
 
     def start() -> subprocess.Popen[str]:
         if own_mounts:

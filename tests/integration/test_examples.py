@@ -107,8 +107,7 @@ def instance(server_of: ServerOf, instance_of: InstanceOf) -> Iterator[Instance]
 
 @pytest.fixture(scope="module")
 def files(instance: Instance, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the files that a reader of the pages has: shown ones, and those that programs
-    wrote."""
+    """Return the files that a reader of the pages has: shown ones, and programs' output."""
     place = tmp_path_factory.mktemp("files")
     (place / "experiments").symlink_to(ROOT / "experiments")
     for example in shown("analyze.md", "csv"):

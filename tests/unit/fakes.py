@@ -64,8 +64,9 @@ class Fakes:
     scripts: Mapping[str, Script]
 
     def run(self, *, blocks: int = 4, compare: str | None = None, factors: str = "") -> StoredRun:
-        """Run an experiment that compares the servers with the first one, unless ``compare`` says
-        otherwise."""
+        """Run an experiment that compares the servers with the first one.
+
+        ``compare`` replaces that comparison."""
         base, *_ = self.scripts
         compare = compare or f'factor = "server"\nbase = "{base}"'
         path = self.directory / "fakes.toml"

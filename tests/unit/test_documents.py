@@ -205,8 +205,9 @@ def check_selection(example: Example, given: Mapping[str, Any]) -> None:
 
 
 def check_load_generator(command: Command) -> None:
-    """Check a command with `--help` at the end: the program checks the options before it, then
-    stops."""
+    """Check a command with `--help` at its end.
+
+    The program checks the options before it, then stops."""
     done = subprocess.run(
         [find_load_generator(), *command.arguments, "--help"],
         capture_output=True,

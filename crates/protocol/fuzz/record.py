@@ -107,7 +107,7 @@ def session(instance: Instance) -> Connection[Any]:
 
 
 def greeting(instance: Instance) -> bytes:
-    """The payload of the first packet."""
+    """Return the payload of the first packet."""
     with closing(socket.socket(socket.AF_UNIX)) as plain:
         plain.connect(str(instance.socket))
         with plain.makefile("rb") as stream:
@@ -125,7 +125,7 @@ def framed(payload: bytes, number: int) -> bytes:
 
 
 def answer(connection: Connection[Any], stream: Recording, command: int, text: bytes) -> bytes:
-    """The packets of a whole answer."""
+    """Return the packets of a whole answer."""
     stream.seen = b""
     connection._execute_command(command, text)
     while True:

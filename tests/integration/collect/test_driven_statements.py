@@ -78,8 +78,7 @@ def verbs(digests: list[Mapping[str, Any]]) -> dict[str, int]:
 
 
 def check_shares(counts: Mapping[str, float]) -> None:
-    """Check that transactions are seen whole, except at the edges and for collectors'
-    statements."""
+    """Check that transactions are whole, except at the edges and for collectors' statements."""
     transactions = counts["INSERT"]
     assert transactions > 50
     for verb, times in OF_A_TRANSACTION.items():
@@ -159,8 +158,9 @@ def statements_with_several_rows(
 
 
 def when_one_has_two_rows(instance: Instance) -> Counter[str]:
-    """Empty the digests until one statement of the clients has two rows; return how often each
-    statement was counted then."""
+    """Empty the digests until one statement of the clients has two rows.
+
+    Return how often each statement was counted then."""
     deadline = time.monotonic() + 50
     with driving.session(instance) as connection:
         while time.monotonic() < deadline:

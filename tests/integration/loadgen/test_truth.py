@@ -114,11 +114,11 @@ def test_rows_through_handler(instance: Instance) -> None:
 
 @PROTOCOLS
 def test_the_same_seed_gives_the_same_statements(instance: Instance, protocol: str) -> None:
-    """Compare statements by client, for any number of threads; clients progress at different
-    speeds.
+    """Compare statements by client, for any number of threads.
 
-    Outside transactions: a retried one has its statements in the log twice.
-    """
+    Clients progress at different speeds.
+
+    Outside transactions: a retried one has its statements in the log twice."""
 
     def log(threads: int, seed: int) -> dict[tuple[str, ...], tuple[str, ...]]:
         driving.fresh(instance)

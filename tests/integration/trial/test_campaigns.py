@@ -1,5 +1,4 @@
-"""Test ``millrace calibrate`` and ``millrace bisect`` with real servers, tiny data and few
-seconds."""
+"""Test ``millrace calibrate`` and ``bisect`` with real servers, tiny data and few seconds."""
 
 from __future__ import annotations
 

@@ -40,8 +40,7 @@ def some_perf() -> None:
 
 @dataclass(frozen=True)
 class Loaded:
-    """The result of a load: its observations, the number of figures for its time, its steps, and
-    the rows afterwards."""
+    """A load's observations, number of figures for its time, steps, and rows afterwards."""
 
     observed: dict[str, Any]
     times: int

@@ -89,8 +89,7 @@ def affinities(account: processes.Account) -> set[frozenset[int]]:
 
 
 class Watch:
-    """A listener to the events of both slots that inspects servers and load generators as they
-    run."""
+    """A listener to both slots' events that inspects running servers and load generators."""
 
     def __init__(self, *, kill: str | None = None) -> None:
         self.events: Events = []
@@ -244,8 +243,7 @@ def test_a_run_that_is_stopped_leaves_nothing_and_goes_on(
 
 
 def calibrated(place: Place, file: Path) -> None:
-    """Record in the store that this host was calibrated for concurrent pairs, as hours of it
-    would."""
+    """Record a calibration of this host for concurrent pairs, as hours of it would."""
     experiment = calibrating(read_experiment(file))
     groups = groups_of(experiment)
     host, versions = execution.host_record(), execution.versions()

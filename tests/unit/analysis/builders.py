@@ -340,8 +340,9 @@ def extended(stored: StoredRun, blocks: int, *, at_block: int) -> StoredRun:
 
 
 def tried_again(stored: StoredRun, load_s: float | None, *, started_utc: str) -> StoredRun:
-    """Return ``stored`` with another attempt of its first trial that failed; None: that fails
-    too."""
+    """Return ``stored`` with another attempt of its first trial that failed.
+
+    None: that fails too."""
     failed = next(each for each in stored.attempts if each.outcome == "failed")
     again = replace(
         failed,
@@ -386,8 +387,7 @@ def keep(stored: StoredRun, path: Path) -> None:
 
 
 def study(blocks: int = 3) -> StoredRun:
-    """Return three servers under two configurations, with failures, unapplied options and
-    findings."""
+    """Return three servers, two configurations, with failures, unapplied options, findings."""
     servers = {"mysql-5.6.24": 3.2, "mysql-5.7.22": 3.6, "mariadb-10.2.11": 2.8}
     load_s: dict[tuple[str, str], Sequence[float | Fails | None]] = {
         (server, configuration): noisy(mean_s * factor, blocks, seed=number)

@@ -1,5 +1,4 @@
-"""Build a run with crossed factors: two tests with 1 and 8 clients, the binary log synced or
-not."""
+"""Build a run with crossed factors: two tests, 1 and 8 clients, the binary log synced or not."""
 
 from __future__ import annotations
 

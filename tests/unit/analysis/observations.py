@@ -176,8 +176,9 @@ class Scene:
                 "states": states}  # fmt: skip
 
     def attempt(self, truth: Truth, document: Mapping[str, Any] | None = None) -> StoredAttempt:
-        """Return an attempt that drove clients; the load generator measures the true times
-        exactly."""
+        """Return an attempt that drove clients.
+
+        The load generator measures the true times exactly."""
         operations = self.operations(truth)
         values = {
             "transactions": operations,

@@ -1,5 +1,4 @@
-"""Build stored runs that looks decide on: cut to their first blocks, with A/A trials, of a
-design."""
+"""Build stored runs that looks decide on, cut to their first blocks."""
 
 from __future__ import annotations
 
@@ -60,11 +59,11 @@ def _with_trials(stored: StoredRun, trials: tuple[TrialRecord, ...]) -> StoredRu
 
 
 def with_controls(stored: StoredRun, ratios: Mapping[int, float]) -> StoredRun:
-    """Return the run with an A/A trial in these blocks, faster by this factor than the base's
-    trial.
+    """Return the run with a faster A/A trial in these blocks.
 
-    A factor of 0 stands for a failed trial.
-    """
+    The factor is relative to the base's trial.
+
+    A factor of 0 stands for a failed trial."""
     bases = {t.id for t in stored.treatments if t.levels["server"] == stored.run.spec.compare.base}
     trials, attempts = list(stored.trials), list(stored.attempts)
     of_trial = {attempt.trial_id: attempt for attempt in stored.attempts}

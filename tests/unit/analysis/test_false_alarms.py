@@ -41,8 +41,9 @@ class Host(Protocol):
 
 @dataclass
 class MadeHost:
-    """A simulated host: drift of 3 % over tens of trials, heavy-tailed trials, autocorrelated
-    seconds."""
+    """A simulated host.
+
+    It has a drift of 3 % over tens of trials, heavy-tailed trials and autocorrelated seconds."""
 
     source: np.random.Generator
     drift: float = 0.0

@@ -68,11 +68,11 @@ def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def carrying_out(
     monkeypatch: pytest.MonkeyPatch, *, blocks: int = BLOCKS, fails: str = "nothing"
 ) -> None:
-    """End trials at once in this many blocks, with failures for one configuration, then stop the
-    run.
+    """End trials at once in this many blocks, then stop the run.
 
-    The run is not stopped when these were all blocks.
-    """
+    Trials of one configuration fail.
+
+    The run is not stopped when these were all blocks."""
 
     def execute_run(_stack: object, store: Store, chosen: RunSelection, _caller: object) -> None:
         begin_run(store, chosen.run, chosen.plan)

@@ -59,8 +59,9 @@ Fate = Callable[[str, int, int], bool]
 
 @dataclass
 class Laboratory:
-    """A command that can be repeated; ``ratios`` maps each server to the factor by which it is
-    slower."""
+    """A command that can be repeated.
+
+    ``ratios`` maps each server to the factor by which it is slower."""
 
     directory: Path
     patch: pytest.MonkeyPatch
@@ -81,8 +82,9 @@ class Laboratory:
         fresh: bool = False,
         **asked: Any,
     ) -> StoredRun:
-        """Execute the experiment, or resume it; it is interrupted in the trial after
-        ``stop_after``."""
+        """Execute the experiment, or resume it.
+
+        It is interrupted in the trial after ``stop_after``."""
         self.measured.clear()
         with Store.open(self.directory / "results.sqlite") as store:
             selection = self._select(store, Overrides(**asked), fresh=fresh)

@@ -298,8 +298,9 @@ def suspects_run(run_id: str, of: StoredRun, *, blocks: int, created: str) -> St
 
 @pytest.fixture(scope="module")
 def tested(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a run, and two that ablated its likely causes later; the last one was stopped at
-    once."""
+    """Return a run, and two that ablated its likely causes later.
+
+    The last one was stopped at once."""
     path = tmp_path_factory.mktemp("tested") / "results.sqlite"
     observed = study_run()
     keep(observed, path)

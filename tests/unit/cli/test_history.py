@@ -221,11 +221,9 @@ def test_a_change_is_acknowledged_by_id_or_label(call: Call, path: Path) -> None
 
 @pytest.fixture
 def measuring(path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Return a function that makes the later build ``ratio`` as fast, in the first ``blocks``
-    blocks.
+    """Return a function that makes the later build ``ratio`` as fast in the first blocks.
 
-    The first two blocks vary by ``swing``.
-    """
+    The first two blocks vary by ``swing``."""
     host = run_of("run-39").run.host
     monkeypatch.setattr(execution, "host_record", lambda: host)
     monkeypatch.setattr(execution, "versions", lambda: {"load_generator": "1", "data": "1"})

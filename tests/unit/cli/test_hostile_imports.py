@@ -105,8 +105,9 @@ def mutated(members: Members, seed: int) -> Members:
 
 
 def walk(document: Any, chance: random.Random) -> None:
-    """Change a value at the end of a random path, which ends at each level with the same
-    probability."""
+    """Change a value at the end of a random path.
+
+    The path ends at each level with the same probability."""
     container, key = document, chance.choice(keys_of(document))
     while isinstance(container[key], dict | list) and container[key] and chance.random() < 0.8:
         container, key = container[key], chance.choice(keys_of(container[key]))

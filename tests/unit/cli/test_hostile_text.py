@@ -1,5 +1,4 @@
-"""Test that no command prints or writes control characters, invisible characters or foreign
-markup."""
+"""Test that commands print and write no control or invisible characters, no foreign markup."""
 
 from __future__ import annotations
 
@@ -25,8 +24,9 @@ Call = Callable[..., tuple[int, str]]
 
 @pytest.fixture
 def call(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Call:
-    """Call a command, check that its output holds no hidden text, and return its exit status and
-    output."""
+    """Call a command and return its exit status and output.
+
+    Fail where the output holds hidden text."""
 
     def called(*arguments: str) -> tuple[int, str]:
         monkeypatch.setattr(sys, "argv", ["millrace", *arguments])

@@ -1,5 +1,4 @@
-"""Test commands that are killed before one of their writes: files and rows are the old or the
-new."""
+"""Test commands killed before one of their writes: files and rows are the old or the new."""
 
 from __future__ import annotations
 

@@ -234,8 +234,9 @@ class Unsated(Recorded):
 
 
 def repeated(makers: Mapping[str, CollectorFactory], target: Target) -> tuple[int, dict[str, Any]]:
-    """Return how often a load was repeated until every collector was satisfied, and its
-    observations."""
+    """Return the number of repeated loads, and the observations.
+
+    A load is repeated until every collector is satisfied."""
     times = 0
     with collecting(makers, list(makers), target, LOADING) as collector:
         for event in (started("load"), ended("load", "load_data"), started("finish")):

@@ -23,8 +23,7 @@ def plant(root: Path, tree: Tree, links: Mapping[str, str] | None = None) -> Pat
 
 
 def topology(cpus: int, *, packages: int, threads_per_core: int) -> dict[str, str]:
-    """Return CPU numbers as Linux assigns them: first threads of all cores, then the second
-    ones."""
+    """Return CPU numbers as Linux assigns them: first threads of all cores first."""
     cores = cpus // threads_per_core
     found = {}
     for cpu in range(cpus):

@@ -91,8 +91,9 @@ def read_by_people(page: str) -> str:
 
 
 def sentences_of(value: Any, path: str = "") -> Iterator[str]:
-    """Yield the sentences of a document, each after the path of its key; other tests read the
-    figures."""
+    """Yield the sentences of a document, each after the path of its key.
+
+    Other tests read the figures."""
     if isinstance(value, dict):
         for key, each in value.items():
             yield from sentences_of(each, f"{path}/{key}")

@@ -1,5 +1,4 @@
-"""Test the noise-aware bisection: invariances, evidence by another formula, simulated error
-rates."""
+"""Test noise-aware bisection: invariances, evidence by another formula, error rates."""
 
 from __future__ import annotations
 
@@ -274,12 +273,12 @@ def test_what_cannot_have_been_seen(seen: Measured | Skipped) -> None:
 def test_what_is_claimed_is_right_as_often(
     n_members: int, size: float, draw: Draw, most_mean_runs: float
 ) -> None:
-    """Of 120 searches at a claimed 0.95, a share of 0.95 is right, and 0.88 of the intervals of the
-    ratio hold the truth.
+    """Of 120 searches at a claimed 0.95, a share of 0.95 is right.
+
+    0.88 of the intervals of the ratio hold the truth.
 
     Of many searches 0.97 to 1.00 are right. Without the fences the last case takes five times the
-    runs.
-    """
+    runs."""
     source = np.random.default_rng(n_members)
     searches, right, covered, runs = 120, 0, 0, 0
     for _ in range(searches):
@@ -295,12 +294,12 @@ def test_what_is_claimed_is_right_as_often(
 
 
 def test_no_change_is_rarely_called_one() -> None:
-    """A search reports a false change in at most (1 - 0.8) / 0.8 = 0.25 of the cases at a claimed
-    0.8, for any number of looks.
+    """A search reports a false change in at most 0.25 of the cases at a claimed 0.8.
+
+    The bound is (1 - 0.8) / 0.8, for any number of looks.
 
     Where noise is small against the margin, the search ends with the answer that there is no
-    change.
-    """
+    change."""
     source = np.random.default_rng(12)
     ends = [
         searched(

@@ -25,8 +25,9 @@ seeds = st.integers(0, 2**32 - 1)
 def noisy(
     seed: int, *, n: int = 120, sd: float = 0.02, persistence: float = 0.0, heavy: bool = False
 ) -> Array:
-    """Return logarithms of an unchanged series with t3 or Gaussian noise, optionally
-    autocorrelated."""
+    """Return logarithms of an unchanged series with t3 or Gaussian noise.
+
+    The noise may be autocorrelated."""
     source = np.random.default_rng(seed)
     innovations = source.standard_t(3, n) if heavy else source.normal(size=n)
     noise = innovations.copy()

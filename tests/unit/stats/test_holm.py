@@ -48,8 +48,9 @@ def test_the_order_of_questions_does_not_matter(p_values: list[float], source: R
 @pytest.mark.parametrize("questions", [2, 12, 40])
 @pytest.mark.parametrize("together", [0.0, 0.8, -1.0])
 def test_any_wrong_answer_is_as_rare_as_it_says(questions: int, together: float) -> None:
-    """Simulate parts of a time without differences: independent, positively correlated, and (-1)
-    compensating ones."""
+    """Simulate parts of a time without differences.
+
+    They are independent, positively correlated, or (-1) compensating."""
     source = np.random.default_rng(20_261_123)
     repeats, blocks = 1_000, 5
     wrong = 0

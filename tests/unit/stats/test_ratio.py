@@ -118,11 +118,11 @@ def test_the_estimate_lies_in_its_interval(values: list[tuple[float, float]]) ->
 @pytest.mark.parametrize("n_blocks", [3, 5, 10])
 @pytest.mark.parametrize("truth", [1.0, 0.9])
 def test_coverage_is_what_is_stated(n_blocks: int, truth: float) -> None:
-    """With strong drift common to a block and noise of 2 % in each trial, the interval holds the
-    truth in 93 to 97 % of the runs.
+    """Under strong drift, the interval holds the truth in 93 to 97 % of the runs.
 
-    For truth 1 it excludes 1 in no more than 5 % (and chance).
-    """
+    The drift is common to a block; each trial has noise of 2 %.
+
+    For truth 1 it excludes 1 in no more than 5 % (and chance)."""
     source = np.random.default_rng(20160 + n_blocks)
     covered = 0
     for _ in range(SIMULATIONS):

@@ -50,8 +50,7 @@ def forks() -> list[NDArray[np.float64]]:
 
 
 def positives(forks: list[NDArray[np.float64]], n_blocks: int, slowdown: float) -> float:
-    """Return the share of A-against-B comparisons, from disjoint forks, whose interval excludes
-    1."""
+    """Return the share of A/B comparisons from disjoint forks whose interval excludes 1."""
     source = np.random.default_rng(17)
     found = 0
     for means in forks:

@@ -119,8 +119,7 @@ def test_a_gross_step_is_found_in_ten_seconds(before: int, kind: TrendClass) -> 
 
 
 def drifts(*rises: float) -> int:
-    """Return how many of steady series that rise by this much are drifts when classified
-    together."""
+    """Count the drifts among steady series that rise by this much, classified together."""
     found = detect_shared_drift([Trend("steady", rise=rise) for rise in rises])
     assert all(course.change == course.rise for course in found if course.kind == "drift")
     return sum(course.kind == "drift" for course in found)

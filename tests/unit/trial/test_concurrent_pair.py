@@ -75,7 +75,7 @@ def wait_until(is_so: Callable[[], bool]) -> None:
 
 
 def when_both_have_begun(do: Callable[[], None]) -> Announce:
-    """A listener to a pair's events that acts when both are about to log in."""
+    """Return a listener to a pair's events that acts when both are about to log in."""
     begun: list[str] = []
 
     def hear(event: TrialEvent) -> None:

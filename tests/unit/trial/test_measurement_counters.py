@@ -29,8 +29,9 @@ ENGINE = "Modified db pages  12\nHistory list length 3\nLog sequence number 500\
 
 
 class Session:
-    """A session that answers status and engine status; ``refuses`` are prefixes of refused
-    statements."""
+    """A session that answers status and engine status.
+
+    ``refuses`` are prefixes of refused statements."""
 
     def __init__(self, *refuses: str) -> None:
         self.asked: list[str] = []

@@ -8,8 +8,9 @@ from millrace import workloads
 
 
 def driving(**changes: Any) -> dict[str, Any]:
-    """Return its definition, with some keys changed before the keys that its phases imply are
-    added."""
+    """Return its definition with some keys changed.
+
+    They change before the keys that its phases imply are added."""
     return workloads.completed({**_DEFINITION, **changes})
 
 

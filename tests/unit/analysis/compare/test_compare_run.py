@@ -29,8 +29,7 @@ def one(analysis: RunAnalysis, candidate: str, **held: str) -> Comparison:
 
 
 def drifting() -> StoredRun:
-    """Simulate a host that is 3 times slower in the last block, by the same factor for each
-    server."""
+    """Simulate a host that is 3 times slower in the last block for every server."""
     drift = (1.0, 1.1, 1.3, 2.0, 3.0)
     return RunBuilder(
         {
@@ -236,8 +235,9 @@ def test_like_with_like_is_marked() -> None:
 
 
 def test_like_with_like_is_rarely_told_apart() -> None:
-    """Compare 40 A/A runs of 5 blocks with noise of 1 %: at most 5 beyond the margin (binomial, 99
-    %)."""
+    """Compare 40 A/A runs of 5 blocks with noise of 1 %.
+
+    At most 5 are beyond the margin (binomial, 99 %)."""
     verdicts = [
         one(
             compare_run(

@@ -132,8 +132,9 @@ def stopped(logs: NDArray[np.float64], looks: Looks) -> RatioEstimate:
 
 
 def of_stopped(truth: float, looks: Looks) -> tuple[float, float]:
-    """Return, for matrices with one ratio everywhere, how many have a term that matters, and how
-    many intervals of the mean hold the ratio."""
+    """Count terms that matter and intervals that hold the ratio.
+
+    The matrices have one ratio everywhere."""
     source = np.random.default_rng(13)
     runs, matters, covered = 150, 0, 0
     for _ in range(runs):

@@ -45,8 +45,7 @@ def two_servers(
 
 
 def of_candidate(name: str, value: float) -> Callable[[Levels, int], Values]:
-    """Return the measurement ``name`` in the candidate's trials, as a share of their
-    transactions."""
+    """Return the measurement ``name`` as a share of the candidate's transactions, by trial."""
     return lambda levels, block: {name: value + block} if levels["server"] == NAMES[1] else {}
 
 
@@ -166,8 +165,9 @@ def test_too_few_blocks_stay_without_a_verdict() -> None:
 
 
 def fixed_number(short: float) -> Comparison:
-    """Return a run of 50,000 transactions per trial; a candidate's trials lack ``short`` of
-    them."""
+    """Return a run of 50,000 transactions per trial.
+
+    A candidate's trials lack ``short`` of them."""
 
     def also(levels: Levels, block: int) -> Values:
         missing = short if levels["server"] == NAMES[1] and block == 1 else 0

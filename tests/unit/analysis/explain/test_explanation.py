@@ -97,8 +97,9 @@ def test_disturbances_and_what_is_missing_are_told_by_side() -> None:
 
 
 def test_profiled_trials_enter_no_account_and_no_verdict() -> None:
-    """Profiled trials that took ten times as long change nothing: they only give shares of a
-    time."""
+    """Profiled trials that took ten times as long change nothing.
+
+    They only give shares of a time."""
     stored = run()
     ids = {trial.id for trial in stored.trials if trial.purpose == "profile"}
     slowed = [

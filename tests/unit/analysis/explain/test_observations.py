@@ -208,8 +208,9 @@ def experiment_on(directory: Path, workload: str, parameters: str) -> Experiment
 
 
 def advice_on_loaders(experiment: Experiment) -> str | None:
-    """Return the advice in the explanation of a load of this experiment; None where it is
-    complete."""
+    """Return the advice in the explanation of a load of this experiment.
+
+    None where it is complete."""
     levels = {factor.name: factor.levels[0] for factor in experiment.factors}
     known = loaders(
         WorkloadDefinition.model_validate(experiment.workload),

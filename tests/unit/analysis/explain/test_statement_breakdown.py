@@ -171,8 +171,9 @@ LOOKS = st.builds(
 def test_statements_add_up_to_what_was_under_way(
     looks: Sequence[Look], times: Sequence[int]
 ) -> None:
-    """The parts of all executions in a transaction sum to the share of looks with any statement
-    under way, of a client's cycle."""
+    """The parts of all executions sum to the share of samples with any statement under way.
+
+    The share is of a client's cycle."""
     latencies = {name: (n, 10.0) for name, n in zip(NAMES, times, strict=True)}
     made = trial(looks, latencies)
     under_way = math.fsum(each.seconds for each in looks if each.statement is not None)

@@ -146,8 +146,9 @@ def test_an_older_run_without_series_is_not_judged() -> None:
 
 
 def with_plans(stored: StoredRun, keys: Sequence[str | None]) -> StoredRun:
-    """Return attempts whose only statement reads its table by these indexes; None: not
-    explained."""
+    """Return attempts whose only statement reads its table by these indexes.
+
+    None: not explained."""
     attempts = []
     for attempt, key in zip(stored.attempts, keys, strict=True):
         row = {"select_type": "SIMPLE", "table": "sbtest1", "type": "ref", "key": key, "Extra": ""}

@@ -134,8 +134,9 @@ def test_what_chance_may_leave_of_a_statement_is_not_doubted(study: Explanation)
 
 
 def test_accounts_of_statements_that_close_are_seldom_doubted(study: Explanation) -> None:
-    """Use 40 sets of complete trials with few looks: three statements that matter each, on two
-    sides."""
+    """Use 40 sets of complete trials with few samples.
+
+    Three statements matter, each on two sides."""
     found = 0
     for seed in range(40):
         source = np.random.default_rng(seed)

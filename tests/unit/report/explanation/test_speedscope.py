@@ -23,8 +23,7 @@ def document(root: CallNode) -> dict[str, Any]:
 
 
 def check(loaded: dict[str, Any]) -> None:
-    """Check the format's rules: required keys and their types, nothing else, and indices in
-    range."""
+    """Check the format's rules: required keys and their types, nothing else, valid indices."""
     assert set(loaded) <= {
         "$schema",
         "shared",

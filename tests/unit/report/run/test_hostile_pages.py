@@ -38,8 +38,7 @@ _hostile = pytest.mark.parametrize("name", _HOSTILE, ids=range(len(_HOSTILE)))
 
 
 class _Elements(HTMLParser):
-    """A parser that counts a page's elements with the names of their attributes, and keeps its
-    text."""
+    """A parser that counts a page's elements by their attributes, and keeps its text."""
 
     def __init__(self, page: str) -> None:
         super().__init__()

@@ -130,7 +130,7 @@ def test_a_socket_path_is_short() -> None:
 
 
 def test_a_work_directory_that_every_user_may_write_is_refused(tmp_path: Path) -> None:
-    """This check needs no server; /tmp, where only owners rename, is not refused."""
+    """Accept /tmp, where only owners rename; the check needs no server."""
     server = installed(tmp_path)
     work = tmp_path / "work"
     work.mkdir()

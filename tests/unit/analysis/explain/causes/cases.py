@@ -28,12 +28,10 @@ BUILD = {"allocator": "glibc", "libc": "glibc 2.36", "compiler": "GCC 12", "asyn
 
 @dataclass(frozen=True)
 class Seen:
-    """The observations of one treatment: true operations, further sections of its documents, its
-    settings.
+    """One treatment's observations: true operations, further sections, settings.
 
     ``counted`` are deltas of status variables of one operation; ``disturbed`` changes the section
-    of the host from block to block, where it is a function.
-    """
+    of the host from block to block, where it is a function."""
 
     truth: Truth = field(default_factory=Truth)
     counted: Mapping[str, float] = field(default_factory=dict)

@@ -303,8 +303,9 @@ def test_waits_that_one_side_alone_timed_are_no_more_than_those_of_the_other() -
 
 
 def test_row_locks_held_while_the_log_is_flushed() -> None:
-    """Threads that wait for the row seem to wait for the flush; the server's counters know
-    better."""
+    """Threads that wait for the row seem to wait for the flush.
+
+    The server's counters know better."""
     a, b = ROW_LOCK
     b = replace(b, truth=truth(runnable=60.0, log_flush=9900.0))
     assert named(suspects(a, b))[0] == ("lock", "row locks")
