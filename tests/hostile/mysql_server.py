@@ -61,9 +61,7 @@ class Login:
 
 
 def asks_for_file(path: str) -> Answer:
-    """Answer each statement, except settings, with rows of one column.
-
-    Stop when the client disconnects."""
+    """Answer every statement except settings with a request for a file of the client."""
 
     def answer(sql: str) -> Iterable[bytes]:
         return [_OK] if sql.upper().startswith("SET ") else [b"\xfb" + path.encode()]
@@ -72,9 +70,7 @@ def asks_for_file(path: str) -> Answer:
 
 
 def answers(*cells: bytes | None, n_columns: int | None = None) -> Answer:
-    """Answer each statement, except settings, with rows of one column.
-
-    Stop when the client disconnects.
+    """Answer every statement except settings with one row.
 
     ``n_columns`` announces another number of columns than the row has."""
     columns = len(cells) if n_columns is None else n_columns
