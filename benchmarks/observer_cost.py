@@ -17,7 +17,7 @@ import os
 from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from queue import Queue
 from statistics import fmean
@@ -29,22 +29,23 @@ import psutil
 from benchmarks import json_file
 from benchmarks.servers import installed, running
 from millrace import workloads
-from millrace.collect.collectors import CollectorSet
+from millrace.collect.collectors import CollectorSet, collecting
 from millrace.collect.model import Target
 from millrace.collect.registry import COLLECTORS, PROFILE
 from millrace.collect.threads.connection_map import connection_map, slots_of_threads
 from millrace.collect.threads.thread_watch import ThreadWatch
 from millrace.host.cpu_clock import clock_ns
 from millrace.loadgen import client as load
+from millrace.loadgen import statement_activity
 from millrace.loadgen.spec import Connection, RunSpec
 from millrace.loadgen.statement_activity import Board
 from millrace.servers.instances.lifecycle import Instance
 from millrace.stats.ratio import RatioEstimate, paired_ratio
 from millrace.trial import phase_spec
-from millrace.trial.collection import board, observed, target_of
-from millrace.trial.cpu_idle import Control
+from millrace.trial.collection import target_of, window
+from millrace.trial.hooks import adjust_drives
 from millrace.trial.resolved_workload import ResolvedWorkload
-from millrace.trial.thread_placement import Placement
+from millrace.trial.thread_placement import PINGS, Placement
 
 DATABASE = "sbtest"
 LIMIT_S = 3600.0
@@ -61,7 +62,7 @@ WAYS: Mapping[str, tuple[str, ...]] = {
 CPUS = sorted(os.sched_getaffinity(0))
 
 Intervals = Queue[Mapping[str, Any]]
-Place = Callable[[Mapping[str, Any]], None]
+Place = Callable[[dict[str, Any]], None]
 
 GOALS = {"observers of every trial": 0.99, "with the CPU profile": 0.97}
 
@@ -153,17 +154,16 @@ def _rates(
     make(instance, work, connection)
     rates: dict[str, list[Rates]] = {way: [] for way in ways}
     names = list(ways)
-    with board(BY_DEFAULT, work) as shown:
-        assert shown is not None  # by default, clients are observed statement by statement
-        control = control_of(work)
-        spec = phase_spec.spec(work.measuring, work, connection, control=control, board=shown.path)
-        target = target_of(instance, DATABASE, {}, shown)
-        with going_on(spec, placing(target, control, shown)) as intervals:
+    with statement_activity.made() as shown:
+        shared_cpu = shared_cpu_of(work)
+        spec = measured_spec(work, connection, shown, shared_cpu)
+        target = target_of(instance, DATABASE, load.statements(spec), shown, work.connections or 1)
+        with going_on(spec, placing(target, shared_cpu, shown)) as intervals:
 
             def rate(
                 observers: tuple[str, ...], others: Collection[int] = ()
             ) -> tuple[float, float]:
-                with observed(observers, work, instance, DATABASE, spec, shown=shown) as collector:
+                with collecting(COLLECTORS, observers, target, window(work)) as collector:
                     return _rate(collector, intervals, others)
 
             before, _ = rate(NONE)
@@ -185,17 +185,28 @@ def make(instance: Instance, work: ResolvedWorkload, connection: Connection) -> 
     load.run(phase_spec.spec(work.warming, work, connection), limit_s=LIMIT_S)
 
 
-def control_of(work: ResolvedWorkload) -> Control | None:
-    """Have a single client share a CPU with its thread of the server, as in trials."""
-    if work.values["clients"] > 1 or len(CPUS) < 2:
-        return None
-    return Control(False, False, None, CPUS[-1], "a benchmark", None, None)
+def shared_cpu_of(work: ResolvedWorkload) -> int | None:
+    """Return the CPU that a single client shares with its thread of the server, as in trials."""
+    return None if work.values["clients"] > 1 or len(CPUS) < 2 else CPUS[-1]
 
 
-def placing(target: Target, control: Control | None, shown: Board) -> Place:
+def measured_spec(
+    work: ResolvedWorkload, connection: Connection, shown: Board, shared_cpu: int | None
+) -> RunSpec:
+    """Return the specification of the measured phases, as the hooks of a trial adjust it."""
+    shared: dict[str, Any] = {} if shared_cpu is None else {"cpus": (shared_cpu,), "pings": PINGS}
+    return adjust_drives(
+        phase_spec.spec(work.measuring, work, connection),
+        lambda drive: replace(drive, board=shown.path, **shared),
+    )
+
+
+def placing(target: Target, shared_cpu: int | None, shown: Board) -> Place:
     """Return a function that runs each of the server's threads on the CPU of its client."""
-    if control is not None and control.shared_cpu is not None:
-        return Placement(target, control.shared_cpu).see
+    if shared_cpu is not None:
+        placement = Placement(target, shared_cpu)
+        placement.before()
+        return placement.on_event
     return _place_all(target, shown)
 
 
@@ -227,7 +238,7 @@ def going_on(spec: RunSpec, place: Place) -> Iterator[Intervals]:
     intervals: Intervals = Queue()
     over = Event()
 
-    def hear(event: Mapping[str, Any]) -> None:
+    def hear(event: dict[str, Any]) -> None:
         if over.is_set():
             raise _Over
         place(event)

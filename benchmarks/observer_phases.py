@@ -45,10 +45,11 @@ from benchmarks.observer_cost import (
     LIMIT_S,
     OPTIONS,
     TESTS,
-    control_of,
     going_on,
     make,
+    measured_spec,
     placing,
+    shared_cpu_of,
     work_of,
 )
 from benchmarks.servers import installed, running
@@ -58,10 +59,10 @@ from millrace.collect.registry import COLLECTORS
 from millrace.collect.threads.sched_events import EVENTS
 from millrace.host.cpu_clock import clock_ns
 from millrace.loadgen import client as load
+from millrace.loadgen import statement_activity
 from millrace.loadgen.spec import Connection
 from millrace.servers.instances.lifecycle import Instance
-from millrace.trial import phase_spec
-from millrace.trial.collection import board, target_of, window
+from millrace.trial.collection import target_of, window
 from millrace.trial.resolved_workload import ResolvedWorkload
 
 SECONDS, QUICK_S = 600.0, 20.0  # per cell
@@ -200,13 +201,12 @@ def _cell(instance: Instance, work: ResolvedWorkload, seconds: float) -> Found:
     )
     make(instance, work, connection)
     found = Found()
-    with board(BY_DEFAULT, work) as shown:
-        assert shown is not None  # by default, clients are observed statement by statement
-        control = control_of(work)
-        spec = phase_spec.spec(work.measuring, work, connection, control=control, board=shown.path)
+    with statement_activity.made() as shown:
+        shared_cpu = shared_cpu_of(work)
+        spec = measured_spec(work, connection, shown, shared_cpu)
         clients = work.connections or 1
         target = target_of(instance, DATABASE, load.statements(spec), shown, clients)
-        with going_on(spec, placing(target, control, shown)) as intervals:
+        with going_on(spec, placing(target, shared_cpu, shown)) as intervals:
             intervals.get(timeout=LIMIT_S)  # the first line says that they have begun
             ends_s = time.monotonic() + seconds
             while time.monotonic() < ends_s:

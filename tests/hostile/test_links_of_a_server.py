@@ -18,7 +18,7 @@ from millrace.servers import snapshots
 from millrace.servers.instances import instance_paths, lifecycle
 from millrace.servers.instances.lifecycle import Instance
 from millrace.servers.snapshots import copying, page_cache
-from millrace.trial.managed_trial import sizes
+from millrace.trial.data_directory import sizes
 from tests.conftest import InstanceOf
 from tests.unit.servers import small_servers
 

@@ -11,7 +11,7 @@ import pytest
 from millrace.errors import TrialFailed
 from millrace.servers.instances import processes
 from millrace.servers.snapshots import manifest
-from millrace.trial.managed_trial import sizes
+from millrace.trial.data_directory import sizes
 
 LEVELS = 1_000
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 
 import pytest
@@ -14,11 +14,12 @@ from millrace.model.instance_facts import InstanceFacts
 from millrace.model.servers import AttachedServer
 from millrace.servers.attached import AttachedInstance
 from millrace.store import observations
-from millrace.trial import measure, measurements, quiesce
-from millrace.trial.measurement_counters import counters_of
+from millrace.trial import measurement_counters, measurements, quiesce
 from millrace.trial.steps import EXPECTED_FAILURES
+from millrace.trial.trial_server import analyse_step
 from tests.hostile.mysql_server import Answer, answers, rows, says, serving
 from tests.unit.store.stored_records import result
+from tests.unit.trial.measuring import BEGIN, END, RESULT, live, measurement
 
 # Python refuses to make a number of this many digits.
 DIGITS = b"Modified db pages  " + b"9" * 5_000 + b"\n"
@@ -35,14 +36,18 @@ def sizes(instance: AttachedInstance) -> object:
 
 
 def analyse(instance: AttachedInstance) -> None:
-    measure._analyse(instance, "test", 10)
+    analyse_step(instance, "test").action(10)
 
 
 def counted(instance: AttachedInstance) -> object:
-    with counters_of(instance) as counters:
-        counters.see({"type": "mark", "mark": "measure_started"})
-        counters.see({"type": "mark", "mark": "measure_ended"})
-        return list(counters.measurements())
+    with ExitStack() as opened:
+        measuring = measurement(live(instance))
+        (hook,) = measurement_counters.hooks(measuring, opened)
+        for event in (BEGIN, END):
+            hook.on_event(event)
+        hook.contribute(RESULT)
+        hook.verify(RESULT)
+        return measuring.outputs.measurements
 
 
 def settled(instance: AttachedInstance) -> object:

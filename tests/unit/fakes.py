@@ -84,8 +84,8 @@ class Fakes:
                 for name, script in self.scripts.items()
             }
             treatments = prepare.treatments(chosen.plan, installed)
-            works = [each.work for each in treatments.values()]
-            rule = cpu_idle.rule_of(works, "", None, placeable=False)
+            works = [each.workload for each in treatments.values()]
+            rule = cpu_idle.policy_of(works, "", None, placeable=False)
             inputs = RunInput(treatments, None, None, rule)
             scheduler.execute(
                 store, chosen.run, Fixed(chosen), lambda *_: inputs, ignore, is_new=chosen.is_new

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from contextlib import ExitStack
 from dataclasses import replace
+from pathlib import Path
 
 from millrace import paths
 from millrace.campaign import prepare
@@ -17,8 +18,7 @@ from millrace.model.servers import InstalledServer
 from millrace.store.records import StoredRun
 from millrace.store.store import Store
 from millrace.trial import cpu_idle
-from millrace.trial.cpu_idle import Rule
-from millrace.trial.resolved_workload import DataFile
+from millrace.trial.cpu_idle import CpuIdlePolicy
 
 
 class Downloads:
@@ -57,7 +57,7 @@ class Preparation:
         self._on_event = on_event
         self._check = check
         self._prepared: dict[tuple[str, ...], RunInput] = {}
-        self._data_file: DataFile | None = None
+        self._data_file: Path | None = None
 
     def __call__(self, plan: Plan, stored: StoredRun | None) -> RunInput:
         """Return the input of a plan's trials; ``stored`` is the run so far.
@@ -84,7 +84,7 @@ def run_input(
     earlier: StoredRun | None,
     on_event: OnEvent,
     *,
-    data_file: DataFile | None = None,
+    data_file: Path | None = None,
 ) -> RunInput:
     """Return the input of a plan's trials, available until ``stack`` ends.
 
@@ -103,17 +103,18 @@ def run_input(
         treatments,
         expected,
         data_file,
-        _rule(plan, treatments.values(), earlier),
+        _cpu_idle_policy(plan, treatments.values(), earlier),
         cpuset.cpu_partitions() if plan.experiment.side_by_side else None,
     )
 
 
-def _rule(
+def _cpu_idle_policy(
     plan: Plan, treatments: Collection[PreparedTreatment], earlier: StoredRun | None
-) -> Rule | None:
-    is_managed = all(isinstance(each.server, InstalledServer) for each in treatments)
-    return cpu_idle.rule_of(
-        [treatment.work for treatment in treatments],
+) -> CpuIdlePolicy | None:
+    servers = (server for treatment in treatments for server in treatment.servers)
+    is_managed = all(isinstance(each.server, InstalledServer) for each in servers)
+    return cpu_idle.policy_of(
+        [treatment.workload for treatment in treatments],
         plan.experiment.compare.factor,
         earlier,
         placeable=is_managed and not plan.experiment.parameters.get("client_cpus"),

@@ -32,7 +32,8 @@ from millrace.servers.instances import processes
 from millrace.servers.instances.signals import signals_held
 from millrace.servers.progress import Progress
 from millrace.trial.fault_injection import refuse_left_out, slowed_server
-from millrace.trial.resolved_workload import DataFile, ResolvedWorkload
+from millrace.trial.resolved_workload import ResolvedWorkload
+from millrace.trial.spec import ServerSpec
 from millrace.workloads.cpu_numbers import cpu_numbers
 
 _OTHER_PLACE = "set MILLRACE_WORK to a directory of your own, on the disk to measure"
@@ -65,7 +66,8 @@ def indifferent_options(prepared: Iterable[PreparedTreatment]) -> list[str]:
         dict.fromkeys(
             f"{left.reason}: the levels of {OPTION}{about(left.option.name)} do not differ there"
             for treatment in prepared
-            for left in treatment.options.left_out
+            for server in treatment.servers
+            for left in server.options.left_out
             if _is_varied(left.option)
         )
     )
@@ -76,7 +78,12 @@ def _refuse_options_of_nobody(prepared: Collection[PreparedTreatment]) -> None:
 
     An option that only some servers do not know is left out there; one that none knows is misspelt.
     """
-    own = [each for each in prepared if isinstance(each.server, InstalledServer)]
+    own = [
+        server
+        for treatment in prepared
+        for server in treatment.servers
+        if isinstance(server.server, InstalledServer)
+    ]
     lacking = [
         {about(left.option.name) for left in each.options.left_out if _is_varied(left.option)}
         for each in own
@@ -158,7 +165,7 @@ def _with_tls(server: Server, experiment: Experiment) -> Server:
 def _prepared(
     experiment: Experiment, treatment: Treatment, servers: Mapping[str, Server]
 ) -> PreparedTreatment:
-    work = ResolvedWorkload(experiment.workload, chosen(experiment, treatment))
+    workload = ResolvedWorkload(experiment.workload, chosen(experiment, treatment))
     server = servers[str(treatment.resolved["server"])]
     version = None if isinstance(server, AttachedServer) else server.version
     wanted = configuration_of(experiment, treatment, family=server.family, version=version)
@@ -168,7 +175,7 @@ def _prepared(
             " varied",
             hint="remove the options from [factors], or the server",
         )
-    if isinstance(server, AttachedServer) and work.reads_a_file:
+    if isinstance(server, AttachedServer) and workload.reads_a_file:
         raise UserError(
             f"{server.name} is attached: it cannot read a file of this host",
             hint="use load_mode 'local' for it",
@@ -176,7 +183,8 @@ def _prepared(
     slowdown = slowdown_of(treatment.resolved)
     fitted = options.fit(server, wanted)
     refuse_left_out(server, fitted, slowdown)
-    return PreparedTreatment(slowed_server(server, slowdown), fitted, work, slowdown)
+    spec = ServerSpec(slowed_server(server, slowdown), fitted, slowdown)
+    return PreparedTreatment((spec,), workload)
 
 
 def work_directory(place: Path) -> Path:
@@ -214,9 +222,9 @@ def expected_data(experiment: Experiment) -> load.DataChecksum | None:
 @contextlib.contextmanager
 def data_file(
     experiment: Experiment, prepared: Mapping[str, PreparedTreatment], work_dir: Path
-) -> Iterator[DataFile | None]:
+) -> Iterator[Path | None]:
     """Provide the data as a file during the run, where a treatment's server reads it."""
-    if not any(treatment.work.reads_a_file for treatment in prepared.values()):
+    if not any(treatment.workload.reads_a_file for treatment in prepared.values()):
         yield None
         return
     name = experiment.workload["data"]["set"]
@@ -231,7 +239,7 @@ def data_file(
             path, name, int(experiment.parameters["rows"]), int(experiment.parameters["data_seed"])
         )
         path.chmod(0o644)
-        yield DataFile(path)
+        yield path
     finally:
         with signals_held():
             processes.close_account(account)

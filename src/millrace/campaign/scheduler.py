@@ -19,7 +19,7 @@ from typing import Any, Protocol
 
 from millrace.campaign import ownership
 from millrace.campaign.blocks import joined, would_be_late
-from millrace.campaign.inputs import RunInput, trial_input
+from millrace.campaign.inputs import RunInput, trial_spec
 from millrace.campaign.run_records import begin_run, stored_trial_id, waiting_trials
 from millrace.errors import (
     HostError,
@@ -51,7 +51,7 @@ from millrace.store.records import BESIDE, AttemptResult, RunRecord, StoredRun
 from millrace.store.store import Store
 from millrace.trial.concurrent_pair import PairTrial, execute_pair
 from millrace.trial.execute import execute_trial
-from millrace.trial.measure import TrialSpec
+from millrace.trial.spec import TrialSpec
 from millrace.trial.transient import TransientFailure, is_transient
 from millrace.utc import utc_now
 
@@ -313,7 +313,7 @@ def _execute_block(
                 retry_failed=block.retry_failed,
             )
             if attempt is not None:
-                claimed.append(Claimed(attempt, trial, trial_input(name, trial, plan, inputs)))
+                claimed.append(Claimed(attempt, trial, trial_spec(name, trial, plan, inputs)))
         if claimed:
             _attempt(store, claimed, emit, stops=stops)
 

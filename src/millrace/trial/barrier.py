@@ -1,60 +1,76 @@
-"""What the two trials of a pair do at the same moment.
+"""Synchronise the two trials of a concurrent pair.
 
-Each prepares, restores, starts and warms its server at its own speed. Then it waits for the other
-(``READY``), once more when everything is set up and the load generator is next (``BEGIN``), and
-when it has measured (``END``), so that nobody stops a server while the other still measures. A
-trial that has the host to itself meets nobody.
+Each trial prepares, restores, starts and warms its servers at its own speed. It then waits for the
+other one (``READY``), again right before the load generator starts (``BEGIN``), and when it has
+measured (``END``), so that no server stops while the other trial still measures. A trial that runs
+alone waits for nobody.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Iterator
+from contextlib import ExitStack
 
-from millrace.collect.collectors import Window
+from millrace.collect.collectors import Edge
 from millrace.host.cpuset import CpuPartition
-
-Meet = Callable[[str], None]
-"""Returns when the other trial is there too; the time limit is that of the step."""
+from millrace.loadgen.results import Event, LoadResult
+from millrace.model.instance_facts import ConcurrentFact
+from millrace.trial.hooks import Measurement, MeasurementHook, Wait
 
 READY, BEGIN, END = "ready", "begin", "end"
 
-# Under this name the instances of a trial that was measured side by side carry how that was.
-FACT = "concurrent"
-
-# The steps of both sides have limits of their own, and one that fails ends both; this is for what
+# The steps of both trials have limits of their own, and a failure ends both. This limit ends what
 # hangs in spite of that.
 LIMIT_S = 6 * 3600.0
 
 
-def alone(_where: str) -> None:
-    """The meeting of a trial that has the host to itself."""
+def no_barrier(_point: str) -> None:
+    """Wait for nobody."""
 
 
-class Measured:
-    """When the measured part began and ended: seconds of the clock (CLOCK_MONOTONIC) that all
-    processes of this host share."""
+def hooks(measurement: Measurement, _opened: ExitStack) -> Iterator[MeasurementHook]:
+    """Yield the hook by which a trial of a concurrent pair waits for the other one."""
+    if measurement.spec.cpu_partition is not None:
+        yield _Barrier(measurement.wait)
 
-    def __init__(self, window: Window) -> None:
-        self._window = window
-        self._at_s: dict[str, float] = {}
 
-    def see(self, event: Mapping[str, Any]) -> None:
-        """Take an event of the load generator."""
-        edge = self._window.edge(event)
+class _Barrier(MeasurementHook):
+    def __init__(self, wait: Wait) -> None:
+        self._wait = wait
+
+    def before(self) -> None:
+        self._wait(BEGIN)
+
+    def ended(self) -> None:
+        self._wait(END)
+
+
+def window_hooks(measurement: Measurement, _opened: ExitStack) -> Iterator[MeasurementHook]:
+    """Yield the hook that records when a trial of a concurrent pair was measured."""
+    if measurement.spec.cpu_partition is not None:
+        yield _MeasuredWindow(measurement, measurement.spec.cpu_partition)
+
+
+class _MeasuredWindow(MeasurementHook):
+    """The times are seconds of CLOCK_MONOTONIC, which all processes of a host share."""
+
+    def __init__(self, measurement: Measurement, partition: CpuPartition) -> None:
+        self._measurement = measurement
+        self._partition = partition
+        self._at_s: dict[Edge, float] = {}
+
+    def on_event(self, event: Event) -> None:
+        edge = self._measurement.window.edge(event)
         if edge is not None:
             self._at_s.setdefault(edge, time.monotonic())
 
-    def fact(self, half: CpuPartition) -> dict[str, Any]:
-        """Return what the instance's record keeps of it; empty where an edge did not come."""
-        if self._at_s.keys() != {"begin", "end"}:
-            return {}
-        return {
-            FACT: {
-                "side": half.side,
-                "cpus": list(half.cpus),
-                "measured_from_s": self._at_s["begin"],
-                "measured_to_s": self._at_s["end"],
-            }
-        }
+    def contribute(self, result: LoadResult) -> None:
+        if self._at_s.keys() == {"begin", "end"}:
+            fact = ConcurrentFact(
+                side=self._partition.side,
+                cpus=self._partition.cpus,
+                measured_from_s=self._at_s["begin"],
+                measured_to_s=self._at_s["end"],
+            )
+            self._measurement.outputs.add_facts(concurrent=fact)

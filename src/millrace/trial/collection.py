@@ -1,10 +1,10 @@
-"""The observers of a trial: who they are, of which server, over which part of the measurement."""
+"""Run the collectors of a trial over the measured part, one set for each of its servers."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
 from dataclasses import replace
 
 from millrace.collect import thread_states
@@ -13,70 +13,102 @@ from millrace.collect.model import Target
 from millrace.collect.registry import COLLECTORS
 from millrace.databases.client import QUERY_LIMIT_S, ServerClient
 from millrace.loadgen import client as load
-from millrace.loadgen import statement_activity as boards
+from millrace.loadgen import statement_activity
+from millrace.loadgen.results import Event, LoadResult
 from millrace.loadgen.spec import RunSpec
 from millrace.loadgen.statement_activity import Board
 from millrace.servers.instances.lifecycle import Instance
+from millrace.trial.hooks import Measurement, MeasurementHook, adjust_drives
 from millrace.trial.resolved_workload import ResolvedWorkload
 from millrace.workloads import Phase
 
-TELL_LIMIT_S = 300.0  # resolving the symbols of a profile takes longest
+RESULT_LIMIT_S = 300.0  # resolving the symbols of a profile takes longest
 
 
-def board(names: tuple[str, ...], work: ResolvedWorkload) -> AbstractContextManager[Board | None]:
-    """Where clients show their statements, where they are driven and somebody looks."""
-    return boards.made() if work.workload.drives and thread_states.NAME in names else nullcontext()
+def hooks(measurement: Measurement, opened: ExitStack) -> Iterator[MeasurementHook]:
+    """Yield the hook of the collectors of each server."""
+    spec, workload = measurement.spec, measurement.spec.workload
+    statements: Mapping[str, str] = {}
+    activity = None
+    if workload.drives and spec.collectors:
+        statements = load.statements(measurement.load)
+        if thread_states.NAME in spec.collectors:
+            activity = opened.enter_context(statement_activity.made())
+    for server in measurement.servers:
+        target = target_of(
+            server.client, server.database, statements, activity, workload.connections or 1
+        )
+        if spec.cpu_partition is not None:
+            # Both trials of a pair are millrace's own work, whose parent is the same process.
+            target = replace(target, own_pid=os.getppid())
+        collectors = opened.enter_context(
+            collecting(COLLECTORS, spec.collectors, target, measurement.window)
+        )
+        yield _Collection(measurement, server.role, collectors, activity)
 
 
-def observed(
-    names: tuple[str, ...],
-    work: ResolvedWorkload,
-    instance: ServerClient,
-    database: str,
-    run_spec: RunSpec,
-    *,
-    shown: Board | None = None,
-    is_side: bool = False,
-) -> AbstractContextManager[CollectorSet]:
-    """The observers called ``names`` for the measurement that ``run_spec`` is, in which clients
-    show their statements on the board ``shown``. In the process of one side of a pair (``is_side``)
-    the other side does not count as others of the host: both are their parent's."""
-    statements = load.statements(run_spec) if work.workload.drives and names else {}
-    target = target_of(instance, database, statements, shown, work.connections or 1)
-    if is_side:
-        target = replace(target, own_pid=os.getppid())
-    return collecting(COLLECTORS, names, target, window(work))
+class _Collection(MeasurementHook):
+    def __init__(
+        self,
+        measurement: Measurement,
+        role: str,
+        collectors: CollectorSet,
+        activity: Board | None,
+    ) -> None:
+        self._measurement = measurement
+        self._role = role
+        self._collectors = collectors
+        self._activity = activity
+
+    def adjust(self, load: RunSpec) -> RunSpec:
+        if self._activity is None:
+            return load
+        path = self._activity.path
+        return adjust_drives(load, lambda drive: replace(drive, board=path))
+
+    def on_event(self, event: Event) -> None:
+        self._collectors.on_event(event)
+
+    @property
+    def wants_repetition(self) -> bool:
+        return self._collectors.wants_more
+
+    def on_repeated_event(self, event: Event) -> None:
+        self._collectors.on_repeated_event(event)
+
+    def contribute(self, result: LoadResult) -> None:
+        self._measurement.outputs.observations[self._role] = self._collectors.document()
 
 
 def target_of(
-    instance: ServerClient,
+    client: ServerClient,
     database: str,
     statements: Mapping[str, str],
-    shown: Board | None = None,
+    activity: Board | None = None,
     connections: int = 1,
 ) -> Target:
-    """A trial's server as observers see it."""
-    ours = instance if isinstance(instance, Instance) else None
+    """Return a trial's server as its collectors observe it."""
+    managed = client if isinstance(client, Instance) else None
     return Target(
-        instance=instance,
-        pid=None if ours is None else ours.pid,
-        data_dir=None if ours is None else ours.data_dir,
+        instance=client,
+        pid=None if managed is None else managed.pid,
+        data_dir=None if managed is None else managed.data_dir,
         database=database,
         statements=statements,
         limit_s=QUERY_LIMIT_S,
-        board=shown,
+        board=activity,
         connections=connections,
     )
 
 
-def window(work: ResolvedWorkload) -> Window:
-    """The part that is measured: clients driven, or the phases whose time the primary metric is."""
-    timed = set(work.workload.measured.timed)
-    names = [phase.name for phase in work.measuring if phase.name in timed]
-    return Window(names[0], names[-1], drives=work.workload.drives)
+def window(workload: ResolvedWorkload) -> Window:
+    """Return the measured part: driven clients, or the phases of the primary metric's time."""
+    timed = set(workload.checked.measured.timed)
+    names = [phase.name for phase in workload.measuring if phase.name in timed]
+    return Window(names[0], names[-1], drives=workload.drives)
 
 
-def until_measured(work: ResolvedWorkload) -> tuple[Phase, ...]:
-    """The phases to the end of the part that is measured: what follows them only looks at it."""
-    names = [phase.name for phase in work.measuring]
-    return work.measuring[: names.index(window(work).last) + 1]
+def until_measured(workload: ResolvedWorkload) -> tuple[Phase, ...]:
+    """Return the phases up to the end of the measured part; later ones only check the tables."""
+    names = [phase.name for phase in workload.measuring]
+    return workload.measuring[: names.index(window(workload).last) + 1]

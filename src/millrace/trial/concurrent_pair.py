@@ -32,7 +32,8 @@ from millrace.model.events import StepBegan, TrialEvent
 from millrace.servers.instances import processes
 from millrace.servers.instances.signals import signals_held
 from millrace.store.records import BESIDE, AttemptResult
-from millrace.trial.measure import Announce, TrialSpec
+from millrace.trial.load_run import Emit as Announce
+from millrace.trial.spec import TrialSpec
 
 # A server has 15 s to end politely; removing what it made takes some more.
 _END_LIMIT_S = 90.0
@@ -80,7 +81,7 @@ class _Side:
         numbers = theirs_in.fileno(), theirs_out.fileno()
         with theirs_in, theirs_out:
             self._process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "millrace.trial.pair_worker", *map(str, numbers)],
+                [sys.executable, "-P", "-m", "millrace.trial.worker", *map(str, numbers)],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 pass_fds=numbers,

@@ -1,41 +1,49 @@
-"""The data directory of a trial: restored from a snapshot, made first if there is none."""
+"""Provide the data directory of a server: restored from a snapshot, made first if there is none."""
 
 from __future__ import annotations
 
+import stat
 import time
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from pathlib import Path
 
 from millrace.loadgen import client as load
 from millrace.model import measurements as names
 from millrace.servers import snapshots
+from millrace.servers.instances.closing import close_tree
 from millrace.servers.instances.lifecycle import Instance
-from millrace.servers.snapshots import PageCache, SnapshotKey
+from millrace.servers.snapshots import PageCache, SnapshotKey, manifest
 from millrace.store.records import MeasurementRecord
 from millrace.trial.resolved_workload import ResolvedWorkload
+from millrace.trial.spec import SERVER
+
+DATABASE = "millrace"
 
 
 class DataDirectory:
-    """What is in the data directory of ``instance``, and how it came there.
+    """The data directory of ``instance``, and the origin of its content.
 
-    ``is_there`` says whether the data is in it and its server is to be started; ``snapshot`` is
-    what it can be restored from, None where it has to be made; ``is_kept`` is false where none can
-    be made, so that the trial goes on with what it made itself. ``loaded_by`` are facts about how
-    tables were loaded, which a snapshot keeps.
+    ``is_there`` says whether the directory has its data, so that the server can start;
+    ``snapshot`` is the source to restore it from, None where it must be made; ``is_kept`` is False
+    where no snapshot can be made, so that the trial goes on with its own directory. ``loaded_by``
+    are facts about how tables were loaded, which a snapshot keeps.
     """
 
     @classmethod
-    def with_tables(cls, instance: Instance, work: ResolvedWorkload) -> DataDirectory:
-        """Return the data directory with the tables of ``work``."""
-        made_of = {**work.made_of, "versions": load.versions()}
+    def with_tables(cls, instance: Instance, workload: ResolvedWorkload) -> DataDirectory:
+        """Return the data directory with the tables of ``workload``."""
+        made_of = {**workload.made_of, "versions": load.versions()}
         key = snapshots.key(instance.server, instance.options, made_of, user=instance.runs_as)
-        return cls(instance, key, work.values["page_cache"], is_warmed=bool(work.warming))
+        return cls(instance, key, workload.values["page_cache"], is_warmed=bool(workload.warming))
 
     @classmethod
     def initialised(cls, instance: Instance) -> DataDirectory:
-        """Return the data directory as the server initialises it, with nothing loaded. Its files
-        are in the page cache, where initialising leaves them."""
+        """Return the data directory as the server initialises it, with nothing loaded.
+
+        Its files are in the page cache, where the initialisation leaves them.
+        """
         options = replace(instance.options, applied=instance.shaping_options())
         key = snapshots.key(instance.server, options, {"initialised": True}, user=instance.runs_as)
         return cls(instance, key, "warm", is_warmed=False)
@@ -54,21 +62,23 @@ class DataDirectory:
         self.snapshot = snapshots.find(self._key)
         self.is_there = False
         self.is_kept = True
-        self.loaded_by: Mapping[str, Any] = {} if self.snapshot is None else self.snapshot.facts
+        self.loaded_by: Mapping[str, str | None] = (
+            {} if self.snapshot is None else self.snapshot.facts
+        )
 
     def begin(self) -> None:
-        """The making of the data begins."""
+        """Note the time at which the data is made."""
         self._making_began = time.monotonic()
 
     def prepare(self, limit_s: float) -> None:
-        """Have the running server leave nothing for the trials to do, and read its tables."""
+        """Make the running server complete its pending work, and record its tables."""
         try:
             self._tables = snapshots.prepare(self._instance, limit_s=limit_s)
         except snapshots.NotKept as reason:
             self._do_without(reason)
 
     def save(self, _limit_s: float) -> None:
-        """Keep the data directory, whose server was stopped; it is empty then."""
+        """Keep the data directory of the stopped server; the directory is empty afterwards."""
         assert self._making_began is not None
         made_s = time.monotonic() - self._making_began
         try:
@@ -80,7 +90,7 @@ class DataDirectory:
             self.is_there = True
 
     def restore(self, _limit_s: float) -> None:
-        """Fill the data directory from the snapshot; one that is damaged is done without."""
+        """Fill the data directory from the snapshot; ignore a damaged one."""
         assert self.snapshot is not None
         try:
             self._restored = self._instance.restore(self.snapshot, page_cache=self._page_cache)
@@ -97,8 +107,8 @@ class DataDirectory:
     def check_tables(self, _limit_s: float) -> None:
         """Raise TrialFailed unless the started server has the tables of the snapshot.
 
-        Tables that are warmed up afterwards are read as a whole where they are small; others are to
-        stay out of memory.
+        Small tables that are warmed up afterwards are read as a whole; others must stay out of
+        memory.
         """
         assert self.snapshot is not None
         snapshots.verify_tables(self._instance, self.snapshot, whole=self._is_warmed)
@@ -107,8 +117,8 @@ class DataDirectory:
         self.is_kept = False
         self._not_kept = str(reason)
 
-    def facts(self) -> dict[str, Any]:
-        """How the data came there, for the record of the instance."""
+    def facts(self) -> dict[str, object]:
+        """Return the origin of the data, for the record of the instance."""
         if self.snapshot is None or self._restored is None:
             return {"snapshot": None, "snapshot_not_kept": self._not_kept, **self.loaded_by}
         return {
@@ -118,12 +128,33 @@ class DataDirectory:
             "page_cache": self._restored.page_cache,
         }
 
-    def measurements(self) -> tuple[MeasurementRecord, ...]:
-        """What restoring took, and what it saved: the making of the data, unless it was made just
-        now."""
+    def measurements(self, role: str) -> tuple[MeasurementRecord, ...]:
+        """Return the time of restoring, and the time that it saved, if any."""
         if self.snapshot is None or self._restored is None:
             return ()
-        restore = MeasurementRecord(names.SNAPSHOT_RESTORE_S, self._restored.seconds)
+        restore = MeasurementRecord(names.SNAPSHOT_RESTORE_S, self._restored.seconds, role)
         if self._making_began is not None:
             return (restore,)
-        return (restore, MeasurementRecord(names.SNAPSHOT_SAVED_S, self.snapshot.made_s))
+        return restore, MeasurementRecord(names.SNAPSHOT_SAVED_S, self.snapshot.made_s, role)
+
+
+def sizes(data_dir: Path, table: str | None, role: str = SERVER) -> tuple[MeasurementRecord, ...]:
+    """Return the bytes on disk after a clean stop, apparent and allocated.
+
+    Holes are not allocated. ``table`` None stands for all of the trial's tables. Nobody else can
+    reach the directory afterwards.
+    """
+    close_tree(data_dir)
+    of_directory, of_tables = Counter[str](), Counter[str]()
+    for path, status in manifest.walk(data_dir):
+        if stat.S_ISREG(status.st_mode):
+            size = {"apparent": status.st_size, "allocated": status.st_blocks * 512}
+            of_directory.update(size)
+            if path.parent.name == DATABASE and table in (None, path.name.split(".")[0]):
+                of_tables.update(size)
+    return (
+        MeasurementRecord(names.DATA_DIR_APPARENT_BYTES, of_directory["apparent"], role),
+        MeasurementRecord(names.DATA_DIR_ALLOCATED_BYTES, of_directory["allocated"], role),
+        MeasurementRecord(names.TABLE_APPARENT_BYTES, of_tables["apparent"], role),
+        MeasurementRecord(names.TABLE_ALLOCATED_BYTES, of_tables["allocated"], role),
+    )

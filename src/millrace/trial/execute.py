@@ -1,78 +1,135 @@
-"""One trial of one treatment: its declared steps, and the result that is stored.
+"""Execute one trial of one treatment: its declared steps, and the result that is stored.
 
-    our own     prepare · restore · start · record · database · settle · phases · stop · sizes
+    managed     prepare · restore · start · record · database · settle · phases · stop · sizes
                 prepare · restore · start · record · check_tables · warm · fits · settle ·
                 measure · stop · sizes
-    attached    prepare · record · database · phases that load · analyse · warm · fits · settle ·
+    external    prepare · record · database · phases that load · analyse · warm · fits · settle ·
                 phases · drop
 
-The phases come from the workload and are carried out by the load generator. In the first form they
-are what is measured (create, load, finish, count, verify of the load-data workload). In the second
-clients are driven on tables that come from a snapshot; the trial that finds none makes it first
-(initialise · start · database · load · verify · analyse · keep · stop · save). In the first form
-the snapshot holds what the server initialises (initialise · save). Trials after the first block
-*kill* their server instead of *stop · sizes*: a clean stop takes seconds, and its data is
-discarded. Settling comes right before what is measured, so that nothing an earlier step left dirty
-is written back while it is timed. A step that fails ends the trial as a failed one, with the step,
-the reason and the server's log. The two trials of a pair that is measured side by side *meet*
-before they measure.
+The phases come from the workload; the load generator runs them. In the first form they are what is
+measured (create, load, finish, count, verify of the load-data workload). In the second form clients
+are driven on tables that come from a snapshot; the trial that finds none makes it first (initialise
+· start · database · load · verify · analyse · keep · stop · save). In the first form the snapshot
+holds the server's initialisation (initialise · save). Trials after the first block *kill* their
+server instead of *stop · sizes*: a clean stop takes seconds, and its data is discarded. Settling
+comes right before the measurement, so that no dirty page of an earlier step is written back
+meanwhile. A step that fails ends the trial as failed, with the step, the reason and the server's
+log. The two trials of a concurrent pair wait for each other (*barrier*) before they measure.
+
+Each server of a trial has its own steps before and after the measurement.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 
 from millrace.errors import MillraceError, TrialFailed
 from millrace.model.events import StepBegan
 from millrace.model.servers import AttachedServer
-from millrace.store.records import AttemptResult
-from millrace.trial.barrier import Meet, alone
-from millrace.trial.external_trial import ExternalTrial
-from millrace.trial.managed_trial import ManagedTrial
-from millrace.trial.measure import Announce, Found, TrialSpec
-from millrace.trial.steps import Step, carry_out
+from millrace.store.records import AttemptResult, StepRecord
+from millrace.trial import barrier, collection, measure, phase_spec
+from millrace.trial.barrier import no_barrier
+from millrace.trial.client_preparation import ClientPreparation
+from millrace.trial.external_server import ExternalServer
+from millrace.trial.hooks import LiveServer, Measurement, Wait
+from millrace.trial.load_run import Emit, write_back
+from millrace.trial.managed_server import ManagedServer
+from millrace.trial.outputs import TrialOutputs
+from millrace.trial.spec import ServerSpec, TrialSpec
+from millrace.trial.steps import Step, execute_steps
 from millrace.trial.transient import TransientFailure, is_transient
+from millrace.trial.trial_server import TrialContext, TrialServer
+
+_WRITE_BACK_LIMIT_S = 600.0
 
 
-def execute_trial(given: TrialSpec, announce: Announce, meet: Meet = alone) -> AttemptResult:
-    """Carry the trial out and return its result; a failure is a result.
+def execute_trial(spec: TrialSpec, emit: Emit, wait: Wait = no_barrier) -> AttemptResult:
+    """Execute the trial and return its result; a failure is a result.
 
-    ``announce`` gets an event before each step, and once a second while the load generator works.
-    ``meet`` is how a trial with half of the CPUs waits for the other of its pair. Raises
-    Interrupted, after everything was closed, when the user stops the run.
+    ``emit`` gets an event before each step, and once a second while the load generator works.
+    ``wait`` synchronises the trials of a concurrent pair. Raise Interrupted, after everything was
+    closed, when the user stops the run.
     """
-    found = Found()
+    outputs = TrialOutputs()
     with ExitStack() as opened:
-        steps: Iterable[Step]
-        if isinstance(given.server, AttachedServer):
-            steps = ExternalTrial(given, given.server, opened, found, announce).steps()
-        else:
-            steps = ManagedTrial(given, given.server, opened, found, announce, meet).steps()
-        ended = carry_out(steps, lambda step: announce(StepBegan(name=step)))
-        told = ended.cause.log_tail if isinstance(ended.cause, TrialFailed) else None
-        log_tail = told or found.log_tail() if ended.cause is not None else None
-        log = found.log()
-    for_now = ended.cause is not None and is_transient(ended.cause, log_tail)
-    return (TransientFailure if for_now else AttemptResult)(
+        steps = _steps(TrialContext(spec, outputs, opened, emit), wait)
+        ended = execute_steps(steps, lambda step: emit(StepBegan(name=step)))
+        log_tail = None
+        if ended.cause is not None:
+            of_failure = ended.cause.log_tail if isinstance(ended.cause, TrialFailed) else None
+            log_tail = of_failure or outputs.log_tail()
+        logs = outputs.error_logs()
+    transient = ended.cause is not None and is_transient(ended.cause, log_tail)
+    return (TransientFailure if transient else AttemptResult)(
         outcome="finished" if ended.cause is None else "failed",
         steps=ended.steps,
-        instances=tuple(found.instances),
-        measurements=tuple(found.measurements),
+        instances=tuple(outputs.instances.values()),
+        measurements=tuple(outputs.measurements),
         failed_step=ended.failed,
         reason=None if ended.cause is None else _reason(ended.cause),
         log_tail=log_tail,
-        artefacts=(
-            *found.artefacts,
-            *(() if log is None else (("error_log", "server", log),)),
-        ),
-        histograms=tuple(found.histograms),
-        observations=found.observations,
+        artefacts=(*outputs.artefacts, *logs),
+        histograms=tuple(outputs.histograms),
+        observations=outputs.observations.get(spec.servers[0].role, {}),
     )
 
 
+def _steps(trial: TrialContext, wait: Wait) -> Iterator[Step]:
+    spec, workload = trial.spec, trial.spec.workload
+    servers = [_server(each, trial) for each in spec.servers]
+    for server in servers:
+        yield from server.ready_steps()
+    live = [server.live() for server in servers]
+    if workload.drives:
+        preparations = [
+            ClientPreparation(workload, each, trial.outputs, trial.emit) for each in live
+        ]
+        for preparation in preparations:
+            yield from preparation.steps()
+        live = [replace(each.server, tables=each.tables) for each in preparations]
+    else:
+        data_file = live[0].data_file
+        yield Step("settle", lambda _limit_s: write_back(data_file), _WRITE_BACK_LIMIT_S)
+    if spec.cpu_partition is not None:
+        yield _barrier_step(live, wait)
+    yield _measure_step(trial, tuple(live), wait)
+    for server in reversed(servers):
+        yield from server.end_steps()
+
+
+def _server(spec: ServerSpec, trial: TrialContext) -> TrialServer:
+    if isinstance(spec.server, AttachedServer):
+        return ExternalServer(spec, spec.server, trial)
+    return ManagedServer(spec, spec.server, trial)
+
+
+def _barrier_step(servers: Sequence[LiveServer], wait: Wait) -> Step:
+    def synchronise(_limit_s: float) -> None:
+        wait(barrier.READY)
+        for server in servers:
+            server.check()
+
+    return Step("barrier", synchronise, barrier.LIMIT_S)
+
+
+def _measure_step(trial: TrialContext, servers: tuple[LiveServer, ...], wait: Wait) -> Step:
+    spec, driven = trial.spec, servers[0]
+
+    def run(limit_s: float) -> Sequence[StepRecord]:
+        load = phase_spec.spec(
+            spec.workload.measuring, spec.workload, driven.measured_connection, driven.data_file
+        )
+        window = collection.window(spec.workload)
+        measurement = Measurement(spec, servers, load, window, trial.outputs, wait)
+        return measure.measure(measurement, trial.emit, limit_s)
+
+    return Step("measure", run, measure.limit_s(spec.workload))
+
+
 def _reason(cause: Exception) -> str:
-    """What happened, and what to do about it where that is known."""
+    """Return the cause, with the hint where there is one."""
     text = str(cause) or type(cause).__name__
     hint = cause.hint if isinstance(cause, MillraceError) else None
     return f"{text}; {hint}" if hint else text

@@ -1,41 +1,38 @@
-"""Slows a trial's server down, as a calibration plants it, and measures by how much it did.
+"""Inject the slowdowns of a calibration into a trial's server, and measure their size.
 
 *Stopped.* While it is measured, the server is stopped (SIGSTOP) and continued in turns of a tenth
-of a second, as a container's CPU limit does to it. How long it stood still is told by our own
-clock, and each turn stops it for what it owes until then, so that the share of the whole is met to
-within a hundredth of it, however late a turn was. It needs no rights but those over our own server.
+of a second, as the CPU limit of a container does. millrace's own clock measures the stops, and each
+turn makes up for earlier ones, so that the share of the whole is met to within a hundredth of it,
+however late a turn was. This needs no rights but those over millrace's own server.
 
-*fsync.* A library of a few lines is loaded before the server's own, and waits in its fsync and
-fdatasync. It needs a C compiler, once.
+*fsync.* A library of a few lines, loaded before the server's own, waits in fsync and fdatasync. It
+needs a C compiler, once.
 
-An option is given to the server as any other that an experiment varies: see
-millrace.campaign.requested_options.
+*An option* is an option that an experiment varies: see millrace.campaign.requested_options.
 """
 
 from __future__ import annotations
 
-import contextlib
 import shutil
 import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from millrace import paths
-from millrace.collect.collectors import Window
 from millrace.collect.server_processes import ServerProcesses, Stopper, processes_of
-from millrace.databases.client import ServerClient
 from millrace.errors import HostError, TrialFailed, UserError
 from millrace.experiment.slowdown import OptionGiven, Slowdown, SlowFsync, Stopped
+from millrace.loadgen.results import Event, LoadResult
 from millrace.model.measurements import SLOWDOWN_STOPPED_S, SLOWDOWN_WINDOW_S
 from millrace.model.servers import FittedOptions, InstalledServer, Server
 from millrace.servers.configurations.check import about
 from millrace.shared_directories import refuse_shared
-from millrace.store.records import MeasurementRecord
+from millrace.trial.hooks import Measurement, MeasurementHook
 
 _TURN_S = 0.1
 _SHORTEST_S = 0.0002  # less than that costs the signals more than it stops
@@ -62,17 +59,31 @@ int fdatasync(int fd) {{ delay(); return syscall(SYS_fdatasync, fd); }}
 """
 
 
-class Slowing:
-    """What slows the server of one trial while it is measured."""
+def hooks(measurement: Measurement, opened: ExitStack) -> Iterator[MeasurementHook]:
+    """Yield a hook for each server that is stopped for a share of the measured time."""
+    for spec, server in zip(measurement.spec.servers, measurement.servers, strict=True):
+        if isinstance(spec.slowdown, Stopped):
+            processes = processes_of(server.client)  # of a managed server: see slowed_server
+            if processes is None:
+                raise TrialFailed(f"{server.client.server.name} is not running")
+            hook = StopInjection(processes, spec.slowdown.share, measurement, server.role)
+            opened.callback(hook.end)
+            yield hook
 
-    def __init__(self, processes: ServerProcesses, share: float, window: Window) -> None:
-        self._window = window
+
+class StopInjection(MeasurementHook):
+    """Stop a server for a share of the measured time."""
+
+    def __init__(
+        self, processes: ServerProcesses, share: float, measurement: Measurement, role: str
+    ) -> None:
+        self._measurement = measurement
+        self._role = role
         self._turns = _Turns(processes, share)
         self._began = False
 
-    def see(self, event: Mapping[str, Any]) -> None:
-        """Take an event of the load generator."""
-        edge = self._window.edge(event)
+    def on_event(self, event: Event) -> None:
+        edge = self._measurement.window.edge(event)
         if edge == "begin" and not self._began:
             self._began = True
             self._turns.start()
@@ -80,39 +91,21 @@ class Slowing:
             self.end()
 
     def end(self) -> None:
-        """Stop it no more; it goes on when this returns."""
+        """Stop the server no more; it runs when this returns."""
         if self._began:
             self._turns.end()
 
-    def measurements(self) -> tuple[MeasurementRecord, ...]:
-        """How long it was stopped, and in how long a time."""
-        return (
-            MeasurementRecord(SLOWDOWN_STOPPED_S, self._turns.stopped_s),
-            MeasurementRecord(SLOWDOWN_WINDOW_S, self._turns.lasted_s),
-        )
-
-
-@contextlib.contextmanager
-def in_force(
-    slowdown: Slowdown | None, instance: ServerClient, window: Window
-) -> Iterator[Slowing | None]:
-    """Slow the server down over the part that is measured, where that is done from outside."""
-    if not isinstance(slowdown, Stopped):
-        yield None
-        return
-    processes = processes_of(instance)  # a managed server's: see slowed_server
-    if processes is None:  # it made another process of itself, say, and ended
-        raise TrialFailed(f"{instance.server.name} is not running")
-    slowing = Slowing(processes, slowdown.share, window)
-    try:
-        yield slowing
-    finally:
-        slowing.end()
+    def contribute(self, result: LoadResult) -> None:
+        outputs = self._measurement.outputs
+        outputs.add_measurement(SLOWDOWN_STOPPED_S, self._turns.stopped_s, self._role)
+        outputs.add_measurement(SLOWDOWN_WINDOW_S, self._turns.lasted_s, self._role)
 
 
 def slowed_server(server: Server, slowdown: Slowdown | None) -> Server:
-    """The server as it is started for a slowdown. Raises UserError where it is not ours, and
-    HostError where no compiler is here for what is needed."""
+    """Return the server as it is started for a slowdown.
+
+    Raise UserError for an attached server, HostError where a compiler is missing.
+    """
     if slowdown is None:
         return server
     if not isinstance(server, InstalledServer):
@@ -131,7 +124,7 @@ def slowed_server(server: Server, slowdown: Slowdown | None) -> Server:
 
 
 def refuse_left_out(server: Server, fitted: FittedOptions, slowdown: Slowdown | None) -> None:
-    """Raise UserError where the option that is to slow a server down is none that it has."""
+    """Raise UserError where a server lacks the option that should slow it down."""
     if not isinstance(slowdown, OptionGiven):
         return
     for left in fitted.left_out:
@@ -143,7 +136,7 @@ def refuse_left_out(server: Server, fitted: FittedOptions, slowdown: Slowdown | 
 
 
 def slow_fsync_library() -> Path:
-    """The library that delays fsync, made if need be. Raises HostError without a compiler."""
+    """Return the library that delays fsync, compiled once. Raise HostError without a compiler."""
     place = paths.cache_dir() / "slow-fsync" / "slow_fsync.so"
     if place.exists():
         return place
@@ -151,7 +144,7 @@ def slow_fsync_library() -> Path:
     if compiler is None:
         raise HostError(
             f"a delay of fsync needs a C compiler: none of {', '.join(_COMPILERS)} is here",
-            hint="install one, or plant another slowdown: --slowdown cpu",
+            hint="install one, or inject another slowdown: --slowdown cpu",
         )
     place.parent.mkdir(parents=True, exist_ok=True)
     refuse_shared(place.parent, "MILLRACE_CACHE")
@@ -168,7 +161,7 @@ def slow_fsync_library() -> Path:
         if done.returncode != 0:
             raise HostError(
                 f"{compiler} cannot make the library that delays fsync: {done.stderr.strip()}",
-                hint="plant another slowdown: --slowdown cpu",
+                hint="inject another slowdown: --slowdown cpu",
             )
         made.chmod(0o755)  # servers run as another user
         made.replace(place)
@@ -176,7 +169,7 @@ def slow_fsync_library() -> Path:
 
 
 class _Turns:
-    """Stops a server for a share of the time, in turns, in a thread of its own."""
+    """Stop a server for a share of the time, in turns, in a thread of its own."""
 
     def __init__(self, processes: ServerProcesses, share: float) -> None:
         self.stopped_s = 0.0
@@ -202,7 +195,7 @@ class _Turns:
                 turn += 1
                 self._stop(owed(self._share, turn, self.stopped_s))
         except ProcessLookupError:
-            pass  # it has ended, which the trial notices by itself
+            pass  # it has ended, which the trial notices itself
         finally:
             self.lasted_s = time.monotonic() - began
             self._stopper.close()
@@ -220,6 +213,8 @@ class _Turns:
 
 
 def owed(share: float, turn: int, stopped_s: float) -> float:
-    """How long the process is to be stopped in turn number ``turn`` (from 1), after having been
-    stopped for ``stopped_s``: what is then its share of all turns to the end of this one."""
+    """Return the seconds for which turn number ``turn`` (from 1) must stop the process.
+
+    After stops of ``stopped_s`` in all, this meets the share of all turns to the end of this one.
+    """
     return share * turn * _TURN_S - stopped_s

@@ -10,17 +10,17 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from millrace.collect.collectors import Window
+from millrace.collect.collectors import Edge
 from millrace.host.files import read_file
 from millrace.host.parsers import cpu_steal
-
-# The name of the instance's fact.
-FACT = "host_time"
+from millrace.loadgen.results import Event, LoadResult
+from millrace.model.instance_facts import HostTimeFact
+from millrace.trial.hooks import Measurement, MeasurementHook
 
 _STAT = Path("/proc/stat")
 
@@ -45,43 +45,42 @@ def moment(cpus: Collection[int], stat: Path = _STAT) -> Moment:
     )
 
 
-class HostTime:
-    """Reads the moments at which the measured part begins and ends."""
+def hooks(measurement: Measurement, _opened: ExitStack) -> Iterator[MeasurementHook]:
+    """Yield the hook that records the host's time; every measurement has it."""
+    yield HostTime(measurement)
 
-    def __init__(self, window: Window, cpus: Collection[int] | None) -> None:
-        """``cpus`` are those of the trial, None where it may use all that this process may."""
-        self._window = window
-        self._cpus = os.sched_getaffinity(0) if cpus is None else cpus
-        self._at: dict[str, Moment] = {}
 
-    def see(self, event: Mapping[str, Any]) -> None:
-        """Take an event of the load generator."""
-        edge = self._window.edge(event)
+class HostTime(MeasurementHook):
+    """Read the moments at which the measured part begins and ends."""
+
+    def __init__(self, measurement: Measurement) -> None:
+        self._measurement = measurement
+        partition = measurement.spec.cpu_partition
+        self._cpus = os.sched_getaffinity(0) if partition is None else partition.cpus
+        self._at: dict[Edge, Moment] = {}
+
+    def on_event(self, event: Event) -> None:
+        edge = self._measurement.window.edge(event)
         if edge is not None and edge not in self._at:
             self._at[edge] = moment(self._cpus)
 
-    def fact(self) -> dict[str, Any]:
-        """Return what the instance's record keeps; empty where an edge did not come."""
-        if self._at.keys() != {"begin", "end"}:
-            return {}
-        return {FACT: between(self._at["begin"], self._at["end"])}
+    def contribute(self, result: LoadResult) -> None:
+        if self._at.keys() == {"begin", "end"}:
+            fact = between(self._at["begin"], self._at["end"])
+            self._measurement.outputs.add_facts(host_time=fact)
 
 
-def between(begin: Moment, end: Moment) -> dict[str, float | None]:
-    """Return what passed between two moments.
-
-    ``suspended_s`` is what the machine slept; ``clock_step_s`` what the wall clock went further
-    than that (below 0: back); ``steal_share`` the share of the CPUs' time that was stolen.
-    """
+def between(begin: Moment, end: Moment) -> HostTimeFact:
+    """Return the time between two moments, by all clocks."""
     measured_s, booted_s = end.monotonic_s - begin.monotonic_s, end.boot_s - begin.boot_s
     share = None
     if begin.steal is not None and end.steal is not None and end.steal[1] > begin.steal[1]:
         # The kernel's counts may go back by a tick.
         stolen = max(end.steal[0] - begin.steal[0], 0)
         share = min(stolen / (end.steal[1] - begin.steal[1]), 1.0)
-    return {
-        "measured_s": measured_s,
-        "suspended_s": max(round(booted_s - measured_s, 6), 0.0),
-        "clock_step_s": round(end.wall_s - begin.wall_s - booted_s, 6),
-        "steal_share": share,
-    }
+    return HostTimeFact(
+        measured_s=measured_s,
+        suspended_s=max(round(booted_s - measured_s, 6), 0.0),
+        clock_step_s=round(end.wall_s - begin.wall_s - booted_s, 6),
+        steal_share=share,
+    )

@@ -1,85 +1,94 @@
-"""What the server used between two marks of the load generator: CPU time and buffer pool reads;
-and what it still had to do at them."""
+"""Read a server's counters at the edges of the measured part: CPU time, buffer pool, pending work.
+
+Where clients are driven, the buffer pool must have served them as the experiment asks.
+"""
 
 from __future__ import annotations
 
-import contextlib
 import time
 from collections.abc import Iterator, Mapping
-from typing import Any
+from contextlib import ExitStack, closing
 
-from millrace.collect.server_processes import ServerProcesses, processes_of
-from millrace.databases.base import PoolStatus, Storage
-from millrace.databases.client import QUERY_LIMIT_S, ServerClient, Session
+from millrace.collect.server_processes import processes_of
+from millrace.databases.base import PoolStatus
+from millrace.databases.client import QUERY_LIMIT_S, Session
 from millrace.errors import DatabaseError, TrialFailed
 from millrace.host.cpu_clock import CpuTime, cpu_between
+from millrace.loadgen.results import Event, LoadResult
 from millrace.model import measurements as names
-from millrace.store.records import MeasurementRecord
+from millrace.trial import buffer_pool
+from millrace.trial.hooks import LiveServer, Measurement, MeasurementHook
 
-_BEGIN, _END = "measure_started", "measure_ended"
 
+def hooks(measurement: Measurement, opened: ExitStack) -> Iterator[MeasurementHook]:
+    """Yield a hook for each server whose clients are driven.
 
-class Counters:
-    """Reads a server's counters at the marks that begin and end the measured part.
-
-    ``pool`` is the buffer pool at these marks; ``processes`` is None for a server that cannot be
-    seen. The session is opened beforehand, so that nothing but some short queries comes into the
+    Each has a session of its own, opened here, so that only some short queries fall into the
     measured part.
     """
+    if measurement.spec.workload.drives:
+        for server in measurement.servers:
+            session = opened.enter_context(closing(server.client.connect(limit_s=QUERY_LIMIT_S)))
+            yield Counters(measurement, server, session)
 
-    def __init__(
-        self, session: Session, processes: ServerProcesses | None, storage: Storage
-    ) -> None:
+
+class Counters(MeasurementHook):
+    """Read one server's counters at both edges."""
+
+    def __init__(self, measurement: Measurement, server: LiveServer, session: Session) -> None:
+        self._measurement = measurement
+        self._server = server
         self._session = session
-        self._processes = processes
-        self._storage = storage
-        self.pool: list[PoolStatus] = []
+        self._processes = processes_of(server.client)
+        self._pool: list[PoolStatus] = []
         self._cpu: list[CpuTime] = []
         self._states: list[Mapping[str, int]] = []
         self._began_s = 0.0
         self._lost: Exception | None = None
 
-    def see(self, event: Mapping[str, Any]) -> None:
-        """Take an event of the load generator."""
-        if event["type"] != "mark" or event["mark"] not in (_BEGIN, _END):
+    def on_event(self, event: Event) -> None:
+        edge = self._measurement.window.edge(event)
+        if edge is None:
             return
-        if event["mark"] == _BEGIN:
+        if edge == "begin":
             self._began_s = time.monotonic()
         try:
             if self._processes is not None:
                 self._cpu.append(self._processes.cpu_time())
-            counters = self._storage.counters(self._session)
+            counters = self._server.client.family.storage.counters(self._session)
         except (OSError, DatabaseError) as error:
-            # Where the server is gone, the load generator is about to say so, and better.
+            # Where the server is gone, the load generator is about to report it, with more detail.
             self._lost = error
             return
-        self.pool.append(counters.pool)
+        self._pool.append(counters.pool)
         self._states.append(counters.state)
 
-    def state(self) -> dict[str, Any]:
-        """What the server still had to do at both marks (``begin``, ``end``), and how long ago the
-        first was; empty where one of them did not come."""
-        if len(self._states) != 2:
-            return {}
-        begin, end = map(dict, self._states)
-        return {"begin": begin, "end": end, "since_begin_s": time.monotonic() - self._began_s}
-
-    def measurements(self) -> Iterator[MeasurementRecord]:
-        """What both marks yielded. Raises TrialFailed where the server did not tell."""
-        if self._lost is not None or len(self.pool) != 2:
-            raise TrialFailed(f"the server's counters could not be read: {self._lost}")
+    def contribute(self, result: LoadResult) -> None:
+        outputs, role = self._measurement.outputs, self._server.role
+        if len(self._states) == 2:
+            client = self._server.client
+            begin, end = map(dict, self._states)
+            since_begin_s = time.monotonic() - self._began_s
+            later = client.family.storage.state_afterwards(client, self._server.database)
+            state = {"begin": begin, "end": end, "since_begin_s": since_begin_s, **later}
+            outputs.add_facts(role, state=state)
+        if self._lost is not None or len(self._pool) != 2:
+            return
         if self._cpu:
             user_s, system_s = cpu_between(*self._cpu)
-            yield MeasurementRecord(names.SERVER_USER_S, user_s)
-            yield MeasurementRecord(names.SERVER_SYSTEM_S, system_s)
-        before, after = self.pool
-        yield MeasurementRecord(names.BUFFER_POOL_READS, after.reads - before.reads)
-        requests = after.read_requests - before.read_requests
-        yield MeasurementRecord(names.BUFFER_POOL_READ_REQUESTS, requests)
+            outputs.add_measurement(names.SERVER_USER_S, user_s, role)
+            outputs.add_measurement(names.SERVER_SYSTEM_S, system_s, role)
+        before, after = self._pool
+        reads, requests = after.reads - before.reads, after.read_requests - before.read_requests
+        outputs.add_measurement(names.BUFFER_POOL_READS, reads, role)
+        outputs.add_measurement(names.BUFFER_POOL_READ_REQUESTS, requests, role)
 
-
-@contextlib.contextmanager
-def counters_of(client: ServerClient) -> Iterator[Counters]:
-    """Give counters with a session of their own, closed at the end."""
-    with contextlib.closing(client.connect(limit_s=QUERY_LIMIT_S)) as session:
-        yield Counters(session, processes_of(client), client.family.storage)
+    def verify(self, result: LoadResult) -> None:
+        if self._lost is not None or len(self._pool) != 2:
+            raise TrialFailed(f"the server's counters could not be read: {self._lost}")
+        found = buffer_pool.cache_mode(self._server.tables, *self._pool)
+        self._measurement.outputs.add_facts(
+            self._server.role, residency=found.mode, residency_why=found.reason
+        )
+        requested = self._measurement.spec.workload.values["fits"]
+        buffer_pool.require_mode(requested, found, self._server.client.family.storage.pool_option)

@@ -1,5 +1,4 @@
-"""What the load generator's phases yielded: steps, measurements, histograms; and whether a table
-holds what was made."""
+"""Derive steps, measurements and histograms from the load generator's phases, and verify tables."""
 
 from __future__ import annotations
 
@@ -28,8 +27,10 @@ _FEWEST_STATEMENTS = 20
 
 
 def step_records(result: LoadResult) -> tuple[StepRecord, ...]:
-    """The phases as steps, one after another from the load generator's first. A drive phase is
-    its connecting and warming up too."""
+    """Return the phases as steps, one after another from the load generator's first.
+
+    A drive phase includes its connecting and warming up.
+    """
     records = []
     offset_s = 0.0
     for position, phase in enumerate(result.phases):
@@ -42,8 +43,10 @@ def step_records(result: LoadResult) -> tuple[StepRecord, ...]:
 
 
 def measurements(result: LoadResult) -> tuple[MeasurementRecord, ...]:
-    """What phases that are measured yielded: durations, work done, the load generator's CPU time
-    (of the measured part where clients were driven)."""
+    """Return the measurements of the measured phases: durations, work, the load generator's CPU.
+
+    Where clients were driven, the CPU time is that of the measured part.
+    """
     found = [each for phase in result.phases for each in _of_phase(phase)]
     usage = result.client
     if usage is not None and result.driven() is None:
@@ -54,7 +57,7 @@ def measurements(result: LoadResult) -> tuple[MeasurementRecord, ...]:
 
 
 def loading_facts(result: LoadResult) -> dict[str, str | None]:
-    """How tables were loaded, and why not as was asked for."""
+    """Return the facts about how tables were loaded, with the reason for another method."""
     for phase in result.phases:
         if isinstance(phase, TablesResult) and phase.method is not None:
             return {"load_method": phase.method, "load_method_reason": phase.method_reason}
@@ -62,7 +65,7 @@ def loading_facts(result: LoadResult) -> dict[str, str | None]:
 
 
 def data_measurements(expected: DataChecksum) -> tuple[MeasurementRecord, ...]:
-    """How much a named data set holds."""
+    """Return the size of a named data set."""
     return (
         MeasurementRecord(names.ROWS, expected.rows),
         MeasurementRecord(names.DATA_BYTES, expected.bytes),
@@ -89,7 +92,7 @@ def _loaded(phase: PhaseResult | TablesResult) -> Iterator[MeasurementRecord]:
 
 
 def _driven(phase: DriveResult) -> Iterator[MeasurementRecord]:
-    """Errors and retries are of transactions; rows and bytes are of their statements."""
+    """Yield a drive phase's measurements: errors and retries by transaction, rows by statement."""
     yield MeasurementRecord(names.warmup_s(phase.name), phase.warmup_s)
     if (steady := phase.details.get("warmup_steady")) is not None:
         yield MeasurementRecord(names.WARMUP_STEADY, int(steady))
@@ -134,7 +137,7 @@ def _client(
 
 
 def histograms(result: LoadResult) -> tuple[HistogramRecord, ...]:
-    """The latencies of every kind of transaction and statement of the drive phase."""
+    """Return the latencies of each kind of transaction and statement of the drive phase."""
     driven = result.driven()
     return () if driven is None else tuple(_histograms(driven))
 
@@ -173,11 +176,21 @@ def verify(workload: Workload, result: LoadResult, expected: DataChecksum) -> No
             _expect(phase.name, "checksum", _cell(phase.result, 1), expected.checksum)
 
 
+def refuse_partial(result: LoadResult) -> None:
+    """Raise TrialFailed where the clients did less than requested: that is no measurement."""
+    driven = result.driven()
+    if driven is not None and driven.partial:
+        raise TrialFailed(
+            f"the clients ended early: {driven.partial_reason}",
+            hint="where rows were used up, load more or ask for less (operations, time_s)",
+        )
+
+
 def refuse_no_rows(rows: Mapping[str, Rows], result: LoadResult) -> None:
     """Raise TrialFailed where a statement that finds a row each time never found one.
 
-    ``rows`` are these statements (``workloads.sure_rows``). Statements that hardly succeeded say
-    nothing: their errors are judged with the transactions'.
+    ``rows`` are these statements (``workloads.sure_rows``). Statements that rarely succeeded say
+    nothing; their errors count with the transactions'.
     """
     driven = result.driven()
     for record in () if driven is None else driven.statements:

@@ -1,4 +1,4 @@
-"""A workload's phases made into the load generator's spec."""
+"""Convert a workload's phases to the load generator's specification."""
 
 from __future__ import annotations
 
@@ -6,79 +6,67 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from millrace.loadgen import spec as load
-from millrace.trial.cpu_idle import Control
-from millrace.trial.resolved_workload import DataFile, ResolvedWorkload
-from millrace.trial.thread_placement import PINGS
+from millrace.trial.resolved_workload import ResolvedWorkload
 from millrace.trial.time_limits import phase_limit_s, warms_until_steady, warmup_s
 from millrace.workloads.cpu_numbers import cpu_numbers
 from millrace.workloads.definition import DataSet, Phase
 
 UTC_SESSION = ("SET time_zone = '+00:00'",)
 
-# A deadlock, a lock wait that took too long, a row changed since it was read: sysbench's too.
+# A deadlock, a lock wait timeout, and a row changed since it was read; sysbench retries these, too.
 _RETRIED_ERRORS = (1213, 1205, 1020)
 
-# Whoever reads the figures of the server's threads at the end of the measured part must still find
-# them: a thread ends with its connection, and takes its figures with it.
+# A thread ends with its connection, and its figures with it; collectors read them after the end of
+# the measured part.
 _LINGER_S = 0.3
 
 
 def spec(
     phases: Iterable[Phase],
-    work: ResolvedWorkload,
+    workload: ResolvedWorkload,
     connection: load.Connection,
-    data_file: DataFile | None = None,
-    control: Control | None = None,
-    *,
-    board: Path | None = None,
+    data_file: Path | None = None,
 ) -> load.RunSpec:
-    """The load generator's spec for some phases of a trial; ``control`` is for driven clients, and
-    so is ``board``, where they show their statements."""
+    """Return the specification of some phases of a trial."""
     return load.RunSpec(
         connection=connection,
         session=UTC_SESSION,
-        phases=tuple(_phase(phase, work, data_file, control, board) for phase in phases),
-        tables=work.tables,
+        phases=tuple(_phase(phase, workload, data_file) for phase in phases),
+        tables=workload.tables,
     )
 
 
-def _phase(
-    phase: Phase,
-    work: ResolvedWorkload,
-    data_file: DataFile | None,
-    control: Control | None,
-    board: Path | None,
-) -> load.Phase:
-    within_s = phase_limit_s(phase, work)
+def _phase(phase: Phase, workload: ResolvedWorkload, data_file: Path | None) -> load.Phase:
+    within_s = phase_limit_s(phase, workload)
     match phase.kind:
         case "load_data":
-            data = _data(work)
+            data = _data(workload)
             source = (
-                load.GeneratedSource(data.set, work.rows, int(work.values["data_seed"]))
+                load.GeneratedSource(data.set, workload.rows, int(workload.values["data_seed"]))
                 if data_file is None
-                else load.ServerFile(data_file.path)
+                else load.ServerFile(data_file)
             )
             return load.LoadData(phase.name, data.table, tuple(data.columns), source, within_s)
         case "count":
-            return load.Statement(phase.name, (count_sql(_data(work)),), within_s)
+            return load.Statement(phase.name, (count_sql(_data(workload)),), within_s)
         case "checksum":
-            return load.Statement(phase.name, (checksum_sql(_data(work)),), within_s)
+            return load.Statement(phase.name, (checksum_sql(_data(workload)),), within_s)
         case "sql":
-            return load.Statement(phase.name, phase.statements(work.values), within_s)
+            return load.Statement(phase.name, phase.statements(workload.values), within_s)
         case "drive":
-            return _drive(phase, work, within_s, control, board)
+            return _drive(phase, workload, within_s)
         case _:
-            return _of_tables(phase, work, within_s)
+            return _of_tables(phase, workload, within_s)
 
 
-def _of_tables(phase: Phase, work: ResolvedWorkload, within_s: float) -> load.Phase:
+def _of_tables(phase: Phase, workload: ResolvedWorkload, within_s: float) -> load.Phase:
     match phase.kind:
         case "load_tables":
-            method = work.of_tables["load_method"]
+            method = workload.of_tables["load_method"]
             # LOAD DATA is one statement, which locks nothing in between.
-            lock_tables = bool(work.of_tables.get("lock_tables")) and method != "local"
-            threads = int(work.of_tables["load_threads"])
-            linger_s = _LINGER_S if phase in work.measuring else 0.0
+            lock_tables = bool(workload.of_tables.get("lock_tables")) and method != "local"
+            threads = int(workload.of_tables["load_threads"])
+            linger_s = _LINGER_S if phase in workload.measuring else 0.0
             return load.LoadTables(phase.name, within_s, method, threads, lock_tables, linger_s)
         case "verify_tables":
             return load.VerifyTables(phase.name, within_s)
@@ -86,50 +74,34 @@ def _of_tables(phase: Phase, work: ResolvedWorkload, within_s: float) -> load.Ph
             return load.WarmTables(phase.name, within_s)
 
 
-def _data(work: ResolvedWorkload) -> DataSet:
-    assert work.workload.data is not None  # checked: only workloads with data have such phases
-    return work.workload.data
+def _data(workload: ResolvedWorkload) -> DataSet:
+    assert workload.checked.data is not None  # checked: only workloads with data have such phases
+    return workload.checked.data
 
 
-def _drive(
-    phase: Phase,
-    work: ResolvedWorkload,
-    limit_s: float,
-    control: Control | None,
-    board: Path | None,
-) -> load.Drive:
-    values = work.values
+def _drive(phase: Phase, workload: ResolvedWorkload, limit_s: float) -> load.Drive:
+    values = workload.values
     operations = int(values["operations"])
-    asked_cpus = cpu_numbers(str(values["client_cpus"]))
     return load.Drive(
         name=phase.name,
         test=str(values["test"]),
         clients=int(values["clients"]),
         limit_s=limit_s,
         protocol=values["protocol"],
-        pacing=_pacing(work),
-        warmup_s=warmup_s(work),
-        until_steady=warms_until_steady(work),
+        pacing=_pacing(workload),
+        warmup_s=warmup_s(workload),
+        until_steady=warms_until_steady(workload),
         time_s=None if operations else float(values["time_s"]),
         transactions=operations or None,
         threads=int(values["threads"]),
         retry=_RETRIED_ERRORS,
-        busy_poll=control is not None and control.busy_poll,
-        cpus=asked_cpus or _cpus(control),
-        pings=PINGS if control is not None and control.shared_cpu is not None else 0,
+        cpus=cpu_numbers(str(values["client_cpus"])),
         linger_s=_LINGER_S,
-        board=board,
     )
 
 
-def _cpus(control: Control | None) -> tuple[int, ...] | None:
-    if control is None:
-        return None
-    return control.client_cpus if control.shared_cpu is None else (control.shared_cpu,)
-
-
-def _pacing(work: ResolvedWorkload) -> load.Closed | load.Open:
-    values = work.values
+def _pacing(workload: ResolvedWorkload) -> load.Closed | load.Open:
+    values = workload.values
     rate = float(values["rate"])
     if not rate:
         return load.Closed()
@@ -137,11 +109,12 @@ def _pacing(work: ResolvedWorkload) -> load.Closed | load.Open:
 
 
 def count_sql(data: DataSet) -> str:
+    """Return the statement that counts the rows of a data set's table."""
     return f"SELECT count(*) FROM {data.table}"  # noqa: S608 - our own table name
 
 
 def checksum_sql(data: DataSet) -> str:
-    """An order-independent checksum of the columns, the same in every family and version.
+    """Return an order-independent checksum of the columns, the same in every family and version.
 
     CHECKSUM TABLE is not portable; the sum of the rows' CRC32 is, when numbers and times are
     compared as text in a UTC session and text as bytes, whatever the table's character set.

@@ -1,8 +1,8 @@
-"""Waits until a server has done what it put off: dirty pages, purge, merges of the change buffer.
+"""Wait until a server has done its pending work: dirty pages, purge, merges of the change buffer.
 
-Work left over from one step would be done, and paid for, in the middle of the next. A managed
-server is made to write at once, by settings that are put back after; old versions would keep dirty
-pages for ever. A server that is not ours is only watched. Its family says when it has settled.
+Pending work of one step would otherwise fall into the next. millrace makes a managed server write
+at once, by settings that it restores afterwards; old versions would keep dirty pages for ever. It
+only observes an external server. The family decides when a server has settled.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from millrace.databases.client import ServerClient
 from millrace.servers.instances.lifecycle import Instance
 from millrace.servers.snapshots import page_cache
 
-_LOOK_EVERY_S = 0.5
+_POLL_S = 0.5
 
 
 @dataclass(frozen=True)
 class Quiesced:
-    """How the waiting ended: ``unsettled`` says what still went on, empty when it is settled.
+    """The end of the wait; ``unsettled`` names the work that still went on, if any.
 
-    ``hurried`` are the variables that were changed for it, and are as they were again.
+    ``forced_flushing`` are the variables that were changed for it, and are restored.
     """
 
     settled: bool
@@ -30,21 +30,21 @@ class Quiesced:
     first: PendingWork
     last: PendingWork
     unsettled: tuple[str, ...]
-    hurried: tuple[str, ...]
+    forced_flushing: tuple[str, ...]
 
 
 def quiesce(client: ServerClient, *, limit_s: float) -> Quiesced:
     """Wait until the server has settled, for ``limit_s`` at most.
 
-    The file system of a server of ours is written back too. Raises TrialFailed when the server does
-    not answer.
+    Also write back the file system of a managed server. Raise TrialFailed when the server does not
+    answer.
     """
     began = time.monotonic()
     storage = client.family.storage
     samples = [PendingSample(0.0, storage.pending(client))]
-    with storage.forced_flushing(client) as hurried:
+    with storage.forced_flushing(client) as changed:
         while (left := storage.unsettled(samples)) and samples[-1].at_s < limit_s:
-            time.sleep(_LOOK_EVERY_S)
+            time.sleep(_POLL_S)
             work = storage.pending(client)
             samples.append(PendingSample(time.monotonic() - began, work))
     if isinstance(client, Instance):
@@ -55,5 +55,5 @@ def quiesce(client: ServerClient, *, limit_s: float) -> Quiesced:
         first=samples[0].work,
         last=samples[-1].work,
         unsettled=left,
-        hurried=tuple(hurried),
+        forced_flushing=tuple(changed),
     )

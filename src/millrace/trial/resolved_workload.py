@@ -1,4 +1,4 @@
-"""What a trial does: a workload with its parameters and the levels of a treatment."""
+"""Resolve a trial's workload: its definition with parameters and the levels of a treatment."""
 
 from __future__ import annotations
 
@@ -7,34 +7,26 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 from millrace.loadgen.spec import Tables
 from millrace.workloads import DRIVE, Phase, Workload, checked
 
-# Engines that keep rows in memory only: nothing of a table is left after a restart.
+# Engines that keep rows in memory only: a restart loses them.
 _VOLATILE_ENGINES = frozenset(("memory", "heap"))
 
-# Names that the load generator gives itself. The number of clients is a factor too, and may be that
-# of the tables.
+# Names that the load generator defines. The number of clients is a factor too, and may be that of
+# the tables.
 _BUILT_IN = frozenset(("table", "n", "client"))
 
 _TABLES = ("tables", "draws", "statements", "tests")
 
 
 @dataclass(frozen=True)
-class DataFile:
-    """The generated data as a file the server can read (`load_mode = "server_file"`)."""
-
-    path: Path
-
-
-@dataclass(frozen=True)
 class ResolvedWorkload:
-    """What a trial does: a workload, and what the experiment has chosen of what it offers.
+    """A workload, and the experiment's choices of what it offers.
 
-    ``definition`` is the workload's as plain data; ``chosen`` are the values of its factors and
+    ``definition`` is the workload as plain data; ``chosen`` are the values of its factors and
     parameters that the experiment decides (see ``experiment.plan.chosen``).
     """
 
@@ -42,9 +34,14 @@ class ResolvedWorkload:
     chosen: Mapping[str, Any]
 
     @cached_property
-    def workload(self) -> Workload:
-        """The definition, checked."""
+    def checked(self) -> Workload:
+        """The checked definition."""
         return checked(self.definition)
+
+    @property
+    def drives(self) -> bool:
+        """Whether clients are driven; otherwise, loading is measured."""
+        return self.checked.drives
 
     @property
     def reads_a_file(self) -> bool:
@@ -53,60 +50,61 @@ class ResolvedWorkload:
 
     @cached_property
     def values(self) -> dict[str, Any]:
-        """The value of every factor and parameter, as clients are driven by it."""
-        return self.workload.values(self.chosen)
+        """The value of every factor and parameter that clients are driven by."""
+        return self.checked.values(self.chosen)
 
     @cached_property
     def of_tables(self) -> dict[str, Any]:
-        """The same for the tables, which no test changes: all treatments of one data set share
-        them."""
-        return {**self.workload.defaults(), **self.chosen}
+        """The values for the tables, which no test changes: treatments of a data set share them."""
+        return {**self.checked.defaults(), **self.chosen}
 
     @property
     def tables(self) -> Tables | None:
-        """The workload's tables and tests as the load generator takes them."""
-        if not self.workload.tables:
+        """The workload's tables and tests in the load generator's form."""
+        if not self.checked.tables:
             return None
         return Tables(
             definition={key: self.definition.get(key, {}) for key in _TABLES},
-            defaults=self.workload.defaults(),
+            defaults=self.checked.defaults(),
             values=dict(self.chosen),
             seed=int(self.of_tables["data_seed"]),
         )
 
     @property
     def rows(self) -> int:
-        """Rows of all tables together."""
-        if self.workload.data is not None:
+        """The number of rows of all tables together."""
+        if self.checked.data is not None:
             return int(self.chosen["rows"])
-        return self.workload.volume(self.chosen).rows
+        return self.checked.volume(self.chosen).rows
 
     @property
     def connections(self) -> int | None:
-        """How many connections talk to the server in turns with it, which waking CPUs can delay:
-        clients that are driven, or that load tables where that is what is measured. None where
-        data is only sent."""
-        if self.workload.drives:
+        """The number of connections that alternate with the server, which waking CPUs can delay.
+
+        They belong to driven clients, or load tables where loading is measured. None where the
+        load generator only sends data.
+        """
+        if self.checked.drives:
             return int(self.values["clients"])
-        if not self.workload.tables:
+        if not self.checked.tables:
             return None
         asked = int(self.of_tables["load_threads"]) or len(os.sched_getaffinity(0))
-        return min(asked, self.workload.volume(self.chosen).tables)
+        return min(asked, self.checked.volume(self.chosen).tables)
 
     @property
     def is_restorable(self) -> bool:
-        """Whether loaded tables are made once, kept as a snapshot, and restored for every trial."""
+        """Whether loaded tables are kept as a snapshot and restored for every trial."""
         engine = str(self.of_tables.get("engine", "")).casefold()
-        return self.workload.drives and self.keeps_snapshots and engine not in _VOLATILE_ENGINES
+        return self.checked.drives and self.keeps_snapshots and engine not in _VOLATILE_ENGINES
 
     @property
     def keeps_snapshots(self) -> bool:
-        """Whether data directories are kept as snapshots, which a user may not want."""
+        """Whether data directories are kept as snapshots; the user may disable it."""
         return bool(self.values.get("template", "on") == "on")
 
     @property
     def made_of(self) -> dict[str, Any]:
-        """What decides the content of the loaded tables, as plain data: the key of a snapshot."""
+        """The inputs that decide the content of the loaded tables, for the key of a snapshot."""
         tables = self.definition["tables"]
         loading = {name: self.of_tables.get(name) for name in ("load_method", "lock_tables")}
         return {
@@ -118,30 +116,35 @@ class ResolvedWorkload:
 
     @property
     def making(self) -> tuple[Phase, ...]:
-        """The phases that make the data that clients are driven on, before the first that reads it;
-        none where the phases themselves are what is measured."""
-        if not self.workload.drives:
+        """The phases that make the data for driven clients, before the first that reads it.
+
+        There are none where the phases themselves are measured.
+        """
+        if not self.checked.drives:
             return ()
-        phases = self.workload.phases
+        phases = self.checked.phases
         reading = (at for at, phase in enumerate(phases) if phase.kind in ("warm_tables", DRIVE))
         return tuple(phases[: next(reading)])
 
     @property
     def warming(self) -> tuple[Phase, ...]:
-        """The phases between the making of the data and the driving of clients."""
-        between = self.workload.phases[len(self.making) :]
+        """The phases between the generation of the data and the driven clients."""
+        between = self.checked.phases[len(self.making) :]
         names = [phase.kind for phase in between]
         return tuple(between[: names.index(DRIVE)]) if DRIVE in names else ()
 
     @property
     def measuring(self) -> tuple[Phase, ...]:
-        """The phases that are measured, and what follows them."""
-        return tuple(self.workload.phases[len(self.making) + len(self.warming) :])
+        """The measured phases, and those after them."""
+        return tuple(self.checked.phases[len(self.making) + len(self.warming) :])
 
 
 def _named_in(part: Any) -> set[str]:
-    """The factors and parameters that a part of a definition names: as ``{name}``, or as the one
-    that chooses among texts (``by``). Built-in names such as ``{table}`` are not among them."""
+    """Return the factors and parameters that a part of a definition names.
+
+    It names them as ``{name}``, or to choose among texts (``by``). Built-in names such as
+    ``{table}`` do not count.
+    """
     match part:
         case str():
             return set(re.findall(r"\{(\w+)\}", part)) - _BUILT_IN

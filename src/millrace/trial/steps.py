@@ -1,4 +1,4 @@
-"""A trial is a declared list of steps, each with a time limit."""
+"""Execute the declared steps of a trial, each with a time limit."""
 
 from __future__ import annotations
 
@@ -26,30 +26,29 @@ class Step:
     limit_s: float
 
 
-# What a step may fail with; anything else is a defect of millrace and ends the run as one.
+# The errors that fail a step; any other is a defect of millrace and ends the run.
 EXPECTED_FAILURES = (MillraceError, OSError)
 
 
 @dataclass(frozen=True)
 class StepsOutcome:
-    """The steps that ran; ``failed`` and ``cause`` name the one that ended the trial, if any."""
+    """The executed steps; ``failed`` and ``cause`` name the one that ended the trial, if any."""
 
     steps: tuple[StepRecord, ...]
     failed: str | None = None
     cause: Exception | None = None
 
 
-def carry_out(steps: Iterable[Step], announce: Callable[[str], None]) -> StepsOutcome:
-    """Carry steps out in order until one fails; times are seconds from the first step's start.
+def execute_steps(steps: Iterable[Step], on_begin: Callable[[str], None]) -> StepsOutcome:
+    """Execute steps in order until one fails; times are seconds from the first step's start.
 
-    ``steps`` may be a generator that decides what comes next by what the steps before it found.
-    ``announce`` is called with each step's name before it starts. Raises Interrupted when the user
-    stops the run.
+    ``steps`` may be a generator that decides the next step from the results so far. ``on_begin``
+    gets each step's name before it starts. Raise Interrupted when the user stops the run.
     """
     origin = time.monotonic()
     done: list[StepRecord] = []
     for step in steps:
-        announce(step.name)
+        on_begin(step.name)
         started = time.monotonic()
         offset_s = started - origin
         try:
@@ -74,8 +73,8 @@ def carry_out(steps: Iterable[Step], announce: Callable[[str], None]) -> StepsOu
 def time_limit(name: str, limit_s: float) -> Iterator[None]:
     """Raise TrialFailed in the main thread when the block takes longer than ``limit_s`` seconds.
 
-    The alarm interrupts system calls, so that no action can hang for ever; actions that know their
-    limit end by themselves earlier, with a better message, hence the second of grace.
+    The alarm interrupts system calls, so that no action can hang for ever. Actions that know their
+    limit end earlier, with a better message; hence the second of grace.
     """
 
     def expire(_number: int, _frame: FrameType | None) -> None:

@@ -1,10 +1,10 @@
-"""Has a server's thread that serves the only client run on the client's CPU, and all others not.
+"""Run the server's thread that serves the only client on the client's CPU, and all others not.
 
-Which thread that is no version tells alike, and many not at all; but each request that finds its
-thread asleep is a voluntary context switch of it. So the client asks for nothing (COM_PING) many
-times when it has connected, and the thread that has switched most since is the one. On a host that
-is too busy for that, others switch as often meanwhile; then it is the one that is seen to wait for
-a client, which takes longer.
+No version reports alike which thread that is, and many not at all; but each request that finds its
+thread asleep is a voluntary context switch of that thread. So the client sends many empty requests
+when it has connected, and the thread that has switched most since is the one. On a host that is too
+busy for that, other threads switch as often meanwhile; then millrace takes the thread that waits
+for a client, which takes longer to find.
 """
 
 from __future__ import annotations
@@ -12,14 +12,19 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import replace
 
 from millrace.collect.model import Target
 from millrace.collect.server_processes import ServerProcesses
 from millrace.collect.threads.thread_watch import ThreadWatch, needs_processes
 from millrace.databases.monitoring import CONNECTION
 from millrace.errors import TrialFailed
+from millrace.loadgen.results import Event
+from millrace.loadgen.spec import RunSpec
+from millrace.trial.collection import target_of
+from millrace.trial.hooks import Measurement, MeasurementHook, adjust_drives
 
 PINGS = 1000
 
@@ -29,26 +34,40 @@ _PAUSE_S = 0.01
 _VOLUNTARY = re.compile(rb"^voluntary_ctxt_switches:\s*(\d+)", re.MULTILINE)
 
 
-class Placement:
-    """Places the threads of a server's process when the client has connected; ``cpu`` is its own.
+def hooks(measurement: Measurement, _opened: ExitStack) -> Iterator[MeasurementHook]:
+    """Yield the hook that places the threads of the driven server, where a CPU is shared."""
+    settings = measurement.spec.cpu_idle
+    if settings is not None and settings.shared_cpu is not None:
+        server = measurement.servers[0]
+        target = target_of(server.client, server.database, {})
+        yield Placement(target, settings.shared_cpu)
 
-    To be made before the load generator begins, whose pings do not wait for anybody to look.
+
+class Placement(MeasurementHook):
+    """Place the threads of a server's processes when the client has connected to it.
+
+    ``cpu`` is the client's CPU. Raise TrialFailed where the thread cannot be found or the threads
+    may not be placed.
     """
 
     def __init__(self, target: Target, cpu: int) -> None:
         self._target = target
         self._processes = needs_processes(target)
         self._cpu = cpu
+        self._before: dict[int, int] = {}
+
+    def adjust(self, load: RunSpec) -> RunSpec:
+        return adjust_drives(load, lambda drive: replace(drive, pings=PINGS))
+
+    def before(self) -> None:
         self._before = switches(self._processes)
 
-    def see(self, event: Mapping[str, Any]) -> None:
-        """Take an event of the load generator. Raises TrialFailed where the thread cannot be found
-        or the threads may not be placed."""
+    def on_event(self, event: Event) -> None:
         if event["type"] == "mark" and event["mark"] == "connected":
             self._place()
 
     def _place(self) -> None:
-        serving = serving_thread(self._before, switches(self._processes)) or self._watched()
+        serving = serving_thread(self._before, switches(self._processes)) or self._waiting_thread()
         if serving is None:
             raise TrialFailed(
                 "the server's thread that serves the client could not be found",
@@ -64,8 +83,8 @@ class Placement:
                 hint='set the parameter share_cpu = "off", or run as root',
             ) from error
 
-    def _watched(self) -> int | None:
-        """The only thread that is seen to wait for a client; None where there is no such one."""
+    def _waiting_thread(self) -> int | None:
+        """Return the only thread that waits for a client; None where there is not exactly one."""
         watch = ThreadWatch(self._target)
         try:
             for _ in range(_LOOKS):
@@ -81,11 +100,11 @@ class Placement:
 
 
 def serving_thread(before: Mapping[int, int], after: Mapping[int, int]) -> int | None:
-    """The thread that has gone to sleep for the pings in between; None without one that stands out.
+    """Return the thread that slept between the pings; None where none stands out.
 
-    Both count voluntary context switches by thread id. A ping that comes while the thread has not
-    yet gone to sleep costs none, which is most of them where the host is busy; so a tenth will do,
-    if no other thread has half as many.
+    Both arguments count voluntary context switches by thread id. A ping that arrives before the
+    thread sleeps costs no switch, which is the rule on a busy host; so a tenth of the pings is
+    enough, if no other thread has half as many switches.
     """
     asleep = {thread: count - before.get(thread, 0) for thread, count in after.items()}
     serving = max(asleep, key=lambda thread: asleep[thread], default=None)
@@ -96,13 +115,13 @@ def serving_thread(before: Mapping[int, int], after: Mapping[int, int]) -> int |
 
 
 def switches(processes: ServerProcesses) -> dict[int, int]:
-    """The voluntary context switches of each thread of a server until now, by thread id."""
+    """Return the voluntary context switches of each thread of a server so far, by thread id."""
     found = {}
     for tid, task in processes.tasks():
         try:
             counted = _VOLUNTARY.search((task / "status").read_bytes())
         except (FileNotFoundError, ProcessLookupError):
-            continue  # it ended just now
+            continue  # the thread has just ended
         if counted is not None:
             found[tid] = int(counted[1])
     return found

@@ -1,4 +1,4 @@
-"""Time limits of a workload's phases. Generous: they end what hangs, not what is slow."""
+"""Set the time limits of a workload's phases, so generous that they end only what hangs."""
 
 from __future__ import annotations
 
@@ -21,50 +21,52 @@ _CONNECTIONS_PER_S = 100
 _STEADY_S = 300.0  # as the load generator's own bench waits for steady throughput
 
 
-def limit_s(phases: Iterable[Phase], work: ResolvedWorkload) -> float:
-    """What ``phases`` together may take, in seconds."""
-    return sum(phase_limit_s(phase, work) for phase in phases)
+def limit_s(phases: Iterable[Phase], workload: ResolvedWorkload) -> float:
+    """Return the time limit of ``phases`` together, in seconds."""
+    return sum(phase_limit_s(phase, workload) for phase in phases)
 
 
-def phase_limit_s(phase: Phase, work: ResolvedWorkload) -> float:
-    """What one phase may take, in seconds."""
+def phase_limit_s(phase: Phase, workload: ResolvedWorkload) -> float:
+    """Return the time limit of one phase, in seconds."""
     match phase.kind:
         case "drive":
-            return _SHORT_S + _driving_s(work)
+            return _SHORT_S + _driving_s(workload)
         case "load_data":
             rows_per_s = _LOAD_ROWS_PER_S
         case "load_tables":
-            single = work.of_tables["load_method"] == "single_row"
+            single = workload.of_tables["load_method"] == "single_row"
             rows_per_s = _SINGLE_ROWS_PER_S if single else _LOAD_ROWS_PER_S
         case "warm_tables":
             rows_per_s = _WARM_ROWS_PER_S
         case _:
-            return scan_limit_s(work)
-    return _SHORT_S + work.rows / rows_per_s
+            return scan_limit_s(workload)
+    return _SHORT_S + workload.rows / rows_per_s
 
 
-def scan_limit_s(work: ResolvedWorkload) -> float:
-    """Return what reading all tables once or twice may take, in seconds."""
-    return _SHORT_S + work.rows / _SCAN_ROWS_PER_S
+def scan_limit_s(workload: ResolvedWorkload) -> float:
+    """Return the time limit of reading all tables once or twice, in seconds."""
+    return _SHORT_S + workload.rows / _SCAN_ROWS_PER_S
 
 
-def _driving_s(work: ResolvedWorkload) -> float:
-    """Connecting, warm-up and the measured part. It ends by itself when its time is over; only the
-    last requests of each client may take longer."""
-    values = work.values
+def _driving_s(workload: ResolvedWorkload) -> float:
+    """Return the time of connecting, warm-up and twice the measured part.
+
+    Only the last requests of each client may exceed the part's own end.
+    """
+    values = workload.values
     operations, rate = int(values["operations"]), float(values["rate"])
     measured_s = float(values["time_s"])
     if operations:
         measured_s = operations / (min(rate, _TRANSACTIONS_PER_S) or _TRANSACTIONS_PER_S)
     connecting_s = int(values["clients"]) / _CONNECTIONS_PER_S
-    return connecting_s + warmup_s(work) + 2 * measured_s
+    return connecting_s + warmup_s(workload) + 2 * measured_s
 
 
-def warms_until_steady(work: ResolvedWorkload) -> bool:
-    """Whether the warm-up ends when throughput is steady, instead of by time."""
-    return bool(work.values["warmup"] == "steady")
+def warms_until_steady(workload: ResolvedWorkload) -> bool:
+    """Return whether the warm-up ends when throughput is steady, instead of by time."""
+    return bool(workload.values["warmup"] == "steady")
 
 
-def warmup_s(work: ResolvedWorkload) -> float:
-    """How long the warm-up takes, or may take at most, in seconds."""
-    return _STEADY_S if warms_until_steady(work) else float(work.values["warmup_s"])
+def warmup_s(workload: ResolvedWorkload) -> float:
+    """Return the duration of the warm-up, or its limit, in seconds."""
+    return _STEADY_S if warms_until_steady(workload) else float(workload.values["warmup_s"])

@@ -6,7 +6,7 @@ import contextlib
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from millrace.loadgen.spec import Connection
 from millrace.loadgen.statement_activity import Board
 from millrace.servers.instances.lifecycle import Instance
 from millrace.trial import phase_spec
+from millrace.trial.hooks import adjust_drives
 from millrace.trial.resolved_workload import ResolvedWorkload
 from tests.unit.workloads.small import driving
 
@@ -129,8 +130,9 @@ def observed(
     )
     with contextlib.ExitStack() as opened:
         board = opened.enter_context(boards.made())
-        spec = phase_spec.spec(
-            work.measuring, work, connection(instance, tcp=tcp), board=board.path
+        spec = adjust_drives(
+            phase_spec.spec(work.measuring, work, connection(instance, tcp=tcp)),
+            lambda drive: replace(drive, board=board.path),
         )
         observers = []
         for opener in openers:

@@ -25,10 +25,11 @@ from millrace.servers.snapshots import digests as contents
 from millrace.store import observations
 from millrace.store.records import AttemptResult
 from millrace.trial import thread_placement
-from millrace.trial.cpu_idle import Control
+from millrace.trial.cpu_idle import CpuIdleSettings
 from millrace.trial.execute import execute_trial
-from millrace.trial.measure import Announce, TrialSpec
+from millrace.trial.load_run import Emit
 from millrace.trial.resolved_workload import ResolvedWorkload
+from millrace.trial.spec import ServerSpec, TrialSpec
 from millrace.trial.transient import TransientFailure
 from tests.conftest import InstanceOf, ServerOf
 from tests.unit.workloads.small import driving
@@ -50,22 +51,19 @@ def trial(
     server_of: ServerOf,
     name: str,
     options: FittedOptions | None = None,
-    announce: Announce = lambda _event: None,
-    control: Control | None = None,
-    observers: tuple[str, ...] = (),
+    emit: Emit = lambda _event: None,
+    cpu_idle: CpuIdleSettings | None = None,
+    collectors: tuple[str, ...] = (),
     **chosen: Any,
 ) -> AttemptResult:
     given = TrialSpec(
         name="test/1",
-        server=server_of(name),
-        options=options or FittedOptions("default", ()),
-        work=ResolvedWorkload(driving(), {**QUICK, **chosen}),
-        expected=None,
-        data_file=None,
-        control=control,
-        observers=observers,
+        servers=(ServerSpec(server_of(name), options or FittedOptions("default", ())),),
+        workload=ResolvedWorkload(driving(), {**QUICK, **chosen}),
+        cpu_idle=cpu_idle,
+        collectors=collectors,
     )
-    return execute_trial(given, announce)
+    return execute_trial(given, emit)
 
 
 def measured(result: AttemptResult) -> dict[str, float]:
@@ -138,7 +136,7 @@ def test_a_port_that_somebody_takes_is_no_failure_of_the_server(
 
 @pytest.mark.quiet  # samples of a busy host may miss that a thread waits for its client
 def test_clients_show_their_statements_where_somebody_looks(server_of: ServerOf) -> None:
-    seen = trial(server_of, "mysql-5.6.24", clients=2, test="pair", observers=("states",))
+    seen = trial(server_of, "mysql-5.6.24", clients=2, test="pair", collectors=("states",))
     assert seen.outcome == "finished", seen.reason
     told = seen.observations["states"]["statements"]
     assert told["threads"] == 2
@@ -148,7 +146,7 @@ def test_clients_show_their_statements_where_somebody_looks(server_of: ServerOf)
     options = (Option("thread_handling", "pool-of-threads", False, "pool"),)
     pooled = trial(
         server_of, "mariadb-10.11.19", FittedOptions("pool", options), clients=2, test="pair",
-        observers=("states",),
+        collectors=("states",),
     )  # fmt: skip
     assert pooled.outcome == "finished", pooled.reason
     assert pooled.observations["states"]["statements"] is None
@@ -241,7 +239,7 @@ def test_an_open_loop_is_counted(server_of: ServerOf) -> None:
 def test_a_run_that_is_to_be_io_bound_and_cannot_be_is_refused(server_of: ServerOf) -> None:
     result = trial(server_of, "mysql-5.6.24", fits="io_bound")
     assert (result.outcome, result.failed_step) == ("failed", "fits")
-    assert "the run is to be I/O-bound, but the tables take" in (result.reason or "")
+    assert "must be I/O-bound" in (result.reason or "")
     assert "set innodb_buffer_pool_size lower" in (result.reason or "")
 
 
@@ -265,9 +263,9 @@ def test_a_cached_run_is_known_to_be_one(server_of: ServerOf) -> None:
 
 
 def test_what_was_done_about_sleeping_cpus_is_recorded(server_of: ServerOf) -> None:
-    awake = Control(True, True, None, None, "they were told to", 50.0, 5.0)
+    awake = CpuIdleSettings(True, True, None, None, "they were told to", 50.0, 5.0)
     for engine in ("InnoDB", "MEMORY"):
-        result = trial(server_of, "mysql-5.6.24", control=awake, engine=engine)
+        result = trial(server_of, "mysql-5.6.24", cpu_idle=awake, engine=engine)
         assert result.outcome == "finished", result.reason
         fact = result.instances[0].facts.cpu_idle
         assert fact is not None
@@ -282,7 +280,7 @@ def test_the_only_client_shares_a_cpu_with_the_thread_that_serves_it(
     server_of: ServerOf, name: str
 ) -> None:
     *others, shared = sorted(os.sched_getaffinity(0))
-    control = Control(False, False, None, shared, "they were told to", 50.0, 15.0)
+    settings = CpuIdleSettings(False, False, None, shared, "they were told to", 50.0, 15.0)
     seen: list[list[set[int]]] = []
 
     def look(event: TrialEvent) -> None:
@@ -292,7 +290,7 @@ def test_the_only_client_shares_a_cpu_with_the_thread_that_serves_it(
             tasks = Path(f"/proc/{process.pid}/task").iterdir()
             seen.append([os.sched_getaffinity(int(task.name)) for task in tasks])
 
-    result = trial(server_of, name, announce=look, control=control, clients=1)
+    result = trial(server_of, name, emit=look, cpu_idle=settings, clients=1)
     assert result.outcome == "finished", result.reason
     fact = result.instances[0].facts.cpu_idle
     assert fact is not None
@@ -310,8 +308,8 @@ def test_on_a_busy_host_the_thread_that_serves_is_seen_waiting(
 ) -> None:
     monkeypatch.setattr(thread_placement, "serving_thread", lambda _before, _after: None)
     shared = max(os.sched_getaffinity(0))
-    control = Control(False, False, None, shared, "they were told to", 50.0, 15.0)
-    result = trial(server_of, name, control=control, clients=1)
+    settings = CpuIdleSettings(False, False, None, shared, "they were told to", 50.0, 15.0)
+    result = trial(server_of, name, cpu_idle=settings, clients=1)
     assert result.outcome == "finished", result.reason
 
 
@@ -337,7 +335,7 @@ def test_what_clients_did_before_their_server_was_killed_is_kept(server_of: Serv
             for process in account.live_processes():
                 os.kill(process.pid, signal.SIGKILL)
 
-    result = trial(server_of, "mysql-5.6.24", announce=kill, time_s=60.0)
+    result = trial(server_of, "mysql-5.6.24", emit=kill, time_s=60.0)
     assert seconds
     assert (result.outcome, result.failed_step) == ("failed", "measure")
     assert "SIGKILL" in (result.reason or "")
@@ -364,11 +362,8 @@ def test_an_attached_server_gets_its_database_and_loses_it(
         attached = AttachedServer("theirs", "mariadb", dsn)
         given = TrialSpec(
             name="test/1",
-            server=attached,
-            options=FittedOptions("default", ()),
-            work=ResolvedWorkload(driving(), {**QUICK, "settle_s": 2}),
-            expected=None,
-            data_file=None,
+            servers=(ServerSpec(attached, FittedOptions("default", ())),),
+            workload=ResolvedWorkload(driving(), {**QUICK, "settle_s": 2}),
         )
         result = execute_trial(given, lambda _event: None)
         assert result.outcome == "finished", result.reason

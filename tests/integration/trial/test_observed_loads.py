@@ -17,8 +17,14 @@ from millrace.host import perf
 from millrace.loadgen.spec import Connection
 from millrace.model.servers import FittedOptions
 from millrace.servers.instances.lifecycle import Instance
-from millrace.trial import measure
+from millrace.trial import phase_spec
+from millrace.trial.barrier import no_barrier
+from millrace.trial.collection import window
+from millrace.trial.hooks import LiveServer, Measurement
+from millrace.trial.measure import measure
+from millrace.trial.outputs import TrialOutputs, instance_record
 from millrace.trial.resolved_workload import ResolvedWorkload
+from millrace.trial.spec import ServerSpec, TrialSpec
 from tests.conftest import InstanceOf
 from tests.traced import needs_tracing
 
@@ -61,33 +67,30 @@ def database(instance: Instance) -> Iterator[None]:
 
 
 def loaded(instance: Instance, *observers: str, **given_to_work: Any) -> Loaded:
-    given = measure.TrialSpec(
-        name="test/1",
-        server=instance.server,
-        options=FittedOptions("default", ()),
-        work=ResolvedWorkload(workloads.load("insert-methods"), {"rows": ROWS, **given_to_work}),
-        expected=None,
-        data_file=None,
-        observers=observers,
-    )
-    found = measure.Found()
-    found.instances.append(measure.instance_record(given, instance.version(), {}, {}))
+    workload = ResolvedWorkload(workloads.load("insert-methods"), {"rows": ROWS, **given_to_work})
+    spec = ServerSpec(instance.server, FittedOptions("default", ()))
+    outputs = TrialOutputs({"server": instance_record(spec, instance.version(), {}, {})})
+    connection = Connection(instance.user, instance.password, DATABASE, socket=instance.socket)
     with database(instance):
-        steps = measure.measure(
-            given,
-            Connection(instance.user, instance.password, DATABASE, socket=instance.socket),
-            found,
-            instance=instance,
-            database=DATABASE,
-            listener=measure.Listener(lambda _event: None, instance.check_alive),
-            driving=None,
-            limit_s=LIMIT_S,
+        measurement = Measurement(
+            TrialSpec("test/1", (spec,), workload, collectors=observers),
+            (
+                LiveServer(
+                    "server", instance, DATABASE, connection, connection, instance.check_alive
+                ),
+            ),
+            phase_spec.spec(workload.measuring, workload, connection),
+            window(workload),
+            outputs,
+            no_barrier,
         )
+        steps = measure(measurement, lambda _event: None, LIMIT_S)
         ((rows,),) = instance.query(f"SELECT count(*) FROM {DATABASE}.sales")
-    assert found.observations["observers"] == list(observers)
+    observations = outputs.observations["server"]
+    assert observations["observers"] == list(observers)
     return Loaded(
-        dict(found.observations),
-        sum(each.name == "load_duration_s" for each in found.measurements),
+        dict(observations),
+        sum(each.name == "load_duration_s" for each in outputs.measurements),
         [step.name for step in steps],
         int(rows or 0),
     )

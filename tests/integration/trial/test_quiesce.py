@@ -43,13 +43,13 @@ def test_a_server_settles_and_is_as_before(instance_of: InstanceOf, name: str) -
         result = quiesce.quiesce(instance, limit_s=120)
         assert result.settled, result.unsettled
         assert result.unsettled == ()
-        assert "innodb_max_dirty_pages_pct" in result.hurried
+        assert "innodb_max_dirty_pages_pct" in result.forced_flushing
         assert (result.first.dirty_pages or 0) > 100
         assert (result.last.dirty_pages or 0) <= 16
         # 5.5 stays behind by a transaction or two when nothing is left to purge.
         assert result.last.purged or (result.last.history or 0) <= 16, result.last
         after = instance.settings()
-        for variable in result.hurried:
+        for variable in result.forced_flushing:
             assert after[variable] == before[variable]
 
 
@@ -68,7 +68,7 @@ def test_a_server_that_is_not_ours_is_only_watched(instance_of: InstanceOf) -> N
         dsn = f"mysql://root:{instance.password}@127.0.0.1:{instance.port}/"
         attached = AttachedInstance(AttachedServer("theirs", "mariadb", dsn))
         result = quiesce.quiesce(attached, limit_s=60)
-        assert result.hurried == ()
+        assert result.forced_flushing == ()
         assert result.settled, result.unsettled
 
 
@@ -82,7 +82,7 @@ def read_rows(instance: Instance, statements: int) -> PoolStatus:
 
 @pytest.mark.parametrize("name", ["mysql-5.5.9", "mysql-9.7.4", "mariadb-11.8.9"])
 def test_what_a_test_reads_from_is_told(instance_of: InstanceOf, name: str) -> None:
-    verdicts = []
+    modes = []
     for pool_size in ("128M", "8M"):
         with instance_of(name, innodb_buffer_pool_size=pool_size) as instance:
             make_work(instance)
@@ -96,7 +96,7 @@ def test_what_a_test_reads_from_is_told(instance_of: InstanceOf, name: str) -> N
             assert 10e6 < table.data_bytes < 40e6
             assert 0.5e6 < table.index_bytes < 8e6
             before = instance.family.storage.pool_status(instance)
-            held = buffer_pool.holding(tables, before)
-            found = buffer_pool.judge(tables, before, read_rows(instance, 1500))
-            verdicts.append((found.verdict, held.can, held.does))
-    assert verdicts == [("cached", True, True), ("io_bound", False, False)]
+            held = buffer_pool.occupancy(tables, before)
+            found = buffer_pool.cache_mode(tables, before, read_rows(instance, 1500))
+            modes.append((found.mode, held.can_fit, held.is_resident))
+    assert modes == [("cached", True, True), ("io_bound", False, False)]

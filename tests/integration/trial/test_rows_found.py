@@ -11,8 +11,8 @@ import pytest
 from millrace.model.servers import FittedOptions
 from millrace.store.records import AttemptResult
 from millrace.trial.execute import execute_trial
-from millrace.trial.measure import TrialSpec
 from millrace.trial.resolved_workload import ResolvedWorkload
+from millrace.trial.spec import ServerSpec, TrialSpec
 from tests.conftest import ServerOf
 from tests.unit.workloads.small import driving
 
@@ -36,11 +36,8 @@ def trial(server_of: ServerOf, test: str, *, after_load: list[str]) -> AttemptRe
     quick = {"test": test, "table_size": 2_000, "time_s": 1.0, "warmup_s": 0.0, "clients": 1}
     given = TrialSpec(
         name="test/1",
-        server=server_of("mariadb-10.11.19"),
-        options=FittedOptions("default", ()),
-        work=ResolvedWorkload(driving(tables=tables, phases=phases), quick),
-        expected=None,
-        data_file=None,
+        servers=(ServerSpec(server_of("mariadb-10.11.19"), FittedOptions("default", ())),),
+        workload=ResolvedWorkload(driving(tables=tables, phases=phases), quick),
     )
     return execute_trial(given, lambda _event: None)
 

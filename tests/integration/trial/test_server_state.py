@@ -13,8 +13,8 @@ from millrace.model.instance_facts import ServerStateFact
 from millrace.model.servers import FittedOptions
 from millrace.store.records import AttemptResult
 from millrace.trial.execute import execute_trial
-from millrace.trial.measure import TrialSpec
 from millrace.trial.resolved_workload import ResolvedWorkload
+from millrace.trial.spec import ServerSpec, TrialSpec
 from tests.conftest import ServerOf
 from tests.unit.workloads.small import driving
 
@@ -47,11 +47,8 @@ def trial(server_of: ServerOf, name: str, *, warmed: bool, **chosen: Any) -> Att
     quick = {"table_size": 50_000, "time_s": 1.0, "warmup_s": 0.0, "clients": 2}
     given = TrialSpec(
         name="test/1",
-        server=server_of(name),
-        options=FittedOptions("default", ()),
-        work=ResolvedWorkload(driving(phases=phases), {**quick, **chosen}),
-        expected=None,
-        data_file=None,
+        servers=(ServerSpec(server_of(name), FittedOptions("default", ())),),
+        workload=ResolvedWorkload(driving(phases=phases), {**quick, **chosen}),
     )
     result = execute_trial(given, lambda _event: None)
     assert result.outcome == "finished", result.reason

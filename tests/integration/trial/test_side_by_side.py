@@ -27,8 +27,8 @@ from millrace.servers.instances import processes
 from millrace.store.records import BESIDE, AttemptResult, MeasurementRecord, StepRecord
 from millrace.store.store import Store
 from millrace.trial.concurrent_pair import PairTrial, execute_pair
-from millrace.trial.measure import TrialSpec
 from millrace.trial.resolved_workload import ResolvedWorkload
+from millrace.trial.spec import ServerSpec, TrialSpec
 from millrace.utc import utc_now
 from tests.conftest import ServerOf
 from tests.integration.trial.command import Place
@@ -125,12 +125,9 @@ def pair(
             PairTrial(
                 TrialSpec(
                     name=f"test/{name}",
-                    server=server_of(name),
-                    options=fitted,
-                    work=ResolvedWorkload(driving(), {**QUICK, **chosen}),
-                    expected=None,
-                    data_file=None,
-                    half=half,
+                    servers=(ServerSpec(server_of(name), fitted),),
+                    workload=ResolvedWorkload(driving(), {**QUICK, **chosen}),
+                    cpu_partition=half,
                 ),
                 name,
                 watch.of(name),
@@ -172,12 +169,9 @@ def test_two_of_the_same_server_start_from_the_same_snapshot(server_of: ServerOf
         PairTrial(
             TrialSpec(
                 name=f"test/{half.side}",
-                server=server_of(name),
-                options=FittedOptions("default", ()),
-                work=ResolvedWorkload(driving(), {**QUICK, "table_size": 1_234}),
-                expected=None,
-                data_file=None,
-                half=half,
+                servers=(ServerSpec(server_of(name), FittedOptions("default", ())),),
+                workload=ResolvedWorkload(driving(), {**QUICK, "table_size": 1_234}),
+                cpu_partition=half,
             ),
             name,
             lambda _event: None,

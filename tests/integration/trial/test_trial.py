@@ -12,8 +12,8 @@ from millrace.loadgen import client as load
 from millrace.model.events import StepBegan, TrialEvent
 from millrace.model.servers import FittedOptions
 from millrace.trial.execute import execute_trial
-from millrace.trial.measure import TrialSpec
 from millrace.trial.resolved_workload import ResolvedWorkload
+from millrace.trial.spec import ServerSpec, TrialSpec
 from tests.conftest import ServerOf
 
 pytestmark = pytest.mark.integration
@@ -24,9 +24,8 @@ ROWS = 2_000
 def given(server_of: ServerOf, definition: Mapping[str, Any]) -> TrialSpec:
     return TrialSpec(
         name="test/1",
-        server=server_of("mysql-5.6.24"),
-        options=FittedOptions("default", ()),
-        work=ResolvedWorkload(definition, {"rows": ROWS, "data_seed": 1}),
+        servers=(ServerSpec(server_of("mysql-5.6.24"), FittedOptions("default", ())),),
+        workload=ResolvedWorkload(definition, {"rows": ROWS, "data_seed": 1}),
         expected=load.data_checksum("nodes", ROWS, 1),
         data_file=None,
     )

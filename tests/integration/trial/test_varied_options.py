@@ -40,7 +40,8 @@ def test_an_option_of_some_is_left_out_of_the_others(tmp_path: Path, server_of: 
     ]
     applied = {
         (each.server.name, option.value)
-        for each in found
+        for treatment in found
+        for each in treatment.servers
         for option in each.options.applied
         if option.name == "innodb_page_cleaners"
     }

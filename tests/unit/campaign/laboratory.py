@@ -173,7 +173,7 @@ class Laboratory:
                 return [measure(each) for each in claimed]
             if len(claimed) == 1:
                 return real(claimed, emit)
-            assert [each.spec.half for each in claimed] == list(HALVES)
+            assert [each.spec.cpu_partition for each in claimed] == list(HALVES)
             results = [measure(each) for each in claimed]
             if {each.outcome for each in results} == {"finished"}:
                 return results
@@ -186,11 +186,8 @@ class Laboratory:
 def inputs_of(plan: Plan) -> RunInput:
     """Return inputs of trials that no server runs."""
     work = SimpleNamespace(reads_a_file=False, connections=None)
-    treatments = {
-        each.id: PreparedTreatment(cast(Any, None), cast(Any, None), cast(Any, work))
-        for each in plan.treatments
-    }
-    return RunInput(treatments, None, None, halves=HALVES)
+    treatments = {each.id: PreparedTreatment((), cast(Any, work)) for each in plan.treatments}
+    return RunInput(treatments, None, None, cpu_partitions=HALVES)
 
 
 def blocks_of(stored: StoredRun, purpose: str = "measure") -> dict[str, list[int]]:

@@ -28,7 +28,6 @@ from millrace.store.records import (
     StoredRun,
 )
 from millrace.store.store import Store
-from millrace.trial.resolved_workload import DataFile
 from tests.unit.analysis.builders import HOST_FACTS
 from tests.unit.campaign.laboratory import inputs_of
 
@@ -113,7 +112,7 @@ def carried(
 
 
 def given_inputs(
-    _stack: Any, plan: Plan, _earlier: Any, _on_event: Any, *, data_file: DataFile | None = None
+    _stack: Any, plan: Plan, _earlier: Any, _on_event: Any, *, data_file: Path | None = None
 ) -> RunInput:
     """Return inputs as if all servers were installed."""
     return replace(inputs_of(plan), data_file=data_file)

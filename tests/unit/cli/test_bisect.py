@@ -19,7 +19,6 @@ from millrace.cli import bisect
 from millrace.cli.main import cli
 from millrace.errors import HostError, Interrupted, PermanentHostError, TrialFailed, UserError
 from millrace.levels import Level
-from millrace.trial.resolved_workload import DataFile
 from tests.unit.campaign.laboratory import inputs_of
 from tests.unit.campaign.measured import (
     Speed,
@@ -186,8 +185,8 @@ def test_a_data_file_that_servers_read_is_made_once(
     store: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     carried(monkeypatch, noisy(speed, 0.01))
-    seen: list[DataFile | None] = []
-    made = DataFile(store.parent / "nodes.tsv")
+    seen: list[Path | None] = []
+    made = store.parent / "nodes.tsv"
 
     def given(_stack: Any, plan: Any, *_others: Any, data_file: Any) -> RunInput:
         seen.append(data_file)

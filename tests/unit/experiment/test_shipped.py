@@ -66,5 +66,5 @@ def test_tables_fit_the_buffer_pool_or_not_as_the_experiment_says(path: Path, sc
         fits = work.values.get("fits", "any")
         if fits == "any" or str(treatment.resolved.get("engine", "")) == "MEMORY":
             continue
-        held = work.workload.volume(work.chosen).disk_bytes / pool_bytes(experiment, treatment)
+        held = work.checked.volume(work.chosen).disk_bytes / pool_bytes(experiment, treatment)
         assert held < 0.8 if fits == "cached" else held > 1.5, (treatment.label, held)

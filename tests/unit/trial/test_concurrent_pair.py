@@ -27,8 +27,8 @@ from millrace.model.servers import AttachedServer, FittedOptions
 from millrace.servers.instances.signals import signals_as_errors
 from millrace.store.records import BESIDE
 from millrace.trial.concurrent_pair import PairTrial, execute_pair
-from millrace.trial.measure import TrialSpec
 from millrace.trial.resolved_workload import ResolvedWorkload
+from millrace.trial.spec import ServerSpec, TrialSpec
 from tests.unit.workloads.small import driving
 
 LIMIT_S = 60.0
@@ -48,12 +48,14 @@ def pair(ports: tuple[int, int], announce: Announce = lambda _event: None) -> li
         PairTrial(
             TrialSpec(
                 name=f"test/{half.side}",
-                server=AttachedServer("theirs", "mysql", f"mysql://u:p@127.0.0.1:{port}/"),
-                options=FittedOptions("default", ()),
-                work=ResolvedWorkload(driving(), {}),
-                expected=None,
-                data_file=None,
-                half=half,
+                servers=(
+                    ServerSpec(
+                        AttachedServer("theirs", "mysql", f"mysql://u:p@127.0.0.1:{port}/"),
+                        FittedOptions("default", ()),
+                    ),
+                ),
+                workload=ResolvedWorkload(driving(), {}),
+                cpu_partition=half,
             ),
             f"side {half.side}",
             announce,
@@ -64,7 +66,7 @@ def pair(ports: tuple[int, int], announce: Announce = lambda _event: None) -> li
 
 def sides_of(pid: int) -> list[psutil.Process]:
     children = psutil.Process(pid).children(recursive=True)
-    return [each for each in children if "millrace.trial.pair_worker" in each.cmdline()]
+    return [each for each in children if "millrace.trial.worker" in each.cmdline()]
 
 
 def wait_until(is_so: Callable[[], bool]) -> None:

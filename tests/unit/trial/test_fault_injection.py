@@ -11,22 +11,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millrace.collect.collectors import Window
 from millrace.collect.server_processes import ServerProcesses
 from millrace.errors import HostError, UserError
 from millrace.experiment.slowdown import OptionGiven, SlowFsync
 from millrace.model.servers import FittedOptions, InstalledServer, LeftOut, Option
 from millrace.trial.fault_injection import (
-    Slowing,
+    StopInjection,
     owed,
     refuse_left_out,
     slow_fsync_library,
     slowed_server,
 )
 from tests.unit.servers.installed import installed
-
-BEGIN = {"type": "mark", "mark": "measure_started", "phase": "measure"}
-END = {"type": "mark", "mark": "measure_ended", "phase": "measure"}
+from tests.unit.trial.measuring import BEGIN, END, RESULT, measured, measurement
 
 # Counts for a requested time, and prints how much of it it did not run.
 _COUNTING = """
@@ -64,31 +61,33 @@ def test_what_is_owed_is_made_up_for(share: float, late: list[float]) -> None:
 
 @pytest.mark.quiet
 def test_a_process_is_stopped_for_the_share_and_goes_on() -> None:
-    window = Window("measure", "measure", drives=True)
+    measuring = measurement()
     with subprocess.Popen([sys.executable, "-c", _COUNTING], stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
-        found = Slowing(ServerProcesses(process.pid), 0.2, window)
+        found = StopInjection(ServerProcesses(process.pid), 0.2, measuring, "server")
         time.sleep(0.3)
-        found.see(BEGIN)
+        found.on_event(BEGIN)
         time.sleep(1.0)
-        found.see(END)
+        found.on_event(END)
         held_s = float(process.stdout.read())
-    measured = {each.name: each.value for each in found.measurements()}
-    share = measured["slowdown_stopped_s"] / measured["slowdown_window_s"]
+    found.contribute(RESULT)
+    values = measured(measuring)
+    share = values["slowdown_stopped_s"] / values["slowdown_window_s"]
     assert 0.19 < share < 0.6  # a busy host may be late for the end of the last turn
-    assert held_s > 0.5 * measured["slowdown_stopped_s"]  # it begins and ends by itself
+    assert held_s > 0.5 * values["slowdown_stopped_s"]  # it begins and ends by itself
 
 
 def test_a_process_that_is_gone_is_no_error() -> None:
-    window = Window("measure", "measure", drives=True)
+    measuring = measurement()
     with subprocess.Popen(["sleep", "60"]) as process:
-        found = Slowing(ServerProcesses(process.pid), 0.5, window)
-        found.see(BEGIN)
+        found = StopInjection(ServerProcesses(process.pid), 0.5, measuring, "server")
+        found.on_event(BEGIN)
         process.kill()
         process.wait()
         time.sleep(0.2)
         found.end()
-    assert found.measurements()[1].value > 0
+    found.contribute(RESULT)
+    assert measured(measuring)["slowdown_window_s"] > 0
 
 
 def test_each_fsync_and_fdatasync_takes_the_delay_longer(

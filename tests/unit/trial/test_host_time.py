@@ -9,9 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from millrace.collect.collectors import Window
 from millrace.trial import host_time
-from millrace.trial.host_time import FACT, HostTime, Moment, between, moment
+from millrace.trial.host_time import HostTime, Moment, between, moment
+from tests.unit.trial.measuring import BEGIN as BEGINS
+from tests.unit.trial.measuring import END as ENDS
+from tests.unit.trial.measuring import RESULT, measurement
 
 BEGIN = Moment(100.0, 200.0, 1_700_000_000.0, (10, 1_000))
 STAT = """\
@@ -35,22 +37,22 @@ def after(
 
 
 def test_a_part_in_which_nothing_happened() -> None:
-    assert between(BEGIN, after(30.0)) == pytest.approx(
+    assert between(BEGIN, after(30.0)).to_json() == pytest.approx(
         {"measured_s": 30.0, "suspended_s": 0.0, "clock_step_s": 0.0, "steal_share": 0.0}
     )
 
 
 def test_sleep_steps_and_steal_are_told_apart() -> None:
     found = between(BEGIN, after(30.0, slept_s=4.0, step_s=-2.5, steal=(25, 100)))
-    assert found == pytest.approx(
+    assert found.to_json() == pytest.approx(
         {"measured_s": 30.0, "suspended_s": 4.0, "clock_step_s": -2.5, "steal_share": 0.25}
     )
 
 
 def test_steal_that_the_kernel_does_not_count_is_unknown() -> None:
-    assert between(replace(BEGIN, steal=None), after(3.0))["steal_share"] is None
-    assert between(BEGIN, after(3.0, steal=(0, 0)))["steal_share"] is None
-    assert between(BEGIN, after(3.0, steal=(-1, 100)))["steal_share"] == 0.0
+    assert between(replace(BEGIN, steal=None), after(3.0)).steal_share is None
+    assert between(BEGIN, after(3.0, steal=(0, 0))).steal_share is None
+    assert between(BEGIN, after(3.0, steal=(-1, 100))).steal_share == 0.0
 
 
 def test_steal_is_of_the_cpus_of_the_trial(tmp_path: Path) -> None:
@@ -67,13 +69,19 @@ def test_steal_is_of_the_cpus_of_the_trial(tmp_path: Path) -> None:
 def test_the_moments_are_those_of_the_measured_part(monkeypatch: pytest.MonkeyPatch) -> None:
     moments = iter([BEGIN, after(30.0, slept_s=1.0)])
     monkeypatch.setattr(host_time, "moment", lambda _cpus: next(moments))
-    watched = HostTime(Window("measure", "measure", drives=True), None)
-    watched.see({"type": "mark", "mark": "connected"})
-    watched.see({"type": "mark", "mark": "measure_started"})
-    assert watched.fact() == {}, "the end did not come"
-    watched.see({"type": "interval"})
-    watched.see({"type": "mark", "mark": "measure_ended"})
-    assert watched.fact()[FACT]["suspended_s"] == pytest.approx(1.0)
+    measuring = measurement()
+    hook = HostTime(measuring)
+    hook.on_event({"type": "mark", "mark": "connected"})
+    hook.on_event(BEGINS)
+    hook.contribute(RESULT)
+    facts = measuring.outputs.instances["server"].facts
+    assert facts.host_time is None, "the end did not come"
+    hook.on_event({"type": "interval"})
+    hook.on_event(ENDS)
+    hook.contribute(RESULT)
+    found = measuring.outputs.instances["server"].facts.host_time
+    assert found is not None
+    assert found.suspended_s == pytest.approx(1.0)
 
 
 def test_this_hosts_clocks_are_read() -> None:

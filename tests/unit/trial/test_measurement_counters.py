@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Sequence
-from typing import Any, cast
+from contextlib import ExitStack
+from typing import Any
 
 import pytest
 
 from millrace import databases
-from millrace.databases.client import QUERY_LIMIT_S, ServerClient
+from millrace.databases.client import QUERY_LIMIT_S
 from millrace.errors import DatabaseError, TrialFailed
-from millrace.trial.measurement_counters import Counters, counters_of
+from millrace.trial import measurement_counters
+from millrace.trial.hooks import Measurement, MeasurementHook
+from tests.unit.trial.measuring import BEGIN, END, RESULT, live, measured, measurement
 
-STORAGE = databases.get("mysql").storage
-BEGIN = {"type": "mark", "mark": "measure_started"}
-END = {"type": "mark", "mark": "measure_ended"}
 POOL = {
     "Innodb_buffer_pool_dump_status": "not started",
     "Innodb_buffer_pool_pages_data": "600",
@@ -44,56 +43,96 @@ class Session:
         engine = [("InnoDB", "", ENGINE)]
         return list(POOL.items()) if sql.startswith("SHOW GLOBAL STATUS") else engine
 
+    def close(self) -> None:
+        self.asked.append("close")
 
-def counters(session: Session) -> Counters:
-    return Counters(cast(Any, session), None, STORAGE)
+
+class Server:
+    """A client of a MySQL server, which opens the given session."""
+
+    family = databases.get("mysql")
+    is_managed = False
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self.limits: list[float | None] = []
+
+    def connect(self, *, limit_s: float | None = None) -> Session:
+        self.limits.append(limit_s)
+        return self.session
+
+    def rows(self, *_: object, **__: object) -> list[tuple[str, ...]]:
+        raise TrialFailed("no further questions")
+
+    query = rows
 
 
-def test_the_server_is_asked_with_a_limit_of_time() -> None:
-    limits = []
+def counters(session: Session, **chosen: Any) -> tuple[Measurement, MeasurementHook]:
+    measuring = measurement(live(Server(session)), **chosen)
+    (hook,) = measurement_counters.hooks(measuring, ExitStack())
+    return measuring, hook
 
-    class Server:
-        family = databases.get("mysql")
 
-        def connect(self, *, limit_s: float | None = None) -> io.StringIO:
-            limits.append(limit_s)
-            return io.StringIO()  # it can be closed as a session can
+def test_the_session_has_a_time_limit_and_is_closed() -> None:
+    server = Server(Session())
+    with ExitStack() as opened:
+        (_,) = measurement_counters.hooks(measurement(live(server)), opened)
+        assert server.limits == [QUERY_LIMIT_S]
+        assert server.session.asked == []
+    assert server.session.asked == ["close"]
 
-    with counters_of(cast(ServerClient, Server())):
-        pass
-    assert limits == [QUERY_LIMIT_S]
+
+def test_each_server_has_counters_of_its_own() -> None:
+    servers = [live(Server(Session()), role) for role in ("source", "replica")]
+    measuring = measurement(*servers)
+    for hook in measurement_counters.hooks(measuring, ExitStack()):
+        hook.on_event(BEGIN)
+        hook.on_event(END)
+        hook.contribute(RESULT)
+    roles = [each.role for each in measuring.outputs.measurements]
+    assert roles == ["source", "source", "replica", "replica"]
 
 
 def test_two_questions_are_asked_at_each_mark_and_none_in_between() -> None:
     session = Session()
-    found = counters(session)
+    measuring, hook = counters(session, fits="any")
     for event in (BEGIN, {"type": "interval"}, {"type": "mark", "mark": "connected"}, END):
-        found.see(event)
+        hook.on_event(event)
     assert len(session.asked) == 4
-    state = found.state()
-    assert state["begin"] == state["end"] == {
+    hook.contribute(RESULT)
+    hook.verify(RESULT)
+    facts = measuring.outputs.instances["server"].facts
+    assert facts.state is not None
+    assert facts.state.begin == facts.state.end == {
         "pool_pages": 1000, "pool_data_pages": 600, "pool_free_pages": 400,
         "pages_asked_for": 9000, "pages_fetched": 100, "dirty_pages": 12, "history": 3,
         "log_position": 500,
     }  # fmt: skip
-    assert state["since_begin_s"] >= 0
-    names = [each.name for each in found.measurements()]
-    assert names == ["buffer_pool_reads", "buffer_pool_read_requests"]
+    assert facts.state.since_begin_s is not None
+    assert facts.state.since_begin_s >= 0
+    assert facts.residency == "any"
+    assert list(measured(measuring)) == ["buffer_pool_reads", "buffer_pool_read_requests"]
 
 
 def test_a_server_that_does_not_show_its_engine_fails_no_trial() -> None:
-    found = counters(Session("SHOW ENGINE"))
-    found.see(BEGIN)
-    found.see(END)
-    assert "history" not in found.state()["end"]
-    assert found.state()["end"]["pool_pages"] == 1000
-    assert list(found.measurements())
+    measuring, hook = counters(Session("SHOW ENGINE"), fits="any")
+    hook.on_event(BEGIN)
+    hook.on_event(END)
+    hook.contribute(RESULT)
+    hook.verify(RESULT)
+    state = measuring.outputs.instances["server"].facts.state
+    assert state is not None
+    assert state.end is not None
+    assert "history" not in state.end
+    assert state.end["pool_pages"] == 1000
+    assert measured(measuring)
 
 
 def test_a_server_that_is_gone_has_no_counters() -> None:
-    found = counters(Session("SHOW GLOBAL STATUS"))
-    found.see(BEGIN)
-    found.see(END)
-    assert found.state() == {}
+    measuring, hook = counters(Session("SHOW GLOBAL STATUS"))
+    hook.on_event(BEGIN)
+    hook.on_event(END)
+    hook.contribute(RESULT)
+    assert measuring.outputs.instances["server"].facts.state is None
     with pytest.raises(TrialFailed, match="could not be read"):
-        list(found.measurements())
+        hook.verify(RESULT)

@@ -11,7 +11,7 @@ from millrace import workloads
 from millrace.loadgen import spec
 from millrace.loadgen.spec import Connection, GeneratedSource, LoadData, ServerFile, Statement
 from millrace.trial import phase_spec, time_limits
-from millrace.trial.resolved_workload import DataFile, ResolvedWorkload
+from millrace.trial.resolved_workload import ResolvedWorkload
 from tests.unit.workloads.small import driving
 
 LOAD_DATA = workloads.load("load-data")
@@ -22,7 +22,7 @@ def work(**chosen: Any) -> ResolvedWorkload:
     return ResolvedWorkload(LOAD_DATA, {"rows": 1_000, "data_seed": 7, **chosen})
 
 
-def made(given: ResolvedWorkload, data_file: DataFile | None = None) -> spec.RunSpec:
+def made(given: ResolvedWorkload, data_file: Path | None = None) -> spec.RunSpec:
     return phase_spec.spec(given.measuring, given, SOMEWHERE, data_file)
 
 
@@ -32,7 +32,7 @@ def test_the_spec_at_each_load_mode() -> None:
     load = local.phases[1]
     assert isinstance(load, LoadData)
     assert load.source == GeneratedSource("nodes", 1_000, 7)
-    from_file = made(work(load_mode="server_file"), DataFile(Path("/d/nodes")))
+    from_file = made(work(load_mode="server_file"), Path("/d/nodes"))
     load = from_file.phases[1]
     assert isinstance(load, LoadData)
     assert load.source == ServerFile(Path("/d/nodes"))
@@ -68,7 +68,7 @@ def test_the_session_is_utc() -> None:
 
 
 def limit_s(given: ResolvedWorkload) -> float:
-    return time_limits.limit_s(given.workload.phases, given)
+    return time_limits.limit_s(given.checked.phases, given)
 
 
 def test_limits_grow_with_the_rows() -> None:
@@ -104,7 +104,7 @@ def test_the_phases_of_a_workload_with_clients_are_made_warmed_and_measured_apar
     assert making.tables.seed == 1
     only_loading = work()
     assert (only_loading.making, only_loading.warming) == ((), ())
-    assert only_loading.measuring == tuple(only_loading.workload.phases)
+    assert only_loading.measuring == tuple(only_loading.checked.phases)
 
 
 def test_clients_are_driven_as_the_levels_say() -> None:

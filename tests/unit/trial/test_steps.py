@@ -9,7 +9,7 @@ import pytest
 
 from millrace.errors import Interrupted, TrialFailed
 from millrace.store.records import StepRecord
-from millrace.trial.steps import Step, carry_out, time_limit
+from millrace.trial.steps import Step, execute_steps, time_limit
 
 
 def test_steps_run_in_order_and_are_announced_before() -> None:
@@ -18,7 +18,7 @@ def test_steps_run_in_order_and_are_announced_before() -> None:
         Step(name, lambda _limit, name=name: happened.append(f"did {name}"), 5.0)  # type: ignore[misc]
         for name in ("start", "load", "stop")
     ]
-    ended = carry_out(steps, lambda name: happened.append(f"will {name}"))
+    ended = execute_steps(steps, lambda name: happened.append(f"will {name}"))
     assert happened == ["will start", "did start", "will load", "did load", "will stop", "did stop"]
     assert [step.name for step in ended.steps] == ["start", "load", "stop"]
     assert [step.position for step in ended.steps] == [0, 1, 2]
@@ -34,7 +34,7 @@ def test_the_first_failure_ends_the_trial() -> None:
     def never(_limit_s: float) -> None:
         pytest.fail("a step ran after one failed")
 
-    ended = carry_out([Step("load", fail, 5.0), Step("stop", never, 5.0)], lambda _name: None)
+    ended = execute_steps([Step("load", fail, 5.0), Step("stop", never, 5.0)], lambda _name: None)
     assert ended.failed == "load"
     assert isinstance(ended.cause, TrialFailed)
     assert [(step.name, step.outcome) for step in ended.steps] == [("load", "failed")]
@@ -44,7 +44,7 @@ def test_a_failure_names_the_finer_step_it_happened_in() -> None:
     def fail(_limit_s: float) -> None:
         raise TrialFailed("lost rows", step="verify")
 
-    assert carry_out([Step("measure", fail, 5.0)], lambda _name: None).failed == "verify"
+    assert execute_steps([Step("measure", fail, 5.0)], lambda _name: None).failed == "verify"
 
 
 def test_finer_steps_take_the_place_of_their_step() -> None:
@@ -55,7 +55,7 @@ def test_finer_steps_take_the_place_of_their_step() -> None:
         )
 
     steps = [Step("start", lambda _limit: None, 1.0), Step("measure", measure, 1.0)]
-    ended = carry_out(steps, lambda _name: None)
+    ended = execute_steps(steps, lambda _name: None)
     assert [(step.position, step.name) for step in ended.steps] == [
         (0, "start"), (1, "load"), (2, "finish"),
     ]  # fmt: skip
@@ -67,7 +67,7 @@ def test_a_defect_of_ours_is_not_a_failed_trial() -> None:
         raise KeyError("defect")
 
     with pytest.raises(KeyError):
-        carry_out([Step("load", broken, 5.0)], lambda _name: None)
+        execute_steps([Step("load", broken, 5.0)], lambda _name: None)
 
 
 def test_an_interruption_is_not_a_failed_trial() -> None:
@@ -75,14 +75,16 @@ def test_an_interruption_is_not_a_failed_trial() -> None:
         raise Interrupted("stopped by SIGTERM")
 
     with pytest.raises(Interrupted):
-        carry_out([Step("load", stopped, 5.0)], lambda _name: None)
+        execute_steps([Step("load", stopped, 5.0)], lambda _name: None)
 
 
 def test_a_step_that_hangs_is_ended_by_its_limit() -> None:
     def hang(_limit_s: float) -> None:
         time.sleep(600)
 
-    ended = carry_out([Step("load", hang, -0.9)], lambda _name: None)  # a second of grace is added
+    ended = execute_steps(
+        [Step("load", hang, -0.9)], lambda _name: None
+    )  # a second of grace is added
     assert ended.failed == "load"
     assert "longer than its limit" in str(ended.cause)
 

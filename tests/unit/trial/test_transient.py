@@ -25,6 +25,7 @@ from millrace.servers.download import Refused, WrongChecksum
 from millrace.servers.unpack import Unusable
 from millrace.store.store import Store
 from millrace.trial.resolved_workload import ResolvedWorkload
+from millrace.trial.spec import ServerSpec
 from millrace.trial.transient import is_transient
 from tests.unit.campaign.measured import HOST, VERSIONS, experiment_file
 from tests.unit.servers.installed import installed
@@ -79,7 +80,8 @@ def inputs(plan: Plan, directory: Path) -> RunInput:
     """Return inputs of a server that never starts, because its directory cannot be made."""
     server = installed(directory, "mysql-5.6.24")
     work = ResolvedWorkload(workloads.load("load-data"), {"rows": 10, "data_seed": 1})
-    prepared = PreparedTreatment(server, FittedOptions("default", ()), work)
+    spec = ServerSpec(server, FittedOptions("default", ()))
+    prepared = PreparedTreatment((spec,), work)
     treatments = {each.id: prepared for each in plan.treatments}
     return RunInput(treatments, None, None)
 

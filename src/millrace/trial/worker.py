@@ -20,7 +20,7 @@ from millrace.errors import Interrupted
 from millrace.model.events import TrialEvent
 from millrace.servers.instances.signals import signals_as_errors, signals_held
 from millrace.trial.execute import execute_trial
-from millrace.trial.measure import TrialSpec
+from millrace.trial.spec import TrialSpec
 
 
 class Pair:
@@ -35,8 +35,8 @@ class Pair:
     def take_part(self) -> None:
         """Be told the trial, carry it out, tell what came of it."""
         given: TrialSpec = self._inbox.recv()
-        assert given.half is not None
-        os.sched_setaffinity(0, given.half.cpus)
+        assert given.cpu_partition is not None
+        os.sched_setaffinity(0, given.cpu_partition.cpus)
         threading.Thread(target=self._listen, daemon=True).start()
         try:
             result = execute_trial(given, self._announce, self._meet)

@@ -1,0 +1,52 @@
+"""Apply a trial's settings about idle CPUs while it measures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import replace
+
+from millrace.loadgen import cpu_idle as load_generator
+from millrace.loadgen.cpu_idle import KeptAwake
+from millrace.loadgen.results import LoadResult
+from millrace.loadgen.spec import Drive, RunSpec
+from millrace.trial import cpu_idle
+from millrace.trial.cpu_idle import CpuIdleSettings
+from millrace.trial.hooks import Measurement, MeasurementHook, adjust_drives
+
+
+def hooks(measurement: Measurement, opened: ExitStack) -> Iterator[MeasurementHook]:
+    """Yield the hook of a trial that has settings about idle CPUs."""
+    settings = measurement.spec.cpu_idle
+    if settings is not None:
+        yield _CpuIdle(measurement, settings, opened.enter_context(ExitStack()))
+
+
+class _CpuIdle(MeasurementHook):
+    def __init__(
+        self, measurement: Measurement, settings: CpuIdleSettings, kept_awake: ExitStack
+    ) -> None:
+        self._outputs = measurement.outputs
+        self._settings = settings
+        self._kept_awake = kept_awake
+        self._awake: KeptAwake | None = None
+
+    def adjust(self, load: RunSpec) -> RunSpec:
+        return adjust_drives(load, self._adjusted)
+
+    def _adjusted(self, drive: Drive) -> Drive:
+        cpus, shared = self._settings.client_cpus, self._settings.shared_cpu
+        if shared is not None:
+            cpus = (shared,)
+        return replace(drive, busy_poll=self._settings.busy_poll, cpus=drive.cpus or cpus)
+
+    def before(self) -> None:
+        if self._settings.keep_awake:
+            self._awake = self._kept_awake.enter_context(load_generator.kept_awake())
+
+    def ended(self) -> None:
+        self._kept_awake.close()
+
+    def contribute(self, result: LoadResult) -> None:
+        fact = cpu_idle.fact(self._settings, self._awake, result.driven())
+        self._outputs.add_facts(cpu_idle=fact)

@@ -1,0 +1,126 @@
+"""Declare the steps of an attached server, in a database of the trial's own."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from millrace.databases.client import QUERY_LIMIT_S
+from millrace.loadgen.spec import Connection, Tls
+from millrace.model.servers import AttachedServer
+from millrace.servers.attached import AttachedInstance
+from millrace.store.records import StepRecord
+from millrace.trial import cpu_idle, measurements, time_limits
+from millrace.trial.hooks import LiveServer
+from millrace.trial.load_run import run_phases
+from millrace.trial.outputs import instance_record
+from millrace.trial.spec import ServerSpec
+from millrace.trial.steps import EXPECTED_FAILURES, Step
+from millrace.trial.trial_server import STOP_LIMIT_S, TrialContext, analyse_step
+
+
+def database_name(trial: str) -> str:
+    """Return the name of a trial's own database.
+
+    All attempts of the trial share it, so that the next one drops what an interrupted one left.
+    Every other run has another one, on whatever host it is.
+    """
+    return f"millrace_{hashlib.sha256(trial.encode()).hexdigest()[:16]}"
+
+
+@dataclass
+class ExternalServer:
+    """One server; each method is a step."""
+
+    spec: ServerSpec
+    server: AttachedServer
+    trial: TrialContext
+    _attached: AttachedInstance = field(init=False)
+
+    def ready_steps(self) -> Iterator[Step]:
+        """Yield the steps that make the trial's database with its tables."""
+        workload = self.trial.spec.workload
+        yield Step("prepare", self._prepare, QUERY_LIMIT_S)
+        yield Step("record", self._record, QUERY_LIMIT_S)
+        yield Step("database", self._create, QUERY_LIMIT_S)
+        if workload.making:
+            yield Step("make", self._make, time_limits.limit_s(workload.making, workload))
+            yield analyse_step(self._attached, self._database)
+
+    def end_steps(self) -> Iterator[Step]:
+        """Yield the step that drops the database."""
+        yield Step("drop", self._drop, STOP_LIMIT_S)
+
+    def live(self) -> LiveServer:
+        """Return the server with the trial's database."""
+        connection = self._connection()
+        return LiveServer(
+            role=self.spec.role,
+            client=self._attached,
+            database=self._database,
+            connection=connection,
+            measured_connection=connection,
+            check=lambda: None,
+        )
+
+    @property
+    def _database(self) -> str:
+        return database_name(self.trial.spec.name)
+
+    def _prepare(self, _limit_s: float) -> None:
+        self._attached = AttachedInstance(self.server)
+
+    def _record(self, _limit_s: float) -> None:
+        attached = self._attached
+        facts: dict[str, object] = {"attached": True, "limits": list(attached.limits)}
+        self.trial.outputs.instances[self.spec.role] = instance_record(
+            self.spec,
+            attached.version(),
+            attached.settings(),
+            {**facts, **cpu_idle.initial_facts(self.trial.spec.cpu_idle)},
+        )
+
+    def _create(self, limit_s: float) -> None:
+        self._drop(limit_s)
+        self.trial.opened.callback(self._clean_up)
+        administration = self._attached.family.administration
+        administration.create_database(self._attached, self._database, limit_s)
+
+    def _make(self, limit_s: float) -> Sequence[StepRecord]:
+        workload = self.trial.spec.workload
+        result = run_phases(workload.making, workload, self.live(), self.trial.emit, limit_s)
+        self.trial.outputs.add_facts(self.spec.role, **measurements.loading_facts(result))
+        return measurements.step_records(result)
+
+    def _connection(self) -> Connection:
+        """Return the same way as every other session's: a socket precedes host and port."""
+        attached = self._attached
+        by_socket = attached.socket is not None
+        return Connection(
+            socket=attached.socket,
+            host=None if by_socket else attached.host,
+            port=None if by_socket else attached.port,
+            user=attached.user,
+            password=attached.password,
+            database=self._database,
+            tls=self._tls(),
+            allow_unverified=attached.tls.allow_unverified,
+        )
+
+    def _tls(self) -> Tls:
+        """Return the address's TLS settings; the experiment may require TLS where it has none."""
+        tls = self._attached.tls
+        if tls.mode == "disabled" and self.trial.spec.workload.values.get("tls"):
+            return Tls("required")
+        return Tls(tls.mode, tls.ca)
+
+    def _drop(self, limit_s: float) -> None:
+        administration = self._attached.family.administration
+        administration.drop_database(self._attached, self._database, limit_s)
+
+    def _clean_up(self) -> None:
+        """Drop the database after a failure; another failure must not hide the first."""
+        with contextlib.suppress(*EXPECTED_FAILURES):
+            self._drop(STOP_LIMIT_S)

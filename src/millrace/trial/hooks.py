@@ -1,0 +1,105 @@
+"""Define hooks: what millrace does around a measurement, one module each.
+
+``measure.HOOKS`` lists the functions that open them. A hook may adjust the load generator's
+specification, act right before the load starts, follow the load generator's events, act as soon as
+it has ended, contribute facts and measurements, and refuse the measurement.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from millrace.collect.collectors import Window
+from millrace.databases.base import TableSize
+from millrace.databases.client import ServerClient
+from millrace.loadgen.results import Event, LoadResult
+from millrace.loadgen.spec import Connection, Drive, RunSpec
+from millrace.trial.outputs import TrialOutputs
+from millrace.trial.spec import TrialSpec
+
+Wait = Callable[[str], None]
+"""Return when the other trial of a concurrent pair has reached the named point, too."""
+
+
+@dataclass(frozen=True)
+class LiveServer:
+    """A running server of a trial.
+
+    ``connection`` is the shortest way to it; ``measured_connection`` the one that the workload
+    asks for. ``check`` raises TrialFailed where the server itself knows why it is in trouble.
+    ``data_file`` is the file that it may read. ``tables`` are its tables once they are loaded.
+    """
+
+    role: str
+    client: ServerClient
+    database: str
+    connection: Connection
+    measured_connection: Connection
+    check: Callable[[], None]
+    data_file: Path | None = None
+    tables: tuple[TableSize, ...] = ()
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """A measurement that is about to start, as its hooks receive it.
+
+    The load generator drives the first of the live ``servers`` by ``load``. ``window`` is the part
+    that counts. ``wait`` synchronises the trials of a concurrent pair.
+    """
+
+    spec: TrialSpec
+    servers: tuple[LiveServer, ...]
+    load: RunSpec
+    window: Window
+    outputs: TrialOutputs
+    wait: Wait
+
+    def check(self) -> None:
+        """Raise TrialFailed where a server itself knows why it is in trouble."""
+        for server in self.servers:
+            server.check()
+
+
+class MeasurementHook:
+    """Something done around a measurement; each method does nothing unless overridden."""
+
+    def adjust(self, load: RunSpec) -> RunSpec:
+        """Return the load generator's specification with this hook's changes."""
+        return load
+
+    def before(self) -> None:
+        """Act right before the load generator starts."""
+
+    def on_event(self, event: Event) -> None:
+        """Handle an event of the load generator, within milliseconds."""
+
+    def ended(self) -> None:
+        """Act as soon as the load generator has ended without an error."""
+
+    @property
+    def wants_repetition(self) -> bool:
+        """Return whether a load must run again because the hook saw too little of it."""
+        return False
+
+    def on_repeated_event(self, event: Event) -> None:
+        """Handle an event of a repeated load."""
+
+    def contribute(self, result: LoadResult) -> None:
+        """Add facts, measurements and observations to the trial's outputs."""
+
+    def verify(self, result: LoadResult) -> None:
+        """Raise TrialFailed where the measurement does not count."""
+
+
+OpenHooks = Callable[[Measurement, ExitStack], Iterable[MeasurementHook]]
+"""Open the hooks of a measurement, none where it needs none; they close with the stack."""
+
+
+def adjust_drives(load: RunSpec, change: Callable[[Drive], Drive]) -> RunSpec:
+    """Return a specification with changed drive phases."""
+    phases = (change(each) if isinstance(each, Drive) else each for each in load.phases)
+    return replace(load, phases=tuple(phases))

@@ -1,0 +1,152 @@
+"""Run the load generator for a trial, and let a server in trouble explain a failure."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from millrace.errors import TrialFailed
+from millrace.loadgen import client as load
+from millrace.loadgen.results import Event, LoadResult
+from millrace.loadgen.spec import RunSpec
+from millrace.model.events import IntervalEnded, TrialEvent
+from millrace.trial import phase_spec
+from millrace.trial.hooks import LiveServer
+from millrace.trial.resolved_workload import ResolvedWorkload
+from millrace.workloads import Phase
+
+Emit = Callable[[TrialEvent], None]
+OnEvent = Callable[[Event], None]
+
+Check = Callable[[], None]
+"""Raise TrialFailed where a server itself knows why it is in trouble."""
+
+
+def write_back(data_file: Path | None) -> None:
+    """Write back dirty pages and read a data file into the page cache.
+
+    Every trial thereby starts from the same state.
+    """
+    os.sync()
+    if data_file is not None:
+        with data_file.open("rb", buffering=0) as file:
+            while file.read(1 << 22):
+                pass
+
+
+def run_phases(
+    phases: Sequence[Phase],
+    workload: ResolvedWorkload,
+    server: LiveServer,
+    emit: Emit,
+    limit_s: float,
+) -> LoadResult:
+    """Run phases that prepare a server, by the shortest way to it."""
+    spec = phase_spec.spec(phases, workload, server.connection)
+    return run_load(spec, server.check, emit, limit_s)
+
+
+def run_load(
+    spec: RunSpec, check: Check, emit: Emit, limit_s: float, on_event: OnEvent | None = None
+) -> LoadResult:
+    """Run a load that is not measured; ``on_event`` gets its events first."""
+
+    def handle(event: Event) -> None:
+        if on_event is not None:
+            on_event(event)
+        _emit_interval(event, emit)
+        check()
+
+    try:
+        return load.run(spec, on_event=handle, limit_s=limit_s)
+    except TrialFailed:
+        _let_the_server_explain(check)
+        raise
+
+
+def run_measured(
+    spec: RunSpec,
+    check: Check,
+    emit: Emit,
+    limit_s: float,
+    on_event: OnEvent,
+    *,
+    grace_s: float,
+    keep_partial: Callable[[LoadResult], None],
+) -> LoadResult:
+    """Run a load that is measured.
+
+    A server's trouble ends the load after ``grace_s``, so that the load generator notices it too
+    and reports its clients' work until then, which ``keep_partial`` gets.
+    """
+    trouble = _Trouble(check, grace_s)
+
+    def handle(event: Event) -> None:
+        on_event(event)
+        _emit_interval(event, emit)
+        trouble.look()
+
+    try:
+        result = load.run(spec, on_event=handle, limit_s=limit_s)
+    except load.LoadFailed as failure:
+        if failure.result is not None:
+            keep_partial(failure.result)
+        trouble.raise_found()
+        _let_the_server_explain(check)
+        raise
+    try:
+        trouble.raise_found()
+    except TrialFailed:
+        keep_partial(result)
+        raise
+    return result
+
+
+class _Trouble:
+    """The first trouble of a server, raised once it is ``grace_s`` old."""
+
+    def __init__(self, check: Check, grace_s: float) -> None:
+        self._check = check
+        self._grace_s = grace_s
+        self._found: TrialFailed | None = None
+        self._since_s = 0.0
+
+    def look(self) -> None:
+        """Check the server, and raise its trouble after the grace."""
+        try:
+            self._check()
+        except TrialFailed as trouble:
+            if self._found is None:
+                self._found, self._since_s = trouble, time.monotonic()
+        if time.monotonic() - self._since_s >= self._grace_s:
+            self.raise_found()
+
+    def raise_found(self) -> None:
+        """Raise the trouble, if there is one."""
+        if self._found is not None:
+            raise self._found
+
+
+def _emit_interval(event: Event, emit: Emit) -> None:
+    if event["type"] == "interval":
+        emit(
+            IntervalEnded(
+                phase=event["phase"],
+                t_s=event["t_s"],
+                rows=event["rows"],
+                kind=event.get("kind"),
+                part=event.get("part"),
+            )
+        )
+
+
+def _let_the_server_explain(check: Check) -> None:
+    """Raise the server's own reason for a failure, which its client sees as a lost connection.
+
+    A process that is killed closes its sockets a moment before it is gone.
+    """
+    for _ in range(10):
+        check()
+        time.sleep(0.1)

@@ -1,0 +1,245 @@
+"""Declare the steps of a server that millrace runs: from a data directory to a clean stop."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from millrace.databases.client import QUERY_LIMIT_S
+from millrace.errors import HostError, TrialFailed
+from millrace.loadgen.spec import Connection, Tls
+from millrace.model.servers import InstalledServer
+from millrace.servers.instances import instance_paths, lifecycle
+from millrace.servers.instances.lifecycle import Instance
+from millrace.store.records import StepRecord
+from millrace.trial import cpu_idle, measurements, time_limits
+from millrace.trial.data_directory import DATABASE, DataDirectory, sizes
+from millrace.trial.hooks import LiveServer
+from millrace.trial.load_run import run_phases
+from millrace.trial.outputs import instance_record
+from millrace.trial.spec import ServerSpec
+from millrace.trial.steps import Step
+from millrace.trial.trial_server import STOP_LIMIT_S, TrialContext, analyse_step
+
+_COPY_LIMIT_S = 3600.0
+_PREPARE_LIMIT_S = _COPY_LIMIT_S  # may copy the data file to another filesystem
+_INITIALISE_LIMIT_S = 180.0
+_START_LIMIT_S = 180.0
+
+
+@dataclass
+class ManagedServer:
+    """One server; each method is a step. The instance lives until the trial's stack closes."""
+
+    spec: ServerSpec
+    server: InstalledServer
+    trial: TrialContext
+    _instance: Instance = field(init=False)
+    _data_file: Path | None = field(init=False, default=None)
+    _data: DataDirectory = field(init=False)
+
+    def ready_steps(self) -> Iterator[Step]:
+        """Yield the steps that start the server with its tables."""
+        workload = self.trial.spec.workload
+        yield Step("prepare", self._prepare, _PREPARE_LIMIT_S)
+        if workload.is_restorable:
+            yield from self._restored(self._make_tables)
+            yield Step("record", self._record, QUERY_LIMIT_S)
+            if self._data.is_restored:
+                yield Step("check_tables", self._data.check_tables, QUERY_LIMIT_S)
+            return
+        if workload.keeps_snapshots:
+            yield from self._restored(self._make_initial)
+        else:
+            yield from self._started()
+        yield Step("record", self._record, QUERY_LIMIT_S)
+        yield from self._generated()
+
+    def end_steps(self) -> Iterator[Step]:
+        """Yield the steps that end the server."""
+        if self.trial.spec.stops_cleanly:
+            yield Step("stop", self._stop, STOP_LIMIT_S)
+            yield Step("sizes", self._sizes, QUERY_LIMIT_S)
+        else:
+            yield Step("kill", self._kill, STOP_LIMIT_S)
+
+    def live(self) -> LiveServer:
+        """Return the running server."""
+        values = self.trial.spec.workload.values
+        tls = Tls("required") if values.get("tls") else None
+        return LiveServer(
+            role=self.spec.role,
+            client=self._instance,
+            database=DATABASE,
+            connection=self._connection(by_tcp=False),
+            measured_connection=self._connection(by_tcp=self._by_tcp, tls=tls),
+            check=self._check,
+            data_file=self._data_file,
+        )
+
+    def _restored(self, make: Callable[[], Iterator[Step]]) -> Iterator[Step]:
+        """Start the server on a data directory that is restored from a snapshot.
+
+        The trial that makes the snapshot restores it too, so that all trials start alike. Where
+        ``make`` made a directory that cannot be kept, its server already runs and goes on.
+        """
+        data = self._data
+        while not data.is_there:
+            if data.snapshot is not None:
+                yield Step("restore", data.restore, _COPY_LIMIT_S)
+                continue
+            data.begin()
+            yield from make()
+            if not data.is_kept:
+                return
+            yield Step("save", data.save, _COPY_LIMIT_S)
+        yield Step("start", self._start, _START_LIMIT_S)
+
+    def _make_initial(self) -> Iterator[Step]:
+        """Make a data directory with nothing but the server's own initialisation."""
+        yield Step("initialise", self._initialise, _INITIALISE_LIMIT_S)
+        if not self._data.is_kept:
+            yield Step("start", self._start, _START_LIMIT_S)
+
+    def _make_tables(self) -> Iterator[Step]:
+        """Make a data directory with the loaded tables."""
+        yield from self._started()
+        yield from self._generated()
+        if self._data.is_kept:
+            scan_s = time_limits.scan_limit_s(self.trial.spec.workload)
+            yield Step("keep", self._data.prepare, scan_s)
+        if self._data.is_kept:
+            yield Step("stop", self._stop, STOP_LIMIT_S)
+
+    def _started(self) -> Iterator[Step]:
+        yield Step("initialise", self._initialise, _INITIALISE_LIMIT_S)
+        yield Step("start", self._start, _START_LIMIT_S)
+
+    def _generated(self) -> Iterator[Step]:
+        """Make the trial's database, and the tables that are loaded before the measurement."""
+        yield Step("database", self._create_database, QUERY_LIMIT_S)
+        workload = self.trial.spec.workload
+        if workload.making:
+            yield Step("make", self._make, time_limits.limit_s(workload.making, workload))
+            yield analyse_step(self._instance, DATABASE)
+
+    def _prepare(self, _limit_s: float) -> None:
+        # Another user of the host could take the port before the server does.
+        instance = lifecycle.create(self.server, self.spec.options, by_tcp=self._by_tcp)
+        self._instance = self.trial.opened.enter_context(instance)
+        self.trial.outputs.managed[self.spec.role] = self._instance
+        if self.trial.spec.data_file is not None:
+            self._data_file = _linked_into(self._instance.load_dir, self.trial.spec.data_file)
+        workload = self.trial.spec.workload
+        self._data = (
+            DataDirectory.with_tables(self._instance, workload)
+            if workload.is_restorable
+            else DataDirectory.initialised(self._instance)
+        )
+
+    def _make(self, limit_s: float) -> Sequence[StepRecord]:
+        workload = self.trial.spec.workload
+        result = run_phases(workload.making, workload, self.live(), self.trial.emit, limit_s)
+        facts = measurements.loading_facts(result)
+        if workload.is_restorable:
+            self._data.loaded_by = facts
+        else:
+            self.trial.outputs.add_facts(self.spec.role, **facts)
+        return measurements.step_records(result)
+
+    def _initialise(self, limit_s: float) -> None:
+        self._instance.initialise(limit_s)
+
+    def _start(self, limit_s: float) -> None:
+        try:
+            self._instance.start(limit_s)
+        except TrialFailed as failure:
+            if self._by_tcp:
+                self._refuse_taken_port(failure)
+            raise
+
+    def _refuse_taken_port(self, failure: TrialFailed) -> None:
+        """Raise HostError where another process listens at the server's port.
+
+        That is no failure of the server.
+        """
+        instance = self._instance
+        instance.kill()
+        if instance_paths.is_listened_at(instance.port):
+            raise HostError(
+                f"another process of this host listens at the port {instance.port}, which was "
+                f"chosen for {instance.server.name}",
+                hint="end that process, which ss -ltnp names, and run the command again, or "
+                "use the transport socket",
+            ) from failure
+
+    def _record(self, _limit_s: float) -> None:
+        instance, outputs = self._instance, self.trial.outputs
+        facts: dict[str, object] = {"runs_as": instance.runs_as, **self._data.facts()}
+        outputs.measurements.extend(self._data.measurements(self.spec.role))
+        outputs.instances[self.spec.role] = instance_record(
+            self.spec,
+            instance.version(),
+            instance.settings(),
+            {**facts, **cpu_idle.initial_facts(self.trial.spec.cpu_idle)},
+        )
+
+    def _create_database(self, _limit_s: float) -> None:
+        self._instance.family.administration.create_database(
+            self._instance, DATABASE, QUERY_LIMIT_S
+        )
+
+    @property
+    def _by_tcp(self) -> bool:
+        return self.trial.spec.workload.values.get("transport") == "tcp"
+
+    def _connection(self, *, by_tcp: bool, tls: Tls | None = None) -> Connection:
+        instance = self._instance
+        return Connection(
+            socket=None if by_tcp else instance.client_socket,
+            host="127.0.0.1" if by_tcp else None,
+            port=instance.port if by_tcp else None,
+            user=instance.user,
+            password=instance.password,
+            database=DATABASE,
+            tls=tls,
+            # The kernel confirmed that the listening process is the one that millrace started.
+            allow_unverified=True,
+        )
+
+    def _check(self) -> None:
+        self._instance.check_alive()
+        trouble = self._instance.trouble()
+        if trouble is not None:
+            raise TrialFailed(trouble, log_tail=self._instance.log_tail())
+
+    def _stop(self, limit_s: float) -> None:
+        self._instance.stop(limit_s)
+
+    def _kill(self, _limit_s: float) -> None:
+        """End the server, whose data nobody reads again; a crashed server fails the trial."""
+        self._instance.check_alive(step="kill")
+        self._instance.kill()
+
+    def _sizes(self, _limit_s: float) -> None:
+        data = self.trial.spec.workload.checked.data
+        table = None if data is None else data.table
+        found = sizes(self._instance.data_dir, table, self.spec.role)
+        self.trial.outputs.measurements.extend(found)
+
+
+def _linked_into(directory: Path, data_file: Path) -> Path:
+    """Return the data file under the only directory that the server may read.
+
+    A hard link takes no disk space.
+    """
+    place = directory / data_file.name
+    try:
+        os.link(data_file, place)
+    except OSError:
+        shutil.copyfile(data_file, place)  # another filesystem
+        place.chmod(0o644)
+    return place

@@ -1,0 +1,98 @@
+"""Collect what a trial yields; it is kept when a later step fails."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from millrace import databases
+from millrace.errors import TrialFailed
+from millrace.model.instance_facts import InstanceFacts
+from millrace.model.servers import Option, as_data
+from millrace.servers.instances import error_log
+from millrace.servers.instances.lifecycle import Instance
+from millrace.store.records import (
+    HistogramRecord,
+    InstanceRecord,
+    MeasurementRecord,
+    OptionRecord,
+    ServerRecord,
+)
+from millrace.trial.spec import SERVER, ServerSpec
+
+
+@dataclass
+class TrialOutputs:
+    """The outputs of a trial so far.
+
+    ``instances`` are the records of its servers by role, ``managed`` those that millrace runs.
+    ``artefacts`` are files as (kind, role, bytes); ``observations`` are the collectors' documents
+    by role.
+    """
+
+    instances: dict[str, InstanceRecord] = field(default_factory=dict)
+    managed: dict[str, Instance] = field(default_factory=dict)
+    measurements: list[MeasurementRecord] = field(default_factory=list)
+    histograms: list[HistogramRecord] = field(default_factory=list)
+    artefacts: list[tuple[str, str, bytes]] = field(default_factory=list)
+    observations: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    def add_facts(self, role: str | None = None, **facts: object) -> None:
+        """Add facts to the record of one server, or of all servers.
+
+        Raise TrialFailed where a server's answers cannot be facts.
+        """
+        for name in self.instances if role is None else (role,):
+            record = self.instances[name]
+            try:
+                known = record.facts.replace(**facts)
+            except ValueError as error:
+                raise TrialFailed(f"the server's answers cannot be stored: {error}") from error
+            self.instances[name] = replace(record, facts=known)
+
+    def add_measurement(self, name: str, value: float, role: str = SERVER) -> None:
+        """Add a measured value; the unit ends its name."""
+        self.measurements.append(MeasurementRecord(name, value, role))
+
+    def log_tail(self) -> str | None:
+        """Return the end of the first server's error log that says anything."""
+        tails = (instance.log_tail() for instance in self.managed.values())
+        return next(filter(None, tails), None)
+
+    def error_logs(self) -> list[tuple[str, str, bytes]]:
+        """Return the error logs as artefacts."""
+        logs = ((role, error_log.whole(each.error_log)) for role, each in self.managed.items())
+        return [("error_log", role, log) for role, log in logs if log is not None]
+
+
+def instance_record(
+    spec: ServerSpec, version: str, effective: Mapping[str, str], facts: Mapping[str, object]
+) -> InstanceRecord:
+    """Return the record of a server, whose ``version`` and ``effective`` options it reports."""
+    server, options = spec.server, spec.options
+    # An attached server reports its version as 10.11.19-MariaDB-0+deb12u1, and no build.
+    known = getattr(server, "version", None) or version.split("-", 1)[0]
+    return InstanceRecord(
+        role=spec.role,
+        server=ServerRecord(
+            name=server.name,
+            family=server.family,
+            version=known,
+            version_reported=version,
+            build=as_data(server),
+            host_variables=tuple(sorted(databases.get(server.family).host_variables)),
+        ),
+        configuration=options.configuration,
+        options=(
+            *map(_option_record, options.applied),
+            *(_option_record(each.option, each.reason) for each in options.left_out),
+        ),
+        effective=effective,
+        facts=InstanceFacts.model_validate({**facts, "load_average_1min": os.getloadavg()[0]}),
+    )
+
+
+def _option_record(option: Option, left_out: str | None = None) -> OptionRecord:
+    return OptionRecord(option.name, option.value, option.layer, option.optional, left_out=left_out)

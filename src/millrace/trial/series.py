@@ -1,0 +1,54 @@
+"""Keep the seconds of driven clients as JSON lines, also where the measurement fails."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import ExitStack
+
+from millrace.loadgen.results import Event
+from millrace.trial.hooks import Measurement, MeasurementHook
+from millrace.trial.outputs import TrialOutputs
+
+
+def hooks(measurement: Measurement, opened: ExitStack) -> Iterator[MeasurementHook]:
+    """Yield the hook that keeps the series; it has no lines where no clients are driven."""
+    series = _Series()
+    opened.callback(series.keep, measurement.outputs, measurement.servers[0].role)
+    yield series
+
+
+class _Series(MeasurementHook):
+    """The intervals of the drive phase, its marks in between, and its figures at the end."""
+
+    def __init__(self) -> None:
+        self._lines: list[str] = []
+
+    def on_event(self, event: Event) -> None:
+        match event["type"], event.get("kind"):
+            case ("mark", _) if event["mark"] == "phase_started":
+                pass  # of phases of all kinds, while the series belongs to the one that drives
+            case ("mark", _) | ("interval", "drive"):
+                self._lines.append(json.dumps(event))
+            case ("phase", "drive"):
+                self._lines.append(json.dumps(_figures(event)))
+
+    def keep(self, outputs: TrialOutputs, role: str) -> None:
+        if self._lines:
+            lines = "".join(f"{line}\n" for line in self._lines)
+            outputs.artefacts.append(("series", role, lines.encode()))
+
+
+def _figures(driven: Event) -> Event:
+    """Return the event of a drive phase without its histograms, which are kept separately."""
+    lists = ("transactions", "statements")
+    return {**driven, **{of: list(map(_without_histograms, driven[of])) for of in lists}}
+
+
+def _without_histograms(record: Event) -> Event:
+    latencies = {
+        time: {key: value for key, value in record[time].items() if key != "encoded"}
+        for time in ("service", "response")
+        if record[time] is not None
+    }
+    return {**record, **latencies}

@@ -1,0 +1,54 @@
+"""Define what a trial asks of each of its servers, managed or external, and what it offers them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Protocol
+
+from millrace.databases.client import ServerClient
+from millrace.trial.hooks import LiveServer
+from millrace.trial.load_run import Emit
+from millrace.trial.outputs import TrialOutputs
+from millrace.trial.spec import TrialSpec
+from millrace.trial.steps import Step
+
+STOP_LIMIT_S = 600.0  # a clean stop writes every dirty page
+_ANALYSE_LIMIT_S = 600.0
+
+
+@dataclass(frozen=True)
+class TrialContext:
+    """A trial in progress: its spec, its outputs, and the stack that closes what it opened."""
+
+    spec: TrialSpec
+    outputs: TrialOutputs
+    opened: ExitStack
+    emit: Emit
+
+
+class TrialServer(Protocol):
+    """A server of a trial, as steps before and after the measurement."""
+
+    def ready_steps(self) -> Iterator[Step]:
+        """Yield the steps until the server is live with its tables."""
+
+    def live(self) -> LiveServer:
+        """Return the live server."""
+
+    def end_steps(self) -> Iterator[Step]:
+        """Yield the steps after the measurement."""
+
+
+def analyse_step(client: ServerClient, database: str) -> Step:
+    """Return the step in which the server analyses the tables that it has just loaded.
+
+    Each version otherwise does it some time later, after seconds or a restart, and until then
+    chooses its plans by the statistics of an empty table.
+    """
+
+    def analyse(limit_s: float) -> None:
+        client.family.administration.analyze_tables(client, database, limit_s)
+
+    return Step("analyse", analyse, _ANALYSE_LIMIT_S)

@@ -1,0 +1,52 @@
+"""Make measurements for hooks, without servers."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from millrace.collect.collectors import Window
+from millrace.databases.client import ServerClient
+from millrace.host.cpuset import CpuPartition
+from millrace.loadgen.results import LoadResult
+from millrace.trial.hooks import LiveServer, Measurement
+from millrace.trial.outputs import TrialOutputs
+from millrace.trial.resolved_workload import ResolvedWorkload
+from millrace.trial.spec import TrialSpec
+from tests.unit.store.stored_records import result
+from tests.unit.workloads.small import driving
+
+BEGIN = {"type": "mark", "mark": "measure_started", "phase": "measure"}
+END = {"type": "mark", "mark": "measure_ended", "phase": "measure"}
+
+RESULT = LoadResult("0.1.0", "8.0.12", (), (), None, 0, 0)
+
+
+def live(client: object, role: str = "server") -> LiveServer:
+    """Return a live server with a stand-in for its client."""
+    connection = cast(Any, None)
+    return LiveServer(
+        role, cast(ServerClient, client), "test", connection, connection, lambda: None
+    )
+
+
+def measurement(
+    *servers: LiveServer, cpu_partition: CpuPartition | None = None, **chosen: Any
+) -> Measurement:
+    """Return a measurement of driven clients, whose outputs have a record for each role."""
+    outputs = TrialOutputs()
+    for role in [each.role for each in servers] or ["server"]:
+        (outputs.instances[role],) = result().instances
+    workload = ResolvedWorkload(driving(), chosen)
+    return Measurement(
+        TrialSpec("test/1", (), workload, cpu_partition=cpu_partition),
+        servers,
+        cast(Any, None),
+        Window("measure", "measure", drives=True),
+        outputs,
+        lambda _point: None,
+    )
+
+
+def measured(of: Measurement) -> dict[str, float]:
+    """Return the measurements that hooks contributed, by name."""
+    return {each.name: each.value for each in of.outputs.measurements}
