@@ -19,6 +19,7 @@ from millrace.store.records import StoredRun
 from millrace.store.store import Store
 from millrace.trial import cpu_idle
 from millrace.trial.cpu_idle import CpuIdlePolicy
+from millrace.trial.data_file import data_file as generated_file
 
 
 class Downloads:
@@ -96,9 +97,9 @@ def run_input(
     for text in prepare.indifferent_options(treatments.values()):
         on_event(Notice(text))
     expected = prepare.expected_data(plan.experiment)
-    if data_file is None:
-        written = prepare.data_file(plan.experiment, treatments, work_dir)
-        data_file = stack.enter_context(written)
+    reading = (each.workload for each in treatments.values() if each.workload.reads_a_file)
+    if data_file is None and (workload := next(reading, None)) is not None:
+        data_file = stack.enter_context(generated_file(workload, work_dir))
     return RunInput(
         treatments,
         expected,

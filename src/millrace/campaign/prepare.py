@@ -8,10 +8,9 @@ Everything that can be refused is refused here, in one go, before anything is me
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import os
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -28,8 +27,6 @@ from millrace.loadgen import client as load
 from millrace.model.servers import AttachedServer, InstalledServer, Option, Server
 from millrace.servers import attached, configurations, install, options
 from millrace.servers.configurations.check import about
-from millrace.servers.instances import processes
-from millrace.servers.instances.signals import signals_held
 from millrace.servers.progress import Progress
 from millrace.trial.fault_injection import refuse_left_out, slowed_server
 from millrace.trial.resolved_workload import ResolvedWorkload
@@ -217,29 +214,3 @@ def expected_data(experiment: Experiment) -> load.DataChecksum | None:
         int(experiment.parameters["rows"]),
         int(experiment.parameters["data_seed"]),
     )
-
-
-@contextlib.contextmanager
-def data_file(
-    experiment: Experiment, prepared: Mapping[str, PreparedTreatment], work_dir: Path
-) -> Iterator[Path | None]:
-    """Provide the data as a file during the run, where a treatment's server reads it."""
-    if not any(treatment.workload.reads_a_file for treatment in prepared.values()):
-        yield None
-        return
-    name = experiment.workload["data"]["set"]
-    # Recorded like an instance, so that a killed run does not leave gigabytes behind.
-    data_id = processes.new_id("data")
-    directory = work_dir / data_id
-    account = processes.open_account(data_id, server="data", role="data", directories=[directory])
-    try:
-        directory.mkdir(parents=True)
-        path = directory / f"{name}.tsv"
-        load.write_data_file(
-            path, name, int(experiment.parameters["rows"]), int(experiment.parameters["data_seed"])
-        )
-        path.chmod(0o644)
-        yield path
-    finally:
-        with signals_held():
-            processes.close_account(account)

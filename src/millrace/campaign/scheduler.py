@@ -52,7 +52,7 @@ from millrace.store.store import Store
 from millrace.trial.concurrent_pair import PairTrial, execute_pair
 from millrace.trial.execute import execute_trial
 from millrace.trial.spec import TrialSpec
-from millrace.trial.transient import TransientFailure, is_transient
+from millrace.trial.transient import is_transient
 from millrace.utc import utc_now
 
 TIME_LIMIT = "time"
@@ -334,7 +334,7 @@ def _attempt(store: Store, claimed: Sequence[Claimed], emit: OnEvent, *, stops: 
     try:
         results = execute_claimed(claimed, emit)
         for each, result in zip(claimed, results, strict=True):
-            if stops and isinstance(result, TransientFailure):
+            if stops and result.is_transient:
                 raise HostError(
                     f"{each.trial.treatment.label} could not be measured: failed at "
                     f"{result.failed_step}: {result.reason}"

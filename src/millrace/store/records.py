@@ -240,7 +240,8 @@ class AttemptResult:
     ``failed_step`` and ``reason`` are set when ``outcome`` is not ``finished``; ``log_tail`` is the
     end of the server's own log. ``artefacts`` are the files to store, as (kind, role, bytes);
     ``histograms`` and ``observations`` (plain data, see millrace.collect) become one more file
-    each.
+    each. ``is_transient`` marks a failure of the host, after which a later attempt may succeed; it
+    is not stored.
     """
 
     outcome: Outcome
@@ -253,6 +254,7 @@ class AttemptResult:
     artefacts: tuple[tuple[str, str, bytes], ...] = ()
     histograms: tuple[HistogramRecord, ...] = ()
     observations: Mapping[str, Any] = field(default_factory=dict)
+    is_transient: bool = False
 
 
 @dataclass(frozen=True)

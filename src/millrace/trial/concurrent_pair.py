@@ -1,144 +1,132 @@
-"""Carries out the two trials of a pair at the same time, each in a process of its own, on its half
-of the CPUs.
+"""Execute the two trials of a pair at the same time, each in a worker on its half of the CPUs.
 
-They begin what is measured together (see ``meeting``), and count together or not at all: where one
-fails, whatever the step and the reason, the other is ended and left out, so that it is known that
-what counts was measured beside the other, for the whole time. A side is ended by closing its input,
-which is also what happens when this process is killed.
-
-A side tells, in pairs of a word and what belongs to it:
-
-    event        an event of the trial, as ``trial.execute`` announces it
-    arrived      where it waits for the other
-    result       the trial's result; it has closed everything
-    interrupted  that somebody stopped it, and who
-    defect       a traceback: millrace itself is wrong
+Both start their measurements together (see ``barrier``), and count together or not at all: where
+one fails, at whatever step and for whatever reason, the other is ended and left out, so that every
+counted trial was measured concurrently for the whole time. A worker ends when its input closes,
+which also happens when this process is killed.
 """
 
 from __future__ import annotations
 
-import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from multiprocessing import Pipe
-from multiprocessing.connection import wait
+from queue import SimpleQueue
+from typing import IO
 
 from millrace.errors import Interrupted
 from millrace.model.events import StepBegan, TrialEvent
 from millrace.servers.instances import processes
-from millrace.servers.instances.signals import signals_held
+from millrace.servers.instances.signals import ending, signals_held
 from millrace.store.records import BESIDE, AttemptResult
-from millrace.trial.load_run import Emit as Announce
+from millrace.trial.block_document import (
+    LONGEST_LINE_BYTES,
+    EndMessage,
+    EventMessage,
+    InvalidDocument,
+    Message,
+    ResultMessage,
+    WaitMessage,
+    block_document,
+    read_message,
+    write_line,
+)
+from millrace.trial.load_run import Emit
 from millrace.trial.spec import TrialSpec
 
-# A server has 15 s to end politely; removing what it made takes some more.
+COMMAND = (sys.executable, "-P", "-m", "millrace.trial.worker")
+
+# A server has 15 s to end politely; removing its files takes some more.
 _END_LIMIT_S = 90.0
 
 
 @dataclass(frozen=True)
 class PairTrial:
-    """One trial of a pair: what it is given, how it is called, and who is told its events."""
+    """One trial of a pair, with its label in messages and the listener of its events."""
 
-    given: TrialSpec
+    spec: TrialSpec
     label: str
-    announce: Announce
+    emit: Emit
 
 
 def execute_pair(pair: Sequence[PairTrial]) -> tuple[AttemptResult, ...]:
-    """Carry both trials out and return their results, in their order: both finished, or both
-    failed.
+    """Execute both trials and return their results in order: both finished, or both failed.
 
-    Raises Interrupted, after both have closed everything, when the user stops the run.
+    Raise Interrupted, after both have closed everything, when the user stops the run.
     """
-    sides: list[_Side] = []
+    messages: _Messages = SimpleQueue()
+    workers: list[_Worker] = []
     try:
-        sides.extend(map(_Side, pair))
-        for side in sides:
-            side.begin()
-        _listen(sides)
+        workers.extend(_Worker(trial, messages) for trial in pair)
+        for worker in workers:
+            worker.begin()
+        _follow(workers, messages)
     finally:
         with signals_held():
-            _end(sides)
-    return _together(sides)
+            _end(workers)
+    return _joined(workers)
 
 
-class _Side:
-    """The process of one trial. ``result`` is None while it goes on, ``waits_at`` where it waits
-    for the other side."""
+class _Worker:
+    """The process of one trial.
 
-    def __init__(self, asked: PairTrial) -> None:
-        self.label = asked.label
+    ``result`` is None until the trial ends; ``waits_at`` is the point at which it waits.
+    """
+
+    def __init__(self, trial: PairTrial, messages: _Messages) -> None:
+        self.label = trial.label
         self.result: AttemptResult | None = None
         self.waits_at: str | None = None
-        self._asked = asked
+        self._trial = trial
         self._step = "prepare"
-        theirs_in, self.inbox = Pipe(duplex=False)
-        self.outbox, theirs_out = Pipe(duplex=False)
-        numbers = theirs_in.fileno(), theirs_out.fileno()
-        with theirs_in, theirs_out:
-            self._process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "millrace.trial.worker", *map(str, numbers)],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                pass_fds=numbers,
-                start_new_session=True,  # Ctrl-C reaches us alone, and we end it in order
-            )
+        self._messages = messages
+        self._process = subprocess.Popen(
+            COMMAND,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            start_new_session=True,  # Ctrl-C reaches this process alone, which ends both in order
+        )
+        threading.Thread(target=self._read, daemon=True).start()
 
     def begin(self) -> None:
-        """Tell it what to do."""
-        with suppress(OSError):  # it is gone, which is noticed when it is listened to
-            self.inbox.send(self._asked.given)
+        """Send the trial."""
+        spec = self._trial.spec
+        self._send(write_line(block_document([spec], spec.cpu_partition)))
 
-    def go(self) -> None:
-        """The other side is there too."""
+    def go_on(self) -> None:
+        """End the wait: the other trial has reached the point, too."""
         self.waits_at = None
-        with suppress(OSError):
-            self.inbox.send(None)
+        self._send(b"\n")
 
-    def listen(self) -> None:
-        """Take one thing that it says. Raises Interrupted where somebody stopped it."""
-        try:
-            kind, said = self.outbox.recv()
-        except (EOFError, OSError):
-            kind, said = "result", self._gone()
-        match kind:
-            case "event":
-                self._hear(said)
-            case "arrived":
-                self.waits_at = said
-            case "result":
-                self.result = said
-            case "interrupted":
-                raise Interrupted(said)
-            case _:
-                raise RuntimeError(f"the trial of {self.label} ended unexpectedly\n{said}")
-
-    def _hear(self, event: TrialEvent) -> None:
-        if isinstance(event, StepBegan):
-            self._step = event.name
-        self._asked.announce(event)
-
-    def _gone(self) -> AttemptResult:
-        """The result of a trial whose process ended without a word."""
-        status = self._process.wait()
-        how = f"with status {status}"
-        if status < 0:
-            how = f"by signal {-status} ({signal.Signals(-status).name})"
-        return AttemptResult(
-            "failed", failed_step=self._step, reason=f"the process of the trial was ended {how}"
-        )
+    def handle(self, message: Message | InvalidDocument | None) -> None:
+        """Handle a message, None at the worker's end. Raise Interrupted if it was stopped."""
+        match message:
+            case EventMessage(event=event):
+                self._on_event(event)
+            case WaitMessage(point=point):
+                self.waits_at = point
+            case ResultMessage(result=result):
+                self.result = result
+            case EndMessage(kind="interrupted", text=text):
+                raise Interrupted(text)
+            case EndMessage(text=text):
+                raise RuntimeError(f"the trial of {self.label} ended unexpectedly\n{text}")
+            case InvalidDocument():
+                raise RuntimeError(f"the trial of {self.label} ended unexpectedly") from message
+            case None if self.result is None:
+                self.result = self._died()
 
     def close(self) -> None:
-        """Whatever it still does is not wanted any more."""
-        self.inbox.close()
-        self.outbox.close()
+        """Give up whatever the worker still does."""
+        with suppress(OSError):  # what was not sent to a worker that is gone
+            _pipe(self._process.stdin).close()
 
     def ended(self, until_s: float) -> bool:
-        """Whether it ended by itself, leaving nothing behind; it has ended in any case."""
+        """End the worker; return whether it ended itself, so that nothing of it is left."""
         try:
             status = self._process.wait(max(until_s - time.monotonic(), 0.0))
         except subprocess.TimeoutExpired:
@@ -146,49 +134,85 @@ class _Side:
             status = self._process.wait()
         return status == 0
 
+    def _send(self, line: bytes) -> None:
+        with suppress(OSError):  # it is gone, which its output shows
+            pipe = _pipe(self._process.stdin)
+            pipe.write(line)
+            pipe.flush()
 
-def _listen(sides: Sequence[_Side]) -> None:
-    """Hear both until both have a result, or one has failed."""
-    while at_work := [side for side in sides if side.result is None]:
-        ready = wait([side.outbox for side in at_work])
-        for side in at_work:
-            if side.outbox in ready:
-                side.listen()
-            if side.result is not None and side.result.outcome != "finished":
-                return
-        places = {side.waits_at for side in sides}
-        if len(places) == 1 and None not in places:
-            for side in sides:
-                side.go()
+    def _read(self) -> None:
+        """Pass the worker's messages on, in a thread of their own."""
+        with _pipe(self._process.stdout) as lines, suppress(OSError):
+            while line := lines.readline(LONGEST_LINE_BYTES):
+                try:
+                    self._messages.put((self, read_message(line)))
+                except InvalidDocument as error:
+                    if line.endswith(b"\n"):
+                        self._messages.put((self, error))
+                    break  # a killed worker leaves a truncated line
+        self._messages.put((self, None))
+
+    def _on_event(self, event: TrialEvent) -> None:
+        if isinstance(event, StepBegan):
+            self._step = event.name
+        self._trial.emit(event)
+
+    def _died(self) -> AttemptResult:
+        how = ending(self._process.wait())
+        return AttemptResult(
+            "failed", failed_step=self._step, reason=f"the process of the trial ended: {how}"
+        )
 
 
-def _end(sides: Sequence[_Side]) -> None:
-    for side in sides:
-        side.close()
+_Messages = SimpleQueue[tuple[_Worker, Message | InvalidDocument | None]]
+
+
+def _pipe(pipe: IO[bytes] | None) -> IO[bytes]:
+    assert pipe is not None  # each worker has both pipes
+    return pipe
+
+
+def _follow(workers: Sequence[_Worker], messages: _Messages) -> None:
+    """Handle messages until both trials have a result, or one has failed."""
+    while any(worker.result is None for worker in workers):
+        worker, message = messages.get()
+        worker.handle(message)
+        if worker.result is not None and worker.result.outcome != "finished":
+            return
+        points = {each.waits_at for each in workers}
+        if len(points) == 1 and None not in points:
+            for each in workers:
+                each.go_on()
+
+
+def _end(workers: Sequence[_Worker]) -> None:
+    for worker in workers:
+        worker.close()
     until_s = time.monotonic() + _END_LIMIT_S
-    in_order = [side.ended(until_s) for side in sides]
+    in_order = [worker.ended(until_s) for worker in workers]
     if not all(in_order):
-        # What a killed side left would disturb all that follows.
+        # The remains of a killed worker would disturb all later trials.
         processes.reap_orphans()
 
 
-def _together(sides: Sequence[_Side]) -> tuple[AttemptResult, ...]:
-    """The results of both; where one failed, the other is left out."""
-    failed = next((s for s in sides if s.result and s.result.outcome == "failed"), None)
+def _joined(workers: Sequence[_Worker]) -> tuple[AttemptResult, ...]:
+    """Return the results of both; where one failed, the other is left out."""
+    failed = next((w for w in workers if w.result and w.result.outcome == "failed"), None)
     if failed is None or failed.result is None:
-        return tuple(side.result for side in sides if side.result is not None)
-    said = str(failed.result.reason).partition("\n")[0]
+        return tuple(worker.result for worker in workers if worker.result is not None)
+    first_line = str(failed.result.reason).partition("\n")[0]
     left_out = AttemptResult(
         "failed",
         failed_step=BESIDE,
-        reason=f"{failed.label}, beside it, failed at step {failed.result.failed_step}: {said}",
+        reason=f"{failed.label}, beside it, failed at step {failed.result.failed_step}: "
+        f"{first_line}",
     )
     return tuple(
-        side.result
-        if side.result is not None and side.result.outcome == "failed"
+        worker.result
+        if worker.result is not None and worker.result.outcome == "failed"
         else replace(
-            side.result or left_out,
+            worker.result or left_out,
             outcome="failed", failed_step=left_out.failed_step, reason=left_out.reason,
         )
-        for side in sides
+        for worker in workers
     )  # fmt: skip

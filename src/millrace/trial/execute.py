@@ -39,7 +39,7 @@ from millrace.trial.managed_server import ManagedServer
 from millrace.trial.outputs import TrialOutputs
 from millrace.trial.spec import ServerSpec, TrialSpec
 from millrace.trial.steps import Step, execute_steps
-from millrace.trial.transient import TransientFailure, is_transient
+from millrace.trial.transient import is_transient
 from millrace.trial.trial_server import TrialContext, TrialServer
 
 _WRITE_BACK_LIMIT_S = 600.0
@@ -61,18 +61,18 @@ def execute_trial(spec: TrialSpec, emit: Emit, wait: Wait = no_barrier) -> Attem
             of_failure = ended.cause.log_tail if isinstance(ended.cause, TrialFailed) else None
             log_tail = of_failure or outputs.log_tail()
         logs = outputs.error_logs()
-    transient = ended.cause is not None and is_transient(ended.cause, log_tail)
-    return (TransientFailure if transient else AttemptResult)(
+    return AttemptResult(
         outcome="finished" if ended.cause is None else "failed",
         steps=ended.steps,
         instances=tuple(outputs.instances.values()),
         measurements=tuple(outputs.measurements),
         failed_step=ended.failed,
-        reason=None if ended.cause is None else _reason(ended.cause),
+        reason=None if ended.cause is None else reason_of(ended.cause),
         log_tail=log_tail,
         artefacts=(*outputs.artefacts, *logs),
         histograms=tuple(outputs.histograms),
         observations=outputs.observations.get(spec.servers[0].role, {}),
+        is_transient=ended.cause is not None and is_transient(ended.cause, log_tail),
     )
 
 
@@ -128,7 +128,7 @@ def _measure_step(trial: TrialContext, servers: tuple[LiveServer, ...], wait: Wa
     return Step("measure", run, measure.limit_s(spec.workload))
 
 
-def _reason(cause: Exception) -> str:
+def reason_of(cause: Exception) -> str:
     """Return the cause, with the hint where there is one."""
     text = str(cause) or type(cause).__name__
     hint = cause.hint if isinstance(cause, MillraceError) else None

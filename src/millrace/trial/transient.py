@@ -1,14 +1,11 @@
-"""Which failures are the host's for now, so that the same may go well later, and which the server's
-own."""
+"""Classify failures as transient host errors or errors of the server itself."""
 
 from __future__ import annotations
 
 import errno
 import re
-from dataclasses import dataclass
 
 from millrace.errors import HostError, PermanentHostError, TrialFailed, UnusablePlace
-from millrace.store.records import AttemptResult
 
 _OF_THE_HOST = frozenset(
     (
@@ -22,8 +19,8 @@ _OF_THE_HOST = frozenset(
     )
 )
 
-# How servers from 5.5 on, in errors and logs, and the C library say that a disk is full. Of a write
-# that was cut short InnoDB gives no error number, but it says that the disk may be full.
+# The words for a full disk of servers from 5.5 on, in errors and logs, and of the C library. InnoDB
+# gives no error number for a truncated write, but says that the disk may be full.
 _FULL = re.compile(
     r"no space left on device|disk is full|disk full|err(or number|code:?|no:?) 28\b"
     r"|disk is not full or a disk quota exceeded",
@@ -31,14 +28,12 @@ _FULL = re.compile(
 )
 
 
-@dataclass(frozen=True)
-class TransientFailure(AttemptResult):
-    """An attempt that failed, though the same may go well later."""
-
-
 def is_transient(cause: BaseException, log_tail: str | None = None) -> bool:
-    """Whether the same may go well later: not where a server does not start, fails at its work or
-    is not to be had. ``log_tail`` is the end of the server's log."""
+    """Return whether a later attempt may succeed, because the host failed and not the server.
+
+    A server that does not start, fails at its work or is unavailable will fail again. ``log_tail``
+    is the end of its log.
+    """
     if isinstance(cause, UnusablePlace):
         return True
     if isinstance(cause, HostError):

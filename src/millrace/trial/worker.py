@@ -1,86 +1,134 @@
-"""The process of one trial of a pair: ``python -m millrace.trial.pair_worker IN OUT``.
+"""Execute the trials of a block in a process of its own: ``python -m millrace.trial.worker``.
 
-A process of its own has its own CPUs, which its server, load generator and observers inherit, and
-an event loop that waits for nobody. It is told its trial through the pipe IN, answers through OUT
-(see ``beside``), and writes nothing to the store. When IN ends, whoever wanted the trial has given
-it up or is gone: the trial then ends as on Ctrl-C, and nothing of it is left.
+The process reads one line of JSON with the block from its standard input (see ``block_document``),
+and writes lines of JSON to its standard output: events, waits, and the result of each trial. It
+writes nothing to the store. Its servers, load generator and collectors inherit its CPUs, and its
+event loop waits for nobody.
+
+Each further line of its input ends a wait. Where the input ends, the sender has given the block up
+or is gone: the trial then ends as by Ctrl-C, and nothing of it is left.
 """
 
 from __future__ import annotations
 
 import os
 import signal
-import sys
 import threading
 import traceback
-from contextlib import suppress
-from multiprocessing.connection import Connection
+from contextlib import ExitStack, suppress
+from typing import BinaryIO
 
-from millrace.errors import Interrupted
+from millrace.errors import Interrupted, MillraceError
 from millrace.model.events import TrialEvent
 from millrace.servers.instances.signals import signals_as_errors, signals_held
-from millrace.trial.execute import execute_trial
-from millrace.trial.spec import TrialSpec
+from millrace.store.records import AttemptResult
+from millrace.trial.block_document import (
+    LONGEST_LINE_BYTES,
+    BlockDocument,
+    EndMessage,
+    EventMessage,
+    InvalidDocument,
+    Message,
+    ResultMessage,
+    TrialDocument,
+    WaitMessage,
+    read_block,
+    resolve,
+    write_line,
+)
+from millrace.trial.execute import execute_trial, reason_of
+from millrace.trial.transient import is_transient
 
 
-class Pair:
-    """The pair that this process carries out a trial of, as it sees it."""
+class Worker:
+    """The sender's side of a block, as this process sees it: lines in, lines out."""
 
-    def __init__(self, inbox: Connection, outbox: Connection) -> None:
+    def __init__(self, inbox: BinaryIO, outbox: BinaryIO) -> None:
         self._inbox = inbox
         self._outbox = outbox
-        self._together = threading.Event()
+        self._may_go_on = threading.Event()
         self._is_over = False
 
-    def take_part(self) -> None:
-        """Be told the trial, carry it out, tell what came of it."""
-        given: TrialSpec = self._inbox.recv()
-        assert given.cpu_partition is not None
-        os.sched_setaffinity(0, given.cpu_partition.cpus)
+    def run(self) -> None:
+        """Read a block, execute its trials and send their results. Raise Interrupted."""
+        line = self._inbox.readline(LONGEST_LINE_BYTES)
+        if not line:
+            return None
+        try:
+            block = read_block(line)
+        except InvalidDocument as error:
+            return self.send(EndMessage(kind="invalid", text=str(error)))
+        if block.cpu_partition is not None:
+            os.sched_setaffinity(0, block.cpu_partition.cpus)
         threading.Thread(target=self._listen, daemon=True).start()
         try:
-            result = execute_trial(given, self._announce, self._meet)
+            for trial in block.trials:
+                result = self._execute(trial, block)
+                self.send(ResultMessage(kind="result", trial=trial.name, result=result))
         finally:
             self._is_over = True
-        self.tell("result", result)
+        return None
 
-    def tell(self, kind: str, said: object) -> None:
-        """Say it, as a whole."""
+    def send(self, message: Message) -> None:
+        """Write a message, uninterrupted."""
+        line = write_line(message)
         with signals_held():
-            self._outbox.send((kind, said))
+            self._outbox.write(line)
+            self._outbox.flush()
 
-    def _announce(self, event: TrialEvent) -> None:
-        self.tell("event", event)
+    def _execute(self, trial: TrialDocument, block: BlockDocument) -> AttemptResult:
+        def emit(event: TrialEvent) -> None:
+            self.send(EventMessage(kind="event", trial=trial.name, event=event))
 
-    def _meet(self, where: str) -> None:
-        self._together.clear()
-        self.tell("arrived", where)
-        self._together.wait()
+        with ExitStack() as opened:
+            try:
+                spec = resolve(trial, block.cpu_partition, opened)
+            except Interrupted:
+                raise
+            except MillraceError as error:
+                return AttemptResult(
+                    "failed",
+                    failed_step="prepare",
+                    reason=reason_of(error),
+                    is_transient=is_transient(error),
+                )
+            return execute_trial(spec, emit, self._wait)
+
+    def _wait(self, point: str) -> None:
+        self._may_go_on.clear()
+        self.send(WaitMessage(kind="wait", point=point))
+        self._may_go_on.wait()
 
     def _listen(self) -> None:
-        with suppress(EOFError, OSError):
-            while True:
-                self._inbox.recv()
-                self._together.set()
+        with suppress(OSError):
+            while self._inbox.readline(LONGEST_LINE_BYTES):
+                self._may_go_on.set()
         if not self._is_over:
-            # To the thread that works: it may be waiting for something that only a signal ends.
+            # To the main thread, which may be in a wait that only a signal ends.
             signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGTERM)
 
 
 def main() -> None:
-    """Carry out one trial of a pair. Whatever ends it is told, as long as somebody listens."""
-    inbox, outbox = (Connection(int(number)) for number in sys.argv[1:3])
-    pair = Pair(inbox, outbox)
-    with suppress(OSError):
-        try:
-            with signals_as_errors():
-                pair.take_part()
-        except Interrupted as stopped:
-            pair.tell("interrupted", str(stopped))
-        except EOFError:
-            return
-        except BaseException:
-            pair.tell("defect", traceback.format_exc())
+    """Execute one block, and report whatever ends it as long as somebody listens."""
+    with _stream(0, "rb") as inbox, _stream(1, "wb") as outbox:
+        worker = Worker(inbox, outbox)
+        with suppress(OSError):
+            try:
+                with signals_as_errors():
+                    worker.run()
+            except Interrupted as stopped:
+                worker.send(EndMessage(kind="interrupted", text=str(stopped)))
+            except BaseException:
+                worker.send(EndMessage(kind="defect", text=traceback.format_exc()))
+
+
+def _stream(number: int, mode: str) -> BinaryIO:
+    """Take over a standard stream, so that nothing else in this process uses it."""
+    stream = os.fdopen(os.dup(number), mode)
+    nothing = os.open(os.devnull, os.O_RDWR)
+    os.dup2(nothing, number)
+    os.close(nothing)
+    return stream  # type: ignore[return-value]
 
 
 if __name__ == "__main__":

@@ -27,7 +27,6 @@ def given(server_of: ServerOf, definition: Mapping[str, Any]) -> TrialSpec:
         servers=(ServerSpec(server_of("mysql-5.6.24"), FittedOptions("default", ())),),
         workload=ResolvedWorkload(definition, {"rows": ROWS, "data_seed": 1}),
         expected=load.data_checksum("nodes", ROWS, 1),
-        data_file=None,
     )
 
 

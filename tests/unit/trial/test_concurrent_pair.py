@@ -24,6 +24,7 @@ from millrace.errors import Interrupted
 from millrace.host.cpuset import cpu_partitions
 from millrace.model.events import StepBegan, TrialEvent
 from millrace.model.servers import AttachedServer, FittedOptions
+from millrace.servers import added
 from millrace.servers.instances.signals import signals_as_errors
 from millrace.store.records import BESIDE
 from millrace.trial.concurrent_pair import PairTrial, execute_pair
@@ -34,6 +35,11 @@ from tests.unit.workloads.small import driving
 LIMIT_S = 60.0
 
 Announce = Callable[[TrialEvent], None]
+
+
+@pytest.fixture(autouse=True)
+def _own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MILLRACE_STATE", str(tmp_path))
 
 
 @pytest.fixture
@@ -48,12 +54,7 @@ def pair(ports: tuple[int, int], announce: Announce = lambda _event: None) -> li
         PairTrial(
             TrialSpec(
                 name=f"test/{half.side}",
-                servers=(
-                    ServerSpec(
-                        AttachedServer("theirs", "mysql", f"mysql://u:p@127.0.0.1:{port}/"),
-                        FittedOptions("default", ()),
-                    ),
-                ),
+                servers=(ServerSpec(theirs(half.side, port), FittedOptions("default", ())),),
                 workload=ResolvedWorkload(driving(), {}),
                 cpu_partition=half,
             ),
@@ -62,6 +63,11 @@ def pair(ports: tuple[int, int], announce: Announce = lambda _event: None) -> li
         )
         for half, port in zip(cpu_partitions(), ports, strict=True)
     ]
+
+
+def theirs(side: int, port: int) -> AttachedServer:
+    """Return an attached server at a port, under a name that workers find."""
+    return added.add_attached(f"theirs-{side}", "mysql", f"mysql://u:p@127.0.0.1:{port}/")
 
 
 def sides_of(pid: int) -> list[psutil.Process]:

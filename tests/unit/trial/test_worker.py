@@ -1,0 +1,173 @@
+"""Test workers on fake servers: blocks that finish, fail, are refused, and concurrent pairs."""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from millrace.databases import fake
+from millrace.databases.fake import Script
+from millrace.host.cpuset import cpu_partitions
+from millrace.model.events import StepBegan
+from millrace.model.servers import FittedOptions, InstalledServer
+from millrace.servers import install
+from millrace.store.records import BESIDE
+from millrace.trial import concurrent_pair
+from millrace.trial.block_document import (
+    EventMessage,
+    Message,
+    ResultMessage,
+    block_document,
+    read_message,
+    write_line,
+)
+from millrace.trial.concurrent_pair import PairTrial, execute_pair
+from millrace.trial.execute import execute_trial
+from millrace.trial.resolved_workload import ResolvedWorkload
+from millrace.trial.spec import ServerSpec, TrialSpec
+from millrace.trial.worker import Worker
+from tests.unit.fakes import fakes
+from tests.unit.workloads.small import driving
+
+QUICK = {"time_s": 1.0, "warmup_s": 0.0, "fits": "any", "settle_s": 0}
+
+# A worker whose fake servers are those of the directory in its last argument.
+PROGRAM = """
+import sys
+from pathlib import Path
+import pytest
+from tests.unit.fakes import fakes
+from tests.unit.trial.test_worker import find_in
+from millrace.servers import install
+from millrace.trial import worker
+directory = Path(sys.argv[1])
+with pytest.MonkeyPatch.context() as patch, fakes(directory, patch):
+    patch.setattr(install, "find", find_in(directory))
+    worker.main()
+"""
+
+
+def find_in(directory: Path) -> Callable[[str], InstalledServer]:
+    """Return a function that finds the fake servers of a directory."""
+
+    def find(name: str) -> InstalledServer:
+        return fake.install(name, SCRIPTS[name], directory / name)
+
+    return find
+
+
+SCRIPTS = {
+    "fake-1": Script(waits={"wait/io": 1e-4}),
+    "fake-2": Script(operation_s=0.002),
+    "broken": Script(failures={"start": "no room for the log"}),
+}
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    with fakes(tmp_path, monkeypatch):
+        monkeypatch.setattr(install, "find", find_in(tmp_path))
+        monkeypatch.setattr(
+            concurrent_pair, "COMMAND", (sys.executable, "-c", PROGRAM, str(tmp_path))
+        )
+        yield tmp_path
+
+
+def spec(place: Path, name: str, trial: str = "test/1") -> TrialSpec:
+    server = fake.install(name, SCRIPTS[name], place / name)
+    options = FittedOptions("default", ())
+    workload = ResolvedWorkload(driving(), QUICK)
+    return TrialSpec(trial, (ServerSpec(server, options),), workload, collectors=("waits",))
+
+
+def sent(line: bytes) -> list[Message]:
+    """Return the messages of a worker that gets a line."""
+    outbox = io.BytesIO()
+    theirs, ours = os.pipe()
+    with os.fdopen(theirs, "rb") as inbox, os.fdopen(ours, "wb", buffering=0) as sender:
+        sender.write(line)
+        Worker(inbox, outbox).run()
+    return [read_message(each) for each in outbox.getvalue().splitlines(keepends=True)]
+
+
+def results(messages: Sequence[Message]) -> list[ResultMessage]:
+    return [each for each in messages if isinstance(each, ResultMessage)]
+
+
+def test_a_block_is_executed_as_in_this_process(place: Path) -> None:
+    block = [spec(place, "fake-1", "test/1"), spec(place, "fake-2", "test/2")]
+    line = write_line(block_document(block))
+    assert str(place) not in line.decode()
+    messages = sent(line)
+    for message, each in zip(results(messages), block, strict=True):
+        here = execute_trial(each, lambda _event: None)
+        assert message.trial == each.name
+        assert message.result.outcome == here.outcome == "finished"
+        names = [[m.name for m in of.measurements] for of in (message.result, here)]
+        # The first trial loaded the tables, and the next restored them.
+        assert set(names[0]) ^ set(names[1]) <= {"snapshot_saved_s"}
+        assert message.result.observations["waits"].keys() == here.observations["waits"].keys()
+        assert message.result.instances[0].effective.keys() == here.instances[0].effective.keys()
+    steps = [m.event.name for m in messages if isinstance(m, EventMessage) and m.trial == "test/2"
+             and isinstance(m.event, StepBegan)]  # fmt: skip
+    assert steps[-3:] == ["measure", "stop", "sizes"]
+
+
+def test_a_server_that_does_not_start_is_a_failed_trial(place: Path) -> None:
+    (failed,) = results(sent(write_line(block_document([spec(place, "broken")]))))
+    assert (failed.result.outcome, failed.result.failed_step) == ("failed", "start")
+    assert "no room for the log" in (failed.result.reason or "")
+    assert not failed.result.is_transient
+
+
+def test_another_build_of_the_server_is_refused(place: Path) -> None:
+    of = spec(place, "fake-1")
+    (server,) = of.servers
+    assert isinstance(server.server, InstalledServer)
+    other = replace(server, server=replace(server.server, build_sha256="ab" * 32))
+    (failed,) = results(sent(write_line(block_document([replace(of, servers=(other,))]))))
+    assert (failed.result.outcome, failed.result.failed_step) == ("failed", "prepare")
+    assert "build of fake-1 differs" in (failed.result.reason or "")
+
+
+@pytest.mark.parametrize(
+    ("line", "kinds"), [(b"", []), (b"{}\n", ["invalid"]), (b'{"version": 1', ["invalid"])]
+)
+def test_a_line_that_is_no_block_ends_the_worker(line: bytes, kinds: list[str]) -> None:
+    outbox = io.BytesIO()
+    Worker(io.BytesIO(line), outbox).run()
+    lines = outbox.getvalue().splitlines(keepends=True)
+    assert [read_message(each).kind for each in lines] == kinds
+
+
+def pair(place: Path, names: Sequence[str]) -> list[PairTrial]:
+    return [
+        PairTrial(
+            replace(spec(place, name, f"test/{partition.side}"), cpu_partition=partition),
+            name,
+            lambda _event: None,
+        )
+        for name, partition in zip(names, cpu_partitions(), strict=True)
+    ]
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="each trial needs a CPU")
+def test_both_trials_of_a_pair_are_measured_at_the_same_time(place: Path) -> None:
+    found = execute_pair(pair(place, ["fake-1", "fake-2"]))
+    assert [each.outcome for each in found] == ["finished", "finished"], found
+    sides = [each.instances[0].facts.concurrent for each in found]
+    assert [side.side for side in sides if side] == [0, 1]
+    assert [side.cpus for side in sides if side] == [each.cpus for each in cpu_partitions()]
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="each trial needs a CPU")
+def test_a_pair_counts_as_a_whole(place: Path) -> None:
+    left_out, failed = execute_pair(pair(place, ["fake-1", "broken"]))
+    assert (failed.outcome, failed.failed_step) == ("failed", "start")
+    assert (left_out.outcome, left_out.failed_step) == ("failed", BESIDE)
