@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from millrace.campaign import scheduler
+from millrace.campaign import attempts
 from millrace.errors import TrialFailed
 from millrace.model.instance_facts import InstanceFacts
 from millrace.model.servers import AttachedServer
@@ -87,12 +87,12 @@ def test_an_odd_answer_ends_a_trial_at_most(question: Question, answer: Answer) 
 )
 def test_answers_that_could_not_be_read_back_are_a_failed_trial(odd: dict[str, str]) -> None:
     (instance,) = result().instances
-    kept = scheduler._readable(replace(result(), instances=(replace(instance, effective=odd),)))
+    kept = attempts._readable(replace(result(), instances=(replace(instance, effective=odd),)))
     assert (kept.outcome, kept.failed_step, kept.instances) == ("failed", "record", ())
     assert "cannot be stored" in (kept.reason or "")
     facts = replace(instance, facts=InstanceFacts.model_validate({"age_s": 1e300, "count": 10**40}))
-    assert scheduler._readable(replace(result(), instances=(facts,))).outcome == "failed"
-    assert scheduler._readable(result()) == result()
+    assert attempts._readable(replace(result(), instances=(facts,))).outcome == "failed"
+    assert attempts._readable(result()) == result()
 
 
 @pytest.mark.parametrize("cells", [("7", "9" * 5_000), ("7", "1e3"), ("7", "²"), ("7",), ()])
@@ -117,7 +117,7 @@ def test_observations_that_could_not_be_read_back_are_left_out(odd: dict[str, ob
     summed = {"class": "disk", "statement": None, "count": 1, "seconds": 0.1, "during_sync": 0}
     stated = {**fitting, "states": {"statements": {"threads": 1, "states": [summed]}}}
     assert observations.readable(stated) == stated
-    kept = scheduler._readable(replace(result(), observations={**fitting, **odd}))
+    kept = attempts._readable(replace(result(), observations={**fitting, **odd}))
     assert kept.outcome == "finished"
     (lack,) = kept.observations["missing"]
     assert "cannot be stored" in lack["what"]

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from millrace import databases
-from millrace.campaign import prepare, scheduler
+from millrace.campaign import preparation, scheduler
 from millrace.campaign.inputs import RunInput
 from millrace.campaign.policies.fixed import Fixed
 from millrace.campaign.resume import select_run
@@ -83,7 +83,7 @@ class Fakes:
                 name: fake.install(name, script, self.directory / name)
                 for name, script in self.scripts.items()
             }
-            treatments = prepare.treatments(chosen.plan, installed)
+            treatments = preparation.prepared_treatments(chosen.plan, installed)
             works = [each.workload for each in treatments.values()]
             rule = cpu_idle.policy_of(works, "", None, placeable=False)
             inputs = RunInput(treatments, None, None, rule)

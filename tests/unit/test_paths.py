@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from millrace import paths
-from millrace.campaign import prepare
+from millrace.campaign import preparation
 from millrace.errors import UserError
 from millrace.servers.disk import refusals_as_errors
 from tests.unit.ordinary_user import as_ordinary_user
@@ -97,7 +97,7 @@ def test_a_work_directory_that_may_only_be_read_names_its_variable(
     work.chmod(0o555)
     monkeypatch.setenv("MILLRACE_WORK", str(work))
     with as_ordinary_user(), pytest.raises(UserError, match=f"MILLRACE_WORK={work}") as caught:
-        prepare.work_directory(paths.work_dir())
+        preparation.work_directory(paths.work_dir())
     assert "set MILLRACE_WORK" in (caught.value.hint or "")
     with (
         as_ordinary_user(),

@@ -6,7 +6,7 @@ import secrets
 from dataclasses import dataclass
 from pathlib import Path
 
-from millrace.campaign import prepare
+from millrace.campaign import preparation
 from millrace.campaign.forecast import forecast_here
 from millrace.experiment.aa_trials import with_controls
 from millrace.experiment.estimate import Estimate
@@ -34,8 +34,8 @@ def plan(path: Path, experiment: Experiment) -> PlannedExperiment:
     """
     seed = secrets.randbelow(SEEDS) if experiment.seed is None else experiment.seed
     expanded = with_controls(expand(experiment, seed=seed))
-    prepare.refuse_missing_cpus(experiment)
-    prepare.refuse_attached(expanded)
+    preparation.refuse_missing_cpus(experiment)
+    preparation.refuse_attached(expanded)
     if not path.exists():
         return PlannedExperiment(expanded, forecast_here(expanded, None))
     with Store.open(path, read_only=True) as store:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from millrace.campaign import ownership
+from millrace.campaign import attempts
 from millrace.store.importing import Imported
 from millrace.store.records import RunSummary, StoredRun
 from millrace.store.store import Store
@@ -63,7 +63,7 @@ def remove_runs(
         confirm(ids)
         reports = [report for report in map(store.report_path, ids) if os.path.lexists(report)]
         recorded = [run_id for run_id in ids if run_id in store.histories.runs()]
-        store.remove_runs(ids, is_alive=ownership.is_alive)
+        store.remove_runs(ids, is_alive=attempts.is_alive)
     return Removed(ids, reports, recorded)
 
 

@@ -1,25 +1,225 @@
-"""Prepare the trials of a run: install servers, fit options and provide data."""
+"""Check and provide all prerequisites of a run before its first trial.
+
+They are installed servers, known options, the data, and disk space. All errors that can be found
+beforehand are reported together, before anything is measured.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+import errno
+import os
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
 from millrace import paths
-from millrace.campaign import prepare
 from millrace.campaign.forecast import forecast_here, refuse_without_space
 from millrace.campaign.inputs import PreparedTreatment, RunInput
-from millrace.experiment.model import Plan
+from millrace.campaign.requested_options import configuration_of, varied_options
+from millrace.errors import Diagnostic, HostError, UserError, ValidationError, nearest_names
+from millrace.experiment.levels import OPTION
+from millrace.experiment.model import Experiment, Plan, Treatment
+from millrace.experiment.plan import chosen
+from millrace.experiment.slowdown import slowdown_of
 from millrace.host import cpuset
+from millrace.loadgen import client as load
 from millrace.model.events import DownloadMoved, Notice, OnEvent
-from millrace.model.servers import InstalledServer
+from millrace.model.servers import AttachedServer, InstalledServer, Option, Server
+from millrace.servers import attached, configurations, install, options
+from millrace.servers.configurations.check import about
+from millrace.servers.progress import Progress
 from millrace.store.records import StoredRun
 from millrace.store.store import Store
 from millrace.trial import cpu_idle
 from millrace.trial.cpu_idle import CpuIdlePolicy
 from millrace.trial.data_file import data_file as generated_file
+from millrace.trial.fault_injection import refuse_left_out, slowed_server
+from millrace.trial.resolved_workload import ResolvedWorkload
+from millrace.trial.spec import ServerSpec
+from millrace.workloads.cpu_numbers import cpu_numbers
+
+_OTHER_PLACE = "set MILLRACE_WORK to a directory of your own, on the disk to measure"
+
+
+def prepared_treatments(plan: Plan, servers: Mapping[str, Server]) -> dict[str, PreparedTreatment]:
+    """Return the prepared treatments of a plan, by treatment id.
+
+    ``servers`` holds every server of the plan by name. Raises UserError, for all treatments at
+    once, for options that a server does not know and for a configuration requested of an attached
+    server.
+    """
+    found: dict[str, PreparedTreatment] = {}
+    refused: dict[str, UserError] = {}
+    for treatment in plan.treatments:
+        try:
+            found[treatment.id] = _prepared(plan.experiment, treatment, servers)
+        except UserError as error:
+            refused.setdefault(error.message, error)
+    if refused:
+        remedies = dict.fromkeys(error.hint for error in refused.values() if error.hint)
+        raise UserError("\n".join(refused), hint="; ".join(remedies) or None)
+    _refuse_options_of_nobody(found.values())
+    return found
+
+
+def indifferent_options(prepared: Iterable[PreparedTreatment]) -> list[str]:
+    """Return a sentence for each varied option that has no effect on a server, with the reason."""
+    return list(
+        dict.fromkeys(
+            f"{left.reason}: the levels of {OPTION}{about(left.option.name)} do not differ there"
+            for treatment in prepared
+            for server in treatment.servers
+            for left in server.options.left_out
+            if _is_varied(left.option)
+        )
+    )
+
+
+def _refuse_options_of_nobody(prepared: Collection[PreparedTreatment]) -> None:
+    """Raise UserError for a varied option that no server knows.
+
+    An option that only some servers do not know is left out there; one that none knows is misspelt.
+    """
+    own = [
+        server
+        for treatment in prepared
+        for server in treatment.servers
+        if isinstance(server.server, InstalledServer)
+    ]
+    lacking = [
+        {about(left.option.name) for left in each.options.left_out if _is_varied(left.option)}
+        for each in own
+    ]
+    unknown = sorted(set.intersection(*lacking)) if lacking else []
+    known = {name for each in own for name in _known_names(each.server)} if unknown else set()
+    for name in unknown:
+        nearest = nearest_names(name, known)
+        raise UserError(
+            f"none of the servers can have the varied option {name!r}",
+            hint=f"nearest: {', '.join(nearest)}" if nearest else "remove it from [factors]",
+        )
+
+
+def _is_varied(option: Option) -> bool:
+    return option.layer == configurations.VARIED
+
+
+def _known_names(server: Server) -> Collection[str]:
+    return options.known(server).names if isinstance(server, InstalledServer) else ()
+
+
+def refuse_missing_cpus(experiment: Experiment) -> None:
+    """Refuse clients on missing or forbidden CPUs, and concurrent pairs on a single CPU.
+
+    Raise ValidationError for the former, UserError for the latter.
+    """
+    if experiment.side_by_side:
+        cpuset.cpu_partitions()
+    wanted = cpu_numbers(str(experiment.parameters.get("client_cpus", ""))) or ()
+    here = os.sched_getaffinity(0)
+    if missing := sorted(set(wanted) - here):
+        listed = ", ".join(map(str, missing))
+        mistake = Diagnostic(
+            "parameters.client_cpus",
+            f"there is no CPU {listed} here that millrace may use",
+            f"some of {', '.join(map(str, sorted(here)))}, or leave it out for any",
+        )
+        raise ValidationError(experiment.source, [mistake])
+
+
+def refuse_attached(plan: Plan) -> None:
+    """Raise the errors of ``prepared_treatments`` about attached servers.
+
+    Starts and installs nothing.
+    """
+    others = {
+        row.name: install.find(row.name)
+        for row in install.list_servers()
+        if row.state == "attached"
+    }
+    for each in plan.treatments if plan.experiment.side_by_side else ():
+        if (name := str(each.resolved["server"])) in others:
+            raise UserError(
+                f"{name} is attached: millrace cannot give it half of the CPUs",
+                hint="measure in turns (--interleaved), or servers that millrace starts",
+            )
+    on_others = tuple(each for each in plan.treatments if each.resolved["server"] in others)
+    prepared_treatments(replace(plan, treatments=on_others), others)
+
+
+def installed_servers(plan: Plan, progress: Progress) -> dict[str, Server]:
+    """Return the servers of the plan by name, and install missing ones of the catalogue."""
+    names = dict.fromkeys(str(treatment.resolved["server"]) for treatment in plan.treatments)
+    missing = {row.name for row in install.list_servers() if row.state in install.MISSING}
+    for name in names:
+        if name in missing:
+            install.install(name, progress=progress)
+    return {name: _with_tls(install.find(name), plan.experiment) for name in names}
+
+
+def _with_tls(server: Server, experiment: Experiment) -> Server:
+    tls = experiment.tls.get(server.name)
+    if tls is None or not isinstance(server, AttachedServer):
+        return server
+    return attached.with_tls(server, tls)
+
+
+def _prepared(
+    experiment: Experiment, treatment: Treatment, servers: Mapping[str, Server]
+) -> PreparedTreatment:
+    workload = ResolvedWorkload(experiment.workload, chosen(experiment, treatment))
+    server = servers[str(treatment.resolved["server"])]
+    version = None if isinstance(server, AttachedServer) else server.version
+    wanted = configuration_of(experiment, treatment, family=server.family, version=version)
+    if isinstance(server, AttachedServer) and varied_options(treatment):
+        raise UserError(
+            f"{server.name} is attached: millrace never reconfigures it, so its options cannot be"
+            " varied",
+            hint="remove the options from [factors], or the server",
+        )
+    if isinstance(server, AttachedServer) and workload.reads_a_file:
+        raise UserError(
+            f"{server.name} is attached: it cannot read a file of this host",
+            hint="use load_mode 'local' for it",
+        )
+    slowdown = slowdown_of(treatment.resolved)
+    fitted = options.fit(server, wanted)
+    refuse_left_out(server, fitted, slowdown)
+    spec = ServerSpec(slowed_server(server, slowdown), fitted, slowdown)
+    return PreparedTreatment((spec,), workload)
+
+
+def work_directory(place: Path) -> Path:
+    """Return the directory of instances' data, and create it if it is missing.
+
+    Raise UserError where it is not writable, HostError where the host fails to create it.
+    """
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+        if not os.access(place, os.R_OK | os.W_OK | os.X_OK, effective_ids=True):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(place))
+    except OSError as error:
+        refused = paths.refusal(error)
+        if refused is not None:
+            raise refused from error
+        raise HostError(f"{place}: {error.strerror}", hint=_OTHER_PLACE) from error
+    return place
+
+
+def expected_data(experiment: Experiment) -> load.DataChecksum | None:
+    """Return rows, bytes and checksum of the named data set that the trials load.
+
+    They are computed once, then cached. None where the workload has tables of its own, which the
+    load generator verifies.
+    """
+    if "data" not in experiment.workload:
+        return None
+    return load.data_checksum(
+        experiment.workload["data"]["set"],
+        int(experiment.parameters["rows"]),
+        int(experiment.parameters["data_seed"]),
+    )
 
 
 class Downloads:
@@ -67,8 +267,8 @@ class Preparation:
         """
         key = tuple(treatment.id for treatment in plan.treatments)
         if key not in self._prepared:
-            prepare.refuse_missing_cpus(plan.experiment)
-            prepare.refuse_attached(plan)
+            refuse_missing_cpus(plan.experiment)
+            refuse_attached(plan)
             if self._check is not None:
                 self._check(plan)
             estimate = forecast_here(plan, self._store)
@@ -91,12 +291,12 @@ def run_input(
 
     ``data_file`` is the experiment's data file where one exists already.
     """
-    work_dir = prepare.work_directory(paths.work_dir())
-    servers = prepare.installed_servers(plan, Downloads(on_event))
-    treatments = prepare.treatments(plan, servers)
-    for text in prepare.indifferent_options(treatments.values()):
+    work_dir = work_directory(paths.work_dir())
+    servers = installed_servers(plan, Downloads(on_event))
+    treatments = prepared_treatments(plan, servers)
+    for text in indifferent_options(treatments.values()):
         on_event(Notice(text))
-    expected = prepare.expected_data(plan.experiment)
+    expected = expected_data(plan.experiment)
     reading = (each.workload for each in treatments.values() if each.workload.reads_a_file)
     if data_file is None and (workload := next(reading, None)) is not None:
         data_file = stack.enter_context(generated_file(workload, work_dir))

@@ -1,26 +1,22 @@
 """Execute a run: the only loop over blocks and trials.
 
 A policy chooses the next trials. The scheduler prepares them, writes them as rows into the store,
-claims each trial for this process, executes it (or the two of a concurrent pair), stores the result
-and emits events. It resumes an interrupted run: it ends open attempts, runs their trials again, and
-never repeats a finished trial. While a trial measures, it writes only lines of the event file. It
-stores the results of a pair together, so that neither counts without the other.
+attempts each one (see ``attempts``), and emits events. It resumes an interrupted run: it ends open
+attempts, runs their trials again, and never repeats a finished trial.
 """
 
 from __future__ import annotations
 
 import contextlib
-import itertools
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
-from millrace.campaign import ownership
+from millrace.campaign.attempts import execute_trials, record_failure
 from millrace.campaign.blocks import joined, would_be_late
-from millrace.campaign.inputs import RunInput, trial_spec
-from millrace.campaign.run_records import begin_run, stored_trial_id, waiting_trials
+from millrace.campaign.inputs import RunInput
+from millrace.campaign.run_records import begin_run, waiting_trials
 from millrace.errors import (
     HostError,
     Interrupted,
@@ -28,38 +24,23 @@ from millrace.errors import (
     PermanentHostError,
     ValidationError,
 )
-from millrace.experiment.concurrent_pairs import held
-from millrace.experiment.model import Plan, PlannedTrial
+from millrace.experiment.model import Plan
 from millrace.model.events import (
     Announcement,
     Emitted,
     Event,
     OnEvent,
-    ResultWaits,
     ScheduledTrial,
-    TrialBegan,
-    TrialEnded,
-    TrialEvent,
     TrialsScheduled,
 )
 from millrace.model.run_spec import Extension
-from millrace.servers.instances.signals import signals_held
-from millrace.store import database, observations
-from millrace.store.checked import to_plain
 from millrace.store.events import EventLog
-from millrace.store.records import BESIDE, AttemptResult, RunRecord, StoredRun
+from millrace.store.records import AttemptResult, RunRecord, StoredRun
 from millrace.store.store import Store
-from millrace.trial.concurrent_pair import PairTrial, execute_pair
-from millrace.trial.execute import execute_trial
-from millrace.trial.spec import TrialSpec
 from millrace.trial.transient import is_transient
-from millrace.utc import utc_now
 
 TIME_LIMIT = "time"
 """The reason of an end: another block would exceed the time limit."""
-
-_STORE_TRIES = 10
-_STORE_PAUSE_S = 3.0
 
 
 @dataclass(frozen=True)
@@ -179,10 +160,20 @@ def execute(
             extension = None if decision.is_new else extension
             emit.open_log(stack, store.events_path(run.id))
             if isinstance(inputs, MillraceError):
-                _record_failure(store, run, decision, str(inputs))
+                step, reason = decision.unprepared_step, str(inputs)
+                failed = AttemptResult("failed", failed_step=step, reason=reason)
+                record_failure(store, run, plan, failed)
             else:
                 emit(_scheduled(stored, decision, inputs))
-                _execute_block(store, run, decision, inputs, emit, stops=rules.stop_at_host_errors)
+                execute_trials(
+                    store,
+                    run,
+                    plan,
+                    inputs,
+                    emit,
+                    retry_failed=decision.retry_failed,
+                    stops=rules.stop_at_host_errors,
+                )
             first = min(trial.block for trial in plan.trials)
             later = store.load_run(
                 run.id, observations_too=rules.with_observations, from_block=first
@@ -237,22 +228,6 @@ def _prepared(prepare: Prepare, block: Block, stored: StoredRun | None) -> RunIn
     raise AssertionError("the last try returns or raises")
 
 
-def _record_failure(store: Store, run: RunRecord, block: Block, reason: str) -> None:
-    """Record that the trials of a block failed before they started."""
-    owner = ownership.this_process(run.host.id)
-    failed = AttemptResult("failed", failed_step=block.unprepared_step, reason=reason)
-    for trial in block.plan.trials:
-        attempt = store.claim(
-            stored_trial_id(run, trial),
-            owner,
-            utc_now(),
-            is_alive=ownership.is_alive,
-            retry_failed=True,
-        )
-        if attempt is not None:
-            store.finish(attempt, failed, utc_now())
-
-
 def _scheduled(stored: StoredRun | None, block: Block, inputs: RunInput) -> TrialsScheduled:
     trials = block.plan.trials
     waiting = {trial.id for trial in trials}
@@ -267,149 +242,3 @@ def _scheduled(stored: StoredRun | None, block: Block, inputs: RunInput) -> Tria
         estimate_s=inputs.estimate_s,
         rows=block.plan.experiment.parameters.get("rows"),
     )
-
-
-@dataclass(frozen=True)
-class Claimed:
-    """A trial that this process executes now, and the id of its attempt."""
-
-    attempt: int
-    trial: PlannedTrial
-    spec: TrialSpec
-
-    def fields(self) -> dict[str, Any]:
-        """Return the fields of the trial's events."""
-        trial = self.trial
-        return {
-            "trial": trial.id,
-            "treatment": trial.treatment.label,
-            "treatment_id": trial.treatment.id,
-            "block": trial.block,
-            "position": trial.position,
-            "purpose": trial.purpose,
-        }
-
-
-def _execute_block(
-    store: Store,
-    run: RunRecord,
-    block: Block,
-    inputs: RunInput,
-    emit: OnEvent,
-    *,
-    stops: bool,
-) -> None:
-    """Execute the trials of a block that have no end yet; they are rows in the store."""
-    owner, plan = ownership.this_process(run.host.id), block.plan
-    for at_once in _at_once(plan.trials, plan.experiment.compare.factor):
-        claimed = []
-        for trial in at_once:
-            name = stored_trial_id(run, trial)
-            attempt = store.claim(
-                name,
-                owner,
-                utc_now(),
-                is_alive=ownership.is_alive,
-                retry_failed=block.retry_failed,
-            )
-            if attempt is not None:
-                claimed.append(Claimed(attempt, trial, trial_spec(name, trial, plan, inputs)))
-        if claimed:
-            _attempt(store, claimed, emit, stops=stops)
-
-
-def _at_once(trials: Sequence[PlannedTrial], factor: str) -> Iterator[tuple[PlannedTrial, ...]]:
-    """Yield the trials that are measured at the same time: single ones, and pairs."""
-
-    def key(trial: PlannedTrial) -> object:
-        return trial.id if trial.side is None else (trial.block, held(trial.treatment, factor))
-
-    for _, together in itertools.groupby(trials, key):
-        yield tuple(together)
-
-
-def _attempt(store: Store, claimed: Sequence[Claimed], emit: OnEvent, *, stops: bool) -> None:
-    for each in claimed:
-        emit(TrialBegan(**each.fields()))
-    try:
-        results = execute_claimed(claimed, emit)
-        for each, result in zip(claimed, results, strict=True):
-            if stops and result.is_transient:
-                raise HostError(
-                    f"{each.trial.treatment.label} could not be measured: failed at "
-                    f"{result.failed_step}: {result.reason}"
-                )
-    except BaseException as cause:
-        reason = str(cause) if isinstance(cause, MillraceError) else f"millrace stopped: {cause!r}"
-        interrupted = AttemptResult("interrupted", reason=reason)
-        with signals_held(), contextlib.suppress(MillraceError):
-            store.finish_together([(each.attempt, interrupted) for each in claimed], utc_now())
-        raise
-    _store(store, [(each.attempt, of) for each, of in zip(claimed, results, strict=True)], emit)
-    for each, result in zip(claimed, results, strict=True):
-        emit(
-            TrialEnded(
-                **each.fields(),
-                outcome=result.outcome,
-                failed_step=result.failed_step,
-                reason=result.reason,
-            )
-        )
-
-
-def execute_claimed(claimed: Sequence[Claimed], emit: OnEvent) -> Sequence[AttemptResult]:
-    """Measure a trial, or the two of a pair at the same time, and return their results."""
-    if claimed[0].trial.side is None:
-        (only,) = claimed
-        return (execute_trial(only.spec, _trial_listener(only, emit)),)
-    if len(claimed) == 1:
-        reason = "the other trial of its pair has a result already"
-        return (AttemptResult("failed", failed_step=BESIDE, reason=reason),)
-    return execute_pair(
-        [PairTrial(c.spec, c.trial.treatment.label, _trial_listener(c, emit)) for c in claimed]
-    )
-
-
-def _trial_listener(claimed: Claimed, emit: OnEvent) -> Callable[[TrialEvent], None]:
-    """Return the listener of a trial, which does not know its own id in the plan."""
-    return lambda event: emit(replace(event, trial=claimed.trial.id))
-
-
-def _store(store: Store, ended: Sequence[tuple[int, AttemptResult]], emit: OnEvent) -> None:
-    """Write the results of trials.
-
-    A full disk gets some seconds, since the trials' own files, often on the same disk, have just
-    been removed. After that, the results are written without logs, histograms, observations and the
-    series of seconds. A signal during the write loses no measurement.
-    """
-    ended = [(attempt, _readable(result)) for attempt, result in ended]
-    with signals_held():
-        for _ in range(_STORE_TRIES):
-            try:
-                return store.finish_together(ended, utc_now())
-            except HostError as problem:
-                emit(ResultWaits(reason=str(problem)))
-                time.sleep(_STORE_PAUSE_S)
-        bare = [
-            (attempt, replace(result, artefacts=(), histograms=(), observations={}))
-            for attempt, result in ended
-        ]
-        return store.finish_together(bare, utc_now())
-
-
-def _readable(result: AttemptResult) -> AttemptResult:
-    """Return the result, or a failed one where the store could not read back a server's answer.
-
-    One unusual server must not make a run unreadable. Observations that could not be read back are
-    left out.
-    """
-    for instance in result.instances:
-        reason = database.refusal(to_plain(instance))
-        if reason is not None:
-            return AttemptResult(
-                "failed",
-                steps=result.steps,
-                failed_step="record",
-                reason=f"{instance.server.name}: its answers cannot be stored: {reason}",
-            )
-    return replace(result, observations=observations.readable(result.observations))

@@ -15,7 +15,7 @@ import pytest
 
 from millrace.app import execution
 from millrace.app.experiments import read_experiment
-from millrace.campaign import ownership
+from millrace.campaign import attempts
 from millrace.campaign.policies.calibrate import Wanted, block_plan, calibrating, groups_of
 from millrace.campaign.run_records import begin_run, new_run_record, stored_trial_id
 from millrace.experiment.slowdown import AGAIN
@@ -158,7 +158,7 @@ def test_both_measure_at_the_same_time_each_on_its_own_cpus(server_of: ServerOf)
     assert watch.clients == set(halves)
     for result in results:
         names = [step.name for step in result.steps]
-        assert names.index("meet") == names.index("settle") + 1
+        assert names.index("barrier") == names.index("settle") + 1
         assert any(m.name == "transactions" and m.value > 0 for m in result.measurements)
     assert processes.running() == []
 
@@ -251,9 +251,9 @@ def calibrated(place: Place, file: Path) -> None:
             for trial in plan.trials:
                 attempt = store.claim(
                     stored_trial_id(run, trial),
-                    ownership.this_process(host.id),
+                    attempts.this_process(host.id),
                     utc_now(),
-                    is_alive=ownership.is_alive,
+                    is_alive=attempts.is_alive,
                 )
                 assert attempt is not None
                 store.finish(attempt, made_up(1000.0 + trial.position % 3), utc_now())

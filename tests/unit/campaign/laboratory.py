@@ -11,13 +11,14 @@ from typing import Any, cast
 
 import pytest
 
-from millrace.campaign import scheduler
+from millrace.campaign import attempts, scheduler
+from millrace.campaign.attempts import Claimed
 from millrace.campaign.inputs import PreparedTreatment, RunInput
 from millrace.campaign.policies import sequential
 from millrace.campaign.policies.fixed import Fixed
 from millrace.campaign.policies.sequential import Sequential
 from millrace.campaign.resume import RunSelection, select_run
-from millrace.campaign.scheduler import Claimed, Rules
+from millrace.campaign.scheduler import Rules
 from millrace.errors import Interrupted
 from millrace.experiment.model import Plan
 from millrace.experiment.read import Overrides
@@ -141,7 +142,7 @@ class Laboratory:
         )
 
     def _replace_servers(self, selection: RunSelection, stop_after: int | None) -> None:
-        attempts: dict[str, int] = {}
+        counts: dict[str, int] = {}
 
         def measure(claimed: Claimed) -> AttemptResult:
             trial, name = claimed.trial, claimed.spec.name
@@ -149,8 +150,8 @@ class Laboratory:
                 raise Interrupted("interrupted")
             server = str(trial.treatment.levels["server"])
             self.measured.append(name)
-            attempts[name] = attempts.get(name, 0) + 1
-            if self.fails(server, trial.block, attempts[name]):
+            counts[name] = counts.get(name, 0) + 1
+            if self.fails(server, trial.block, counts[name]):
                 return AttemptResult("failed", failed_step="start", reason="no such option")
             source = random.Random(f"{self.seed}:{trial.id}")
             load_s = 4.0 * self.ratios[server] * source.lognormvariate(0, self.spread)
@@ -166,7 +167,7 @@ class Laboratory:
                 ),
             )
 
-        real = scheduler.execute_claimed
+        real = attempts.execute_claimed
 
         def execute_claimed(claimed: Sequence[Claimed], emit: OnEvent) -> Sequence[AttemptResult]:
             if claimed[0].trial.side is None:
@@ -180,7 +181,7 @@ class Laboratory:
             left_out = AttemptResult("failed", failed_step=BESIDE, reason="the other one failed")
             return [each if each.outcome == "failed" else left_out for each in results]
 
-        self.patch.setattr(scheduler, "execute_claimed", execute_claimed)
+        self.patch.setattr(attempts, "execute_claimed", execute_claimed)
 
 
 def inputs_of(plan: Plan) -> RunInput:

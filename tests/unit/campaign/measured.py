@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from millrace.app import exclusive_host, execution
-from millrace.campaign import preparation, scheduler
+from millrace.campaign import attempts, preparation
+from millrace.campaign.attempts import Claimed
 from millrace.campaign.inputs import RunInput
-from millrace.campaign.scheduler import Claimed
 from millrace.errors import Interrupted
 from millrace.experiment.estimate import Estimate
 from millrace.experiment.model import Plan
@@ -100,8 +100,8 @@ def carried(
     """Measure trials by ``speed`` from now on, as on a host of their own."""
     stand_in = Carried(speed, ends_after)
     estimate = Estimate(1, 1.0, 1.0, 0.0, 0, "", 1, 0)
-    monkeypatch.setattr(scheduler, "execute_claimed", stand_in.execute_claimed)
-    monkeypatch.setattr(scheduler, "utc_now", lambda: "2026-01-05T10:00:03Z")
+    monkeypatch.setattr(attempts, "execute_claimed", stand_in.execute_claimed)
+    monkeypatch.setattr(attempts, "utc_now", lambda: "2026-01-05T10:00:03Z")
     monkeypatch.setattr(preparation, "run_input", given_inputs)
     monkeypatch.setattr(preparation, "refuse_without_space", lambda _estimate: None)
     monkeypatch.setattr(preparation, "forecast_here", lambda _plan, _store: estimate)

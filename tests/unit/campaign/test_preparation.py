@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from millrace.campaign.prepare import refuse_attached, refuse_missing_cpus
+from millrace.campaign.preparation import refuse_attached, refuse_missing_cpus
 from millrace.errors import UserError, ValidationError
 from millrace.experiment.model import Plan
 from millrace.experiment.plan import expand

@@ -1,0 +1,215 @@
+"""Attempt trials: claim them for this process, execute them, and store their results.
+
+The two trials of a concurrent pair are claimed, executed and stored together, so that neither
+counts without the other. While a trial measures, nothing is written to the store.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from millrace.campaign.inputs import RunInput, trial_spec
+from millrace.campaign.run_records import stored_trial_id
+from millrace.errors import HostError, MillraceError
+from millrace.experiment.concurrent_pairs import held
+from millrace.experiment.model import Plan, PlannedTrial
+from millrace.model.events import OnEvent, ResultWaits, TrialBegan, TrialEnded, TrialEvent
+from millrace.servers.instances import processes
+from millrace.servers.instances.processes import ProcessId
+from millrace.servers.instances.signals import signals_held
+from millrace.store import database, observations
+from millrace.store.checked import to_plain
+from millrace.store.records import BESIDE, AttemptResult, Owner, RunRecord
+from millrace.store.store import Store
+from millrace.trial.concurrent_pair import PairTrial, execute_pair
+from millrace.trial.execute import execute_trial
+from millrace.trial.spec import TrialSpec
+from millrace.utc import utc_now
+
+_STORE_TRIES = 10
+_STORE_PAUSE_S = 3.0
+
+
+def this_process(host_id: str) -> Owner:
+    """Return this process as the owner of attempts."""
+    process = ProcessId.of(os.getpid())
+    assert process is not None
+    return Owner(host_id, processes.boot_id(), process.pid, process.started_ticks)
+
+
+def is_alive(owner: Owner) -> bool:
+    """Return whether the owner's process still runs; a process of an earlier boot does not.
+
+    Use it for owners on this host: a run resumes only on the host where it started.
+    """
+    return (
+        owner.boot_id == processes.boot_id() and ProcessId(owner.pid, owner.started_ticks).exists()
+    )
+
+
+@dataclass(frozen=True)
+class Claimed:
+    """A trial that this process executes now, and the id of its attempt."""
+
+    attempt: int
+    trial: PlannedTrial
+    spec: TrialSpec
+
+    def fields(self) -> dict[str, Any]:
+        """Return the fields of the trial's events."""
+        trial = self.trial
+        return {
+            "trial": trial.id,
+            "treatment": trial.treatment.label,
+            "treatment_id": trial.treatment.id,
+            "block": trial.block,
+            "position": trial.position,
+            "purpose": trial.purpose,
+        }
+
+
+def execute_trials(
+    store: Store,
+    run: RunRecord,
+    plan: Plan,
+    inputs: RunInput,
+    emit: OnEvent,
+    *,
+    retry_failed: bool,
+    stops: bool,
+) -> None:
+    """Execute the trials of a plan that have no end yet; they are rows in the store.
+
+    With ``stops`` a transient failure raises HostError instead of being a result.
+    """
+    for concurrent in _concurrent(plan.trials, plan.experiment.compare.factor):
+        claimed = []
+        for trial in concurrent:
+            attempt = claim(store, run, trial, retry_failed=retry_failed)
+            if attempt is not None:
+                spec = trial_spec(stored_trial_id(run, trial), trial, plan, inputs)
+                claimed.append(Claimed(attempt, trial, spec))
+        if claimed:
+            _attempt(store, claimed, emit, stops=stops)
+
+
+def record_failure(store: Store, run: RunRecord, plan: Plan, failed: AttemptResult) -> None:
+    """Record that the trials of a plan failed before they started."""
+    for trial in plan.trials:
+        attempt = claim(store, run, trial, retry_failed=True)
+        if attempt is not None:
+            store.finish(attempt, failed, utc_now())
+
+
+def claim(store: Store, run: RunRecord, trial: PlannedTrial, *, retry_failed: bool) -> int | None:
+    """Claim a trial and return the id of its attempt; None where it has ended already."""
+    return store.claim(
+        stored_trial_id(run, trial),
+        this_process(run.host.id),
+        utc_now(),
+        is_alive=is_alive,
+        retry_failed=retry_failed,
+    )
+
+
+def _concurrent(trials: Sequence[PlannedTrial], factor: str) -> Iterator[tuple[PlannedTrial, ...]]:
+    """Yield the trials that are measured at the same time: single ones, and pairs."""
+
+    def key(trial: PlannedTrial) -> object:
+        return trial.id if trial.side is None else (trial.block, held(trial.treatment, factor))
+
+    for _, concurrent in itertools.groupby(trials, key):
+        yield tuple(concurrent)
+
+
+def _attempt(store: Store, claimed: Sequence[Claimed], emit: OnEvent, *, stops: bool) -> None:
+    for each in claimed:
+        emit(TrialBegan(**each.fields()))
+    try:
+        results = execute_claimed(claimed, emit)
+        for each, result in zip(claimed, results, strict=True):
+            if stops and result.is_transient:
+                raise HostError(
+                    f"{each.trial.treatment.label} could not be measured: failed at "
+                    f"{result.failed_step}: {result.reason}"
+                )
+    except BaseException as cause:
+        reason = str(cause) if isinstance(cause, MillraceError) else f"millrace stopped: {cause!r}"
+        interrupted = AttemptResult("interrupted", reason=reason)
+        with signals_held(), contextlib.suppress(MillraceError):
+            store.finish_together([(each.attempt, interrupted) for each in claimed], utc_now())
+        raise
+    _store(store, [(each.attempt, of) for each, of in zip(claimed, results, strict=True)], emit)
+    for each, result in zip(claimed, results, strict=True):
+        emit(
+            TrialEnded(
+                **each.fields(),
+                outcome=result.outcome,
+                failed_step=result.failed_step,
+                reason=result.reason,
+            )
+        )
+
+
+def execute_claimed(claimed: Sequence[Claimed], emit: OnEvent) -> Sequence[AttemptResult]:
+    """Measure a trial, or the two of a pair at the same time, and return their results."""
+    if claimed[0].trial.side is None:
+        (only,) = claimed
+        return (execute_trial(only.spec, _trial_listener(only, emit)),)
+    if len(claimed) == 1:
+        reason = "the other trial of its pair has a result already"
+        return (AttemptResult("failed", failed_step=BESIDE, reason=reason),)
+    return execute_pair(
+        [PairTrial(c.spec, c.trial.treatment.label, _trial_listener(c, emit)) for c in claimed]
+    )
+
+
+def _trial_listener(claimed: Claimed, emit: OnEvent) -> Callable[[TrialEvent], None]:
+    """Return the listener of a trial, which does not know its own id in the plan."""
+    return lambda event: emit(replace(event, trial=claimed.trial.id))
+
+
+def _store(store: Store, ended: Sequence[tuple[int, AttemptResult]], emit: OnEvent) -> None:
+    """Write the results of trials.
+
+    A full disk gets some seconds, since the trials' own files, often on the same disk, have just
+    been removed. After that, the results are written without logs, histograms, observations and the
+    series of seconds. A signal during the write loses no measurement.
+    """
+    ended = [(attempt, _readable(result)) for attempt, result in ended]
+    with signals_held():
+        for _ in range(_STORE_TRIES):
+            try:
+                return store.finish_together(ended, utc_now())
+            except HostError as problem:
+                emit(ResultWaits(reason=str(problem)))
+                time.sleep(_STORE_PAUSE_S)
+        bare = [
+            (attempt, replace(result, artefacts=(), histograms=(), observations={}))
+            for attempt, result in ended
+        ]
+        return store.finish_together(bare, utc_now())
+
+
+def _readable(result: AttemptResult) -> AttemptResult:
+    """Return the result, or a failed one where the store could not read back a server's answer.
+
+    One unusual server must not make a run unreadable. Observations that could not be read back are
+    left out.
+    """
+    for instance in result.instances:
+        reason = database.refusal(to_plain(instance))
+        if reason is not None:
+            return AttemptResult(
+                "failed",
+                steps=result.steps,
+                failed_step="record",
+                reason=f"{instance.server.name}: its answers cannot be stored: {reason}",
+            )
+    return replace(result, observations=observations.readable(result.observations))
