@@ -28,7 +28,7 @@ import psutil
 
 from benchmarks import json_file
 from benchmarks.servers import installed, running
-from millrace import workloads
+from millrace import databases, workloads
 from millrace.collect.collectors import CollectorSet, collecting
 from millrace.collect.model import Target
 from millrace.collect.registry import COLLECTORS, PROFILE
@@ -48,6 +48,7 @@ from millrace.trial.resolved_workload import ResolvedWorkload
 from millrace.trial.thread_placement import PINGS, Placement
 
 DATABASE = "sbtest"
+DIALECT = databases.get("mysql").load_dialect
 LIMIT_S = 3600.0
 SECONDS = 3  # of a turn
 OPTIONS = {"innodb_buffer_pool_size": "256M", "innodb_flush_log_at_trx_commit": "0"}
@@ -181,8 +182,8 @@ def _rates(
 def make(instance: Instance, work: ResolvedWorkload, connection: Connection) -> None:
     """Make the tables and read them into memory."""
     instance.query(f"CREATE DATABASE {DATABASE}")
-    load.run(phase_spec.spec(work.making, work, connection), limit_s=LIMIT_S)
-    load.run(phase_spec.spec(work.warming, work, connection), limit_s=LIMIT_S)
+    load.run(phase_spec.spec(work.making, work, DIALECT, connection), limit_s=LIMIT_S)
+    load.run(phase_spec.spec(work.warming, work, DIALECT, connection), limit_s=LIMIT_S)
 
 
 def shared_cpu_of(work: ResolvedWorkload) -> int | None:
@@ -196,7 +197,7 @@ def measured_spec(
     """Return the specification of the measured phases, as the hooks of a trial adjust it."""
     shared: dict[str, Any] = {} if shared_cpu is None else {"cpus": (shared_cpu,), "pings": PINGS}
     return adjust_drives(
-        phase_spec.spec(work.measuring, work, connection),
+        phase_spec.spec(work.measuring, work, DIALECT, connection),
         lambda drive: replace(drive, board=shown.path, **shared),
     )
 

@@ -20,6 +20,7 @@ from millrace.model.servers import Configuration, InstalledServer, KnownOptions,
 
 if TYPE_CHECKING:
     from millrace.databases.client import Address, ServerClient, Session
+    from millrace.databases.load_dialect import LoadDialect
     from millrace.databases.monitoring import Monitoring
     from millrace.databases.packaging import Packaging
     from millrace.databases.table_checks import KeptTable
@@ -378,6 +379,7 @@ class Family:
     log: LogPatterns
     options: Options
     administration: Administration
+    load_dialect: LoadDialect
     self_test: SelfTest
     storage: Storage
     snapshots: SnapshotRules

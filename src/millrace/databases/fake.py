@@ -16,7 +16,7 @@ import re
 import signal
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from importlib.resources import files
 from pathlib import Path, PurePosixPath
@@ -196,6 +196,17 @@ class _Administration:
         return tuple(TableSize(name, "fake", _PAGE_BYTES, 0, is_pooled=True) for name in names)
 
 
+class _LoadDialect:
+    session: tuple[str, ...] = ()
+    retried_errors: tuple[int, ...] = ()
+
+    def count(self, table: str) -> str:
+        return f"count {table}"
+
+    def checksum(self, table: str, columns: Sequence[str], binary_columns: Collection[str]) -> str:
+        return f"checksum {table}"
+
+
 class _SelfTest:
     def insert(self, client: ServerClient, database: str, limit_s: float) -> str:
         return ""
@@ -275,6 +286,7 @@ FAMILY = Family(
     ),
     options=_Options(),
     administration=_Administration(),
+    load_dialect=_LoadDialect(),
     self_test=_SelfTest(),
     storage=_Storage(),
     snapshots=_SnapshotRules(),

@@ -119,7 +119,11 @@ def _measure_step(trial: TrialContext, servers: tuple[LiveServer, ...], wait: Wa
 
     def run(limit_s: float) -> Sequence[StepRecord]:
         load = phase_spec.spec(
-            spec.workload.measuring, spec.workload, driven.measured_connection, driven.data_file
+            spec.workload.measuring,
+            spec.workload,
+            driven.dialect,
+            driven.measured_connection,
+            driven.data_file,
         )
         window = collection.window(spec.workload)
         measurement = Measurement(spec, servers, load, window, trial.outputs, wait)

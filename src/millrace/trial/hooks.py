@@ -15,6 +15,7 @@ from pathlib import Path
 from millrace.collect.collectors import Window
 from millrace.databases.base import TableSize
 from millrace.databases.client import ServerClient
+from millrace.databases.load_dialect import LoadDialect
 from millrace.loadgen.results import Event, LoadResult
 from millrace.loadgen.spec import Connection, Drive, RunSpec
 from millrace.trial.outputs import TrialOutputs
@@ -41,6 +42,11 @@ class LiveServer:
     check: Callable[[], None]
     data_file: Path | None = None
     tables: tuple[TableSize, ...] = ()
+
+    @property
+    def dialect(self) -> LoadDialect:
+        """The SQL of the load generator's sessions with the server."""
+        return self.client.family.load_dialect
 
 
 @dataclass(frozen=True)

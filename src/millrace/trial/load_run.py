@@ -44,7 +44,7 @@ def run_phases(
     limit_s: float,
 ) -> LoadResult:
     """Run phases that prepare a server, by the shortest way to it."""
-    spec = phase_spec.spec(phases, workload, server.connection)
+    spec = phase_spec.spec(phases, workload, server.dialect, server.connection)
     return run_load(spec, server.check, emit, limit_s)
 
 

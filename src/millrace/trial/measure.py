@@ -126,7 +126,9 @@ def _repeat(
     workload, server = measurement.spec.workload, measurement.servers[0]
     administration = server.client.family.administration
     phases = collection.until_measured(workload)
-    load = phase_spec.spec(phases, workload, server.measured_connection, server.data_file)
+    load = phase_spec.spec(
+        phases, workload, server.dialect, server.measured_connection, server.data_file
+    )
 
     def on_event(event: Event) -> None:
         for hook in hooks:

@@ -5,16 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
+from millrace.databases.load_dialect import LoadDialect
 from millrace.loadgen import spec as load
 from millrace.trial.resolved_workload import ResolvedWorkload
 from millrace.trial.time_limits import phase_limit_s, warms_until_steady, warmup_s
 from millrace.workloads.cpu_numbers import cpu_numbers
 from millrace.workloads.definition import DataSet, Phase
-
-UTC_SESSION = ("SET time_zone = '+00:00'",)
-
-# A deadlock, a lock wait timeout, and a row changed since it was read; sysbench retries these, too.
-_RETRIED_ERRORS = (1213, 1205, 1020)
 
 # A thread ends with its connection, and its figures with it; collectors read them after the end of
 # the measured part.
@@ -24,19 +20,22 @@ _LINGER_S = 0.3
 def spec(
     phases: Iterable[Phase],
     workload: ResolvedWorkload,
+    dialect: LoadDialect,
     connection: load.Connection,
     data_file: Path | None = None,
 ) -> load.RunSpec:
     """Return the specification of some phases of a trial."""
     return load.RunSpec(
         connection=connection,
-        session=UTC_SESSION,
-        phases=tuple(_phase(phase, workload, data_file) for phase in phases),
+        session=dialect.session,
+        phases=tuple(_phase(phase, workload, dialect, data_file) for phase in phases),
         tables=workload.tables,
     )
 
 
-def _phase(phase: Phase, workload: ResolvedWorkload, data_file: Path | None) -> load.Phase:
+def _phase(
+    phase: Phase, workload: ResolvedWorkload, dialect: LoadDialect, data_file: Path | None
+) -> load.Phase:
     within_s = phase_limit_s(phase, workload)
     match phase.kind:
         case "load_data":
@@ -48,13 +47,16 @@ def _phase(phase: Phase, workload: ResolvedWorkload, data_file: Path | None) -> 
             )
             return load.LoadData(phase.name, data.table, tuple(data.columns), source, within_s)
         case "count":
-            return load.Statement(phase.name, (count_sql(_data(workload)),), within_s)
+            count = dialect.count(_data(workload).table)
+            return load.Statement(phase.name, (count,), within_s)
         case "checksum":
-            return load.Statement(phase.name, (checksum_sql(_data(workload)),), within_s)
+            data = _data(workload)
+            checksum = dialect.checksum(data.table, data.columns, data.binary_columns)
+            return load.Statement(phase.name, (checksum,), within_s)
         case "sql":
             return load.Statement(phase.name, phase.statements(workload.values), within_s)
         case "drive":
-            return _drive(phase, workload, within_s)
+            return _drive(phase, workload, dialect, within_s)
         case _:
             return _of_tables(phase, workload, within_s)
 
@@ -79,7 +81,9 @@ def _data(workload: ResolvedWorkload) -> DataSet:
     return workload.checked.data
 
 
-def _drive(phase: Phase, workload: ResolvedWorkload, limit_s: float) -> load.Drive:
+def _drive(
+    phase: Phase, workload: ResolvedWorkload, dialect: LoadDialect, limit_s: float
+) -> load.Drive:
     values = workload.values
     operations = int(values["operations"])
     return load.Drive(
@@ -94,7 +98,7 @@ def _drive(phase: Phase, workload: ResolvedWorkload, limit_s: float) -> load.Dri
         time_s=None if operations else float(values["time_s"]),
         transactions=operations or None,
         threads=int(values["threads"]),
-        retry=_RETRIED_ERRORS,
+        retry=dialect.retried_errors,
         cpus=cpu_numbers(str(values["client_cpus"])),
         linger_s=_LINGER_S,
     )
@@ -106,21 +110,3 @@ def _pacing(workload: ResolvedWorkload) -> load.Closed | load.Open:
     if not rate:
         return load.Closed()
     return load.Open(rate, values["arrivals"], float(values["late_limit_s"]) or None)
-
-
-def count_sql(data: DataSet) -> str:
-    """Return the statement that counts the rows of a data set's table."""
-    return f"SELECT count(*) FROM {data.table}"  # noqa: S608 - our own table name
-
-
-def checksum_sql(data: DataSet) -> str:
-    """Return an order-independent checksum of the columns, the same in every family and version.
-
-    CHECKSUM TABLE is not portable; the sum of the rows' CRC32 is, when numbers and times are
-    compared as text in a UTC session and text as bytes, whatever the table's character set.
-    """
-    columns = ", ".join(
-        f"CAST({column} AS BINARY)" if column in data.binary_columns else column
-        for column in data.columns
-    )
-    return f"SELECT count(*), sum(crc32(concat_ws('\\t', {columns}))) FROM {data.table}"  # noqa: S608

@@ -102,7 +102,10 @@ def loaded(instance: Instance) -> Iterator[None]:
     """Load the small workload's tables, once for an instance."""
     instance.query(f"CREATE DATABASE {DATABASE}")
     work = ResolvedWorkload(driving(), {"table_size": 1_000})
-    load.run(phase_spec.spec(work.making, work, connection(instance)), limit_s=LIMIT_S)
+    load.run(
+        phase_spec.spec(work.making, work, instance.family.load_dialect, connection(instance)),
+        limit_s=LIMIT_S,
+    )
     yield
 
 
@@ -131,7 +134,9 @@ def observed(
     with contextlib.ExitStack() as opened:
         board = opened.enter_context(boards.made())
         spec = adjust_drives(
-            phase_spec.spec(work.measuring, work, connection(instance, tcp=tcp)),
+            phase_spec.spec(
+                work.measuring, work, instance.family.load_dialect, connection(instance, tcp=tcp)
+            ),
             lambda drive: replace(drive, board=board.path),
         )
         observers = []

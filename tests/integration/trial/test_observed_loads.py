@@ -79,7 +79,7 @@ def loaded(instance: Instance, *observers: str, **given_to_work: Any) -> Loaded:
                     "server", instance, DATABASE, connection, connection, instance.check_alive
                 ),
             ),
-            phase_spec.spec(workload.measuring, workload, connection),
+            phase_spec.spec(workload.measuring, workload, instance.family.load_dialect, connection),
             window(workload),
             outputs,
             no_barrier,

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from millrace import workloads
+from millrace import databases, workloads
 from millrace.loadgen import spec
 from millrace.loadgen.spec import Connection, GeneratedSource, LoadData, ServerFile, Statement
 from millrace.trial import phase_spec, time_limits
@@ -15,6 +15,7 @@ from millrace.trial.resolved_workload import ResolvedWorkload
 from tests.unit.workloads.small import driving
 
 LOAD_DATA = workloads.load("load-data")
+DIALECT = databases.get("mysql").load_dialect
 SOMEWHERE = Connection(user="root", password="secret", socket=Path("/somewhere"))
 
 
@@ -23,7 +24,7 @@ def work(**chosen: Any) -> ResolvedWorkload:
 
 
 def made(given: ResolvedWorkload, data_file: Path | None = None) -> spec.RunSpec:
-    return phase_spec.spec(given.measuring, given, SOMEWHERE, data_file)
+    return phase_spec.spec(given.measuring, given, DIALECT, SOMEWHERE, data_file)
 
 
 def test_the_spec_at_each_load_mode() -> None:
@@ -57,7 +58,7 @@ def test_the_finish_makes_the_engine_durable(engine: str, finish: tuple[str, ...
 def test_the_checksum_compares_text_as_bytes() -> None:
     data = workloads.checked(LOAD_DATA).data
     assert data is not None
-    assert phase_spec.checksum_sql(data) == (
+    assert DIALECT.checksum(data.table, data.columns, data.binary_columns) == (
         "SELECT count(*), sum(crc32(concat_ws('\\t', id, lat, lon, version, timestamp, changeset, "
         "uid, CAST(user AS BINARY)))) FROM nodes"
     )
@@ -84,7 +85,7 @@ def driven(**chosen: Any) -> ResolvedWorkload:
 
 def drive(**chosen: Any) -> spec.Drive:
     given = driven(**chosen)
-    [phase] = phase_spec.spec(given.measuring, given, SOMEWHERE).phases
+    [phase] = phase_spec.spec(given.measuring, given, DIALECT, SOMEWHERE).phases
     assert isinstance(phase, spec.Drive)
     return phase
 
@@ -97,7 +98,7 @@ def test_the_phases_of_a_workload_with_clients_are_made_warmed_and_measured_apar
         ["warm"],
         ["measure"],
     ]
-    making = phase_spec.spec(given.making, given, SOMEWHERE)
+    making = phase_spec.spec(given.making, given, DIALECT, SOMEWHERE)
     assert [type(phase) for phase in making.phases] == [spec.LoadTables, spec.VerifyTables]
     assert making.tables is not None
     assert making.tables.definition["tests"].keys() == {"point", "pair", "repeat", "one"}
@@ -168,7 +169,7 @@ def test_only_inserts_lock_tables(method: str, *, locks: bool) -> None:
 
 def test_connections_of_loads_that_are_measured_stay_until_threads_are_read() -> None:
     measured, *_ = made(ResolvedWorkload(workloads.load("insert-methods"), {"rows": 5})).phases
-    made_before, *_ = phase_spec.spec(driven().making, driven(), SOMEWHERE).phases
+    made_before, *_ = phase_spec.spec(driven().making, driven(), DIALECT, SOMEWHERE).phases
     assert isinstance(measured, spec.LoadTables)
     assert isinstance(made_before, spec.LoadTables)
     assert measured.linger_s > made_before.linger_s == 0

@@ -14,6 +14,7 @@ from millrace.databases.mysql.administration import MysqlAdministration, MysqlSe
 from millrace.databases.mysql.client import connect
 from millrace.databases.mysql.data_directory import MysqlSnapshotRules
 from millrace.databases.mysql.lifecycle import MysqlLifecycle
+from millrace.databases.mysql.load_dialect import MysqlLoadDialect
 from millrace.databases.mysql.monitoring import MysqlMonitoring
 from millrace.databases.mysql.observable import read_observable
 from millrace.databases.mysql.options import MysqlOptions
@@ -49,6 +50,7 @@ def read_family(source: Path) -> Family:
             keeps_binary_log_since=_version(data.get("keeps_binary_log_since")),
         ),
         administration=MysqlAdministration(),
+        load_dialect=MysqlLoadDialect(),
         self_test=MysqlSelfTest(),
         storage=_storage(data["storage"]),
         snapshots=MysqlSnapshotRules(tuple(data["forget_binary_log"].items())),
