@@ -33,7 +33,7 @@ from millrace.store.records import StoredRun
 from millrace.store.store import Store
 from millrace.trial import cpu_idle
 from millrace.trial.cpu_idle import CpuIdlePolicy
-from millrace.trial.data_file import data_file as generated_file
+from millrace.trial.data_file import generated_file
 from millrace.trial.fault_injection import refuse_left_out, slowed_server
 from millrace.trial.resolved_workload import ResolvedWorkload
 from millrace.trial.spec import ServerSpec

@@ -28,7 +28,7 @@ from millrace.servers import install
 from millrace.store.checked import first
 from millrace.store.records import AttemptResult
 from millrace.trial.cpu_idle import CpuIdleSettings
-from millrace.trial.data_file import data_file
+from millrace.trial.data_file import generated_file
 from millrace.trial.fault_injection import slowed_server
 from millrace.trial.resolved_workload import ResolvedWorkload
 from millrace.trial.spec import ServerSpec, TrialSpec
@@ -202,7 +202,7 @@ def resolve(
     )
     if not workload.reads_a_file:
         return spec
-    file = opened.enter_context(data_file(workload, paths.work_dir()))
+    file = opened.enter_context(generated_file(workload, paths.work_dir()))
     return replace(spec, data_file=file)
 
 

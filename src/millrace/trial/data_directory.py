@@ -101,7 +101,7 @@ class DataDirectory:
 
     @property
     def is_restored(self) -> bool:
-        """Whether the data directory is a copy of ``snapshot``."""
+        """True where the directory is a copy of ``snapshot``."""
         return self.snapshot is not None and self._restored is not None
 
     def check_tables(self, _limit_s: float) -> None:

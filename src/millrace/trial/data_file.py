@@ -1,8 +1,10 @@
-"""Generate a workload's data as a file that a server reads, for as long as trials need it."""
+"""Provide a workload's data as a file that servers read, and keep it in the page cache."""
 
 from __future__ import annotations
 
 import contextlib
+import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,8 +15,8 @@ from millrace.trial.resolved_workload import ResolvedWorkload
 
 
 @contextlib.contextmanager
-def data_file(workload: ResolvedWorkload, work_dir: Path) -> Iterator[Path]:
-    """Provide the workload's data set as a file inside the block."""
+def generated_file(workload: ResolvedWorkload, work_dir: Path) -> Iterator[Path]:
+    """Generate the workload's data set as a file that exists inside the block."""
     assert workload.checked.data is not None  # only such workloads read a file
     name = workload.checked.data.set
     # Recorded like an instance, so that a killed run does not leave gigabytes behind.
@@ -30,3 +32,29 @@ def data_file(workload: ResolvedWorkload, work_dir: Path) -> Iterator[Path]:
     finally:
         with signals_held():
             processes.close_account(account)
+
+
+def linked_into(directory: Path, data_file: Path) -> Path:
+    """Return the data file under the only directory that a server may read.
+
+    A hard link takes no disk space.
+    """
+    place = directory / data_file.name
+    try:
+        os.link(data_file, place)
+    except OSError:
+        shutil.copyfile(data_file, place)  # another filesystem
+        place.chmod(0o644)
+    return place
+
+
+def write_back(data_file: Path | None) -> None:
+    """Write back dirty pages, and read a data file into the page cache.
+
+    Every trial thereby starts from the same state.
+    """
+    os.sync()
+    if data_file is not None:
+        with data_file.open("rb", buffering=0) as file:
+            while file.read(1 << 22):
+                pass

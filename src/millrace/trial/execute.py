@@ -32,9 +32,10 @@ from millrace.store.records import AttemptResult, StepRecord
 from millrace.trial import barrier, collection, measure, phase_spec
 from millrace.trial.barrier import no_barrier
 from millrace.trial.client_preparation import ClientPreparation
+from millrace.trial.data_file import write_back
 from millrace.trial.external_server import ExternalServer
 from millrace.trial.hooks import LiveServer, Measurement, Wait
-from millrace.trial.load_run import Emit, write_back
+from millrace.trial.load_run import Emit
 from millrace.trial.managed_server import ManagedServer
 from millrace.trial.outputs import TrialOutputs
 from millrace.trial.spec import ServerSpec, TrialSpec

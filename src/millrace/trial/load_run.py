@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 from millrace.errors import TrialFailed
 from millrace.loadgen import client as load
@@ -22,18 +20,6 @@ OnEvent = Callable[[Event], None]
 
 Check = Callable[[], None]
 """Raise TrialFailed where a server itself knows why it is in trouble."""
-
-
-def write_back(data_file: Path | None) -> None:
-    """Write back dirty pages and read a data file into the page cache.
-
-    Every trial thereby starts from the same state.
-    """
-    os.sync()
-    if data_file is not None:
-        with data_file.open("rb", buffering=0) as file:
-            while file.read(1 << 22):
-                pass
 
 
 def run_phases(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +15,7 @@ from millrace.servers.instances.lifecycle import Instance
 from millrace.store.records import StepRecord
 from millrace.trial import cpu_idle, measurements, time_limits
 from millrace.trial.data_directory import DATABASE, DataDirectory, sizes
+from millrace.trial.data_file import linked_into
 from millrace.trial.hooks import LiveServer
 from millrace.trial.load_run import run_phases
 from millrace.trial.outputs import instance_record
@@ -132,7 +131,7 @@ class ManagedServer:
         self._instance = self.trial.opened.enter_context(instance)
         self.trial.outputs.managed[self.spec.role] = self._instance
         if self.trial.spec.data_file is not None:
-            self._data_file = _linked_into(self._instance.load_dir, self.trial.spec.data_file)
+            self._data_file = linked_into(self._instance.load_dir, self.trial.spec.data_file)
         workload = self.trial.spec.workload
         self._data = (
             DataDirectory.with_tables(self._instance, workload)
@@ -229,17 +228,3 @@ class ManagedServer:
         table = None if data is None else data.table
         found = sizes(self._instance.data_dir, table, self.spec.role)
         self.trial.outputs.measurements.extend(found)
-
-
-def _linked_into(directory: Path, data_file: Path) -> Path:
-    """Return the data file under the only directory that the server may read.
-
-    A hard link takes no disk space.
-    """
-    place = directory / data_file.name
-    try:
-        os.link(data_file, place)
-    except OSError:
-        shutil.copyfile(data_file, place)  # another filesystem
-        place.chmod(0o644)
-    return place

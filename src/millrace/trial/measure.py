@@ -24,8 +24,9 @@ from millrace.trial import (
     time_limits,
 )
 from millrace.trial.collection import RESULT_LIMIT_S
+from millrace.trial.data_file import write_back
 from millrace.trial.hooks import Measurement, MeasurementHook, OpenHooks
-from millrace.trial.load_run import Emit, run_load, run_measured, write_back
+from millrace.trial.load_run import Emit, run_load, run_measured
 from millrace.trial.outputs import TrialOutputs
 from millrace.trial.resolved_workload import ResolvedWorkload
 from millrace.workloads.sure_rows import sure_rows

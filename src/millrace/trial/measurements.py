@@ -207,8 +207,10 @@ def refuse_no_rows(rows: Mapping[str, Rows], result: LoadResult) -> None:
 
 
 def _cell(rows: Sequence[Sequence[str | None]] | None, column: int) -> int:
-    """Return a count in the only row of an answer, 0 where it has none. Raises TrialFailed for what
-    is no count."""
+    """Return a count in the only row of an answer, 0 where it has none.
+
+    Raise TrialFailed for any other value.
+    """
     try:
         return count_of(rows[0][column] or 0) if rows else 0
     except (IndexError, ValueError) as error:

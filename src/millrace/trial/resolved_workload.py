@@ -40,12 +40,12 @@ class ResolvedWorkload:
 
     @property
     def drives(self) -> bool:
-        """Whether clients are driven; otherwise, loading is measured."""
+        """True where clients are driven; otherwise, loading is measured."""
         return self.checked.drives
 
     @property
     def reads_a_file(self) -> bool:
-        """Whether the server reads the data from a file."""
+        """True where the server reads the data from a file."""
         return bool(self.values.get("load_mode") == "server_file")
 
     @cached_property
@@ -93,13 +93,13 @@ class ResolvedWorkload:
 
     @property
     def is_restorable(self) -> bool:
-        """Whether loaded tables are kept as a snapshot and restored for every trial."""
+        """True where loaded tables are kept as a snapshot and restored for every trial."""
         engine = str(self.of_tables.get("engine", "")).casefold()
         return self.checked.drives and self.keeps_snapshots and engine not in _VOLATILE_ENGINES
 
     @property
     def keeps_snapshots(self) -> bool:
-        """Whether data directories are kept as snapshots; the user may disable it."""
+        """True unless the user disables that data directories are kept as snapshots."""
         return bool(self.values.get("template", "on") == "on")
 
     @property

@@ -1,4 +1,4 @@
-"""Define what a trial asks of each of its servers, managed or external, and what it offers them."""
+"""Define the protocol between a trial and each of its servers, managed or external."""
 
 from __future__ import annotations
 
