@@ -116,9 +116,10 @@ def _ticks(root: Path) -> dict[int, tuple[str, int]]:
     """Return name and CPU ticks of every process but this one."""
     found = {}
     for directory in (root / "proc").glob("[0-9]*"):
-        ticks = text.process_ticks(read_file(directory / "stat"))
-        if ticks is not None and directory.name != str(os.getpid()):
-            found[int(directory.name)] = ticks
+        raw = procfs.read_or_none(directory / "stat")
+        if raw is not None and directory.name != str(os.getpid()):
+            stat = procfs.stat(raw)
+            found[int(directory.name)] = stat.name, stat.user_ticks + stat.system_ticks
     return found
 
 

@@ -1,4 +1,4 @@
-"""Find the families of servers. Each package here is a kind of database and offers ``FAMILIES``."""
+"""Find the families of servers, in ``FAMILIES`` of each package here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Define the protocols that a family of databases offers to the rest of millrace.
+"""Define the protocols by which the rest of millrace uses a family of databases.
 
 A family is a line of servers that are initialised, started, queried and observed in the same way
 (MySQL, MariaDB; PostgreSQL). No other room names one, sends it SQL or knows its options: it calls a
@@ -397,15 +397,5 @@ def option_name(name: str) -> str:
 
 def version_key(version: str) -> tuple[int, ...]:
     """Return the leading numbers of a version, for comparisons: ``8.0.0-dmr`` is (8, 0, 0)."""
-    numbers: list[int] = []
-    for part in version.split("."):
-        digits = ""
-        for character in part:
-            if not character.isascii() or not character.isdigit():
-                break
-            digits += character
-        if digits:
-            numbers.append(int(digits))
-        if digits != part:
-            break
-    return tuple(numbers)
+    leading = re.match(r"[0-9]*(?:\.[0-9]*)*", version)
+    return tuple(int(number) for number in re.findall(r"[0-9]+", leading[0] if leading else ""))

@@ -105,7 +105,7 @@ class _Packaging:
     def locate(self, directory: Path) -> Located:
         raise Incomplete(f"{directory}: fake servers are not installed")
 
-    def read_version(self, printed: str) -> Build | None:
+    def read_version(self, output: str) -> Build | None:
         return None
 
     def missing(self, build: Build, located: Located) -> str | None:

@@ -51,11 +51,11 @@ class Packaging(Protocol):
         """Find the server in a directory: installed, unpacked from a package, or freshly built.
 
         Enter a directory that holds only one other (as a vendor's tarball does). Raise Incomplete,
-        which names the files and places searched.
+        which names the files and places that it looked at.
         """
 
-    def read_version(self, printed: str) -> Build | None:
-        """Return the build in the program's output; None if the output names none."""
+    def read_version(self, output: str) -> Build | None:
+        """Return the build in ``output`` of the program; None if the output names none."""
 
     def missing(self, build: Build, located: Located) -> str | None:
         """Name the parts without which no data directory can be created; None if all are there."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+
+from pydantic import TypeAdapter
 
 from millrace.databases.client import Session
 
@@ -31,6 +32,9 @@ class KeptTable:
     name: str
     sample: Reading
     whole: Reading | None
+
+
+_KEPT_TABLE = TypeAdapter(KeptTable)
 
 
 def read(session: Session, statements: Sequence[str]) -> Reading:
@@ -66,17 +70,9 @@ def difference(expected: Reading, found: Reading) -> str:
     return f"{'' if n == 1 else f'in {n} samples, '}{' and '.join(parts)}"
 
 
-def of_data(data: Mapping[str, Any]) -> KeptTable:
+def of_data(data: object) -> KeptTable:
     """Return the table that plain data describe, with the names of the fields as keys.
 
-    Raise LookupError, TypeError or ValueError for other data.
+    Raise ValueError for other data.
     """
-    whole = data["whole"]
-    return KeptTable(
-        str(data["name"]), _reading(data["sample"]), None if whole is None else _reading(whole)
-    )
-
-
-def _reading(data: Mapping[str, Any]) -> Reading:
-    statements = tuple(str(statement) for statement in data["statements"])
-    return Reading(statements, int(data["rows"]), int(data["checksum"]))
+    return _KEPT_TABLE.validate_python(data)

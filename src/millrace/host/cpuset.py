@@ -27,10 +27,10 @@ def cpu_partitions() -> tuple[CpuPartition, CpuPartition]:
 
     Raise UserError where there is only one CPU.
     """
-    return halves(os.sched_getaffinity(0), core_of)
+    return partition(os.sched_getaffinity(0), core_of)
 
 
-def halves(cpus: Collection[int], core_of: CoreOf) -> tuple[CpuPartition, CpuPartition]:
+def partition(cpus: Collection[int], core_of: CoreOf) -> tuple[CpuPartition, CpuPartition]:
     """Divide CPUs into two partitions of equal size.
 
     CPUs of one core stay together where there are several cores, and cores of one package as far as

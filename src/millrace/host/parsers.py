@@ -229,13 +229,3 @@ def control_groups(text: str | None) -> Mapping[str, str]:
         controllers, _, path = named.partition(":")
         groups |= {name: path.strip("/") for name in controllers.split(",")}
     return groups
-
-
-def process_ticks(text: str | None) -> tuple[str, int] | None:
-    """Return the name and the CPU ticks (user and system) of a process, from /proc/PID/stat."""
-    # The name may hold spaces and parentheses, so the fields start after the last one.
-    match = re.match(r"\d+ \((.*)\) (.*)", text or "", flags=re.DOTALL)
-    if not match:
-        return None
-    fields = match[2].split()
-    return (match[1], int(fields[11]) + int(fields[12])) if len(fields) > 12 else None

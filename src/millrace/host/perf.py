@@ -27,14 +27,14 @@ _ASK_LIMIT_S = 10.0
 class Perf:
     """A perf that runs on this host.
 
-    ``unwinds``: it follows calls by DWARF. ``is_told``: it has ``--control``, so it can be started
-    in advance and ordered to begin and to end. ``is_bounded``: it has ``--max-size``.
+    ``unwinds``: it follows calls by DWARF. ``has_control``: it has ``--control``, so that it starts
+    in advance and begins and ends on command. ``has_size_limit``: it has ``--max-size``.
     """
 
     program: str
     unwinds: bool
-    is_told: bool
-    is_bounded: bool
+    has_control: bool
+    has_size_limit: bool
 
 
 def find() -> Perf:
@@ -48,18 +48,18 @@ def find() -> Perf:
             "the program perf is not installed",
             hint="install the package linux-perf (Debian), linux-tools-generic (Ubuntu) or perf",
         )
-    status, built = _asked(program, "version", "--build-options")
+    status, built = _output(program, "version", "--build-options")
     if status != 0:
         raise Unavailable(
             f"{program} does not run on this kernel",
             hint=f"install the perf of Linux {os.uname().release}",
         )
-    _, offered = _asked(program, "record", "-h")
+    _, offered = _output(program, "record", "-h")
     return Perf(
         program=program,
         unwinds=re.search(r"(?mi)^\s*(libunwind|libdw\S*)\s*:\s*\[\s*on", built) is not None,
-        is_told="--control" in offered,
-        is_bounded="--max-size" in offered,
+        has_control="--control" in offered,
+        has_size_limit="--max-size" in offered,
     )
 
 
@@ -118,7 +118,7 @@ def setting(name: str) -> str:
         return "unknown"
 
 
-def _asked(program: str, *arguments: str) -> tuple[int, str]:
+def _output(program: str, *arguments: str) -> tuple[int, str]:
     """Run perf and return its exit status and its output; -1 and no text where it cannot run."""
     try:
         ran = subprocess.run(

@@ -94,14 +94,14 @@ def check_shares(counts: Mapping[str, float]) -> None:
 @pytest.mark.parametrize("protocol", ["text", "prepared"])
 def test_statements_are_told(instance_of: InstanceOf, name: str, protocol: str) -> None:
     with instance_of(name, performance_schema="ON") as instance:
-        told = observed(instance, protocol)
-    deltas = told["status"]["deltas"]
+        document = observed(instance, protocol)
+    deltas = document["status"]["deltas"]
     check_shares({verb: deltas[f"Com_{verb.lower()}"] for verb in OF_A_TRANSACTION})
-    rest = [row for row in told["digests"] if row["text"] == REST]
-    lost = [lack["what"] for lack in told["missing"] if "no digest" in lack["what"]]
+    rest = [row for row in document["digests"] if row["text"] == REST]
+    lost = [lack["what"] for lack in document["missing"] if "no digest" in lack["what"]]
     assert len(rest) == len(lost)
     if protocol == "text" or name in TELLS_PREPARED:
-        check_shares(verbs(told["digests"]))
+        check_shares(verbs(document["digests"]))
         assert rest == []
     else:
         (row,) = rest
@@ -110,7 +110,7 @@ def test_statements_are_told(instance_of: InstanceOf, name: str, protocol: str) 
         counted = name == "mariadb-11.8.9"
         assert (row["rows_sent"] is not None) is counted
     # A statement takes milliseconds, not microseconds or minutes of its client's time.
-    seconds = sum(row["wait_s"] for row in told["digests"])
+    seconds = sum(row["wait_s"] for row in document["digests"])
     assert 0.1 < seconds < CLIENTS * 20
 
 
@@ -121,12 +121,12 @@ def test_a_statement_with_several_rows_is_told_once(instance_of: InstanceOf) -> 
     then, which takes a count away: so several attempts.
     """
     for _ in range(5):
-        told, counted = statements_with_several_rows(instance_of)
-        counts = {row["text"]: row["count"] for row in told}
-        assert len(counts) == len(told)
+        digests, counted = statements_with_several_rows(instance_of)
+        counts = {row["text"]: row["count"] for row in digests}
+        assert len(counts) == len(digests)
         # The clients continued for a moment.
         if all(counts.get(text, 0) >= count for text, count in counted.items()):
-            assert len(told) >= 4  # SELECT, UPDATE, INSERT, and BEGIN or COMMIT
+            assert len(digests) >= 4  # SELECT, UPDATE, INSERT, and BEGIN or COMMIT
             return
     pytest.fail(f"statements were lost: {counted} became {counts}")
 
@@ -135,14 +135,14 @@ def statements_with_several_rows(
     instance_of: InstanceOf,
 ) -> tuple[list[Mapping[str, Any]], Counter[str]]:
     """Return what the collector says when a statement had several rows, and the counts before."""
-    told: list[Mapping[str, Any]] = []
+    digests: list[Mapping[str, Any]] = []
     counted: Counter[str] = Counter()
 
     def see(event: Mapping[str, Any], pid: int) -> None:
-        if event["type"] == "interval" and not told:
+        if event["type"] == "interval" and not digests:
             counted.update(when_one_has_two_rows(instance))
             observer.end()
-            told.extend(document_of([observer])["digests"])
+            digests.extend(document_of([observer])["digests"])
             driving.interrupt(pid)
 
     with instance_of("mysql-5.6.24", performance_schema="ON") as instance:
@@ -154,7 +154,7 @@ def statements_with_several_rows(
             observer.begin()
             settings = {"seconds": 60, "clients": 2 * CLIENTS, "protocol": "text"}
             driving.run(specification(by_socket(instance), drive("apart", **settings)), see)
-    return told, counted
+    return digests, counted
 
 
 def when_one_has_two_rows(instance: Instance) -> Counter[str]:

@@ -51,14 +51,14 @@ class Profiled:
     ``took_s`` is the time from before its begin until after its end.
     """
 
-    told: Mapping[str, Any]
+    section: Mapping[str, Any]
     took_s: float
     own: Counter[str]
     total: Counter[str]
 
     @property
     def samples(self) -> int:
-        return int(self.told["samples"])
+        return int(self.section["samples"])
 
 
 def target(instance: Instance) -> Target:
@@ -79,15 +79,15 @@ def profiled(instance: Instance, seconds: float, *, clients: int = 0) -> Profile
         observer.end()
         took_s = time.monotonic() - began_s
         found = document_of([observer])
-    told = {**found[profile.NAME], "missing": found["missing"]}
+    section = {**found[profile.NAME], "missing": found["missing"]}
     own: Counter[str] = Counter()
     total: Counter[str] = Counter()
-    for stack, count in told["stacks"].items():
+    for stack, count in section["stacks"].items():
         frames = stack.split(";")
         own[frames[-1]] += count
         total.update(dict.fromkeys(frames, count))
-    assert sum(own.values()) == told["samples"]
-    return Profiled(told, took_s, own, total)
+    assert sum(own.values()) == section["samples"]
+    return Profiled(section, took_s, own, total)
 
 
 @contextlib.contextmanager
@@ -122,9 +122,9 @@ def command(instance: Instance, *options: str) -> list[str]:
     ]  # fmt: skip
 
 
-def is_whole(told: Mapping[str, Any]) -> bool:
+def is_whole(section: Mapping[str, Any]) -> bool:
     """Return whether this host permits everything that a good profile needs."""
-    return not any("permission" in each["what"] for each in told["missing"])
+    return not any("permission" in each["what"] for each in section["missing"])
 
 
 @pytest.mark.parametrize(
@@ -143,16 +143,16 @@ def test_a_profile_shows_functions_with_their_callers(
     with instance_of(name, **BUFFER_POOL) as instance:
         prepare(instance)
         seen = profiled(instance, 3, clients=2)
-        modifier = "" if seen.told["with_kernel"] else ":u"
-        assert seen.told["event"] in (f"cycles{modifier}", f"cpu-clock{modifier}")
-        assert seen.told["call_graph"] in ("dwarf", "fp", "none")
-        assert 3 <= seen.told["seconds"] <= seen.took_s
+        modifier = "" if seen.section["with_kernel"] else ":u"
+        assert seen.section["event"] in (f"cycles{modifier}", f"cpu-clock{modifier}")
+        assert seen.section["call_graph"] in ("dwarf", "fp", "none")
+        assert 3 <= seen.section["seconds"] <= seen.took_s
         assert seen.samples > 20
         assert seen.total[f"{program}`{parser}"] > 0
-        if seen.told["call_graph"] == "dwarf":
+        if seen.section["call_graph"] == "dwarf":
             assert seen.total["libc.so`start_thread"] > 0.9 * seen.samples
         assert not any("ld-linux" in frame for frame in seen.own)
-        if is_whole(seen.told):
+        if is_whole(seen.section):
             assert seen.total["[kernel]`do_syscall_64"] + seen.total["[kernel]`el0_svc"] > 0
 
 
@@ -160,7 +160,7 @@ def test_an_idle_server_has_nearly_no_samples(instance_of: InstanceOf) -> None:
     with instance_of(OLD, **BUFFER_POOL) as instance:
         time.sleep(1)
         seen = profiled(instance, 3)
-        assert seen.samples < 0.05 * 3 * seen.told["frequency_hz"]
+        assert seen.samples < 0.05 * 3 * seen.section["frequency_hz"]
 
 
 def test_stacks_are_under_the_kinds_of_their_threads(instance_of: InstanceOf) -> None:
@@ -174,7 +174,7 @@ def test_a_stripped_build_says_what_has_no_name(instance_of: InstanceOf) -> None
     with instance_of(STRIPPED, **BUFFER_POOL) as instance:
         prepare(instance)
         seen = profiled(instance, 3, clients=2)
-        lacking = [each for each in seen.told["missing"] if "mariadbd" in each["what"]]
+        lacking = [each for each in seen.section["missing"] if "mariadbd" in each["what"]]
         assert len(lacking) == 1
         assert "names of functions" in lacking[0]["what"]
         assert "debug symbols" in lacking[0]["remedy"]
@@ -183,13 +183,13 @@ def test_a_stripped_build_says_what_has_no_name(instance_of: InstanceOf) -> None
 @pytest.mark.parametrize(
     "settings", [Settings(199, "dwarf", 32768), Settings(499, "fp"), Settings(499, "none")]
 )
-@pytest.mark.parametrize("is_told", [True, False])
-def test_all_ways_to_record(instance_of: InstanceOf, settings: Settings, is_told: bool) -> None:
+@pytest.mark.parametrize("has_control", [True, False])
+def test_all_ways_to_record(instance_of: InstanceOf, settings: Settings, has_control: bool) -> None:
     """Test also a perf that cannot be controlled to begin and end."""
     by = perf.find()
-    if is_told and not by.is_told:
-        pytest.skip("this perf cannot be told")
-    by = perf.Perf(by.program, by.unwinds, is_told, by.is_bounded)
+    if has_control and not by.has_control:
+        pytest.skip("this perf has no --control")
+    by = perf.Perf(by.program, by.unwinds, has_control, by.has_size_limit)
     with instance_of(OLD, **BUFFER_POOL) as instance:
         prepare(instance)
         assert instance.pid is not None
@@ -197,7 +197,7 @@ def test_all_ways_to_record(instance_of: InstanceOf, settings: Settings, is_told
             with driven(instance, 10, 2):
                 time.sleep(0.5)
                 recorded.begin()
-                time.sleep(2 if is_told else 6)  # it takes long to start on a busy host
+                time.sleep(2 if has_control else 6)  # it takes long to start on a busy host
                 recorded.end()
             assert recorded.granted().frequency_hz == settings.frequency_hz
             assert not recorded.was_cut
@@ -212,8 +212,8 @@ def test_a_profile_that_grows_too_large_ends_early(
     with instance_of(OLD, **BUFFER_POOL) as instance:
         prepare(instance)
         seen = profiled(instance, 6, clients=2)
-        assert seen.told["seconds"] < seen.took_s
-        assert "the end of the profile" in str(seen.told["missing"])
+        assert seen.section["seconds"] < seen.took_s
+        assert "the end of the profile" in str(seen.section["missing"])
         assert seen.samples > 0
 
 
@@ -234,7 +234,7 @@ def test_threads_are_followed_where_whole_cpus_are_not_to_be_sampled(
         prepare(instance)
         seen = profiled(instance, 2, clients=2)
         assert seen.samples > 20
-        assert not is_whole(seen.told)
+        assert not is_whole(seen.section)
 
 
 def test_a_perf_that_is_permitted_nothing_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from millrace.collect import disk, host, thread_states, thread_usage
+from millrace.collect.threads import thread_sampler
 from millrace.loadgen import cpu_idle
 from millrace.store import observations
 from tests.conftest import InstanceOf
@@ -39,7 +40,7 @@ def seen(request: pytest.FixtureRequest, instance_of: InstanceOf) -> Iterator[Ob
         loaded(instance),
         cpu_idle.kept_awake(),
     ):
-        patch.setattr(thread_states, "budget", lambda _connections: BUDGET)
+        patch.setattr(thread_sampler, "budget", lambda _connections: BUDGET)
         yield observed(instance, ALL, clients=CLIENTS, test="pair", time_s=2.0)
 
 

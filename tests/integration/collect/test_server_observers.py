@@ -102,25 +102,25 @@ def observed(instance: Instance | AttachedInstance, *, window_s: float = 0.0) ->
         time.sleep(window_s)
         for observer in observers:
             observer.end()
-        told = document_of(observers)
-    assert json.loads(json.dumps(told)) == told
-    return told
+        found = document_of(observers)
+    assert json.loads(json.dumps(found)) == found
+    return found
 
 
 @pytest.mark.parametrize("name", SERVERS)
 def test_every_section_comes_as_it_is_delivered(instance_of: InstanceOf, name: str) -> None:
     with instance_of(name) as instance:
         make_table(instance)
-        told = observed(instance, window_s=1.2)
-        check_counts(told, server_of(instance))
-        check_engine_and_process_list(told)
-        check_plans(told["plans"], server_of(instance))
+        found = observed(instance, window_s=1.2)
+        check_counts(found, server_of(instance))
+        check_engine_and_process_list(found)
+        check_plans(found["plans"], server_of(instance))
         on = server_of(instance).has("5.6", None)  # the default of the server
-        assert told["waits"]["enabled"] is on
+        assert found["waits"]["enabled"] is on
         if not on:
-            assert told["waits"]["why"] == "the Performance Schema is off"
-            assert told["waits"]["events"] == told["digests"] == told["stages"] == []
-            assert any("performance_schema = ON" in (m["remedy"] or "") for m in told["missing"])
+            assert found["waits"]["why"] == "the Performance Schema is off"
+            assert found["waits"]["events"] == found["digests"] == found["stages"] == []
+            assert any("performance_schema = ON" in (m["remedy"] or "") for m in found["missing"])
         assert gone(instance)
 
 
@@ -132,16 +132,16 @@ def test_what_the_performance_schema_tells_with_everything_on(
     every = {"performance_schema_instrument": "%=ON"} if "-5.5" not in name else {}
     with instance_of(name, performance_schema="ON", **every) as instance:
         make_table(instance)
-        told = observed(instance)
+        found = observed(instance)
         server = server_of(instance)
-        check_counts(told, server)
-        check_waits(told["waits"])
-        check_digests(told, server)
+        check_counts(found, server)
+        check_waits(found["waits"])
+        check_digests(found, server)
         if server.has("5.6", "10.0"):
-            stages = told["stages"]
+            stages = found["stages"]
             assert any(stage["name"].startswith("stage/sql/") for stage in stages)
             assert stages == sorted(stages, key=lambda stage: -stage["wait_s"])
-            assert told["missing"] == []
+            assert found["missing"] == []
         with contextlib.closing(instance.connect()) as session:
             check_kinds(
                 databases.get(server.family).monitoring.thread_roles(session).kinds(), instance
@@ -152,15 +152,15 @@ def test_what_the_performance_schema_tells_with_everything_on(
 def test_without_the_performance_schema(instance_of: InstanceOf, name: str) -> None:
     with instance_of(name, performance_schema="OFF") as instance:
         make_table(instance)
-        told = observed(instance)
-        check_counts(told, server_of(instance))
-        assert not told["waits"]["enabled"]
+        found = observed(instance)
+        check_counts(found, server_of(instance))
+        assert not found["waits"]["enabled"]
         with contextlib.closing(instance.connect()) as session:
             assert instance.family.monitoring.thread_roles(session).kinds() == {}
 
 
-def check_counts(told: Mapping[str, Any], server: Server) -> None:
-    deltas, gauges = told["status"]["deltas"], told["status"]["gauges"]
+def check_counts(found: Mapping[str, Any], server: Server) -> None:
+    deltas, gauges = found["status"]["deltas"], found["status"]["gauges"]
     assert deltas["Com_update"] == TIMES
     # Other collectors send a few statements too; none changes anything.
     assert TIMES <= deltas["Com_select"] <= TIMES + 10
@@ -172,47 +172,47 @@ def check_counts(told: Mapping[str, Any], server: Server) -> None:
     assert not deltas.keys() & gauges.keys()
     assert "Innodb_buffer_pool_pages_dirty" in gauges
     has_metrics = server.has("5.6", "10.0")
-    assert bool(told["status"]["metrics"]) is has_metrics
+    assert bool(found["status"]["metrics"]) is has_metrics
     if has_metrics:
-        assert told["status"]["metrics"]["buffer_pool_read_requests"] >= TIMES
-        assert "trx_rseg_history_len" in told["status"]["metric_gauges"]
+        assert found["status"]["metrics"]["buffer_pool_read_requests"] >= TIMES
+        assert "trx_rseg_history_len" in found["status"]["metric_gauges"]
 
 
-def check_engine_and_process_list(told: Mapping[str, Any]) -> None:
-    first, last = told["engine_status"]
+def check_engine_and_process_list(found: Mapping[str, Any]) -> None:
+    first, last = found["engine_status"]
     assert first["t_s"] == 0
     assert last["t_s"] > 1
     assert "LOG" in first["text"]
     assert "Log sequence number" in last["text"]
-    (look, *_) = told["processlist"]
+    (look, *_) = found["processlist"]
     assert look["t_s"] >= 1
     client = [row for row in look["rows"] if row["db"] == "d"]
     assert [row["command"] for row in client] == ["Sleep"]
 
 
-def check_plans(told: Mapping[str, Any], server: Server) -> None:
-    assert list(told) == list(STATEMENTS)
-    (row,) = told["one"]["rows"]
+def check_plans(found: Mapping[str, Any], server: Server) -> None:
+    assert list(found) == list(STATEMENTS)
+    (row,) = found["one"]["rows"]
     assert (row["table"], row["key"], row["rows"]) == ("t", "PRIMARY", 1)
-    assert told["one"]["error"] is None
+    assert found["one"]["error"] is None
     if server.has("5.6", "10.0"):
-        assert told["change"]["error"] is None
-        assert told["change"]["rows"][0]["key"] == "PRIMARY"
+        assert found["change"]["error"] is None
+        assert found["change"]["rows"][0]["key"] == "PRIMARY"
     else:
-        assert told["change"] == {
+        assert found["change"] == {
             "sql": STATEMENTS["change"],
             "rows": [],
             "error": "this version explains SELECT only",
         }
-    assert told["commit"]["rows"] == []
-    assert "explains" in told["commit"]["error"]
-    assert "Unknown column" in told["wrong"]["error"]
+    assert found["commit"]["rows"] == []
+    assert "explains" in found["commit"]["error"]
+    assert "Unknown column" in found["wrong"]["error"]
 
 
-def check_waits(told: Mapping[str, Any]) -> None:
-    events = told["events"]
-    assert told["enabled"]
-    assert told["not_instrumented"] == []
+def check_waits(found: Mapping[str, Any]) -> None:
+    events = found["events"]
+    assert found["enabled"]
+    assert found["not_instrumented"] == []
     assert 0 < len(events) <= 200
     # MariaDB from 10.5 does not report the writes of its log, so file writes may be missing.
     assert any(event["name"].startswith("wait/io/") for event in events)
@@ -226,12 +226,12 @@ def check_waits(told: Mapping[str, Any]) -> None:
     assert 0 < waits_s[0] < 1000
 
 
-def check_digests(told: Mapping[str, Any], server: Server) -> None:
+def check_digests(found: Mapping[str, Any], server: Server) -> None:
     if not server.has("5.6", "10.0"):
-        assert told["digests"] == []
-        assert any("does not have it" in lack["what"] for lack in told["missing"])
+        assert found["digests"] == []
+        assert any("does not have it" in lack["what"] for lack in found["missing"])
         return
-    by_verb = {row["text"].split()[0]: row for row in told["digests"]}
+    by_verb = {row["text"].split()[0]: row for row in found["digests"]}
     assert set(by_verb) == {"SELECT", "UPDATE"}  # and no statement of the collectors
     select, update = by_verb["SELECT"], by_verb["UPDATE"]
     assert (select["count"], update["count"]) == (TIMES, TIMES)
@@ -289,19 +289,19 @@ def test_a_limited_account_is_told_what_it_lacks(instance_of: InstanceOf, name: 
         instance.query("GRANT ALL ON d.* TO 'few'@'127.0.0.1'")
         dsn = f"mysql://few:words@127.0.0.1:{instance.port}/?allow-unverified=yes"
         attached = AttachedInstance(AttachedServer("theirs", instance.server.family, dsn))
-        told = observed(attached, window_s=1.2)
-        lacks = {lack["what"].split(":")[0]: lack["remedy"] for lack in told["missing"]}
+        found = observed(attached, window_s=1.2)
+        lacks = {lack["what"].split(":")[0]: lack["remedy"] for lack in found["missing"]}
         assert "GRANT PROCESS" in lacks["SHOW ENGINE INNODB STATUS"]
-        assert told["engine_status"] == []
+        assert found["engine_status"] == []
         if server_of(instance).has("5.6", "10.0"):
             assert "GRANT PROCESS" in lacks["information_schema.INNODB_METRICS"]
-        assert told["status"]["deltas"]["Com_update"] == TIMES
-        assert any(row["db"] == "d" for row in told["processlist"][0]["rows"])
-        assert told["plans"]["one"]["rows"][0]["key"] == "PRIMARY"
-        if not told["waits"]["enabled"]:
-            assert "no right to read it" in told["waits"]["why"]
+        assert found["status"]["deltas"]["Com_update"] == TIMES
+        assert any(row["db"] == "d" for row in found["processlist"][0]["rows"])
+        assert found["plans"]["one"]["rows"][0]["key"] == "PRIMARY"
+        if not found["waits"]["enabled"]:
+            assert "no right to read it" in found["waits"]["why"]
             assert (
-                "GRANT SELECT ON performance_schema.*" in lacks[told["waits"]["why"].split(":")[0]]
+                "GRANT SELECT ON performance_schema.*" in lacks[found["waits"]["why"].split(":")[0]]
             )
         with contextlib.closing(attached.connect()) as session:
             instance.family.monitoring.thread_roles(session).kinds()

@@ -36,12 +36,12 @@ def accounts(
     instance: Instance, *, clients: int, **chosen: Any
 ) -> Mapping[str, StatementBreakdown]:
     """Return the breakdowns of transactions of a SELECT and an UPDATE."""
-    told = observed(instance, COLLECTORS, clients=clients, test="pair", time_s=3.0, **chosen)
-    assert [lack for lack in told.document["missing"] if "statement" in lack["what"]] == []
-    assert told.document["states"]["statements"]["threads"] == clients
-    values = {each.name: each.value for each in measurements.measurements(told.result)}
-    document = {"version": 1, "window_s": told.window_s, **told.document}
-    made = attempt(values, document, measurements.histograms(told.result))
+    driven = observed(instance, COLLECTORS, clients=clients, test="pair", time_s=3.0, **chosen)
+    assert [lack for lack in driven.document["missing"] if "statement" in lack["what"]] == []
+    assert driven.document["states"]["statements"]["threads"] == clients
+    values = {each.name: each.value for each in measurements.measurements(driven.result)}
+    document = {"version": 1, "window_s": driven.window_s, **driven.document}
+    made = attempt(values, document, measurements.histograms(driven.result))
     trial = ObservedTrial("trial", 0, made, seen(made, clients))
     found = {each.name: each for each in statement_breakdowns([trial])}
     assert sorted(found) == sorted(STATEMENTS)

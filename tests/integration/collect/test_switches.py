@@ -34,13 +34,13 @@ def test_as_many_waits_as_the_kernel_counts(server: Instance) -> None:
     This requires that nobody else uses the CPUs in most of these few hundredths of a second.
     """
     time_s = 6.0
-    told = observed(server, COLLECTORS, clients=4, test="pair", time_s=time_s).document
-    assert [lack for lack in told["missing"] if lack.get("observer") == "switches"] == []
-    found = told["switches"]
+    document = observed(server, COLLECTORS, clients=4, test="pair", time_s=time_s).document
+    assert [lack for lack in document["missing"] if lack.get("observer") == "switches"] == []
+    found = document["switches"]
     assert found["windows"] >= 3
     assert found["seconds"] >= 0.01 * (found["windows"] - 1)  # the end may truncate the last one
     assert len(found["threads"]) == 4
-    serving = {each["tid"]: each for each in told["threads"]["threads"]}
+    serving = {each["tid"]: each for each in document["threads"]["threads"]}
     assert {each["tid"] for each in found["threads"]} <= serving.keys()
     assert {serving[each["tid"]]["kind"] for each in found["threads"]} == {"connection"}
     waits = [wait for thread in found["threads"] for wait in thread["waits"]]
@@ -53,8 +53,10 @@ def test_as_many_waits_as_the_kernel_counts(server: Instance) -> None:
 
 
 def test_nothing_is_left_in_the_kernel(server: Instance) -> None:
-    told = observed(server, (sched_waits.collector,), clients=2, test="pair", time_s=2.0).document
-    assert told["switches"]["windows"] > 0
+    document = observed(
+        server, (sched_waits.collector,), clients=2, test="pair", time_s=2.0
+    ).document
+    assert document["switches"]["windows"] > 0
     with tracefs.opened() as place:
         left = [each.name for each in (place / "instances").iterdir()]
     assert [name for name in left if name.startswith(f"millrace-{os.getpid()}-")] == []

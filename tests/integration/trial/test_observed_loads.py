@@ -38,7 +38,7 @@ LIMIT_S = 400.0
 @pytest.fixture
 def some_perf() -> None:
     try:
-        if not perf.find().is_told:
+        if not perf.find().has_control:
             pytest.skip("this perf cannot be told when to begin and to end")
     except Unavailable as why:
         pytest.skip(f"{why}; {why.hint}")

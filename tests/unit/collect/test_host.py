@@ -215,8 +215,8 @@ def activity(before: Reading, after: Reading) -> Any:
 
 
 def test_the_section() -> None:
-    told = activity(QUIET, LATER)
-    assert told == {
+    section = activity(QUIET, LATER)
+    assert section == {
         "cpu": pytest.approx(
             {
                 "user_s": 600 / TICKS,
@@ -248,9 +248,9 @@ def test_the_section() -> None:
 
 def test_a_host_that_shows_little() -> None:
     bare = Reading("cpu 1 2 3 4\n", None, None, None, {}, (), {})
-    told = activity(bare, bare)
-    assert (told["pressure"], told["frequency_mhz"], told["disturbed"]) == (None, None, [])
-    assert told["memory"] == {"available_bytes": None, "swap_used_bytes": None}
+    section = activity(bare, bare)
+    assert (section["pressure"], section["frequency_mhz"], section["disturbed"]) == (None, None, [])
+    assert section["memory"] == {"available_bytes": None, "swap_used_bytes": None}
     assert len(host.missing(bare)) == 2
     assert host.missing(replace(QUIET, pressure={"cpu": "", "io": "", "memory": ""})) == []
 
@@ -357,12 +357,12 @@ def test_this_host_and_a_process_that_is_not_ours() -> None:
         child.stdout.read()  # it has used CPU time
     seen.end()
     os.kill(pid, signal.SIGKILL)
-    told = as_json(seen.result().sections["host"])
-    orphan = [other for other in told["others"] if other["pid"] == pid]
+    section = as_json(seen.result().sections["host"])
+    orphan = [other for other in section["others"] if other["pid"] == pid]
     # A process less busy than five others is not shown, but counted. Ticks are of 10 ms.
-    assert told["other_cpu_s"] >= 0.28
+    assert section["other_cpu_s"] >= 0.28
     assert not orphan or orphan[0]["cpu_s"] == pytest.approx(0.3, abs=0.15)
-    assert os.getpid() not in {other["pid"] for other in told["others"]}
-    assert told["cpu"]["user_s"] + told["cpu"]["nice_s"] > 0
-    assert told["cpus"] >= 1
+    assert os.getpid() not in {other["pid"] for other in section["others"]}
+    assert section["cpu"]["user_s"] + section["cpu"]["nice_s"] > 0
+    assert section["cpus"] >= 1
     seen.close()

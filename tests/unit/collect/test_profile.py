@@ -34,8 +34,8 @@ def test_what_was_recorded_is_read_from_the_recording() -> None:
 
 
 def test_calls_are_followed_by_dwarf_where_perf_can() -> None:
-    able = Perf("perf", unwinds=True, is_told=True, is_bounded=True)
-    unable = Perf("perf", unwinds=False, is_told=True, is_bounded=True)
+    able = Perf("perf", unwinds=True, has_control=True, has_size_limit=True)
+    unable = Perf("perf", unwinds=False, has_control=True, has_size_limit=True)
     assert choose(able, 2, lambda: True) == Settings(199, "dwarf", 32768)
     assert choose(able, 64, lambda: False) == Settings(7, "dwarf", 32768)
     assert choose(able, 10_000, lambda: False).frequency_hz == 1
@@ -119,7 +119,7 @@ def lacks(granted: Granted, of: Folded, settings: Settings = DWARF) -> str:
     return "; ".join(each.message for each in missing(granted, of, settings))
 
 
-def test_what_a_profile_lacks_is_told() -> None:
+def test_what_a_profile_lacks_has_control() -> None:
     assert lacks(ALL, folded()) == ""
     assert lacks(ALL, folded(unnamed={"mysqld": 1})) == ""
     assert lacks(ALL, folded(unnamed={"mysqld": 31, "libc.so": 2})) == (

@@ -17,7 +17,15 @@ from millrace.collect.sched_waits import (
     wakers,
     weighted,
 )
-from millrace.collect.threads.sched_events import Came, Event, Left, Sum, Waits, Window, Woken
+from millrace.collect.threads.sched_events import (
+    Event,
+    Sum,
+    SwitchIn,
+    SwitchOut,
+    Waits,
+    Wakeup,
+    Window,
+)
 
 
 def test_the_section() -> None:
@@ -50,8 +58,8 @@ def test_only_what_is_about_these_threads_is_let_through() -> None:
 
 def test_looks_at_statements_find_threads_on_a_cpu_or_ready() -> None:
     events: list[Event] = [
-        Came(1.1, 7), Left(1.3, 7, "S", 0), Woken(1.6, 7), Came(1.7, 7),
-        Came(1.2, 9), Left(1.4, 9, "R", 5), Came(1.8, 9), Left(2.9, 9, "S", 0),
+        SwitchIn(1.1, 7), SwitchOut(1.3, 7, "S", 0), Wakeup(1.6, 7), SwitchIn(1.7, 7),
+        SwitchIn(1.2, 9), SwitchOut(1.4, 9, "R", 5), SwitchIn(1.8, 9), SwitchOut(2.9, 9, "S", 0),
     ]  # fmt: skip
     samples = [
         ActivitySample(1.25, {7: "a", 9: "b"}),  # on a CPU in both

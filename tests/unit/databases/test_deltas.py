@@ -45,10 +45,10 @@ def test_only_what_grew_is_told() -> None:
 def test_what_is_told_leads_from_one_look_to_the_other(
     before: dict[str, int], after: dict[str, int]
 ) -> None:
-    told = grown(before, after)
-    assert all(before[name] + delta == after[name] for name, delta in told.items())
-    assert all(delta > 0 for delta in told.values())
-    left_out = (before.keys() & after.keys()) - told.keys()
+    increases = grown(before, after)
+    assert all(before[name] + delta == after[name] for name, delta in increases.items())
+    assert all(delta > 0 for delta in increases.values())
+    left_out = (before.keys() & after.keys()) - increases.keys()
     assert all(after[name] <= before[name] for name in left_out)
 
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from millrace.errors import UserError
-from millrace.host.cpuset import core_of, halves
+from millrace.host.cpuset import core_of, partition
 from tests.unit.host.host_trees import CPU, plant, topology
 
 TOPOLOGIES = st.dictionaries(
@@ -19,7 +19,7 @@ TOPOLOGIES = st.dictionaries(
 
 @given(TOPOLOGIES)
 def test_halves_are_alike_and_share_no_cpu(cores: dict[int, tuple[int, int]]) -> None:
-    first, second = halves(cores.keys(), cores.__getitem__)
+    first, second = partition(cores.keys(), cores.__getitem__)
     assert (first.side, second.side) == (0, 1)
     assert len(first.cpus) == len(second.cpus) >= 1
     assert not set(first.cpus) & set(second.cpus)
@@ -31,7 +31,7 @@ def test_halves_are_alike_and_share_no_cpu(cores: dict[int, tuple[int, int]]) ->
 def of_tree(root: Path, cpus: int, *, packages: int, threads: int) -> list[tuple[int, ...]]:
     tree = topology(cpus, packages=packages, threads_per_core=threads)
     place = plant(root, tree) / CPU
-    return [half.cpus for half in halves(range(cpus), lambda cpu: core_of(cpu, place))]
+    return [half.cpus for half in partition(range(cpus), lambda cpu: core_of(cpu, place))]
 
 
 def test_threads_of_a_core_and_cores_of_a_package_stay_together(tmp_path: Path) -> None:
@@ -53,5 +53,5 @@ def test_a_kernel_that_says_nothing_of_cores_has_a_core_a_cpu(tmp_path: Path) ->
 
 def test_a_single_cpu_is_refused_with_a_remedy() -> None:
     with pytest.raises(UserError, match="only one CPU") as refused:
-        halves([4], lambda _cpu: (0, 0))
+        partition([4], lambda _cpu: (0, 0))
     assert "--interleaved" in (refused.value.hint or "")

@@ -39,12 +39,6 @@ def test_cpu_times_of_new_and_very_old_kernels() -> None:
     assert parsers.cpu_times(None) is None
 
 
-def test_process_names_may_hold_anything() -> None:
-    stat = "7 (a) b (c)) S 1 7 7 0 -1 4194560 1 0 0 0 25 17 0 0 20 0 1 0 99 1 1\n"
-    assert parsers.process_ticks(stat) == ("a) b (c)", 42)
-    assert parsers.process_ticks("7 (short) S 1\n") is None
-
-
 @given(st.text())
 def test_no_text_breaks_a_parser(text: str) -> None:
     assert parsers.cpu_info(text).flags is not None
@@ -54,7 +48,6 @@ def test_no_text_breaks_a_parser(text: str) -> None:
         assert read(text) is not None
     assert parsers.cpu_count(text) >= 0
     parsers.chosen(text)
-    parsers.process_ticks(text)
 
 
 @given(st.from_regex(r"/[a-z \\\t]{1,8}", fullmatch=True))

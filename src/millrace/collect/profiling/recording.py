@@ -131,11 +131,11 @@ class Recording:
 
         A perf without ``--control`` starts over, and one that reached its size limit has ended.
         """
-        return self._perf.is_told and not self._running().has_ended_well()
+        return self._perf.has_control and not self._running().has_ended_well()
 
     def begin(self) -> None:
-        if self._perf.is_told:
-            self._running().tell("enable", _CONTROL_LIMIT_S)
+        if self._perf.has_control:
+            self._running().send("enable", _CONTROL_LIMIT_S)
         else:
             self._start(self._way)
         self._began_s = time.monotonic()
@@ -146,8 +146,8 @@ class Recording:
         if self._running().has_ended_well():
             self.was_cut = True
             self.seconds -= time.time() - os.fstat(self._memory).st_mtime
-        elif self._perf.is_told:
-            self._running().tell("disable", _CONTROL_LIMIT_S)
+        elif self._perf.has_control:
+            self._running().send("disable", _CONTROL_LIMIT_S)
         else:
             self._running().interrupt()
 
@@ -206,7 +206,7 @@ class Recording:
         ):
             try:
                 self._start(way)
-                self._see_ready()
+                self._require_ready()
             except Unavailable as why:
                 refusal = why
                 self._drop_recorder()
@@ -215,9 +215,9 @@ class Recording:
         assert refusal is not None
         raise refusal
 
-    def _see_ready(self) -> None:
-        if self._perf.is_told:
-            self._running().tell("disable", _START_LIMIT_S)
+    def _require_ready(self) -> None:
+        if self._perf.has_control:
+            self._running().send("disable", _START_LIMIT_S)
         else:
             self._running().rehearse()
             self._drop_recorder()
@@ -226,7 +226,7 @@ class Recording:
         os.ftruncate(self._memory, 0)
         # Otherwise perf would look for build ids in all samples at the end, and copy the programs.
         arguments = [*way, *self._settings.arguments(), "--no-buildid", "--no-buildid-cache"]
-        if self._perf.is_bounded:
+        if self._perf.has_size_limit:
             largest = min(_LARGEST_BYTES, _LARGEST_SHARE * psutil.virtual_memory().available)
             arguments.append(f"--max-size={largest:.0f}B")
         self._recorder = _Recorder(self._perf, arguments, self._memory)
@@ -269,10 +269,10 @@ class _Recorder:
 
     def __init__(self, by: Perf, arguments: list[str], memory: int) -> None:
         with contextlib.ExitStack() as opened:
-            self._words = opened.enter_context(tempfile.TemporaryFile())
+            self._stderr = opened.enter_context(tempfile.TemporaryFile())
             with contextlib.ExitStack() as theirs:
                 passed = [memory]
-                if by.is_told:
+                if by.has_control:
                     commands, self._commands = os.pipe()
                     self._answers, answers = os.pipe()
                     for end in (commands, answers):
@@ -287,7 +287,7 @@ class _Recorder:
                     [*wrapper, *program],
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.DEVNULL,
-                    stderr=self._words,
+                    stderr=self._stderr,
                     pass_fds=passed,
                     env=perf.environment(),
                     cwd="/",
@@ -296,7 +296,7 @@ class _Recorder:
             opened.callback(self._kill)
             self._opened = opened.pop_all()
 
-    def tell(self, command: str, limit_s: float) -> None:
+    def send(self, command: str, limit_s: float) -> None:
         """Send perf a command, and wait until perf has executed it."""
         deadline = time.monotonic() + limit_s
         said = b""
@@ -348,5 +348,5 @@ class _Recorder:
         """Return the reason why perf ended, in its own words."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(_CONTROL_LIMIT_S)
-        self._words.seek(0)
-        return perf.refused(self._words.read().decode(errors="replace"))
+        self._stderr.seek(0)
+        return perf.refused(self._stderr.read().decode(errors="replace"))

@@ -36,7 +36,7 @@ _IN_INTERRUPT = frozenset("hHzZ")  # by a device or a timer, whatever thread ran
 
 
 @dataclass(frozen=True)
-class Left:
+class SwitchOut:
     """A thread left its CPU in a scheduler state, such as S.
 
     The state is R where it could go on, but ``to`` preempted it.
@@ -53,7 +53,7 @@ class Left:
 
 
 @dataclass(frozen=True)
-class Came:
+class SwitchIn:
     """A thread got a CPU."""
 
     at_s: float
@@ -70,14 +70,14 @@ class Waking:
 
 
 @dataclass(frozen=True)
-class Woken:
+class Wakeup:
     """A thread can go on."""
 
     at_s: float
     tid: int
 
 
-Event = Left | Came | Waking | Woken
+Event = SwitchOut | SwitchIn | Waking | Wakeup
 
 
 @dataclass(frozen=True)
@@ -129,12 +129,12 @@ def parse(lines: Iterable[str]) -> Iterator[Event]:
         if found["event"] == "sched_switch":
             if switch := _SWITCH.match(details):
                 came = int(switch["came"])
-                yield Left(at_s, int(switch["left"]), switch["state"], came)
-                yield Came(at_s, came)
+                yield SwitchOut(at_s, int(switch["left"]), switch["state"], came)
+                yield SwitchIn(at_s, came)
         elif woken := _WOKEN.match(details):
             tid = int(woken[1])
             if found["event"] == "sched_wakeup":
-                yield Woken(at_s, tid)
+                yield Wakeup(at_s, tid)
             else:
                 interrupted = not _IN_INTERRUPT.isdisjoint(found["flags"][2:3])
                 yield Waking(at_s, tid, None if interrupted else int(found["current"]))
@@ -184,7 +184,7 @@ def state_at(events: Sequence[Event], at_s: float, sampler: int) -> SchedState |
     as on a CPU.
     """
     now: SchedState | None = None
-    last: Left | Came | Woken | None = None
+    last: SwitchOut | SwitchIn | Wakeup | None = None
     for event in events:
         if isinstance(event, Waking):
             continue
@@ -192,29 +192,29 @@ def state_at(events: Sequence[Event], at_s: float, sampler: int) -> SchedState |
             now = now or _before(event)
             break
         # A thread on a CPU may be woken before it has left that CPU.
-        now = "on_cpu" if isinstance(event, Woken) and now == "on_cpu" else _after(event)
+        now = "on_cpu" if isinstance(event, Wakeup) and now == "on_cpu" else _after(event)
         last = event
-    put_aside = isinstance(last, Left) and last.is_ready and last.to == sampler
+    put_aside = isinstance(last, SwitchOut) and last.is_ready and last.to == sampler
     return "on_cpu" if last and put_aside and at_s - last.at_s < _ASIDE_S else now
 
 
-def _before(event: Left | Came | Woken) -> SchedState:
+def _before(event: SwitchOut | SwitchIn | Wakeup) -> SchedState:
     match event:
-        case Left():
+        case SwitchOut():
             return "on_cpu"
-        case Came():
+        case SwitchIn():
             return "ready"
-        case Woken():
+        case Wakeup():
             return "blocked"
 
 
-def _after(event: Left | Came | Woken) -> SchedState:
+def _after(event: SwitchOut | SwitchIn | Wakeup) -> SchedState:
     match event:
-        case Left():
+        case SwitchOut():
             return "ready" if event.is_ready else "blocked"
-        case Came():
+        case SwitchIn():
             return "on_cpu"
-        case Woken():
+        case Wakeup():
             return "ready"
 
 
@@ -223,17 +223,17 @@ def _add(to: Waits, events: Sequence[Event], window: Window, waker: Callable[[in
 
     A wait whose end is missing from the trace, although the thread went on, does not count.
     """
-    left: Left | None = None
+    left: SwitchOut | None = None
     by: int | None = None
     ended = 0
     known = False
     for event in events:
         match event:
-            case Left():
+            case SwitchOut():
                 left = None if event.is_ready else event
             case Waking():
                 by = event.by  # a thread may be woken before it has left its CPU
-            case Woken():
+            case Wakeup():
                 if left is not None or not known:
                     who: Waker = waker(by) if by else "kernel"
                     began_s = window.from_s if left is None else left.at_s
@@ -244,7 +244,7 @@ def _add(to: Waits, events: Sequence[Event], window: Window, waker: Callable[[in
                     to.blocked_s += seconds
                     ended += 1
                 left, by = None, None
-            case Came():
+            case SwitchIn():
                 left = None
         known = known or not isinstance(event, Waking)
     if left is not None:
@@ -253,7 +253,7 @@ def _add(to: Waits, events: Sequence[Event], window: Window, waker: Callable[[in
     to.windows += ended > 0
 
 
-def _state(left: Left | None, who: Waker) -> str:
+def _state(left: SwitchOut | None, who: Waker) -> str:
     """Return the scheduler's letter; for waits that began before the window, the likeliest one."""
     if left is not None:
         return left.state[0]

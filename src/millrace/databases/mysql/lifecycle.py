@@ -41,12 +41,29 @@ class MysqlLifecycle:
         return site.run_dir / "mysqld.pid"
 
     def program_arguments(self, site: Site) -> tuple[str, ...]:
-        return _program_arguments(site)
+        """Return the arguments for every run: the build's own files, never those of the host."""
+        server = site.server
+        arguments = [
+            "--no-defaults",
+            f"--basedir={server.base_dir}",
+            f"--datadir={site.data_dir}",
+            f"--tmpdir={site.tmp_dir}",
+            f"--lc-messages-dir={server.share_dir}",
+            # MySQL 5.7 forbids server-side LOAD DATA by default, 9.7 does not start without its own
+            # default directory.
+            f"--secure-file-priv={site.load_dir}",
+        ]
+        charsets = server.share_dir / "charsets"
+        if charsets.is_dir():
+            arguments.append(f"--character-sets-dir={charsets}")
+        if site.user_argument is not None:
+            arguments.append(f"--user={site.user_argument}")
+        return tuple(arguments)
 
     def start_arguments(self, site: Site) -> tuple[str, ...]:
         version = version_key(site.server.version)
         arguments = [
-            *_program_arguments(site),
+            *self.program_arguments(site),
             f"--socket={site.socket}",
             f"--port={site.port}",
             "--bind-address=127.0.0.1",
@@ -65,7 +82,11 @@ class MysqlLifecycle:
         accounts = "".join(
             statement.format(password=site.password) + ";\n" for statement in entry["accounts"]
         )
-        arguments = (*_program_arguments(site), *entry["arguments"], *options.arguments(shaping))
+        arguments = (
+            *self.program_arguments(site),
+            *entry["arguments"],
+            *options.arguments(shaping),
+        )
         if entry["method"] == "initialize":
             return Initialisation(arguments=arguments, init_file=accounts.encode())
         scripts = [path.read_bytes() for path in _scripts(entry, site.server)]
@@ -75,27 +96,6 @@ class MysqlLifecycle:
             directories=("mysql",),
             stdin=b"\n".join([*statements, *scripts, accounts.encode()]),
         )
-
-
-def _program_arguments(site: Site) -> tuple[str, ...]:
-    """Return the arguments for every run of the program: its own files, never those of the host."""
-    server = site.server
-    arguments = [
-        "--no-defaults",
-        f"--basedir={server.base_dir}",
-        f"--datadir={site.data_dir}",
-        f"--tmpdir={site.tmp_dir}",
-        f"--lc-messages-dir={server.share_dir}",
-        # MySQL 5.7 forbids server-side LOAD DATA by default, 9.7 does not start without its own
-        # default directory.
-        f"--secure-file-priv={site.load_dir}",
-    ]
-    charsets = server.share_dir / "charsets"
-    if charsets.is_dir():
-        arguments.append(f"--character-sets-dir={charsets}")
-    if site.user_argument is not None:
-        arguments.append(f"--user={site.user_argument}")
-    return tuple(arguments)
 
 
 def _entry_for(entries: Sequence[Data], server: InstalledServer) -> Data:

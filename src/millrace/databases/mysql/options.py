@@ -48,17 +48,33 @@ class MysqlOptions:
         return arguments(options)
 
     def parse_listing(self, text: str) -> KnownOptions:
-        return parse_listing(text)
+        """Return the options in the output of ``--verbose --help``.
+
+        It describes each option, and lists those with a value again in a table with their defaults.
+        """
+        described, table = text, ""
+        if (rule := _TABLE_RULE.search(text)) is not None:
+            described, table = text[: rule.start()], text[rule.end() :].lstrip("\n")
+        names = {option_name(name) for name in _DESCRIBED_OPTION.findall(described)}
+        defaults = {}
+        for line in table.splitlines():
+            row = _TABLE_ROW.fullmatch(line.rstrip())
+            if row is None:
+                break
+            names.add(option_name(row[1]))
+            if row[2] != "(No default value)":
+                defaults[option_name(row[1])] = row[2] or ""
+        return KnownOptions(frozenset(names), defaults)
 
     def log_bytes(self, configuration: Configuration, version: str) -> int:
-        asked = {option.name: option.value or "" for option in configuration.options}
-        if "innodb_redo_log_capacity" in asked:
-            return sizes.parse(asked["innodb_redo_log_capacity"])
-        if "innodb_log_file_size" not in asked:
+        values = {option.name: option.value or "" for option in configuration.options}
+        if "innodb_redo_log_capacity" in values:
+            return sizes.parse(values["innodb_redo_log_capacity"])
+        if "innodb_log_file_size" not in values:
             return DEFAULT_REDO_BYTES
         has_one_file = _is_from(version, self.has_one_log_file_since)
-        files = 1 if has_one_file else int(asked.get("innodb_log_files_in_group", "2"))
-        return files * sizes.parse(asked["innodb_log_file_size"])
+        files = 1 if has_one_file else int(values.get("innodb_log_files_in_group", "2"))
+        return files * sizes.parse(values["innodb_log_file_size"])
 
     def keeps_binary_log(self, configuration: Configuration, version: str) -> bool:
         for option in configuration.options:
@@ -89,23 +105,3 @@ def arguments(options: Iterable[Option]) -> list[str]:
         f"--{option.name}" if option.value is None else f"--{option.name}={option.value}"
         for option in options
     ]
-
-
-def parse_listing(text: str) -> KnownOptions:
-    """Return the options in the output of ``--verbose --help``.
-
-    It describes each option, and lists those with a value again in a table with their defaults.
-    """
-    described, table = text, ""
-    if (rule := _TABLE_RULE.search(text)) is not None:
-        described, table = text[: rule.start()], text[rule.end() :].lstrip("\n")
-    names = {option_name(name) for name in _DESCRIBED_OPTION.findall(described)}
-    defaults = {}
-    for line in table.splitlines():
-        row = _TABLE_ROW.fullmatch(line.rstrip())
-        if row is None:
-            break
-        names.add(option_name(row[1]))
-        if row[2] != "(No default value)":
-            defaults[option_name(row[1])] = row[2] or ""
-    return KnownOptions(frozenset(names), defaults)

@@ -65,15 +65,24 @@ class MysqlPackaging:
         return len(folders) <= 1 and _LICENCE.fullmatch(path.name) is not None
 
     def locate(self, directory: Path) -> Located:
-        return locate(directory)
+        for tree in _candidates(directory):
+            program = find_program(tree)
+            if program is not None:
+                return _around(program, tree)
+        places = ", ".join(place or "itself" for place in _PROGRAM_DIRS)
+        raise Incomplete(
+            f"no server program in {directory}: looked for {' and '.join(PROGRAMS)} in {places}",
+            hint="give the directory that holds bin/mysqld or bin/mariadbd, or a build directory "
+            "in which the server has been built",
+        )
 
-    def read_version(self, printed: str) -> Build | None:
-        match = _VERSION.search(printed)
+    def read_version(self, output: str) -> Build | None:
+        match = _VERSION.search(output)
         if match is None:
             return None
         # The text before it is the program's path, which may contain any name.
-        said = printed[match.start() :].lower()
-        return Build("mariadb" if "mariadb" in said else "mysql", match[1])
+        rest = output[match.start() :].lower()
+        return Build("mariadb" if "mariadb" in rest else "mysql", match[1])
 
     def missing(self, build: Build, located: Located) -> str | None:
         """Name the missing system tables; None if there is nothing to miss.
@@ -82,24 +91,6 @@ class MysqlPackaging:
         """
         in_program = build.family == "mysql" and version_key(build.version) >= (5, 7)
         return None if in_program or located.sql_dir is not None else " or ".join(_SYSTEM_TABLES)
-
-
-def locate(directory: Path) -> Located:
-    """Find the server in a directory: installed, unpacked from a package, or freshly built.
-
-    Enter a directory that holds only one other (as a vendor's tarball does). Raise Incomplete,
-    which names the files and places searched.
-    """
-    for tree in _candidates(directory):
-        program = find_program(tree)
-        if program is not None:
-            return _around(program, tree)
-    places = ", ".join(place or "itself" for place in _PROGRAM_DIRS)
-    raise Incomplete(
-        f"no server program in {directory}: looked for {' and '.join(PROGRAMS)} in {places}",
-        hint="give the directory that holds bin/mysqld or bin/mariadbd, or a build directory "
-        "in which the server has been built",
-    )
 
 
 def find_program(tree: Path) -> Path | None:

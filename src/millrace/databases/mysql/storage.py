@@ -118,10 +118,10 @@ class InnodbStorage:
         try:
             with oddities_as_errors():
                 rows = session.query(self.query)
-                told = asdict(self.parse(str(rows[0][-1]) if rows else ""))
+                pending = asdict(self.parse(str(rows[0][-1]) if rows else ""))
         except DatabaseError:
             return {}
-        return {name: told[name] for name in _OF_STATE if told[name] is not None}
+        return {name: pending[name] for name in _OF_STATE if pending[name] is not None}
 
     def state_afterwards(self, client: ServerClient, database: str) -> dict[str, Any]:
         return {**_log_capacity(client), **_statistics(client, database)}
@@ -137,7 +137,22 @@ class InnodbStorage:
             ) from error
 
     def unsettled(self, samples: Sequence[PendingSample]) -> tuple[str, ...]:
-        return unsettled(samples)
+        last = samples[-1]
+        now = last.work
+        earlier = [sample for sample in samples if sample.at_s <= last.at_s - _STILL_S]
+        if not earlier:
+            return ("it was not watched for long enough",)
+        since = earlier[-1].work
+        going_on = []
+        if now.dirty_pages is not None and now.dirty_pages > _FEW_PAGES:
+            going_on.append(f"{now.dirty_pages} pages are dirty")
+        if any(_purges(figures) for figures in (since, now)):
+            going_on.append(f"purge goes on, with a history of {now.history}")
+        if now.log_position != since.log_position:
+            going_on.append("the log is written to")
+        if _merges(samples):
+            going_on.append(f"the change buffer has {now.change_buffer_pages} pages")
+        return tuple(going_on)
 
     @contextlib.contextmanager
     def forced_flushing(self, client: ServerClient) -> Iterator[Mapping[str, str]]:
@@ -182,26 +197,6 @@ class InnodbStorage:
             if purged_to is None or transactions_to is None
             else purged_to == transactions_to or "purge_idle" in found,
         )
-
-
-def unsettled(samples: Sequence[PendingSample]) -> tuple[str, ...]:
-    """Return the work that still goes on, by the samples so far; empty when there is none."""
-    last = samples[-1]
-    now = last.work
-    earlier = [sample for sample in samples if sample.at_s <= last.at_s - _STILL_S]
-    if not earlier:
-        return ("it was not watched for long enough",)
-    since = earlier[-1].work
-    going_on = []
-    if now.dirty_pages is not None and now.dirty_pages > _FEW_PAGES:
-        going_on.append(f"{now.dirty_pages} pages are dirty")
-    if any(_purges(figures) for figures in (since, now)):
-        going_on.append(f"purge goes on, with a history of {now.history}")
-    if now.log_position != since.log_position:
-        going_on.append("the log is written to")
-    if _merges(samples):
-        going_on.append(f"the change buffer has {now.change_buffer_pages} pages")
-    return tuple(going_on)
 
 
 def _purges(figures: PendingWork) -> bool:

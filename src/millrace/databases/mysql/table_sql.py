@@ -45,7 +45,7 @@ class Column:
         return f"IFNULL({value}, 0x00)" if self.is_nullable else value
 
     def literal(self, value_hex: str) -> str:
-        """Return a value as a literal with which an index of the column can be searched.
+        """Return a value as a literal that can be looked up in an index.
 
         ``value_hex`` holds its bytes in hexadecimal. Raise ValueError for other text, or for a
         character set that cannot be named.

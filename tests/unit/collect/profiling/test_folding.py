@@ -107,7 +107,7 @@ THREAD, PROGRAM = "libc.so`start_thread", "libc.so`__libc_start_main"
 
 
 @pytest.mark.parametrize(
-    ("calls", "told"),
+    ("calls", "expected"),
     [
         # With the C library's full symbols, with none, with an old one, with a guess too many.
         ("libc.so`clone3 libc.so`start_thread m`handle m`f", f"{THREAD} m`handle m`f"),
@@ -132,10 +132,10 @@ THREAD, PROGRAM = "libc.so`start_thread", "libc.so`__libc_start_main"
         ("[unknown]`[unknown]", "[unknown]`[unknown]"),
     ],
 )  # fmt: skip
-def test_one_frame_stands_for_the_start_of_a_thread(calls: str, told: str) -> None:
+def test_one_frame_stands_for_the_start_of_a_thread(calls: str, expected: str) -> None:
     folded = fold_all([Sample("t", 1, tuple(calls.split()))], {})
-    assert folded.stacks == {";".join(("t", *told.split())): 1}
-    assert folded.rooted == told.startswith((THREAD, PROGRAM))
+    assert folded.stacks == {";".join(("t", *expected.split())): 1}
+    assert folded.rooted == expected.startswith((THREAD, PROGRAM))
 
 
 def test_samples_in_code_without_a_name_are_counted_where_the_cpu_was() -> None:

@@ -20,7 +20,7 @@ FUNCTIONS = "\n".join(
 
 
 @pytest.mark.parametrize(
-    ("code", "machine", "told"),
+    ("code", "machine", "expected"),
     [
         ("55 48 89 e5 41 57", X86_64, True),  # push %rbp; mov %rsp,%rbp
         ("55 48 8b ec 41 57", X86_64, True),  # the same in another encoding
@@ -36,8 +36,8 @@ FUNCTIONS = "\n".join(
         ("55 48 89 e5", "EM_RISCV", False),
     ],
 )
-def test_the_beginning_of_a_function(code: str, machine: str, told: bool) -> None:
-    assert frame_pointers.begins_with_frame(bytes.fromhex(code), machine) == told
+def test_the_beginning_of_a_function(code: str, machine: str, expected: bool) -> None:
+    assert frame_pointers.begins_with_frame(bytes.fromhex(code), machine) == expected
 
 
 @pytest.mark.parametrize(("option", "kept"), [("no-omit", True), ("omit", False)])

@@ -36,11 +36,11 @@ for command in os.fdopen(commands):
 
 
 @contextlib.contextmanager
-def recording(directory: Path, *, is_told: bool, last: str = "") -> Iterator[Recording]:
+def recording(directory: Path, *, has_control: bool, last: str = "") -> Iterator[Recording]:
     program = directory / "perf"
     program.write_text(STAND_IN.format(python=sys.executable, last=last))
     program.chmod(0o755)
-    by = Perf(str(program), unwinds=False, is_told=is_told, is_bounded=True)
+    by = Perf(str(program), unwinds=False, has_control=has_control, has_size_limit=True)
     with contextlib.closing(Recording(by, os.getpid(), SETTINGS)) as recorded:
         yield recorded
 
@@ -49,8 +49,8 @@ def words(recorded: Recording) -> list[str]:
     return [line.strip() for line in recorded.lines()]
 
 
-def test_a_perf_that_is_told_adds_to_what_it_recorded(tmp_path: Path) -> None:
-    with recording(tmp_path, is_told=True) as recorded:
+def test_a_perf_that_has_control_adds_to_what_it_recorded(tmp_path: Path) -> None:
+    with recording(tmp_path, has_control=True) as recorded:
         seconds = []
         for _ in range(3):
             assert recorded.may_resume
@@ -62,7 +62,7 @@ def test_a_perf_that_is_told_adds_to_what_it_recorded(tmp_path: Path) -> None:
 
 
 def test_a_perf_that_cannot_be_told_would_start_anew(tmp_path: Path) -> None:
-    with recording(tmp_path, is_told=False) as recorded:
+    with recording(tmp_path, has_control=False) as recorded:
         recorded.begin()
         assert not recorded.may_resume
         recorded.end()
@@ -70,7 +70,7 @@ def test_a_perf_that_cannot_be_told_would_start_anew(tmp_path: Path) -> None:
 
 
 def test_a_perf_that_has_ended_is_not_resumed(tmp_path: Path) -> None:
-    with recording(tmp_path, is_told=True, last="enable") as recorded:
+    with recording(tmp_path, has_control=True, last="enable") as recorded:
         recorded.begin()
         deadline = time.monotonic() + 10
         while recorded.may_resume and time.monotonic() < deadline:

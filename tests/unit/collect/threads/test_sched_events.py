@@ -10,14 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from millrace.collect.threads.sched_events import (
-    Came,
     Event,
-    Left,
+    SwitchIn,
+    SwitchOut,
     Waits,
     Waker,
+    Wakeup,
     Waking,
     Window,
-    Woken,
     parse,
     state_at,
     waits,
@@ -44,13 +44,13 @@ prev_pid=4711 prev_prio=120 prev_state=R+ ==> next_comm=x next_pid=9 next_prio=1
 
 def test_the_text_of_a_trace() -> None:
     assert list(parse(TRACE.splitlines())) == [
-        Left(100.000010, 4711, "S", 0),
-        Came(100.000010, 0),
+        SwitchOut(100.000010, 4711, "S", 0),
+        SwitchIn(100.000010, 0),
         Waking(100.000040, 4711, 4720),
-        Woken(100.000062, 4711),
+        Wakeup(100.000062, 4711),
         Waking(100.000070, 4712, None),
-        Left(100.000090, 4711, "R+", 9),
-        Came(100.000090, 9),
+        SwitchOut(100.000090, 4711, "R+", 9),
+        SwitchIn(100.000090, 9),
     ]
 
 
@@ -71,7 +71,7 @@ def seen(*events: Event, window: Window = WINDOW) -> Waits:
     return found
 
 
-def told(found: Waits) -> list[tuple[str, Waker, int, float]]:
+def sums(found: Waits) -> list[tuple[str, Waker, int, float]]:
     return [
         (state, by, each.count, round(each.seconds, 9))
         for (state, by), each in sorted(found.sums.items())
@@ -80,50 +80,53 @@ def told(found: Waits) -> list[tuple[str, Waker, int, float]]:
 
 def test_a_wait_is_from_leaving_a_cpu_to_the_queue_of_one() -> None:
     found = seen(
-        Left(1.0, 7, "S", 0),
+        SwitchOut(1.0, 7, "S", 0),
         Waking(1.3, 7, 8),
-        Woken(1.4, 7),
-        Left(2.0, 7, "R", 0),
-        Left(3.0, 7, "S", 0),
+        Wakeup(1.4, 7),
+        SwitchOut(2.0, 7, "R", 0),
+        SwitchOut(3.0, 7, "S", 0),
         Waking(3.5, 7, 200),
-        Woken(3.5, 7),
-        Left(4.0, 7, "D|K", 0),
+        Wakeup(3.5, 7),
+        SwitchOut(4.0, 7, "D|K", 0),
         Waking(6.0, 7, None),
-        Woken(6.0, 7),
+        Wakeup(6.0, 7),
     )
-    assert told(found) == [("D", "kernel", 1, 2.0), ("S", "other", 1, 0.5), ("S", "own", 1, 0.4)]
+    assert sums(found) == [("D", "kernel", 1, 2.0), ("S", "other", 1, 0.5), ("S", "own", 1, 0.4)]
     assert found.blocked_s == pytest.approx(2.9)
     assert (found.unknown_s, found.windows) == (0.0, 1)
 
 
 def test_events_of_several_cpus_are_put_in_order() -> None:
-    found = seen(Woken(1.5, 7), Waking(1.4, 7, 0), Left(1.0, 7, "S", 0))
-    assert told(found) == [("S", "kernel", 1, 0.5)]
+    found = seen(Wakeup(1.5, 7), Waking(1.4, 7, 0), SwitchOut(1.0, 7, "S", 0))
+    assert sums(found) == [("S", "kernel", 1, 0.5)]
 
 
 def test_of_waits_that_reach_into_a_window_what_is_inside_counts_for_those_that_reach_out() -> None:
-    found = seen(Waking(1.0, 7, 8), Woken(1.5, 7), Left(8.0, 7, "S", 0))
-    assert told(found) == [("S", "own", 1, 3.0)]
+    found = seen(Waking(1.0, 7, 8), Wakeup(1.5, 7), SwitchOut(8.0, 7, "S", 0))
+    assert sums(found) == [("S", "own", 1, 3.0)]
     assert found.blocked_s == pytest.approx(1.5 + 2.0)
     # The kind of its sleep is unknown, and the kernel ends more than one kind of sleep.
-    assert told(seen(Waking(1.0, 7, None), Woken(1.5, 7))) == [("?", "kernel", 1, 3.0)]
-    assert told(seen(Left(8.0, 7, "S", 0))) == []
+    assert sums(seen(Waking(1.0, 7, None), Wakeup(1.5, 7))) == [("?", "kernel", 1, 3.0)]
+    assert sums(seen(SwitchOut(8.0, 7, "S", 0))) == []
 
 
 def test_one_that_is_woken_before_it_has_left_its_cpu() -> None:
-    found = seen(Came(0.5, 7), Waking(1.0, 7, 8), Left(1.1, 7, "S", 0), Woken(1.2, 7))
-    assert told(found) == [("S", "own", 1, 0.1)]
+    found = seen(SwitchIn(0.5, 7), Waking(1.0, 7, 8), SwitchOut(1.1, 7, "S", 0), Wakeup(1.2, 7))
+    assert sums(found) == [("S", "own", 1, 0.1)]
 
 
 def test_nothing_is_known_of_a_thread_without_events() -> None:
-    assert seen(Left(1.0, 8, "S", 0), Woken(2.0, 8)).unknown_s == 10.0
-    assert seen(Left(1.0, 7, "S", 0), Woken(2.0, 7), window=Window(3.0, 4.0, 2.0)).unknown_s == 2.0
+    assert seen(SwitchOut(1.0, 8, "S", 0), Wakeup(2.0, 8)).unknown_s == 10.0
+    assert (
+        seen(SwitchOut(1.0, 7, "S", 0), Wakeup(2.0, 7), window=Window(3.0, 4.0, 2.0)).unknown_s
+        == 2.0
+    )
 
 
 def test_windows_weigh_what_they_stand_for() -> None:
-    events: list[Event] = [Left(1.0, 7, "S", 0), Waking(1.5, 7, 8), Woken(1.5, 7)]
+    events: list[Event] = [SwitchOut(1.0, 7, "S", 0), Waking(1.5, 7, 8), Wakeup(1.5, 7)]
     found = seen(*events, window=Window(0.0, 2.0, 3.0))
-    assert told(found) == [("S", "own", 1, 1.5)]
+    assert sums(found) == [("S", "own", 1, 1.5)]
     assert found.blocked_s == 1.5
 
 
@@ -141,8 +144,8 @@ def test_shares_are_those_of_the_time_however_long_waits_are(mean_s: float) -> N
     while now_s < 100.0:
         now_s += source.exponential(0.001)
         waited_s = source.exponential(mean_s if by == 8 else mean_s / 2)
-        events += [Left(now_s, 7, "S", 0), Waking(now_s + waited_s, 7, by)]
-        events.append(Woken(now_s + waited_s, 7))
+        events += [SwitchOut(now_s, 7, "S", 0), Waking(now_s + waited_s, 7, by)]
+        events.append(Wakeup(now_s + waited_s, 7))
         truth["own" if by == 8 else "other"] += waited_s
         now_s, by = now_s + waited_s, 208 - by
     windows = [Window(at_s, at_s + 0.01) for at_s in np.arange(0.0, now_s - 1, 0.025)]
@@ -157,17 +160,19 @@ def test_shares_are_those_of_the_time_however_long_waits_are(mean_s: float) -> N
 
 
 def test_a_wait_whose_end_was_not_seen_is_forgotten() -> None:
-    found = seen(Left(1.0, 7, "S", 0), Left(5.0, 7, "S", 0), Waking(5.5, 7, 8), Woken(5.5, 7))
-    assert told(found) == [("S", "own", 1, 0.5)]
+    found = seen(
+        SwitchOut(1.0, 7, "S", 0), SwitchOut(5.0, 7, "S", 0), Waking(5.5, 7, 8), Wakeup(5.5, 7)
+    )
+    assert sums(found) == [("S", "own", 1, 0.5)]
 
 
 def test_windows_are_summed() -> None:
     events: list[Event] = [
-        Left(1.0, 7, "S", 0), Waking(1.1, 7, 8), Woken(1.1, 7), Left(2.0, 7, "S", 0),
-        Waking(2.5, 7, 8), Woken(2.5, 7), Left(3.0, 7, "S", 0),
+        SwitchOut(1.0, 7, "S", 0), Waking(1.1, 7, 8), Wakeup(1.1, 7), SwitchOut(2.0, 7, "S", 0),
+        Waking(2.5, 7, 8), Wakeup(2.5, 7), SwitchOut(3.0, 7, "S", 0),
     ]  # fmt: skip
     (found,) = waits(events, [Window(0.5, 1.5), Window(1.5, 2.6)], [7], waker).values()
-    assert told(found) == [("S", "own", 2, 0.6)]
+    assert sums(found) == [("S", "own", 2, 0.6)]
     assert found.windows == 2
 
 
@@ -176,7 +181,7 @@ def test_windows_are_summed() -> None:
         st.tuples(st.sampled_from([7, 8]), *[st.floats(0.001, 0.1)] * 3), min_size=1, max_size=40
     )
 )
-def test_waits_that_are_seen_as_a_whole_are_all_told(
+def test_waits_that_are_seen_as_a_whole_are_all_sums(
     spans: Sequence[tuple[int, float, float, float]],
 ) -> None:
     now = {7: 0.0, 8: 0.0}
@@ -185,9 +190,9 @@ def test_waits_that_are_seen_as_a_whole_are_all_told(
     for tid, ran, waited, ready in spans:
         left = now[tid] + ran
         events += [
-            Left(left, tid, "S", 0),
+            SwitchOut(left, tid, "S", 0),
             Waking(left + waited, tid, 8),
-            Woken(left + waited, tid),
+            Wakeup(left + waited, tid),
         ]
         now[tid] = left + waited + ready
         expected[tid] += waited
@@ -205,15 +210,15 @@ SAMPLER = 99
 def test_what_a_thread_did_at_a_moment() -> None:
     events: list[Event] = [
         Waking(0.5, 7, 8),
-        Came(1.0, 7),
-        Left(2.0, 7, "S", 0),
+        SwitchIn(1.0, 7),
+        SwitchOut(2.0, 7, "S", 0),
         Waking(2.9, 7, 8),
-        Woken(3.0, 7),
-        Came(4.0, 7),
-        Left(5.0, 7, "R+", 8),
-        Came(6.0, 7),
-        Woken(6.5, 7),  # before it had left its CPU
-        Left(7.0, 7, "R", SAMPLER),
+        Wakeup(3.0, 7),
+        SwitchIn(4.0, 7),
+        SwitchOut(5.0, 7, "R+", 8),
+        SwitchIn(6.0, 7),
+        Wakeup(6.5, 7),  # before it had left its CPU
+        SwitchOut(7.0, 7, "R", SAMPLER),
     ]
     moments = (0.6, 1.5, 2.95, 3.5, 4.5, 5.5, 6.2, 6.8, 7.00005, 7.5)
     assert [state_at(events, at_s, SAMPLER) for at_s in moments] == [
@@ -222,8 +227,8 @@ def test_what_a_thread_did_at_a_moment() -> None:
     ]  # fmt: skip
     assert state_at([], 1.0, SAMPLER) is None
     assert state_at([Waking(2.0, 7, 8)], 1.0, SAMPLER) is None
-    assert state_at([Left(2.0, 7, "D", 0)], 1.0, SAMPLER) == "on_cpu"
-    assert state_at([Woken(2.0, 7)], 1.0, SAMPLER) == "blocked"
+    assert state_at([SwitchOut(2.0, 7, "D", 0)], 1.0, SAMPLER) == "on_cpu"
+    assert state_at([Wakeup(2.0, 7)], 1.0, SAMPLER) == "blocked"
 
 
 @given(
@@ -234,7 +239,7 @@ def test_what_a_thread_did_at_a_moment() -> None:
     ),
     st.data(),
 )
-def test_what_happened_is_what_is_told(
+def test_what_happened_is_what_is_sums(
     spans: Sequence[tuple[str, float]], data: st.DataObject
 ) -> None:
     """Compare with a thread's life as spans of time, from a CPU to a CPU by way of the queue."""
@@ -243,16 +248,16 @@ def test_what_happened_is_what_is_told(
     now_s, state = 0.0, "on_cpu"
     for wanted, length_s in spans:
         if state == "on_cpu" and wanted != "on_cpu":
-            events.append(Left(now_s, 7, "S" if wanted == "blocked" else "R", 8))
+            events.append(SwitchOut(now_s, 7, "S" if wanted == "blocked" else "R", 8))
             state = wanted
         elif state == "blocked" and wanted == "ready":
-            events += [Waking(now_s, 7, 8), Woken(now_s, 7)]
+            events += [Waking(now_s, 7, 8), Wakeup(now_s, 7)]
             state = wanted
         elif state == "ready" and wanted == "on_cpu":
-            events.append(Came(now_s, 7))
+            events.append(SwitchIn(now_s, 7))
             state = wanted
         truth.append((now_s, now_s + length_s, state))
         now_s += length_s
     begin_s, end_s, did = data.draw(st.sampled_from(truth))
-    told = state_at(events, (begin_s + end_s) / 2, SAMPLER)
-    assert told == did or (told is None and not events)
+    state = state_at(events, (begin_s + end_s) / 2, SAMPLER)
+    assert state == did or (state is None and not events)

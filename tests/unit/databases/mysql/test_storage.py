@@ -17,9 +17,10 @@ from millrace.databases.mysql.storage import (
     InnodbStorage,
     pool_figures,
     pool_status_in,
-    unsettled,
 )
 from millrace.errors import DatabaseError, TrialFailed
+
+unsettled = databases.get("mysql").storage.unsettled
 
 # Text of the servers, shortened.
 OLD = """
@@ -184,17 +185,17 @@ class Server:
 def test_the_logs_capacity_is_asked_of_who_tells(
     status: Sequence[tuple[str, str]] | None, capacity: int | None
 ) -> None:
-    told = databases.get("mysql").storage.state_afterwards(
+    state = databases.get("mysql").storage.state_afterwards(
         cast(ServerClient, Server(status, None)), "test"
     )
-    assert told == ({} if capacity is None else {"log_capacity_bytes": capacity})
+    assert state == ({} if capacity is None else {"log_capacity_bytes": capacity})
 
 
 def test_statistics_have_an_age_and_rows() -> None:
-    told = databases.get("mysql").storage.state_afterwards(
+    state = databases.get("mysql").storage.state_afterwards(
         cast(ServerClient, Server([], [("sbtest1", 12, 1000)])), "test"
     )
-    assert told == {"statistics": {"sbtest1": {"age_s": 12.0, "rows": 1000}}}
+    assert state == {"statistics": {"sbtest1": {"age_s": 12.0, "rows": 1000}}}
 
 
 def test_figures_of_the_pool_that_are_not_whole_are_left_out() -> None:
