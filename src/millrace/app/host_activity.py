@@ -134,8 +134,8 @@ def _databases(root: Path) -> tuple[Process, ...]:
         if name.startswith("ld-linux"):  # the program is an argument of its own loader
             name = next((each for each in names if each in _DATABASE_PROGRAMS), name)
         if name in _DATABASE_PROGRAMS:
-            stat = (read_file(directory / "stat") or "").rpartition(")")[2].split()
-            found[int(directory.name)] = (name, int(stat[1]) if len(stat) > 1 else 0)
+            raw = procfs.read_or_none(directory / "stat")
+            found[int(directory.name)] = name, 0 if raw is None else procfs.stat(raw).parent
     return tuple(
         Process(pid, name) for pid, (name, parent) in sorted(found.items()) if parent not in found
     )

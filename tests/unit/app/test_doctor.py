@@ -224,7 +224,7 @@ def test_databases_are_known_by_their_program(tmp_path: Path) -> None:
     def process(pid: int, *arguments: str, parent: int = 1) -> dict[str, str]:
         return {
             f"proc/{pid}/cmdline": "\0".join(arguments) + "\0",
-            f"proc/{pid}/stat": f"{pid} (x) S {parent} 1 1 0 -1 0 0 0 0 0 1 1 0 0\n",
+            f"proc/{pid}/stat": f"{pid} (x) S {parent} 1 1 0 -1 0 0 0 0 0 1 1 0 0 20 0 1 0 9\n",
         }
 
     loader = ("/opt/lib/ld-linux-x86-64.so.2", "--library-path", "/opt/lib")

@@ -259,5 +259,5 @@ def test_what_happened_is_what_is_sums(
         truth.append((now_s, now_s + length_s, state))
         now_s += length_s
     begin_s, end_s, did = data.draw(st.sampled_from(truth))
-    state = state_at(events, (begin_s + end_s) / 2, SAMPLER)
-    assert state == did or (state is None and not events)
+    found = state_at(events, (begin_s + end_s) / 2, SAMPLER)
+    assert found == did or (found is None and not events)
