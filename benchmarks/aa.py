@@ -17,6 +17,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from benchmarks import json_file
 from millrace.stats import proportion_limits
 
 EXPERIMENT = """
@@ -55,9 +56,9 @@ def main() -> None:
         f"{false_alarms} of {runs} runs called a difference where there is none "
         f"(95 % interval of the rate {low:.3f} to {high:.3f})"
     )
-    if arguments.json:
-        result = {"runs": runs, "false_alarms": false_alarms, "comparisons": comparisons}
-        Path(arguments.json).write_text(json.dumps(result, indent=2), encoding="utf-8")
+    json_file.write(
+        arguments.json, "aa", runs=runs, false_alarms=false_alarms, comparisons=comparisons
+    )
 
 
 def _arguments() -> argparse.Namespace:
@@ -66,7 +67,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--server", default="mysql-5.6.24")
     parser.add_argument("--configuration", default="default")
     parser.add_argument("--quick", action="store_true", help="two small runs: does it work?")
-    parser.add_argument("--json", metavar="FILE")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there too")
     return parser.parse_args()
 
 

@@ -15,14 +15,16 @@ mean with the middle of the two levels, which it knows; nobody knows them in pra
 from __future__ import annotations
 
 import argparse
-import json
+import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
 
+from benchmarks import json_file
+from benchmarks.trial_noise import DATA, MISSING, pools
 from millrace.stats import proportion_limits
 from millrace.stats.bisection import (
     Found,
@@ -34,7 +36,6 @@ from millrace.stats.bisection import (
     next_step,
 )
 
-DATA = Path(__file__).parents[2] / "shared" / "data" / "trial_noise.npz"
 SUSPECTS = 64
 MOST_RUNS = 1500
 MOST_RUNS_FOR_NONE = 400
@@ -107,7 +108,7 @@ def main() -> None:
     searches = 20 if arguments.quick else arguments.searches
     cases = [case for case in CASES if case.noise != "recorded" or DATA.exists()]
     if len(cases) < len(CASES):
-        print(f"recorded noise is not on this machine: {DATA.name}")
+        print(MISSING)
     rows = []
     print(
         f"{'method':<12}{'noise':<16}{'size':>5}{'claimed':>9}{'searches':>9}{'correct':>9}"
@@ -123,16 +124,14 @@ def main() -> None:
             row = _row(case, repeats, count, np.random.default_rng([2024, number]))
             _print(row)
             rows.append(row)
-    if arguments.json:
-        text = json.dumps([asdict(row) for row in rows], indent=2)
-        Path(arguments.json).write_text(text, encoding="utf-8")
+    json_file.write(arguments.json, "bisection", rows=[asdict(row) for row in rows])
 
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--searches", type=int, default=1000, help="of a case [%(default)s]")
     parser.add_argument("--quick", action="store_true", help="20 searches a case: does it work?")
-    parser.add_argument("--json", metavar="FILE")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there too")
     return parser.parse_args()
 
 
@@ -256,21 +255,11 @@ def _recorded(source: np.random.Generator) -> Draw:
     return draw
 
 
-_kept: list[Sequence[np.ndarray]] = []
-
-
-def _pools() -> list[Sequence[np.ndarray]]:
-    """Return logarithms of the recorded values, per benchmark and fork."""
-    if not _kept:
-        recorded = np.load(DATA)
-        value, benchmark, fork = recorded["value"], recorded["benchmark"], recorded["fork"]
-        for name in np.unique(benchmark):
-            mine = benchmark == name
-            logs = np.log(value[mine].astype(np.float64))
-            forks = [logs[fork[mine] == number] for number in np.unique(fork[mine])]
-            if len(forks) > 1 and np.ptp(logs) > 0:
-                _kept.append(forks)
-    return _kept
+@functools.cache
+def _pools() -> list[tuple[np.ndarray, ...]]:
+    """Return the forks of the benchmarks that vary."""
+    all_forks = [pool.forks for pool in pools()]
+    return [forks for forks in all_forks if len(forks) > 1 and np.ptp(np.concatenate(forks)) > 0]
 
 
 NOISES: dict[str, Noise] = {

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import fcntl
-import json
 import os
 import statistics
 import subprocess
@@ -22,7 +21,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from millrace.loadgen.client import find_load_generator, versions, write_data_file
+from benchmarks import json_file
+from millrace.loadgen.client import find_load_generator, write_data_file
 
 SEED = 171773
 BUFFER_BYTES = 1 << 20
@@ -49,8 +49,7 @@ def main() -> None:
         write_data_file(path, "nodes", rows, SEED)
         result = measure(path, rows, pairs)
     report(result)
-    if arguments.json is not None:
-        arguments.json.write_text(json.dumps(result, indent=2) + "\n")
+    json_file.write(arguments.json, "datagen", **result)
 
 
 def measure(path: Path, rows: int, pairs: int) -> dict[str, Any]:
@@ -67,9 +66,6 @@ def measure(path: Path, rows: int, pairs: int) -> dict[str, Any]:
         copied = rate(copy, size_bytes)
         measured.append(Pair(made, copied, made / copied))
     return {
-        "benchmark": "datagen",
-        "versions": versions(),
-        "processors": len(os.sched_getaffinity(0)),
         "drain": DRAIN,
         "rows": rows,
         "bytes": size_bytes,
@@ -110,7 +106,7 @@ def spread(values: Sequence[float]) -> dict[str, float]:
 def report(result: dict[str, Any]) -> None:
     print(
         f"{result['rows']:,} rows, {result['bytes']:,} bytes, {len(result['pairs'])} pairs, "
-        f"{result['processors']} processors; drain: {result['drain']}"
+        f"{len(os.sched_getaffinity(0))} processors; drain: {result['drain']}"
     )
     for name, key in (("millrace-load data nodes", "datagen"), ("cat", "cat")):
         low, median, high = (

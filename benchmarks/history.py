@@ -26,7 +26,6 @@ from typing import Any, Literal
 import numpy as np
 
 from benchmarks.history_series import (
-    DATA,
     LENGTH,
     MARGIN,
     SIZES,
@@ -35,11 +34,11 @@ from benchmarks.history_series import (
     Step,
     injected,
     matched,
-    pools,
     unchanged,
     with_steps,
 )
 from benchmarks.history_tools import TOOLS, Missing, detect, installed
+from benchmarks.trial_noise import recorded
 from millrace.stats import change_points, proportion_limits
 
 Found = list[list[int]]
@@ -80,9 +79,7 @@ class Quality:
 
 def main() -> None:
     arguments = _arguments()
-    if not DATA.exists():
-        sys.exit(f"recorded noise is not on this machine: {DATA}")
-    drawn = pools()[:: 10 if arguments.quick else 1] * arguments.draws
+    drawn = recorded()[:: 10 if arguments.quick else 1] * arguments.draws
     qualities = _qualities(drawn, _detectors(alone=arguments.alone))
     online = [
         _online(drawn, sensitivity, drift=drift)

@@ -1,8 +1,7 @@
 """Make performance histories with known changes, from recorded noise of real benchmarks.
 
 Each point is a random block of a random fork (restart) of one benchmark, so that an unchanged
-series is exchangeable. Drift is a first-order autoregression of the same spread on top. Values are
-not part of the project (no licence to redistribute them).
+series is exchangeable. Drift is a first-order autoregression of the same spread on top.
 """
 
 from __future__ import annotations
@@ -10,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +16,6 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 Pool = tuple[Array, ...]
 
-DATA = Path(__file__).parents[1].parent / "shared" / "data" / "trial_noise.npz"
 LENGTH = 200
 PERSISTENCE = 0.8
 SIZES = (0.02, 0.05, 0.10)
@@ -44,18 +41,6 @@ class History:
 
     values: Array
     steps: tuple[Step, ...] = ()
-
-
-def pools() -> list[Pool]:
-    """Return the values of each benchmark by fork; raise FileNotFoundError without the data."""
-    recorded = np.load(DATA)
-    value = recorded["value"].astype(np.float64)
-    benchmark, fork = recorded["benchmark"], recorded["fork"]
-    found = []
-    for name in np.unique(benchmark):
-        mine = benchmark == name
-        found.append(tuple(value[mine & (fork == number)] for number in np.unique(fork[mine])))
-    return found
 
 
 def unchanged(

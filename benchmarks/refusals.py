@@ -15,7 +15,6 @@ binomial (Clopper and Pearson, Biometrika 26, 1934).
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -23,7 +22,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.rates import Rate, rate_of
+from benchmarks import json_file
+from benchmarks.rates import Rate, rate_of, show
 from benchmarks.steady_state import LEVEL, noise
 from millrace.analysis.compare.comparability import (
     Comparability,
@@ -85,20 +85,19 @@ def main() -> None:
         *_titled("The same by tests for one look", _works(runs, LIKE_WORK, looks="once")),
         *_titled("Work that differs", _works(runs, UNLIKE_WORK)),
     ]
-    if arguments.json is not None:
-        result = {"benchmark": "refusals", "comparisons": runs, "rates": [asdict(r) for r in rates]}
-        arguments.json.write_text(json.dumps(result, indent=2) + "\n")
+    json_file.write(
+        arguments.json, "refusals", comparisons=runs, rates=[asdict(rate) for rate in rates]
+    )
 
 
 def _titled(title: str, rates: Iterator[Limited]) -> list[Limited]:
-    print(f"\n{title}")
-    shown = []
-    for rate in rates:
-        missed = rate.at_most is not None and rate.low > rate.at_most
-        goal = "" if rate.at_most is None else f"; at most {rate.at_most:g}"
-        print(f"  {rate.name:66} {rate.text}{goal}{', MISSED' if missed else ''}", flush=True)
-        shown.append(rate)
-    return shown
+    return show(title, rates, _goal)
+
+
+def _goal(rate: Limited) -> str:
+    if rate.at_most is None:
+        return ""
+    return f"; at most {rate.at_most:g}{', MISSED' if rate.low > rate.at_most else ''}"
 
 
 def _rate(name: str, flags: Flags, *, at_most: float | None = None) -> Limited:

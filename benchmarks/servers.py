@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
-from millrace.errors import Interrupted, MillraceError
+from millrace.errors import MillraceError
 from millrace.model.servers import FittedOptions, InstalledServer, Option
 from millrace.servers import install
 from millrace.servers.instances import lifecycle
@@ -36,7 +36,8 @@ def fitted(options: Mapping[str, str | None]) -> FittedOptions:
 def running(server: InstalledServer, options: Mapping[str, str | None]) -> Iterator[Instance]:
     """Start a server with an empty data directory.
 
-    Both are removed when the block ends or a signal ends the process.
+    Both are removed when the block ends or a signal ends the process. A failure ends the process
+    with the reason.
     """
     try:
         with signals_as_errors(), lifecycle.create(server, fitted(options)) as instance:
@@ -46,6 +47,6 @@ def running(server: InstalledServer, options: Mapping[str, str | None]) -> Itera
                 yield instance
             finally:
                 instance.kill()
-    except Interrupted as stopped:
-        print(stopped.message, file=sys.stderr)
-        sys.exit(130)
+    except MillraceError as error:
+        print(error.message, error.hint or "", sep="\n", file=sys.stderr)
+        sys.exit(error.exit_status)

@@ -10,7 +10,6 @@ binomial (Clopper and Pearson, Biometrika 26, 1934).
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -18,8 +17,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.rates import Rate, rate_of
-from benchmarks.trial_noise import DATA, pools
+from benchmarks import json_file
+from benchmarks.rates import Rate, rate_of, show
+from benchmarks.trial_noise import DATA, MISSING, pools
 from millrace.analysis.steady.policy import are_refused
 from millrace.analysis.steady.steadiness import ALIKE_ALPHA, ALPHA
 from millrace.stats import Trend, classify_trend, detect_shared_drift
@@ -41,26 +41,17 @@ def main() -> None:
     runs = 200 if arguments.quick else 1000
     print(f"margin {MARGIN:g}, alpha {ALPHA:g}, {runs} series a case, seeds fixed")
     rates = [
-        *_titled("Steady trials called unsteady, noise of 10 %", _steady(runs)),
-        *_titled("Unsteady trials found, noise of 2 %", _unsteady(runs)),
-        *_titled("Verdicts refused, trials of 30 s", _refused(runs)),
+        *show("Steady trials called unsteady, noise of 10 %", _steady(runs)),
+        *show("Unsteady trials found, noise of 2 %", _unsteady(runs)),
+        *show("Verdicts refused, trials of 30 s", _refused(runs)),
     ]
     if DATA.exists():
-        rates += _titled("Recorded noise called unsteady", _recorded())
+        rates += show("Recorded noise called unsteady", _recorded())
     else:
-        print(f"\nthe recorded noise is not on this machine: {DATA}")
-    if arguments.json is not None:
-        result = {"benchmark": "steady_state", "series": runs, "rates": [asdict(r) for r in rates]}
-        arguments.json.write_text(json.dumps(result, indent=2) + "\n")
-
-
-def _titled(title: str, rates: Iterator[Rate]) -> list[Rate]:
-    print(f"\n{title}")
-    shown = []
-    for rate in rates:
-        print(f"  {rate.name:60} {rate.text}", flush=True)
-        shown.append(rate)
-    return shown
+        print(f"\n{MISSING}")
+    json_file.write(
+        arguments.json, "steady_state", series=runs, rates=[asdict(rate) for rate in rates]
+    )
 
 
 def noise(source: np.random.Generator, n_points: int, rho: float) -> Floats:

@@ -23,9 +23,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks import load_tools
+from benchmarks import json_file, load_tools
 from benchmarks.servers import installed, running
-from millrace.loadgen.client import find_load_generator, versions
+from millrace.loadgen.client import find_load_generator
 from millrace.servers.instances.lifecycle import Instance
 from millrace.stats.ratio import paired_ratio
 
@@ -84,21 +84,21 @@ def main() -> None:
         Case("one table", tables=1, rows=1_000_000 // share, threads=1, goal=1.6),
         Case("8 tables", tables=8, rows=250_000 // share, threads=8, goal=1.35),
     )
-    result = {
-        "benchmark": "table_loading",
-        "versions": {**versions(), "sysbench": sysbench_version()},
-        "processors": len(os.sched_getaffinity(0)),
-        "server": arguments.server,
-        "options": OPTIONS,
-        "cases": [],
-    }
+    results = []
+    processors = len(os.sched_getaffinity(0))
     with running(installed(arguments.server), OPTIONS) as instance:
-        print(f"{arguments.server}, {result['processors']} processors, {pairs} pairs", flush=True)
+        print(f"{arguments.server}, {processors} processors, {pairs} pairs", flush=True)
         for case in cases:
-            result["cases"].append(measure(instance, case, pairs))
-            report(result["cases"][-1])
-    if arguments.json is not None:
-        arguments.json.write_text(json.dumps(result, indent=2) + "\n")
+            results.append(measure(instance, case, pairs))
+            report(results[-1])
+    json_file.write(
+        arguments.json,
+        "table_loading",
+        sysbench=sysbench_version(),
+        server=arguments.server,
+        options=OPTIONS,
+        cases=results,
+    )
 
 
 def measure(instance: Instance, case: Case, pairs: int) -> dict[str, Any]:

@@ -1,11 +1,13 @@
 """Draw trials from recorded noise of real benchmarks, in which nothing differs.
 
-The data (../shared/data/trial_noise.npz, described beside it) are not part of the project. A trial
-is a random block of a random fork (a restart) of one benchmark; all values here are logarithms.
+The data (../shared/data/trial_noise.npz, with a description) are not part of the project, which has
+no licence to redistribute them. A trial is a random block of a random fork (a restart) of one
+benchmark.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 DATA = Path(__file__).resolve().parents[1].parent / "shared" / "data" / "trial_noise.npz"
+
+MISSING = f"the recorded noise is not on this machine: {DATA}"
 
 Array = NDArray[np.float64]
 
@@ -40,17 +44,27 @@ class Pool:
         return values
 
 
-def pools() -> list[Pool]:
-    """Return the benchmarks; raise FileNotFoundError where the data are missing."""
-    recorded = np.load(DATA)
-    benchmark, fork = recorded["benchmark"], recorded["fork"]
-    logs = np.log(recorded["value"].astype(np.float64))
+def recorded() -> list[tuple[Array, ...]]:
+    """Return the recorded values of each benchmark, by fork.
+
+    Without the data the process ends with exit status 2 and the reason.
+    """
+    if not DATA.exists():
+        print(f"{MISSING}", file=sys.stderr)
+        sys.exit(2)
+    data = np.load(DATA)
+    benchmark, fork = data["benchmark"], data["fork"]
+    value = data["value"].astype(np.float64)
     found = []
     for number in np.unique(benchmark):
         mine = benchmark == number
-        forks = tuple(logs[mine & (fork == name)] for name in np.unique(fork[mine]))
-        found.append(Pool(forks))
+        found.append(tuple(value[mine & (fork == name)] for name in np.unique(fork[mine])))
     return found
+
+
+def pools() -> list[Pool]:
+    """Return the benchmarks with the logarithms of their values."""
+    return [Pool(tuple(np.log(fork) for fork in forks)) for forks in recorded()]
 
 
 def pairs(

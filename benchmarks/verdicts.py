@@ -11,8 +11,6 @@ those of one benchmark share its noise, so that binomial intervals (Clopper and 
 from __future__ import annotations
 
 import argparse
-import json
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -21,9 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from benchmarks.rates import Rate, rate_of
+from benchmarks import json_file
+from benchmarks.rates import Rate, rate_of, show
 from benchmarks.trial_noise import (
-    DATA,
     Array,
     Pool,
     disjoint_sides,
@@ -58,8 +56,6 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="4 series a benchmark instead of 40")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there too")
     arguments = parser.parse_args()
-    if not DATA.exists():
-        sys.exit(f"the recorded noise is not on this machine: {DATA}")
     runs = 4 if arguments.quick else 40
     known = pools()
     print(f"{len(known)} benchmarks, {runs} series each, alpha {ALPHA}, seeds fixed")
@@ -71,29 +67,25 @@ def main() -> None:
         ),
         *_titled("Three ways, margin 2 %", lambda: _three_ways(known, runs)),
     ]
-    if arguments.json is not None:
-        result = {
-            "benchmark": "verdicts",
-            "benchmarks": len(known),
-            "series": runs,
-            "alpha": ALPHA,
-            "rates": [asdict(rate) for rate in rates],
-        }
-        arguments.json.write_text(json.dumps(result, indent=2) + "\n")
+    json_file.write(
+        arguments.json,
+        "verdicts",
+        benchmarks=len(known),
+        series=runs,
+        alpha=ALPHA,
+        rates=[asdict(rate) for rate in rates],
+    )
 
 
 def _titled(title: str, measure: Callable[[], Sequence[Judged]]) -> Sequence[Judged]:
-    print(f"\n{title}")
-    rates = measure()
-    for rate in rates:
-        goal = "" if rate.goal is None else f"; goal {rate.goal[0]:g} to {rate.goal[1]:g}"
-        missed = rate.goal is not None and not rate.goal[0] <= rate.rate <= rate.goal[1]
-        blocks = "" if rate.mean_blocks is None else f"  {rate.mean_blocks:4.1f} blocks"
-        print(
-            f"  {rate.name:64} {rate.text}{blocks}{goal}{', MISSED' if missed else ''}",
-            flush=True,
-        )
-    return rates
+    return show(title, measure(), _note)
+
+
+def _note(rate: Judged) -> str:
+    goal = "" if rate.goal is None else f"; goal {rate.goal[0]:g} to {rate.goal[1]:g}"
+    missed = rate.goal is not None and not rate.goal[0] <= rate.rate <= rate.goal[1]
+    blocks = "" if rate.mean_blocks is None else f"  {rate.mean_blocks:4.1f} blocks"
+    return f"{blocks}{goal}{', MISSED' if missed else ''}"
 
 
 def _rate(

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from benchmarks import history_series
+from benchmarks import history_series, trial_noise
 from millrace.stats import change_points
 from millrace.stats.change_points import follows_trend
 
@@ -223,9 +223,9 @@ def test_drift_makes_the_interval_wider() -> None:
 
 @pytest.fixture(scope="module")
 def recorded() -> list[history_series.Pool]:
-    if not history_series.DATA.exists():
-        pytest.skip(f"recorded noise is not on this machine: {history_series.DATA.name}")
-    return history_series.pools()
+    if not trial_noise.DATA.exists():
+        pytest.skip(f"recorded noise is not on this machine: {trial_noise.DATA.name}")
+    return trial_noise.recorded()
 
 
 @pytest.mark.parametrize(("drift", "most"), [(False, 0.02), (True, 0.10)])

@@ -57,7 +57,7 @@ TESTS = ("oltp_point_select", "oltp_update_non_index")
 BY_DEFAULT = tuple(name for name in COLLECTORS if name != PROFILE)
 NONE: tuple[str, ...] = ()
 WAYS: Mapping[str, tuple[str, ...]] = {
-    "observers of every trial": BY_DEFAULT,
+    "collectors of every trial": BY_DEFAULT,
     "with the CPU profile": (*BY_DEFAULT, PROFILE),
 }
 CPUS = sorted(os.sched_getaffinity(0))
@@ -65,7 +65,7 @@ CPUS = sorted(os.sched_getaffinity(0))
 Intervals = Queue[Mapping[str, Any]]
 Place = Callable[[dict[str, Any]], None]
 
-GOALS = {"observers of every trial": 0.99, "with the CPU profile": 0.97}
+GOALS = {"collectors of every trial": 0.99, "with the CPU profile": 0.97}
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--server", default="mysql-8.0.33", metavar="NAME", help="[%(default)s]")
     parser.add_argument(
-        "--each", action="store_true", help="each observer alone, too, instead of all at once"
+        "--each", action="store_true", help="each collector alone, too, instead of all at once"
     )
     parser.add_argument("--quick", action="store_true", help="5 turns instead of 25")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there too")
@@ -112,7 +112,7 @@ def main() -> None:
                 _print(test, clients, way, ratio, own_cpu)
     json_file.write(
         arguments.json,
-        "observer_cost",
+        "collector_cost",
         server=arguments.server,
         turns=turns,
         seconds=SECONDS,
@@ -136,7 +136,7 @@ def _print(test: str, clients: int, way: str, ratio: RatioEstimate, own_cpu: flo
     goal = f"; the goal is {GOALS[way]:.2f}" if way in GOALS else ""
     print(
         f"{test:22} {clients:3} clients  {way:26} {ratio.ratio:.3f} of the throughput "
-        f"({ratio.low:.3f} to {ratio.high:.3f}, 95 %, {ratio.n_pairs} turns){goal}; observers ran "
+        f"({ratio.low:.3f} to {ratio.high:.3f}, 95 %, {ratio.n_pairs} turns){goal}; collectors ran "
         f"{own_cpu:.2%} of the CPUs' time themselves",
         flush=True,
     )
@@ -162,9 +162,9 @@ def _rates(
         with going_on(spec, placing(target, shared_cpu, shown)) as intervals:
 
             def rate(
-                observers: tuple[str, ...], others: Collection[int] = ()
+                collectors: tuple[str, ...], others: Collection[int] = ()
             ) -> tuple[float, float]:
-                with collecting(COLLECTORS, observers, target, window(work)) as collector:
+                with collecting(COLLECTORS, collectors, target, window(work)) as collector:
                     return _rate(collector, intervals, others)
 
             before, _ = rate(NONE)
@@ -214,14 +214,14 @@ def placing(target: Target, shared_cpu: int | None, shown: Board) -> Place:
 def _place_all(target: Target, board: Board) -> Place:
     """Place the server's threads when the clients have connected and wait for the start."""
 
-    def see(event: Mapping[str, Any]) -> None:
+    def on_event(event: Mapping[str, Any]) -> None:
         if event["type"] == "mark" and event["mark"] == "connected":
             with closing(ThreadWatch(target)) as watch:
                 slots = connection_map(board, watch.pid, target.instance.port)
                 for thread, slot in slots_of_threads(watch.sample(), slots).items():
                     os.sched_setaffinity(thread, {_cpu(slot, len(slots))})
 
-    return see
+    return on_event
 
 
 def _cpu(slot: int, clients: int) -> int:
@@ -239,7 +239,7 @@ def going_on(spec: RunSpec, place: Place) -> Iterator[Intervals]:
     intervals: Intervals = Queue()
     over = Event()
 
-    def hear(event: dict[str, Any]) -> None:
+    def on_event(event: dict[str, Any]) -> None:
         if over.is_set():
             raise _Over
         place(event)
@@ -248,7 +248,7 @@ def going_on(spec: RunSpec, place: Place) -> Iterator[Intervals]:
 
     def work() -> None:
         with suppress(_Over):
-            load.run(spec, on_event=hear, limit_s=LIMIT_S)
+            load.run(spec, on_event=on_event, limit_s=LIMIT_S)
 
     with ThreadPoolExecutor(1) as pool:
         working = pool.submit(work)

@@ -11,15 +11,14 @@ events for them. Their clocks continue while they are halted, so that they do mo
 phase than in a trial. The output has both shares of the CPUs' time, and the loss at the share of a
 trial.
 
-    benchmarks/observer_phases [--server NAME] [--seconds N] [--quick] [--json FILE]
+    benchmarks/collector_phases [--server NAME] [--seconds N] [--quick] [--json FILE]
 
-The CPU profile cannot be halted: see benchmarks/observer_cost.
+The CPU profile cannot be halted: see benchmarks/collector_cost.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import multiprocessing
 import os
@@ -38,7 +37,8 @@ import numpy as np
 import psutil
 from scipy.stats import bootstrap, trim_mean
 
-from benchmarks.observer_cost import (
+from benchmarks import json_file
+from benchmarks.collector_cost import (
     BY_DEFAULT,
     CPUS,
     DATABASE,
@@ -77,7 +77,7 @@ _SETTLED_S = 0.02
 _NOTING_S = 0.004
 _TRACING = Path("/sys/kernel/tracing/instances")
 
-What = Literal["observers", "nothing"]
+What = Literal["collectors", "nothing"]
 Group = tuple[int, ...]  # processes
 
 _FORK = multiprocessing.get_context("fork")  # collectors look at the server that was started here
@@ -92,7 +92,7 @@ class Found:
     """
 
     ratios: dict[What, list[float]] = field(
-        default_factory=lambda: {"observers": [], "nothing": []}
+        default_factory=lambda: {"collectors": [], "nothing": []}
     )
     on_s: float = 0.0
     on_ns: int = 0
@@ -137,28 +137,25 @@ def main() -> None:
         for test in TESTS:
             with running(server, OPTIONS) as instance:
                 found = _cell(instance, work_of(test, clients), seconds)
-            observers, nothing = (ratio(found.ratios[what]) for what in ("observers", "nothing"))
+            collectors, nothing = (ratio(found.ratios[what]) for what in ("collectors", "nothing"))
             results.append(
                 {
                     "test": test,
                     "clients": clients,
                     "own_cpu": found.own_cpu,
                     "ordinary_cpu": found.ordinary_cpu,
-                    "observers": asdict(observers),
+                    "collectors": asdict(collectors),
                     "nothing": asdict(nothing),
                 }
             )
-            _print(test, clients, found, observers, nothing)
-    if arguments.json is not None:
-        result = {
-            "benchmark": "observer_phases",
-            "versions": load.versions(),
-            "processors": len(CPUS),
-            "server": arguments.server,
-            "phase_s": PHASE_S,
-            "cells": results,
-        }
-        arguments.json.write_text(json.dumps(result, indent=2) + "\n")
+            _print(test, clients, found, collectors, nothing)
+    json_file.write(
+        arguments.json,
+        "collector_phases",
+        server=arguments.server,
+        phase_s=PHASE_S,
+        cells=results,
+    )
 
 
 def ratio(logs: list[float]) -> Ratio:
@@ -177,10 +174,10 @@ def ratio(logs: list[float]) -> Ratio:
     )
 
 
-def _print(test: str, clients: int, found: Found, observers: Ratio, nothing: Ratio) -> None:
-    in_trial = observers.ratio ** (found.ordinary_cpu / found.own_cpu)
+def _print(test: str, clients: int, found: Found, collectors: Ratio, nothing: Ratio) -> None:
+    in_trial = collectors.ratio ** (found.ordinary_cpu / found.own_cpu)
     print(
-        f"{test:22} {clients:3} clients  {_text(observers)} of the throughput with observers, "
+        f"{test:22} {clients:3} clients  {_text(collectors)} of the throughput with collectors, "
         f"which ran {found.own_cpu:.2%} of the CPUs' time themselves; {found.ordinary_cpu:.2%} in "
         f"a trial, that is {in_trial:.4f}; the goal is {GOAL:.2f}; with nothing {_text(nothing)}",
         flush=True,
@@ -216,19 +213,19 @@ def _cell(instance: Instance, work: ResolvedWorkload, seconds: float) -> Found:
 
 def _stint(found: Found, target: Target, measured: Window) -> None:
     """Measure some pairs of phases with the same collectors."""
-    with _aside(_observe, target, measured) as observers, _aside(_do_nothing) as nothing:
-        began_s, began_ns = time.monotonic(), _own_ns(observers)
+    with _aside(_observe, target, measured) as collectors, _aside(_do_nothing) as nothing:
+        began_s, began_ns = time.monotonic(), _own_ns(collectors)
         time.sleep(ORDINARY_S)
         found.ordinary_s += time.monotonic() - began_s
-        found.ordinary_ns += _own_ns(observers) - began_ns
-        _halt(observers)
+        found.ordinary_ns += _own_ns(collectors) - began_ns
+        _halt(collectors)
         _halt(nothing)
         for number in range(PAIRS):
             halts_nothing = number % NOTHING_EVERY == NOTHING_EVERY - 1
-            group = nothing if halts_nothing else observers
+            group = nothing if halts_nothing else collectors
             order = random.sample([True, False], 2)
             rates = {on: _phase(found, group, on=on, counts=not halts_nothing) for on in order}
-            what: What = "nothing" if halts_nothing else "observers"
+            what: What = "nothing" if halts_nothing else "collectors"
             found.ratios[what].append(math.log(rates[True] / rates[False]))
 
 
@@ -267,7 +264,7 @@ def _aside(does: Callable[..., None], *given: Any) -> Iterator[Group]:
     group: Group = ()
     try:
         if not ours.poll(LIMIT_S):
-            raise RuntimeError("observers did not begin")
+            raise RuntimeError("collectors did not begin")
         for lack in ours.recv():
             print(f"missing: {lack['what']}; {lack['remedy']}", file=sys.stderr)
         assert process.pid is not None
@@ -282,19 +279,19 @@ def _aside(does: Callable[..., None], *given: Any) -> Iterator[Group]:
         ours.close()
 
 
-def _observe(told: Pipe, target: Target, measured: Window) -> None:
+def _observe(parent: Pipe, target: Target, measured: Window) -> None:
     _not_ours_to_handle()
     with collecting(COLLECTORS, BY_DEFAULT, target, measured) as collector:
         for mark in ("connected", "measure_started"):
             collector.on_event({"type": "mark", "mark": mark})
-        told.send(collector.missing)
-        told.recv()
+        parent.send(collector.missing)
+        parent.recv()
 
 
-def _do_nothing(told: Pipe) -> None:
+def _do_nothing(parent: Pipe) -> None:
     _not_ours_to_handle()
-    told.send([])
-    told.recv()
+    parent.send([])
+    parent.recv()
 
 
 def _not_ours_to_handle() -> None:
