@@ -117,8 +117,9 @@ def test_observations_that_could_not_be_read_back_are_left_out(odd: dict[str, ob
     summed = {"class": "disk", "statement": None, "count": 1, "seconds": 0.1, "during_sync": 0}
     stated = {**fitting, "states": {"statements": {"threads": 1, "states": [summed]}}}
     assert observations.readable(stated) == stated
-    kept = attempts._readable(replace(result(), observations={**fitting, **odd}))
+    kept = attempts._readable(replace(result(), observations={"server": {**fitting, **odd}}))
     assert kept.outcome == "finished"
-    (lack,) = kept.observations["missing"]
+    observed = kept.observations["server"]
+    (lack,) = observed["missing"]
     assert "cannot be stored" in lack["what"]
-    assert observations.readable(kept.observations) == kept.observations
+    assert observations.readable(observed) == observed

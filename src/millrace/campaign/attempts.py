@@ -212,4 +212,5 @@ def _readable(result: AttemptResult) -> AttemptResult:
                 failed_step="record",
                 reason=f"{instance.server.name}: its answers cannot be stored: {reason}",
             )
-    return replace(result, observations=observations.readable(result.observations))
+    readable = {role: observations.readable(of) for role, of in result.observations.items()}
+    return replace(result, observations=readable)

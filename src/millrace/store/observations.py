@@ -19,13 +19,13 @@ from millrace.store.observed_documents import Observations
 from millrace.store.records import AttemptResult, StoredAttempt, StoredRun
 
 KIND = "observations"
-ROLE = "server"
 
 
-def as_artefact(result: AttemptResult) -> Iterator[tuple[str, str, bytes]]:
-    """Yield the (kind, role, bytes) to store for an attempt; nothing without observations."""
-    if result.observations:
-        yield KIND, ROLE, _content(result.observations)
+def as_artefacts(result: AttemptResult) -> Iterator[tuple[str, str, bytes]]:
+    """Yield the (kind, role, bytes) to store for an attempt: one file for each observed server."""
+    for role, observed in result.observations.items():
+        if observed:
+            yield KIND, role, _content(observed)
 
 
 def parse(content: bytes) -> Mapping[str, Any]:

@@ -239,9 +239,9 @@ class AttemptResult:
 
     ``failed_step`` and ``reason`` are set when ``outcome`` is not ``finished``; ``log_tail`` is the
     end of the server's own log. ``artefacts`` are the files to store, as (kind, role, bytes);
-    ``histograms`` and ``observations`` (plain data, see millrace.collect) become one more file
-    each. ``is_transient`` marks a failure of the host, after which a later attempt may succeed; it
-    is not stored.
+    ``histograms`` and the ``observations`` of each role (plain data, see millrace.collect) become
+    one more file each. ``is_transient`` marks a failure of the host, after which a later attempt
+    may succeed; it is not stored.
     """
 
     outcome: Outcome
@@ -253,7 +253,7 @@ class AttemptResult:
     log_tail: str | None = None
     artefacts: tuple[tuple[str, str, bytes], ...] = ()
     histograms: tuple[HistogramRecord, ...] = ()
-    observations: Mapping[str, Any] = field(default_factory=dict)
+    observations: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     is_transient: bool = False
 
 

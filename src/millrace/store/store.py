@@ -270,7 +270,7 @@ class Store:
             for kind, role, content in (
                 *result.artefacts,
                 *histograms.as_artefact(result),
-                *observations.as_artefact(result),
+                *observations.as_artefacts(result),
             )
         )
 

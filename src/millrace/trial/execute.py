@@ -72,7 +72,7 @@ def execute_trial(spec: TrialSpec, emit: Emit, wait: Wait = no_barrier) -> Attem
         log_tail=log_tail,
         artefacts=(*outputs.artefacts, *logs),
         histograms=tuple(outputs.histograms),
-        observations=outputs.observations.get(spec.servers[0].role, {}),
+        observations=outputs.observations,
         is_transient=ended.cause is not None and is_transient(ended.cause, log_tail),
     )
 

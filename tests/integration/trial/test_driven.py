@@ -137,9 +137,10 @@ def test_a_port_that_somebody_takes_is_no_failure_of_the_server(
 def test_clients_show_their_statements_where_somebody_looks(server_of: ServerOf) -> None:
     seen = trial(server_of, "mysql-5.6.24", clients=2, test="pair", collectors=("states",))
     assert seen.outcome == "finished", seen.reason
-    told = seen.observations["states"]["statements"]
+    observed = seen.observations["server"]
+    told = observed["states"]["statements"]
     assert told["threads"] == 2
-    assert observations.readable(seen.observations) == seen.observations
+    assert observations.readable(observed) == observed
     assert {state["statement"] for state in told["states"]} >= {"select", "update", "COMMIT"}
     # Threads of a pool serve any client.
     options = (Option("thread_handling", "pool-of-threads", False, "pool"),)
@@ -148,8 +149,9 @@ def test_clients_show_their_statements_where_somebody_looks(server_of: ServerOf)
         collectors=("states",),
     )  # fmt: skip
     assert pooled.outcome == "finished", pooled.reason
-    assert pooled.observations["states"]["statements"] is None
-    lacks = [lack["what"] for lack in pooled.observations["missing"] if "statement" in lack["what"]]
+    observed = pooled.observations["server"]
+    assert observed["states"]["statements"] is None
+    lacks = [lack["what"] for lack in observed["missing"] if "statement" in lack["what"]]
     assert len(lacks) == 1
     assert "share a pool of threads" in lacks[0]
 

@@ -79,7 +79,7 @@ def test_observations_are_read_back_where_they_are_asked_for(store: Store, tmp_p
     what = begun()
     begin(store, what)
     observed = {"version": 1, "status": {"deltas": {"Questions": 5}}, "missing": []}
-    carry_out(store, what.trials[0].id, replace(result(), observations=observed))
+    carry_out(store, what.trials[0].id, replace(result(), observations={"server": observed}))
     carry_out(store, what.trials[1].id, result())
 
     assert [a.observations for a in store.load_run(what.run.id).attempts] == [{}, {}]

@@ -114,7 +114,7 @@ result = st.builds(
         ),
         max_size=1,
     ).map(tuple),
-    st.dictionaries(names, st.lists(levels, max_size=2), max_size=2),
+    st.dictionaries(names, st.dictionaries(names, st.lists(levels, max_size=2)), max_size=2),
     st.booleans(),
 )  # fmt: skip
 message = st.one_of(

@@ -112,7 +112,7 @@ def test_a_block_is_executed_as_in_this_process(place: Path) -> None:
         names = [[m.name for m in of.measurements] for of in (message.result, here)]
         # The first trial loaded the tables, and the next restored them.
         assert set(names[0]) ^ set(names[1]) <= {"snapshot_saved_s"}
-        assert message.result.observations["waits"].keys() == here.observations["waits"].keys()
+        assert message.result.observations["server"].keys() == here.observations["server"].keys()
         assert message.result.instances[0].effective.keys() == here.instances[0].effective.keys()
     steps = [m.event.name for m in messages if isinstance(m, EventMessage) and m.trial == "test/2"
              and isinstance(m.event, StepBegan)]  # fmt: skip
