@@ -1,0 +1,96 @@
+"""Test whole trials on fake servers: several servers by role, and hooks of other modules."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from millrace.databases import fake
+from millrace.databases.fake import Script
+from millrace.errors import TrialFailed
+from millrace.loadgen.results import LoadResult
+from millrace.model.servers import FittedOptions
+from millrace.trial import measure
+from millrace.trial.execute import execute_trial
+from millrace.trial.hooks import Measurement, MeasurementHook
+from millrace.trial.resolved_workload import ResolvedWorkload
+from millrace.trial.spec import ServerSpec, TrialSpec
+from tests.unit.fakes import fakes
+from tests.unit.workloads.small import driving
+
+WORKLOAD = ResolvedWorkload(
+    driving(), {"time_s": 1.0, "warmup_s": 0.0, "fits": "any", "settle_s": 0}
+)
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    with fakes(tmp_path, monkeypatch):
+        yield tmp_path
+
+
+def spec(place: Path, *roles: str) -> TrialSpec:
+    servers = (
+        ServerSpec(
+            fake.install(f"fake-{role}", Script(), place / role),
+            FittedOptions("default", ()),
+            role=role,
+        )
+        for role in roles
+    )
+    return TrialSpec("test/1", tuple(servers), WORKLOAD, collectors=("waits",))
+
+
+def test_a_trial_has_several_servers_by_role(place: Path) -> None:
+    result = execute_trial(spec(place, "source", "replica"), lambda _event: None)
+    assert result.outcome == "finished", result.reason
+    roles = ["source", "replica"]
+    assert [each.role for each in result.instances] == roles
+    assert [each.server.name for each in result.instances] == ["fake-source", "fake-replica"]
+    assert list(result.observations) == roles
+    assert [role for kind, role, _ in result.artefacts if kind == "error_log"] == roles
+    reads = {m.role: m.value for m in result.measurements if m.name == "buffer_pool_reads"}
+    assert reads.keys() == set(roles)
+    names = [each.name for each in result.steps]
+    assert names.count("start") == 2 * 2, "each server is started to load, and again restored"
+    assert names.count("measure") == 1
+    assert names[-4:] == ["stop", "sizes"] * 2
+
+
+class _Refusing(MeasurementHook):
+    """A hook that notes its calls and refuses the measurement in the end."""
+
+    def __init__(self, calls: list[str]) -> None:
+        self._calls = calls
+
+    def before(self) -> None:
+        self._calls.append("before")
+
+    def ended(self) -> None:
+        self._calls.append("ended")
+
+    def contribute(self, result: LoadResult) -> None:
+        self._calls.append("contribute")
+
+    def verify(self, result: LoadResult) -> None:
+        raise TrialFailed("it does not count")
+
+
+def test_a_hook_acts_around_the_measurement_and_may_refuse_it(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[str] = []
+
+    def hooks(_measurement: Measurement, opened: ExitStack) -> Iterator[MeasurementHook]:
+        opened.callback(calls.append, "closed")
+        yield _Refusing(calls)
+
+    monkeypatch.setattr(measure, "HOOKS", (*measure.HOOKS, hooks))
+    result = execute_trial(spec(place, "server"), lambda _event: None)
+    assert (result.outcome, result.failed_step) == ("failed", "measure")
+    assert result.reason == "it does not count"
+    assert calls == ["before", "ended", "contribute", "closed"]
+    assert any(each.name == "transactions" for each in result.measurements)
