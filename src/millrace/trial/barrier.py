@@ -14,9 +14,9 @@ from contextlib import ExitStack
 
 from millrace.collect.collectors import Edge
 from millrace.host.cpuset import CpuPartition
-from millrace.loadgen.results import Event, LoadResult
+from millrace.loadgen.results import LoadResult
 from millrace.model.instance_facts import ConcurrentFact
-from millrace.trial.hooks import Measurement, MeasurementHook, Wait
+from millrace.trial.hooks import Measurement, MeasurementHook, Wait, WindowHook
 
 READY, BEGIN, END = "ready", "begin", "end"
 
@@ -52,21 +52,19 @@ def window_hooks(measurement: Measurement, _opened: ExitStack) -> Iterator[Measu
         yield _MeasuredWindow(measurement, measurement.spec.cpu_partition)
 
 
-class _MeasuredWindow(MeasurementHook):
+class _MeasuredWindow(WindowHook):
     """The times are seconds of CLOCK_MONOTONIC, which all processes of a host share."""
 
     def __init__(self, measurement: Measurement, partition: CpuPartition) -> None:
-        self._measurement = measurement
+        super().__init__(measurement)
         self._partition = partition
         self._at_s: dict[Edge, float] = {}
 
-    def on_event(self, event: Event) -> None:
-        edge = self._measurement.window.edge(event)
-        if edge is not None:
-            self._at_s.setdefault(edge, time.monotonic())
+    def at_edge(self, edge: Edge) -> None:
+        self._at_s[edge] = time.monotonic()
 
     def contribute(self, result: LoadResult) -> None:
-        if self._at_s.keys() == {"begin", "end"}:
+        if self.is_complete:
             fact = ConcurrentFact(
                 side=self._partition.side,
                 cpus=self._partition.cpus,

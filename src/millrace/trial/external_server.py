@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 
 from millrace.databases.client import QUERY_LIMIT_S
 from millrace.loadgen.spec import Connection, Tls
 from millrace.model.servers import AttachedServer
 from millrace.servers.attached import AttachedInstance
-from millrace.store.records import StepRecord
-from millrace.trial import cpu_idle, measurements, time_limits
+from millrace.trial import cpu_idle
 from millrace.trial.hooks import LiveServer
-from millrace.trial.load_run import run_phases
 from millrace.trial.outputs import instance_record
 from millrace.trial.spec import ServerSpec
 from millrace.trial.steps import EXPECTED_FAILURES, Step
-from millrace.trial.trial_server import STOP_LIMIT_S, TrialContext, analyse_step
+from millrace.trial.trial_server import STOP_LIMIT_S, TrialContext, loading_steps
 
 
 def database_name(trial: str) -> str:
@@ -41,13 +40,11 @@ class ExternalServer:
 
     def ready_steps(self) -> Iterator[Step]:
         """Yield the steps that make the trial's database with its tables."""
-        workload = self.trial.spec.workload
         yield Step("prepare", self._prepare, QUERY_LIMIT_S)
         yield Step("record", self._record, QUERY_LIMIT_S)
         yield Step("database", self._create, QUERY_LIMIT_S)
-        if workload.making:
-            yield Step("make", self._make, time_limits.limit_s(workload.making, workload))
-            yield analyse_step(self._attached, self._database)
+        keep_facts = partial(self.trial.outputs.add_facts, self.spec.role)
+        yield from loading_steps(self.trial, self.live(), keep_facts)
 
     def end_steps(self) -> Iterator[Step]:
         """Yield the step that drops the database."""
@@ -87,12 +84,6 @@ class ExternalServer:
         self.trial.opened.callback(self._clean_up)
         administration = self._attached.family.administration
         administration.create_database(self._attached, self._database, limit_s)
-
-    def _make(self, limit_s: float) -> Sequence[StepRecord]:
-        workload = self.trial.spec.workload
-        result = run_phases(workload.making, workload, self.live(), self.trial.emit, limit_s)
-        self.trial.outputs.add_facts(self.spec.role, **measurements.loading_facts(result))
-        return measurements.step_records(result)
 
     def _connection(self) -> Connection:
         """Return the same way as every other session's: a socket precedes host and port."""

@@ -24,15 +24,16 @@ from dataclasses import replace
 from pathlib import Path
 
 from millrace import paths
+from millrace.collect.collectors import Edge
 from millrace.collect.server_processes import ServerProcesses, Stopper, processes_of
 from millrace.errors import HostError, TrialFailed, UserError
 from millrace.experiment.slowdown import OptionGiven, Slowdown, SlowFsync, Stopped
-from millrace.loadgen.results import Event, LoadResult
+from millrace.loadgen.results import LoadResult
 from millrace.model.measurements import SLOWDOWN_STOPPED_S, SLOWDOWN_WINDOW_S
 from millrace.model.servers import FittedOptions, InstalledServer, Server
 from millrace.servers.configurations.check import about
 from millrace.shared_directories import refuse_shared
-from millrace.trial.hooks import Measurement, MeasurementHook
+from millrace.trial.hooks import Measurement, MeasurementHook, WindowHook
 
 _TURN_S = 0.1
 _SHORTEST_S = 0.0002  # less than that costs the signals more than it stops
@@ -71,29 +72,25 @@ def hooks(measurement: Measurement, opened: ExitStack) -> Iterator[MeasurementHo
             yield hook
 
 
-class StopInjection(MeasurementHook):
+class StopInjection(WindowHook):
     """Stop a server for a share of the measured time."""
 
     def __init__(
         self, processes: ServerProcesses, share: float, measurement: Measurement, role: str
     ) -> None:
-        self._measurement = measurement
+        super().__init__(measurement)
         self._role = role
         self._turns = _Turns(processes, share)
-        self._began = False
 
-    def on_event(self, event: Event) -> None:
-        edge = self._measurement.window.edge(event)
-        if edge == "begin" and not self._began:
-            self._began = True
+    def at_edge(self, edge: Edge) -> None:
+        if edge == "begin":
             self._turns.start()
-        elif edge == "end":
-            self.end()
+        else:
+            self._turns.end()
 
     def end(self) -> None:
         """Stop the server no more; it runs when this returns."""
-        if self._began:
-            self._turns.end()
+        self._turns.end()
 
     def contribute(self, result: LoadResult) -> None:
         outputs = self._measurement.outputs
@@ -185,7 +182,8 @@ class _Turns:
 
     def end(self) -> None:
         self._over.set()
-        self._thread.join()
+        if self._thread.ident is not None:  # it was started
+            self._thread.join()
 
     def _take_turns(self) -> None:
         began = time.monotonic()

@@ -12,7 +12,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from millrace.collect.collectors import Window
+from millrace.collect.collectors import Edge, Window
 from millrace.databases.base import TableSize
 from millrace.databases.client import ServerClient
 from millrace.databases.load_dialect import LoadDialect
@@ -99,6 +99,28 @@ class MeasurementHook:
 
     def verify(self, result: LoadResult) -> None:
         """Raise TrialFailed where the measurement does not count."""
+
+
+class WindowHook(MeasurementHook):
+    """A hook that acts once at each edge of the measured part."""
+
+    def __init__(self, measurement: Measurement) -> None:
+        self._measurement = measurement
+        self._passed: set[Edge] = set()
+
+    def on_event(self, event: Event) -> None:
+        edge = self._measurement.window.edge(event)
+        if edge is not None and edge not in self._passed:
+            self._passed.add(edge)
+            self.at_edge(edge)
+
+    def at_edge(self, edge: Edge) -> None:
+        """Act at the first event that marks an edge."""
+
+    @property
+    def is_complete(self) -> bool:
+        """True once both edges have passed."""
+        return len(self._passed) == 2
 
 
 OpenHooks = Callable[[Measurement, ExitStack], Iterable[MeasurementHook]]

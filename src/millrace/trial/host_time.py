@@ -18,9 +18,9 @@ from pathlib import Path
 from millrace.collect.collectors import Edge
 from millrace.host.files import read_file
 from millrace.host.parsers import cpu_steal
-from millrace.loadgen.results import Event, LoadResult
+from millrace.loadgen.results import LoadResult
 from millrace.model.instance_facts import HostTimeFact
-from millrace.trial.hooks import Measurement, MeasurementHook
+from millrace.trial.hooks import Measurement, MeasurementHook, WindowHook
 
 _STAT = Path("/proc/stat")
 
@@ -50,22 +50,20 @@ def hooks(measurement: Measurement, _opened: ExitStack) -> Iterator[MeasurementH
     yield HostTime(measurement)
 
 
-class HostTime(MeasurementHook):
+class HostTime(WindowHook):
     """Read the moments at which the measured part begins and ends."""
 
     def __init__(self, measurement: Measurement) -> None:
-        self._measurement = measurement
+        super().__init__(measurement)
         partition = measurement.spec.cpu_partition
         self._cpus = os.sched_getaffinity(0) if partition is None else partition.cpus
         self._at: dict[Edge, Moment] = {}
 
-    def on_event(self, event: Event) -> None:
-        edge = self._measurement.window.edge(event)
-        if edge is not None and edge not in self._at:
-            self._at[edge] = moment(self._cpus)
+    def at_edge(self, edge: Edge) -> None:
+        self._at[edge] = moment(self._cpus)
 
     def contribute(self, result: LoadResult) -> None:
-        if self._at.keys() == {"begin", "end"}:
+        if self.is_complete:
             fact = between(self._at["begin"], self._at["end"])
             self._measurement.outputs.add_facts(host_time=fact)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -12,16 +12,14 @@ from millrace.loadgen.spec import Connection, Tls
 from millrace.model.servers import InstalledServer
 from millrace.servers.instances import instance_paths, lifecycle
 from millrace.servers.instances.lifecycle import Instance
-from millrace.store.records import StepRecord
-from millrace.trial import cpu_idle, measurements, time_limits
+from millrace.trial import cpu_idle, time_limits
 from millrace.trial.data_directory import DATABASE, DataDirectory, sizes
 from millrace.trial.data_file import linked_into
 from millrace.trial.hooks import LiveServer
-from millrace.trial.load_run import run_phases
 from millrace.trial.outputs import instance_record
 from millrace.trial.spec import ServerSpec
 from millrace.trial.steps import Step
-from millrace.trial.trial_server import STOP_LIMIT_S, TrialContext, analyse_step
+from millrace.trial.trial_server import STOP_LIMIT_S, TrialContext, loading_steps
 
 _COPY_LIMIT_S = 3600.0
 _PREPARE_LIMIT_S = _COPY_LIMIT_S  # may copy the data file to another filesystem
@@ -60,7 +58,7 @@ class ManagedServer:
     def end_steps(self) -> Iterator[Step]:
         """Yield the steps that end the server."""
         if self.trial.spec.stops_cleanly:
-            yield Step("stop", self._stop, STOP_LIMIT_S)
+            yield Step("stop", self._instance.stop, STOP_LIMIT_S)
             yield Step("sizes", self._sizes, QUERY_LIMIT_S)
         else:
             yield Step("kill", self._kill, STOP_LIMIT_S)
@@ -99,7 +97,7 @@ class ManagedServer:
 
     def _make_initial(self) -> Iterator[Step]:
         """Make a data directory with nothing but the server's own initialisation."""
-        yield Step("initialise", self._initialise, _INITIALISE_LIMIT_S)
+        yield Step("initialise", self._instance.initialise, _INITIALISE_LIMIT_S)
         if not self._data.is_kept:
             yield Step("start", self._start, _START_LIMIT_S)
 
@@ -111,19 +109,16 @@ class ManagedServer:
             scan_s = time_limits.scan_limit_s(self.trial.spec.workload)
             yield Step("keep", self._data.prepare, scan_s)
         if self._data.is_kept:
-            yield Step("stop", self._stop, STOP_LIMIT_S)
+            yield Step("stop", self._instance.stop, STOP_LIMIT_S)
 
     def _started(self) -> Iterator[Step]:
-        yield Step("initialise", self._initialise, _INITIALISE_LIMIT_S)
+        yield Step("initialise", self._instance.initialise, _INITIALISE_LIMIT_S)
         yield Step("start", self._start, _START_LIMIT_S)
 
     def _generated(self) -> Iterator[Step]:
         """Make the trial's database, and the tables that are loaded before the measurement."""
         yield Step("database", self._create_database, QUERY_LIMIT_S)
-        workload = self.trial.spec.workload
-        if workload.making:
-            yield Step("make", self._make, time_limits.limit_s(workload.making, workload))
-            yield analyse_step(self._instance, DATABASE)
+        yield from loading_steps(self.trial, self.live(), self._keep_facts)
 
     def _prepare(self, _limit_s: float) -> None:
         # Another user of the host could take the port before the server does.
@@ -139,18 +134,11 @@ class ManagedServer:
             else DataDirectory.initialised(self._instance)
         )
 
-    def _make(self, limit_s: float) -> Sequence[StepRecord]:
-        workload = self.trial.spec.workload
-        result = run_phases(workload.making, workload, self.live(), self.trial.emit, limit_s)
-        facts = measurements.loading_facts(result)
-        if workload.is_restorable:
+    def _keep_facts(self, **facts: str | None) -> None:
+        if self.trial.spec.workload.is_restorable:
             self._data.loaded_by = facts
         else:
             self.trial.outputs.add_facts(self.spec.role, **facts)
-        return measurements.step_records(result)
-
-    def _initialise(self, limit_s: float) -> None:
-        self._instance.initialise(limit_s)
 
     def _start(self, limit_s: float) -> None:
         try:
@@ -214,9 +202,6 @@ class ManagedServer:
         trouble = self._instance.trouble()
         if trouble is not None:
             raise TrialFailed(trouble, log_tail=self._instance.log_tail())
-
-    def _stop(self, limit_s: float) -> None:
-        self._instance.stop(limit_s)
 
     def _kill(self, _limit_s: float) -> None:
         """End the server, whose data nobody reads again; a crashed server fails the trial."""

@@ -9,15 +9,16 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, closing
 
+from millrace.collect.collectors import Edge
 from millrace.collect.server_processes import processes_of
 from millrace.databases.base import PoolStatus
 from millrace.databases.client import QUERY_LIMIT_S, Session
 from millrace.errors import DatabaseError, TrialFailed
 from millrace.host.cpu_clock import CpuTime, cpu_between
-from millrace.loadgen.results import Event, LoadResult
+from millrace.loadgen.results import LoadResult
 from millrace.model import measurements as names
 from millrace.trial import buffer_pool
-from millrace.trial.hooks import LiveServer, Measurement, MeasurementHook
+from millrace.trial.hooks import LiveServer, Measurement, MeasurementHook, WindowHook
 
 
 def hooks(measurement: Measurement, opened: ExitStack) -> Iterator[MeasurementHook]:
@@ -32,11 +33,11 @@ def hooks(measurement: Measurement, opened: ExitStack) -> Iterator[MeasurementHo
             yield Counters(measurement, server, session)
 
 
-class Counters(MeasurementHook):
+class Counters(WindowHook):
     """Read one server's counters at both edges."""
 
     def __init__(self, measurement: Measurement, server: LiveServer, session: Session) -> None:
-        self._measurement = measurement
+        super().__init__(measurement)
         self._server = server
         self._session = session
         self._processes = processes_of(server.client)
@@ -46,10 +47,7 @@ class Counters(MeasurementHook):
         self._began_s = 0.0
         self._lost: Exception | None = None
 
-    def on_event(self, event: Event) -> None:
-        edge = self._measurement.window.edge(event)
-        if edge is None:
-            return
+    def at_edge(self, edge: Edge) -> None:
         if edge == "begin":
             self._began_s = time.monotonic()
         try:

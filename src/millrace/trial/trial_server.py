@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Protocol
 
 from millrace.databases.client import ServerClient
+from millrace.store.records import StepRecord
+from millrace.trial import measurements, time_limits
 from millrace.trial.hooks import LiveServer
-from millrace.trial.load_run import Emit
+from millrace.trial.load_run import Emit, run_phases
 from millrace.trial.outputs import TrialOutputs
 from millrace.trial.spec import TrialSpec
 from millrace.trial.steps import Step
@@ -39,6 +41,26 @@ class TrialServer(Protocol):
 
     def end_steps(self) -> Iterator[Step]:
         """Yield the steps after the measurement."""
+
+
+def loading_steps(
+    trial: TrialContext, server: LiveServer, keep_facts: Callable[..., None]
+) -> Iterator[Step]:
+    """Yield the steps that make the database's tables for driven clients; none without them.
+
+    ``keep_facts`` gets the facts about how they were loaded.
+    """
+    workload = trial.spec.workload
+    if not workload.making:
+        return
+
+    def make(limit_s: float) -> Sequence[StepRecord]:
+        result = run_phases(workload.making, workload, server, trial.emit, limit_s)
+        keep_facts(**measurements.loading_facts(result))
+        return measurements.step_records(result)
+
+    yield Step("make", make, time_limits.limit_s(workload.making, workload))
+    yield analyse_step(server.client, server.database)
 
 
 def analyse_step(client: ServerClient, database: str) -> Step:
