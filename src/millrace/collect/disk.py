@@ -117,4 +117,4 @@ def between(device: str, before: tuple[int, ...], after: tuple[int, ...]) -> Dis
 
 
 def _seconds(milliseconds: int) -> float:
-    return milliseconds % _WRAP / 1000  # the kernel's 32 bits may have begun anew
+    return milliseconds % _WRAP / 1000  # of 32 bits

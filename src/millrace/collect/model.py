@@ -39,8 +39,8 @@ class Target:
     def session(self, database: str | None = None) -> Session:
         """Open a session for a collector, which closes it.
 
-        Without ``database``, its statements are told apart from the workload's. Open it before the
-        clients work. Raise Unavailable where the server refuses it.
+        A session without a database distinguishes its statements from the workload's. Open it
+        before the clients work. Raise Unavailable where the server refuses it.
         """
         try:
             return self.instance.connect(database, limit_s=self.limit_s)

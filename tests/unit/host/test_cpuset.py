@@ -1,4 +1,4 @@
-"""Test splitting the CPUs of a host into two halves."""
+"""Test splitting the CPUs of a host into two partitions."""
 
 from __future__ import annotations
 

@@ -32,13 +32,13 @@ except PermissionError:
 """
 
 
-def printed(*argv: str) -> str:
+def output(*argv: str) -> str:
     process = perf_isolation.popen(argv, pass_fds=[], env={"PATH": os.environ["PATH"]})
     return process.communicate(timeout=60)[0].decode()
 
 
 def asked(program: str) -> str:
-    return printed(sys.executable, "-I", "-c", program)
+    return output(sys.executable, "-I", "-c", program)
 
 
 @pytest.fixture
@@ -105,4 +105,4 @@ def test_it_starts_where_the_host_allows_no_mounts(monkeypatch: pytest.MonkeyPat
         raise PermissionError(1, "Operation not permitted")
 
     monkeypatch.setattr(mounts, "take_own", refuse)
-    assert printed("echo", "started") == "started\n"
+    assert output("echo", "started") == "started\n"
