@@ -14,8 +14,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
+from millrace.model.instance_facts import ServerStateFact
 from millrace.model.servers import Configuration, InstalledServer, KnownOptions, Option
 
 if TYPE_CHECKING:
@@ -299,11 +300,10 @@ class Storage(Protocol):
     def counters(self, session: Session) -> StorageCounters:
         """Read the counters at a mark, within a millisecond. Raise DatabaseError."""
 
-    def state_afterwards(self, client: ServerClient, database: str) -> dict[str, Any]:
+    def state_afterwards(self, client: ServerClient, database: str) -> ServerStateFact:
         """Return the part of the state that can be read when clients are no longer measured.
 
-        The keys are ``log_capacity_bytes``, and ``statistics`` with the age in seconds and the
-        number of rows of each table that has statistics. Never raise.
+        That is the capacity of the log, and the statistics of tables. Never raise.
         """
 
     def pending(self, client: ServerClient) -> PendingWork:

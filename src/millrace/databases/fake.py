@@ -38,6 +38,7 @@ from millrace.databases.client import ServerClient, Session
 from millrace.databases.fake_session import FakeMonitoring, ask, ask_in, connect
 from millrace.databases.packaging import Build, Incomplete, Located
 from millrace.databases.table_checks import KeptTable, Reading
+from millrace.model.instance_facts import ServerStateFact
 from millrace.model.servers import Configuration, InstalledServer, KnownOptions, Option, Provenance
 
 _PAGE_BYTES = 16384
@@ -229,8 +230,8 @@ class _Storage:
     def counters(self, session: Session) -> StorageCounters:
         return StorageCounters(_pool(ask_in(session, "counters")), {})
 
-    def state_afterwards(self, client: ServerClient, database: str) -> dict[str, Any]:
-        return {}
+    def state_afterwards(self, client: ServerClient, database: str) -> ServerStateFact:
+        return ServerStateFact()
 
     def pending(self, client: ServerClient) -> PendingWork:
         return PendingWork()

@@ -68,8 +68,8 @@ class Counters(WindowHook):
             begin, end = map(dict, self._states)
             since_begin_s = time.monotonic() - self._began_s
             later = client.family.storage.state_afterwards(client, self._server.database)
-            state = {"begin": begin, "end": end, "since_begin_s": since_begin_s, **later}
-            outputs.add_facts(role, state=state)
+            state = {"begin": begin, "end": end, "since_begin_s": since_begin_s}
+            outputs.add_facts(role, state=state | later.to_json())
         if self._lost is not None or len(self._pool) != 2:
             return
         if self._cpu:

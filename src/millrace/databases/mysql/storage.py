@@ -20,12 +20,12 @@ import contextlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
 
 from millrace.databases.base import PendingSample, PendingWork, PoolStatus, StorageCounters
 from millrace.databases.client import QUERY_LIMIT_S, ServerClient, Session, count_of
 from millrace.databases.mysql.client import oddities_as_errors
 from millrace.errors import DatabaseError, MillraceError, TrialFailed
+from millrace.model.instance_facts import ServerStateFact, TableStatistics
 
 _STILL_S = 1.0
 _FEW_PAGES = 16  # a server's own statistics dirty a few now and then
@@ -123,8 +123,13 @@ class InnodbStorage:
             return {}
         return {name: pending[name] for name in _OF_STATE if pending[name] is not None}
 
-    def state_afterwards(self, client: ServerClient, database: str) -> dict[str, Any]:
-        return {**_log_capacity(client), **_statistics(client, database)}
+    def state_afterwards(self, client: ServerClient, database: str) -> ServerStateFact:
+        found = {
+            "log_capacity_bytes": _log_capacity_bytes(client),
+            "statistics": _statistics(client, database),
+        }
+        known = {name: value for name, value in found.items() if value is not None}
+        return ServerStateFact.model_validate(known)
 
     def pending(self, client: ServerClient) -> PendingWork:
         rows = client.query(self.query, limit_s=QUERY_LIMIT_S)
@@ -231,30 +236,28 @@ def pool_figures(status: Mapping[str, int]) -> dict[str, int]:
     }
 
 
-def _log_capacity(client: ServerClient) -> dict[str, int]:
+def _log_capacity_bytes(client: ServerClient) -> int | None:
     listed = ", ".join(f"'{name}'" for name in _LOG_CAPACITY)
     sql = f"SHOW GLOBAL STATUS WHERE Variable_name IN ({listed})"
     with contextlib.suppress(MillraceError, ValueError):
         for _, value in client.rows(sql, n_columns=2):
             if capacity := count_of(value):
-                return {"log_capacity_bytes": capacity}
-    return {}
+                return capacity
+    return None
 
 
-def _statistics(client: ServerClient, database: str) -> dict[str, Any]:
+def _statistics(client: ServerClient, database: str) -> dict[str, TableStatistics] | None:
     try:
         with (
             oddities_as_errors(),
             contextlib.closing(client.connect(limit_s=QUERY_LIMIT_S)) as session,
         ):
             return {
-                "statistics": {
-                    str(table): {"age_s": _age_s(age_s), "rows": count_of(rows)}
-                    for table, age_s, rows in session.query(_STATISTICS_SQL, database)
-                }
+                str(table): TableStatistics(age_s=_age_s(age_s), rows=count_of(rows))
+                for table, age_s, rows in session.query(_STATISTICS_SQL, database)
             }
     except MillraceError:
-        return {}
+        return None
 
 
 def _age_s(value: object) -> float:

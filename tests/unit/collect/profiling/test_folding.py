@@ -184,7 +184,11 @@ def session_samples(tid: int, function: str, comm: str = "mysqld") -> list[Sampl
 )
 def test_a_session_between_the_marks_is_known_by_its_calls(function: str) -> None:
     """Threads 1 and 2 ended before the second mark; 3 waits there for connections."""
-    samples = [*session_samples(1, function), *session_samples(2, function), *session_samples(3, function)]
+    samples = [
+        *session_samples(1, function),
+        *session_samples(2, function),
+        *session_samples(3, function),
+    ]
     folded = fold_all(samples, {3: "background"})
     assert {stack.partition(";")[0] for stack in folded.stacks} == {"connection"}
     assert sorted(folded.stacks.values()) == [3, 3]
@@ -193,7 +197,11 @@ def test_a_session_between_the_marks_is_known_by_its_calls(function: str) -> Non
 
 
 def test_calls_do_not_outrank_what_a_thread_is_known_for() -> None:
-    samples = [*session_samples(1, "do_command"), *session_samples(2, "log_writer"), *session_samples(3, "io_handler", "io")]
+    samples = [
+        *session_samples(1, "do_command"),
+        *session_samples(2, "log_writer"),
+        *session_samples(3, "io_handler", "io"),
+    ]
     folded = fold_all(samples, {1: "observer", 2: "background"})
     assert {stack.partition(";")[0] for stack in folded.stacks} == {"observer", "background", "io"}
 

@@ -188,14 +188,14 @@ def test_the_logs_capacity_is_asked_of_who_tells(
     state = databases.get("mysql").storage.state_afterwards(
         cast(ServerClient, Server(status, None)), "test"
     )
-    assert state == ({} if capacity is None else {"log_capacity_bytes": capacity})
+    assert state.to_json() == ({} if capacity is None else {"log_capacity_bytes": capacity})
 
 
 def test_statistics_have_an_age_and_rows() -> None:
     state = databases.get("mysql").storage.state_afterwards(
         cast(ServerClient, Server([], [("sbtest1", 12, 1000)])), "test"
     )
-    assert state == {"statistics": {"sbtest1": {"age_s": 12.0, "rows": 1000}}}
+    assert state.to_json() == {"statistics": {"sbtest1": {"age_s": 12.0, "rows": 1000}}}
 
 
 def test_figures_of_the_pool_that_are_not_whole_are_left_out() -> None:
