@@ -14,10 +14,10 @@ matches the requested one to a hundredth. Each trial measures and reports its ac
 
 The benchmark runs for hours. After an interruption the same command resumes from its store;
 `--report` prints the results so far. Several stores, for example of several hosts or servers, can
-share the verdicts, with `--verdicts` and `--planted` for each; a report of all of these stores adds
-them up.
+share the verdicts, with `--verdicts` and `--injected` for each; a report of all of these stores
+adds them up.
 
-    benchmarks/whole_product --store FILE [--verdicts N] [--planted N] [--quick] [--server NAME]
+    benchmarks/whole_product --store FILE [--verdicts N] [--injected N] [--quick] [--server NAME]
     benchmarks/whole_product --store FILE [--store FILE ...] --report [--json FILE]
 """
 
@@ -102,14 +102,16 @@ skip_log_bin = true
 
 @dataclass(frozen=True)
 class Size:
-    """The amount to measure: ``verdicts`` without a difference, ``planted`` of each slowdown, in at
-    most ``blocks`` blocks.
+    """The amount to measure.
+
+    That is ``verdicts`` without a difference, and ``injected`` of each slowdown, in at most
+    ``blocks`` blocks.
 
     ``goals`` are the required numbers of detected slowdowns, by size.
     """
 
     verdicts: int
-    planted: int
+    injected: int
     blocks: int
     time_s: float
     warmup_s: float
@@ -192,7 +194,7 @@ def _arguments() -> argparse.Namespace:
     )
     parser.add_argument("--server", default=SERVER, metavar="NAME", help="[%(default)s]")
     parser.add_argument("--verdicts", type=int, metavar="N", help=f"A/A verdicts [{FULL.verdicts}]")
-    parser.add_argument("--planted", type=int, metavar="N", help=f"of a size [{FULL.planted}]")
+    parser.add_argument("--injected", type=int, metavar="N", help=f"of a size [{FULL.injected}]")
     parser.add_argument("--quick", action="store_true", help="a few short ones: does it work?")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there too")
     arguments = parser.parse_args()
@@ -209,7 +211,7 @@ def _found(stack: ExitStack, arguments: argparse.Namespace, size: Size) -> Calib
     wanted = replace(
         size,
         verdicts=size.verdicts if arguments.verdicts is None else arguments.verdicts,
-        planted=size.planted if arguments.planted is None else arguments.injected,
+        injected=size.injected if arguments.injected is None else arguments.injected,
     )
     installed(arguments.server)
     file = place / "whole-product.toml"
@@ -257,7 +259,7 @@ def _wanted(found: Calibration | None, groups: tuple[Held, ...], size: Size) -> 
         for number, group in enumerate(found.groups):
             level = stopped_for(group, found, factor).level
             done = sum(len(each.verdicts) for each in group.injected if each.level == level)
-            if done < share(size.planted, len(found.groups), number):
+            if done < share(size.injected, len(found.groups), number):
                 return Wanted(level, (group.fixed_factors,))
     return None
 
@@ -297,14 +299,14 @@ def slowed(found: Calibration) -> Iterator[Slowed]:
 
 
 def _line(found: Calibration, level: str) -> str:
-    planted = list(slowed(found))
-    of_planted = "".join(
-        f", {size}x found {sum(each.found for each in planted if each.size == size)} of "
-        f"{sum(each.verdicts for each in planted if each.size == size)}"
+    injected = list(slowed(found))
+    of_injected = "".join(
+        f", {size}x found {sum(each.found for each in injected if each.size == size)} of "
+        f"{sum(each.verdicts for each in injected if each.size == size)}"
         for size in SIZES
-        if any(each.size == size for each in planted)
+        if any(each.size == size for each in injected)
     )
-    return f"{level}: {found.false} false of {len(found.verdicts)}{of_planted}"
+    return f"{level}: {found.false} false of {len(found.verdicts)}{of_injected}"
 
 
 def _print(found: Calibration) -> None:
@@ -351,11 +353,11 @@ def _print_sums(found: Sequence[Calibration], size: Size) -> None:
     above, below = sum(each.signs[0] for each in found), sum(each.signs[1] for each in found)
     p = sign_test(above, above + below)
     print(f"signs: {above} above 1, {below} below (p = {p:.3f}, sign test)")
-    planted = [slowdown for each in found for slowdown in slowed(each)]
+    injected = [slowdown for each in found for slowdown in slowed(each)]
     for factor in SIZES:
-        of_size = [each for each in planted if each.size == factor]
+        of_size = [each for each in injected if each.size == factor]
         done, seen = sum(each.verdicts for each in of_size), sum(each.found for each in of_size)
-        goal = f" (wanted: {size.goals[factor]} of {size.planted})" if size.goals else ""
+        goal = f" (wanted: {size.goals[factor]} of {size.injected})" if size.goals else ""
         if done:
             low, high = proportion_limits(seen, done)
             print(

@@ -29,7 +29,7 @@ def test_of_60_verdicts_six_are_allowed() -> None:
 
 
 def test_what_is_promised_is_measured() -> None:
-    assert (FULL.verdicts, FULL.planted, FULL.blocks) == (60, 20, 16)
+    assert (FULL.verdicts, FULL.injected, FULL.blocks) == (60, 20, 16)
     assert FULL.goals == {1: 13, 2: 18}
     for size in (FULL, QUICK):
         text = EXPERIMENT.format(
