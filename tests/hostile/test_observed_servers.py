@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable, Sequence
 
 import pytest
 
-from millrace.collect import plans, status, waits
 from millrace.collect.collectors import Window, collecting
 from millrace.collect.model import Target
+from millrace.collect.registry import COLLECTORS
 from millrace.errors import DatabaseError, Unavailable
 from millrace.model.servers import AttachedServer
 from millrace.servers.attached import AttachedInstance
@@ -32,7 +32,7 @@ from tests.hostile.mysql_server import (
 )
 from tests.unit.databases.mysql.observables import observable
 
-_OBSERVERS = {each.NAME: each.collector for each in (plans, waits, status)}
+_OBSERVERS = {name: COLLECTORS[name] for name in ("plans", "waits", "status")}
 _BEGIN, _END = (
     {"type": "mark", "phase": "measure", "mark": f"measure_{edge}"} for edge in ("started", "ended")
 )

@@ -1,8 +1,8 @@
-"""List the collectors by name, in the order in which they look as the measured part begins.
+"""List the collectors by name, in the order in which they run as the measured part begins.
 
-At its end they look in reverse. Collectors that also look in between come last: they begin after
-all others have looked, and end before the others look again. The window of thread usage lies inside
-that of the collectors that query the server, because their queries are not the clients' work.
+At its end they run in reverse. Collectors that also work in between come last: they begin after all
+others have run, and end before the others run again. The window of thread usage lies inside that of
+the collectors that query the server, because their queries are not the clients' work.
 """
 
 from __future__ import annotations
@@ -15,10 +15,9 @@ from millrace.collect import (
     plans,
     profile,
     sched_waits,
-    status,
+    server_totals,
     thread_states,
     thread_usage,
-    waits,
 )
 from millrace.collect.collectors import CollectorFactory
 
@@ -26,16 +25,13 @@ PROFILE = profile.NAME
 """The collector of profiled trials only: its cost must not affect a verdict."""
 
 COLLECTORS: Mapping[str, CollectorFactory] = {
-    module.NAME: module.collector
-    for module in (
-        plans,
-        waits,
-        status,
-        disk,
-        host,
-        thread_usage,
-        sched_waits,
-        thread_states,
-        profile,
-    )
+    plans.NAME: plans.collector,
+    server_totals.WAITS: server_totals.waits,
+    server_totals.STATUS: server_totals.StatusCollector,
+    disk.NAME: disk.collector,
+    host.NAME: host.collector,
+    thread_usage.NAME: thread_usage.collector,
+    sched_waits.NAME: sched_waits.collector,
+    thread_states.NAME: thread_states.collector,
+    profile.NAME: profile.collector,
 }

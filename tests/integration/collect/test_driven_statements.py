@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from millrace.collect import status, waits
+from millrace.collect import server_totals
 from millrace.collect.model import Collector, Target
 from millrace.databases.mysql.wait_statistics import REST
 from millrace.servers.instances.lifecycle import Instance
@@ -55,7 +55,7 @@ def observed(instance: Instance, protocol: str) -> dict[str, Any]:
     driving.fresh(instance)
     target = Target(instance, instance.pid, instance.data_dir, driving.DATABASE, {}, 60)
     with ExitStack() as opened:
-        observers = [module.collector(target) for module in (status, waits)]
+        observers = [server_totals.StatusCollector(target), server_totals.waits(target)]
         for observer in observers:
             opened.callback(observer.close)
         both = Observed(*observers)
@@ -148,7 +148,7 @@ def statements_with_several_rows(
     with instance_of("mysql-5.6.24", performance_schema="ON") as instance:
         driving.fresh(instance)
         target = Target(instance, instance.pid, instance.data_dir, driving.DATABASE, {}, 60)
-        with closing(waits.collector(target)) as observer:
+        with closing(server_totals.waits(target)) as observer:
             # The count before must not exceed the count after the table is emptied.
             driving.ask_without_database(instance, f"TRUNCATE {DIGESTS}")
             observer.begin()

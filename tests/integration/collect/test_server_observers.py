@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from millrace import databases
-from millrace.collect import plans, status, waits
+from millrace.collect import plans, server_totals
 from millrace.collect.model import Collector, Target
 from millrace.databases.base import version_key
 from millrace.errors import Unavailable
@@ -89,7 +89,7 @@ def opened(*makes: Any, target: Target) -> Iterator[list[Collector]]:
 
 def observed(instance: Instance | AttachedInstance, *, window_s: float = 0.0) -> dict[str, Any]:
     """Return the sections of all collectors while a client runs each statement TIMES times in d."""
-    makes = (status.collector, waits.collector, plans.collector)
+    makes = (server_totals.StatusCollector, server_totals.waits, plans.collector)
     with (
         opened(*makes, target=target_of(instance)) as observers,
         contextlib.closing(instance.connect("d")) as client,
@@ -311,7 +311,7 @@ def test_no_session_is_a_reason_not_a_failure(instance_of: InstanceOf) -> None:
     with instance_of("mysql-5.7.22") as instance:
         dsn = f"mysql://root:wrong@127.0.0.1:{instance.port}/"
         attached = AttachedInstance(AttachedServer("theirs", "mysql", dsn))
-        for make in (status.collector, waits.collector):
+        for make in (server_totals.StatusCollector, server_totals.waits):
             with pytest.raises(Unavailable, match="denied"):
                 make(target_of(attached))
         with pytest.raises(Unavailable, match="denied"):
@@ -322,7 +322,7 @@ def test_sums_that_somebody_empties_are_not_told(instance_of: InstanceOf) -> Non
     with instance_of("mysql-5.7.22") as instance:
         make_table(instance)
         with (
-            opened(waits.collector, target=target_of(instance)) as (observer,),
+            opened(server_totals.waits, target=target_of(instance)) as (observer,),
             contextlib.closing(instance.connect("d")) as client,
         ):
             for _ in range(TIMES):
@@ -340,7 +340,7 @@ def test_a_server_that_dies_ends_the_watching(instance_of: InstanceOf) -> None:
     with instance_of("mariadb-10.11.19") as instance:
         make_table(instance)
         before = threading.active_count()
-        with opened(status.collector, target=target_of(instance)) as (observer,):
+        with opened(server_totals.StatusCollector, target=target_of(instance)) as (observer,):
             observer.begin()
             instance.kill()
             time.sleep(1.2)
