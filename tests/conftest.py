@@ -26,7 +26,7 @@ from millrace.errors import NotServed
 from millrace.host import exclusive
 from millrace.model.servers import FittedOptions, InstalledServer, Option
 from millrace.servers import install, snapshots
-from millrace.servers.instances import lifecycle, processes
+from millrace.servers.instances import lifecycle, ownership
 from millrace.servers.instances.lifecycle import Instance
 from millrace.servers.instances.signals import ENDING_SIGNALS
 from tests import servers
@@ -63,9 +63,9 @@ def own_places() -> Iterator[Path]:
         patch.setenv(exclusive.TESTS_VARIABLE, str(place / "host.lock"))
         patch.delenv("MILLRACE_STORE", raising=False)
         yield place
-        left = processes.running()
-        for account in left:
-            processes.close_account(account)
+        left = ownership.running()
+        for record in left:
+            ownership.release(record)
         work = place / "work"
         directories = [entry.name for entry in work.iterdir()] if work.is_dir() else []
     shutil.rmtree(place)
@@ -153,7 +153,7 @@ def instance_of(server_of: ServerOf, fitted: Fitted, own_places: Path) -> Instan
 
 def _initialise(instance: Instance, kept: Path) -> None:
     """Initialise an instance, or copy a data directory of the same build and layout."""
-    options = instance.shaping_options()
+    options = instance.init_options()
     wanted = snapshots.key(
         instance.server, FittedOptions("test", options), {}, user=instance.runs_as
     )

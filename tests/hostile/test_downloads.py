@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from millrace.errors import HostError, NotServed
+from millrace.model.events import ignore
 from millrace.servers.download import Refused, TooLarge, download, require_served
-from millrace.servers.progress import Silent
 from tests.unit.servers.small_origin import Origin, serving
 
 FILE, AWAY, ENDLESS = "/file.bin", "/away", "/endless"
@@ -76,7 +76,7 @@ def target(tmp_path: Path) -> Path:
 def bring(
     url: str, target: Path, *, sha256: str | None = SHA256, most_bytes: int = len(CONTENT)
 ) -> None:
-    download(url, target, Silent(), sha256=sha256, most_bytes=most_bytes, pauses_s=())
+    download(url, target, ignore, sha256=sha256, most_bytes=most_bytes, pauses_s=())
 
 
 def test_no_more_is_taken_than_the_catalogue_says(hostile: Hostile, target: Path) -> None:

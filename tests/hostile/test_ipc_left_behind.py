@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from millrace.model.servers import FittedOptions
-from millrace.servers.instances import confinement, keyrings, lifecycle, users
+from millrace.servers.instances import confinement, lifecycle, users
 from millrace.system_calls import call, in_own_thread
 from tests.unit.servers import small_servers
 
@@ -81,7 +81,7 @@ def test_nothing_that_a_server_shares_outlives_it(tree: Path) -> None:
 
 def test_a_server_has_no_key_of_roots_session(tree: Path, name: str) -> None:
     def started() -> str:
-        keyrings.leave_session()
+        users.leave_session_keyring()
         try:
             call(ADD_KEY, b"user", name.encode(), b"secret", 6, -3)
         except OSError:

@@ -120,7 +120,7 @@ def test_nobody_reaches_a_data_directory_while_root_works_in_it(
     monkeypatch.setattr(copying, "_copy_part", lambda part, _stopped: look(part.copy.parent))
     monkeypatch.setattr(copying, "_cloned", lambda *_: False)
     (kept.data_dir / "deep/t").write_bytes(b"rows")
-    copying.copy_tree(kept.data_dir, idle.data_dir, copying.Owner(owner, owner))
+    copying.copy_tree(kept.data_dir, idle.data_dir, owner)
     assert seen == [(0, 0o700, 0), (0, 0o700, 0)]
     assert (idle.data_dir / "deep").stat().st_uid == owner
     assert (idle.data_dir / "deep").stat().st_mode & 0o777 == 0o700

@@ -34,11 +34,11 @@ LOOK = """
 import resource
 from pathlib import Path
 from millrace.app import host_activity
-from millrace.servers.instances import processes
+from millrace.servers.instances import ownership, processes
 resource.setrlimit(resource.RLIMIT_AS, (2 << 30, 2 << 30))
 host_activity._databases(Path("/"))
-account = processes.open_account("s-0a1b2c3d", server="s", role="server", directories=[])
-processes.close_account(account)
+record = ownership.register("s-0a1b2c3d", server="s", role="server", directories=[])
+ownership.release(record)
 """
 
 

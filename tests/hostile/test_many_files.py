@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from millrace.errors import TrialFailed
-from millrace.servers.instances import processes
+from millrace.servers.instances import ownership
 from millrace.servers.snapshots import manifest
 from millrace.trial.data_directory import sizes
 
@@ -67,5 +67,5 @@ def test_many_files_and_levels_are_removed(tmp_path: Path) -> None:
     for number in range(300):
         (data / f"{number}").touch()
         (data / f"d{number}").mkdir()
-    processes._remove_tree(data)
+    ownership._remove_tree(data)
     assert not data.exists()

@@ -23,10 +23,10 @@ from millrace.cli.main import cli
 from millrace.errors import HostError, UserError
 from millrace.host import sockets
 from millrace.host.exclusive import host_lock
+from millrace.model.events import Emitted, Notice, ignore
 from millrace.servers import install
-from millrace.servers.instances import processes
+from millrace.servers.instances import ownership, processes
 from millrace.servers.locks import exclusive
-from millrace.servers.progress import Silent
 from millrace.servers.snapshots import repository
 from millrace.servers.sources import deb
 from millrace.servers.sources.coordinates import Deb
@@ -61,7 +61,7 @@ def victim(tmp_path: Path) -> Path:
 def planted(state: Path, *directories: Path | str, name: str = ID, instance_id: str = ID) -> Path:
     """Write the ownership record of an orphan that has these directories."""
     file = state / f"instances/{name}.json"
-    account = processes.Account(
+    account = ownership.OwnershipRecord(
         id=instance_id,
         server="s",
         role="server",
@@ -103,13 +103,13 @@ def test_a_state_directory_that_others_can_write_to_is_refused(
     directory.mkdir(parents=True)
     planted(state, directory)
     (state / "instances").chmod(mode)
-    for look in (processes.reap_orphans, processes.running):
+    for look in (ownership.reap_orphans, ownership.running):
         with pytest.raises(HostError, match=f"{state / 'instances'}: ") as caught:
             look()
         assert "chmod go-w" in str(caught.value.hint)
         assert "MILLRACE_STATE" in str(caught.value.hint)
     with pytest.raises(HostError, match="could replace millrace's files"):
-        processes.open_account(ID, server="s", role="server", directories=[])
+        ownership.register(ID, server="s", role="server", directories=[])
     assert directory.exists()
 
 
@@ -120,7 +120,7 @@ def test_root_refuses_a_state_directory_of_another_user(state: Path, tmp_path: P
     planted(state, directory)
     os.chown(state, OTHER_USER, 0)
     with pytest.raises(HostError, match=f"number {OTHER_USER}, who owns it"):
-        processes.reap_orphans()
+        ownership.reap_orphans()
     assert directory.exists()
 
 
@@ -177,8 +177,8 @@ def test_an_account_that_others_can_have_written_is_none(
             os.mkfifo(file)
         case _:
             file.chmod(0o666 if how == "open to all" else 0o664)
-    assert processes.running() == []
-    assert processes.reap_orphans() == []
+    assert ownership.running() == []
+    assert ownership.reap_orphans() == []
     assert directory.exists()
 
 
@@ -198,8 +198,8 @@ def test_an_account_of_what_millrace_never_makes_is_none(
     directory = tmp_path / place
     directory.mkdir(parents=True)
     planted(state, directory, name=name.partition("/")[0], instance_id=name)
-    assert processes.running() == []
-    assert processes.reap_orphans() == []
+    assert ownership.running() == []
+    assert ownership.reap_orphans() == []
     assert directory.exists()
 
 
@@ -207,24 +207,24 @@ def test_an_account_has_the_name_of_its_id_and_places_of_their_own(
     state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     planted(state, tmp_path / "work" / ID, name="another-00000000")
-    assert processes.running() == []
+    assert ownership.running() == []
     monkeypatch.chdir(tmp_path)
     planted(state, ID)
-    assert processes.running() == []
-    planted(state, tmp_path / "work" / ID, processes.short_directory(ID))
-    assert [account.id for account in processes.running()] == [ID]
+    assert ownership.running() == []
+    planted(state, tmp_path / "work" / ID, ownership.short_directory(ID))
+    assert [account.id for account in ownership.running()] == [ID]
 
 
 def test_a_directory_outside_the_work_directory_stays_until_a_command_works_there(
     state: Path, victim: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = planted(state, victim)
-    (said,) = processes.reap_orphans()
+    (said,) = ownership.reap_orphans()
     assert said.endswith(f"a command with MILLRACE_WORK={victim.parent} removes it")
     assert victim.exists()
     assert file.exists()
     monkeypatch.setenv("MILLRACE_WORK", str(victim.parent))
-    (said,) = processes.reap_orphans()
+    (said,) = ownership.reap_orphans()
     assert said.startswith(f"removed the instance {ID}")
     assert not victim.exists()
     assert not file.exists()
@@ -234,7 +234,7 @@ def test_who_locks_what_all_can_read_holds_nobody_up(state: Path) -> None:
     over = threading.Event()
 
     def reap() -> None:
-        processes.reap_orphans()
+        ownership.reap_orphans()
         over.set()
 
     held = [os.open(place, os.O_RDONLY) for place in (state, state / "instances")]
@@ -253,13 +253,13 @@ def test_who_waits_for_another_says_so(state: Path) -> None:
     said: list[str] = []
     waits = threading.Event()
 
-    class Listener(Silent):
-        def say(self, text: str) -> None:
-            said.append(text)
-            waits.set()
+    def listen(event: Emitted) -> None:
+        assert isinstance(event, Notice)
+        said.append(event.text)
+        waits.set()
 
-    thread = threading.Thread(target=processes.reap_orphans, args=[Listener()])
-    with exclusive(state / ".instances.lock", "the test", Silent()):
+    thread = threading.Thread(target=ownership.reap_orphans, args=[listen])
+    with exclusive(state / ".instances.lock", "the test", ignore):
         thread.start()
         was_told = waits.wait(30)
     thread.join()
@@ -273,11 +273,11 @@ def test_nobody_else_can_open_a_lock(tmp_path: Path) -> None:
     lock.touch()
     lock.chmod(0o644)
     for _ in range(2):
-        with exclusive(lock, "the test", Silent()):
+        with exclusive(lock, "the test", ignore):
             assert lock.stat().st_mode & 0o777 == 0o600
         lock.unlink()
     lock.symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(OSError, match="symbolic links"), exclusive(lock, "the test", Silent()):
+    with pytest.raises(OSError, match="symbolic links"), exclusive(lock, "the test", ignore):
         pass
     assert not (tmp_path / "elsewhere").exists()
 
@@ -332,7 +332,7 @@ def test_a_lock_in_a_directory_that_another_user_made_is_refused(tmp_path: Path)
     os.chown(suite, OTHER_USER, OTHER_USER)
     with (
         pytest.raises(HostError, match=str(OTHER_USER)),
-        exclusive(suite / "lock", "apt", Silent()),
+        exclusive(suite / "lock", "apt", ignore),
     ):
         pass
     assert list(suite.iterdir()) == []

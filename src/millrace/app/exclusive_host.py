@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from millrace.campaign.preparation import Downloads
 from millrace.host.exclusive import host_lock
 from millrace.model.events import Notice, OnEvent
-from millrace.servers.instances import processes
+from millrace.servers.instances import ownership
 from millrace.servers.instances.signals import signals_as_errors
 
 
@@ -20,6 +19,6 @@ def exclusive_host(purpose: str, on_event: OnEvent) -> Iterator[None]:
     so that the use case stops in order.
     """
     with signals_as_errors(), host_lock(purpose):
-        for left in processes.reap_orphans(Downloads(on_event)):
+        for left in ownership.reap_orphans(on_event):
             on_event(Notice(f"ended what an earlier run left behind: {left}"))
         yield

@@ -1,19 +1,41 @@
-"""Install, add and verify servers."""
+"""List, install, add and verify servers; list and remove their snapshots."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from millrace.app.exclusive_host import exclusive_host
-from millrace.campaign.preparation import Downloads
 from millrace.errors import UserError
 from millrace.model.events import Announcement, Notice, OnEvent
-from millrace.model.servers import InstalledServer, Server
-from millrace.servers import added, catalogue, install, suites
+from millrace.model.servers import AttachedServer, InstalledServer, Server
+from millrace.servers import added, attached, availability, catalogue, install, snapshots
+from millrace.servers.attached import AttachedInstance
+from millrace.servers.availability import Availability
+from millrace.servers.catalogue import Entry
+from millrace.servers.install import ServerListing
 from millrace.servers.instances.signals import signals_as_errors
+from millrace.servers.snapshots import SnapshotListing
 from millrace.servers.verify import VerifyResult, verify
+
+
+def list_servers(
+    on_event: OnEvent, *, ask: bool
+) -> list[tuple[ServerListing, Availability | None]]:
+    """Return every server and suite; with ``ask``, also what its sources answer today."""
+    if ask:
+        on_event(Notice("asking every source"))
+    answers = availability.ask_all() if ask else {}
+    return [
+        (row, answers.get(row.name)) for row in (*install.list_servers(), *install.list_suites())
+    ]
+
+
+def find_server(name: str) -> Server | Entry:
+    """Return a server of this host, or the catalogue's entry of one that is not installed."""
+    entry = catalogue.entries().get(name)
+    return entry if entry is not None and install.installed(name) is None else install.find(name)
 
 
 @dataclass(frozen=True)
@@ -38,14 +60,14 @@ def install_servers(names: Sequence[str], on_event: OnEvent) -> Iterator[Install
     for name in wanted:
         if name in catalogue.suites():
             with signals_as_errors():
-                server = suites.install_newest(catalogue.suites()[name], Downloads(on_event))
+                server = availability.install_newest(catalogue.suites()[name], on_event)
             yield Installed(server.name, server, suite=name)
         elif name not in catalogue.entries():
             yield Installed(name, None, is_added=True)
         else:
             is_new = install.installed(name) is None
             with signals_as_errors():
-                server = install.install(name, progress=Downloads(on_event))
+                server = install.install(name, on_event=on_event)
             yield Installed(name, server, is_new)
 
 
@@ -61,11 +83,16 @@ def add_server(
     """Add a server from an archive or from a directory; exactly one of the two is set."""
     with signals_as_errors():
         if tarball is not None:
-            return added.add_tarball(
-                name, family, tarball, sha256=sha256, progress=Downloads(on_event)
-            )
+            return added.add_tarball(name, family, tarball, sha256=sha256, on_event=on_event)
         assert directory is not None
-        return added.add_directory(name, family, directory, progress=Downloads(on_event))
+        return added.add_directory(name, family, directory, on_event=on_event)
+
+
+def attach_server(server: AttachedServer, ask_password: Callable[[], str]) -> AttachedInstance:
+    """Add a running server, with the user's password where its address has none."""
+    if attached.lacks_password(server):
+        server = attached.with_password(server, ask_password())
+    return AttachedInstance(added.add_attached(server.name, server.family, server.dsn))
 
 
 @dataclass(frozen=True)
@@ -104,3 +131,18 @@ def verify_servers(names: Sequence[str], on_event: OnEvent, *, every: bool) -> l
             changed = tuple(server.changed) if isinstance(server, InstalledServer) else ()
             verified.append(Verified(server, result, changed))
     return verified
+
+
+def list_snapshots() -> list[SnapshotListing]:
+    """Return all snapshots, the least recently used first; remove leftovers of dead processes."""
+    snapshots.reap()
+    return snapshots.listing()
+
+
+def remove_snapshots(names: Sequence[str], *, every: bool) -> Iterator[str]:
+    """Remove the named snapshots, or with ``every`` all; yield each name when it is removed."""
+    if bool(names) == every:
+        raise UserError("give the names of snapshots, or --all")
+    for name in [each.name for each in list_snapshots()] if every else dict.fromkeys(names):
+        snapshots.remove(name)
+        yield name

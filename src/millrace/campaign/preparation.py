@@ -24,11 +24,10 @@ from millrace.experiment.plan import chosen
 from millrace.experiment.slowdown import slowdown_of
 from millrace.host import cpuset
 from millrace.loadgen import client as load
-from millrace.model.events import DownloadMoved, Notice, OnEvent
+from millrace.model.events import Notice, OnEvent
 from millrace.model.servers import AttachedServer, InstalledServer, Option, Server
 from millrace.servers import attached, configurations, install, options
 from millrace.servers.configurations.check import about
-from millrace.servers.progress import Progress
 from millrace.store.records import StoredRun
 from millrace.store.store import Store
 from millrace.trial import cpu_idle
@@ -148,13 +147,13 @@ def refuse_attached(plan: Plan) -> None:
     prepared_treatments(replace(plan, treatments=on_others), others)
 
 
-def installed_servers(plan: Plan, progress: Progress) -> dict[str, Server]:
+def installed_servers(plan: Plan, on_event: OnEvent) -> dict[str, Server]:
     """Return the servers of the plan by name, and install missing ones of the catalogue."""
     names = dict.fromkeys(str(treatment.resolved["server"]) for treatment in plan.treatments)
     missing = {row.name for row in install.list_servers() if row.state in install.MISSING}
     for name in names:
         if name in missing:
-            install.install(name, progress=progress)
+            install.install(name, on_event=on_event)
     return {name: _with_tls(install.find(name), plan.experiment) for name in names}
 
 
@@ -222,21 +221,6 @@ def expected_data(experiment: Experiment) -> load.DataChecksum | None:
     )
 
 
-class Downloads:
-    """Emit the progress of downloads and installations (see ``servers.progress.Progress``)."""
-
-    def __init__(self, on_event: OnEvent) -> None:
-        self._on_event = on_event
-
-    def moved(self, what: str, done_bytes: int, total_bytes: int | None) -> None:
-        """Emit the number of bytes downloaded so far."""
-        self._on_event(DownloadMoved(what, done_bytes, total_bytes))
-
-    def say(self, text: str) -> None:
-        """Emit a sentence."""
-        self._on_event(Notice(text))
-
-
 class Preparation:
     """Prepare the plans of one run; what they need stays until ``stack`` ends.
 
@@ -292,7 +276,7 @@ def run_input(
     ``data_file`` is the experiment's data file where one exists already.
     """
     work_dir = work_directory(paths.work_dir())
-    servers = installed_servers(plan, Downloads(on_event))
+    servers = installed_servers(plan, on_event)
     treatments = prepared_treatments(plan, servers)
     for text in indifferent_options(treatments.values()):
         on_event(Notice(text))

@@ -12,11 +12,11 @@ from millrace import sizes
 from millrace.analysis.explain import variables
 from millrace.analysis.explain.variables import Mismatch, VariablesDiff
 from millrace.app.exclusive_host import exclusive_host
+from millrace.app.inspect_config import InspectedConfig, inspect_config
 from millrace.cli.console import err, out, plain_table, print_json, print_table
 from millrace.cli.progress import Listener
 from millrace.model.servers import Server
 from millrace.servers import configurations, install
-from millrace.servers.inspect_config import Survey, survey
 from millrace.store.records import OptionRecord
 
 _DEFAULT = "default"
@@ -34,7 +34,7 @@ class SizeType(click.ParamType[int]):
             self.fail(str(error), param, ctx)
 
 
-def survey_options(command: Any) -> Any:
+def inspection_options(command: Any) -> Any:
     """Add what every command that asks servers takes: ``--data`` and ``--json``."""
     data = click.option(
         "--data",
@@ -74,7 +74,7 @@ def list_(as_json: bool) -> None:
 @command.command()
 @click.argument("server")
 @click.argument("config")
-@survey_options
+@inspection_options
 def show(server: str, config: str, data_bytes: int, as_json: bool) -> None:
     """Show what CONFIG asks of SERVER, and what the server has when it runs with it."""
     wanted, own = _found(f"{server}:{config}"), _found(server)
@@ -100,7 +100,7 @@ def show(server: str, config: str, data_bytes: int, as_json: bool) -> None:
 @command.command()
 @click.argument("a", metavar="SERVER_A[:CONFIG]")
 @click.argument("b", metavar="SERVER_B[:CONFIG]")
-@survey_options
+@inspection_options
 def diff(a: str, b: str, data_bytes: int, as_json: bool) -> None:
     """Compare the effective variables of two servers: only in A, only in B, different.
 
@@ -127,25 +127,25 @@ def _found(side: str) -> tuple[Server, str]:
     return install.find(server), config
 
 
-def _ask(side: tuple[Server, str], data_bytes: int) -> Survey:
+def _ask(side: tuple[Server, str], data_bytes: int) -> InspectedConfig:
     server, config = side
     err.print(f"asking {server.name}:{config}", markup=False)
     definitions = configurations.load_builtin()
-    return survey(server, config, definitions=definitions, data_bytes=data_bytes)
+    return inspect_config(server, config, definitions=definitions, data_bytes=data_bytes)
 
 
-def _heading(asked: Survey) -> str:
+def _heading(asked: InspectedConfig) -> str:
     return f"{asked.server}:{asked.configuration}"
 
 
-def _records(asked: Survey) -> list[OptionRecord]:
+def _records(asked: InspectedConfig) -> list[OptionRecord]:
     return [
         OptionRecord(option.name, option.value, option.layer, option.optional)
         for option in asked.fitted.applied
     ]
 
 
-def _print_asked(asked: Survey, mismatches: Sequence[Mismatch]) -> None:
+def _print_asked(asked: InspectedConfig, mismatches: Sequence[Mismatch]) -> None:
     effective = {mismatch.name: mismatch.effective for mismatch in mismatches}
     if asked.fitted.applied:
         out.print("\n[bold]asked[/] (effective only where it is another value)", markup=True)
@@ -195,7 +195,7 @@ def _value(value: str | None) -> str:
 
 
 def _show_as_data(
-    asked: Survey, mismatches: Sequence[Mismatch], against_own: VariablesDiff
+    asked: InspectedConfig, mismatches: Sequence[Mismatch], against_own: VariablesDiff
 ) -> dict[str, Any]:
     return {
         **_side_as_data(asked),
@@ -221,7 +221,7 @@ def _show_as_data(
     }
 
 
-def _side_as_data(asked: Survey) -> dict[str, Any]:
+def _side_as_data(asked: InspectedConfig) -> dict[str, Any]:
     return {
         "server": asked.server,
         "configuration": asked.configuration,

@@ -18,10 +18,11 @@ from millrace.cli.console import LineTable, err, plain_table, print_json, print_
 from millrace.cli.progress import Listener
 from millrace.errors import TrialFailed, UserError
 from millrace.model.events import Emitted
-from millrace.model.servers import AttachedServer, InstalledServer, Server, as_data
-from millrace.servers import added, attached, catalogue, install, served
+from millrace.model.servers import AttachedServer, Server, as_data
+from millrace.servers import attached, catalogue, install
 from millrace.servers.attached import AttachedInstance
-from millrace.servers.served import ServedAnswer
+from millrace.servers.availability import Availability
+from millrace.servers.catalogue import Entry
 
 
 @click.group("servers")
@@ -42,25 +43,24 @@ def list_command(ask: bool, as_json: bool) -> None:
     A server that is gone has no source any more. A suite's name installs its newest build, under
     the exact name of that build.
     """
-    rows = [*install.list_servers(), *install.list_suites()]
-    if ask:
-        err.print("asking every source")
-    answers = served.ask_all() if ask else {}
+    with Listener() as listener:
+        rows = use_case.list_servers(listener, ask=ask)
     if as_json:
-        asked = {name: asdict(answer) for name, answer in answers.items()}
-        print_json([{**asdict(row), **asked.get(row.name, {})} for row in rows])
+        print_json(
+            [{**asdict(row), **({} if today is None else asdict(today))} for row, today in rows]
+        )
         return
     columns = ["server", "version", "state", "download", "source"]
     table = plain_table(*columns, *(["today"] if ask else []))
-    for row in rows:
+    for row, today in rows:
         size = "" if row.download_bytes is None else f"{row.download_bytes / 1e6:6.0f} MB"
         state = row.state if row.state != "gone" else f"gone {row.gone_since}"
         cells = [row.name, row.version or "", state, size, row.source or ""]
-        table.add_row(*cells, *([_today(answers.get(row.name))] if ask else []))
+        table.add_row(*cells, *([_today(today)] if ask else []))
     print_table(table)
 
 
-def _today(answer: ServedAnswer | None) -> str:
+def _today(answer: Availability | None) -> str:
     if answer is None:
         return ""
     words = {True: "served", False: "gone", None: "not known"}[answer.served]
@@ -91,11 +91,8 @@ def install_command(names: tuple[str, ...]) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def show_command(name: str, as_json: bool) -> None:
     """Show where a server comes from and how it was built."""
-    entry = catalogue.entries().get(name)
-    if entry is not None and install.installed(name) is None:
-        data = _available(entry)
-    else:
-        data = _present(install.find(name))
+    found = use_case.find_server(name)
+    data = _available(found) if isinstance(found, Entry) else _present(found)
     if as_json:
         print_json(data)
         return
@@ -176,7 +173,10 @@ def add_command(
     if sha256 is not None and tarball is None:
         raise UserError("--sha256 goes with --tarball")
     if dsn is not None:
-        _attach(AttachedServer(name, family, dsn))
+        instance = use_case.attach_server(AttachedServer(name, family, dsn), _password)
+        err.print(f"added {name}; it is measured, never started, stopped or reconfigured:")
+        for limit in instance.limits:
+            err.print(f"  {limit}")
         return
     place = None if directory is None else Path(directory)
     with Listener() as listener:
@@ -186,26 +186,14 @@ def add_command(
     err.print(f"added {name}: {server.family} {server.version}")
 
 
-def _attach(server: AttachedServer) -> None:
-    if attached.lacks_password(server):
-        server = attached.with_password(server, _password())
-    _say_limits(added.add_attached(server.name, server.family, server.dsn))
-
-
 def _password() -> str:
-    """The password for a running server; an account without one has an empty one."""
-    given = os.environ.get("MILLRACE_PASSWORD")
-    if given is not None or not sys.stdin.isatty():
-        return given or ""
+    """Return the password for a running server; empty for an account without one."""
+    password = os.environ.get("MILLRACE_PASSWORD")
+    if password is not None or not sys.stdin.isatty():
+        return password or ""
     text = "Password (empty if there is none)"
-    asked: str = click.prompt(text, default="", show_default=False, hide_input=True, err=True)
-    return asked
-
-
-def _say_limits(server: AttachedServer) -> None:
-    err.print(f"added {server.name}; it is measured, never started, stopped or reconfigured:")
-    for limit in AttachedInstance(server).limits:
-        err.print(f"  {limit}")
+    typed: str = click.prompt(text, default="", show_default=False, hide_input=True, err=True)
+    return typed
 
 
 def _present(server: Server) -> dict[str, Any]:
@@ -221,18 +209,14 @@ def _present(server: Server) -> dict[str, Any]:
         "name": server.name,
         "family": server.family,
         "version": server.version,
-        "state": _state(server),
+        "state": "installed" if server.name in catalogue.entries() else "added",
         "program": str(server.program),
         "own_loader": len(server.argv) > 1,
         **as_data(server),
     }
 
 
-def _state(server: InstalledServer) -> str:
-    return "installed" if server.name in catalogue.entries() else "added"
-
-
-def _available(entry: catalogue.Entry) -> dict[str, Any]:
+def _available(entry: Entry) -> dict[str, Any]:
     source = entry.sources[0]
     return {
         "name": entry.name,
@@ -248,7 +232,7 @@ def _available(entry: catalogue.Entry) -> dict[str, Any]:
 
 
 def _lines(key: str, value: Any) -> list[str]:
-    """A value of ``show`` as lines of text."""
+    """Return a value of ``show`` as lines of text."""
     if key == "artefacts":
         return _artefact_lines(value)
     if isinstance(value, tuple | list):
@@ -259,7 +243,7 @@ def _lines(key: str, value: Any) -> list[str]:
 
 
 def _artefact_lines(artefacts: list[dict[str, Any]]) -> list[str]:
-    """The artefact itself; of the packages that came with it only how many."""
+    """Return a line for the artefact itself, and one for all packages that came with it."""
     lines = [
         f"{each['coordinate']}, {each['size_bytes']} bytes, sha256 {each['sha256']}"
         for each in artefacts[:1]

@@ -1,4 +1,4 @@
-"""``millrace snapshots``: list and remove the data directories that are kept for trials."""
+"""``millrace snapshots``: list and remove the loaded data directories that trials restore."""
 
 from __future__ import annotations
 
@@ -8,29 +8,28 @@ from typing import Any
 import click
 
 from millrace import paths, sizes
+from millrace.app import servers as use_case
 from millrace.cli.console import err, plain_table, print_json, print_table
-from millrace.errors import UserError
 from millrace.servers import snapshots
-from millrace.servers.snapshots import Kept
+from millrace.servers.snapshots import SnapshotListing
 from millrace.utc import utc_text
 
 
 @click.group("snapshots")
 def command() -> None:
-    """List and remove the loaded data directories that are kept for the next trial.
+    """List and remove snapshots: loaded data directories that trials save and restore.
 
-    Trials make them. The least recently used go when all together take more than
-    MILLRACE_SNAPSHOTS_LIMIT (such as 50G; with 0 no more are kept), or, where that is not set, more
-    than half of the free space or 100 GB.
+    millrace removes the least recently used ones when all snapshots take more than
+    MILLRACE_SNAPSHOTS_LIMIT (such as 50G; 0 keeps none). The default limit is half of the free
+    space, at most 100 GB.
     """
 
 
 @command.command("list")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def list_command(as_json: bool) -> None:
-    """What is kept, the least recently used first: that is the order in which they go."""
-    snapshots.reap()
-    kept = snapshots.listing()
+    """List snapshots, the least recently used first: millrace removes them in this order."""
+    kept = use_case.list_snapshots()
     if as_json:
         print_json([_as_data(each) for each in kept])
         return
@@ -55,21 +54,15 @@ def list_command(as_json: bool) -> None:
 
 @command.command("remove")
 @click.argument("names", nargs=-1, metavar="SNAPSHOT...")
-@click.option("--all", "every", is_flag=True, help="All of them.")
+@click.option("--all", "every", is_flag=True, help="Remove all snapshots.")
 def remove_command(names: tuple[str, ...], every: bool) -> None:
-    """Remove snapshots; the next trial that wants one makes it anew."""
-    if bool(names) == every:
-        raise UserError("give the names of snapshots, or --all")
-    snapshots.reap()
-    for name in (
-        [kept.name for kept in snapshots.listing()] if every else list(dict.fromkeys(names))
-    ):
-        snapshots.remove(name)
+    """Remove snapshots; the next trial that needs one creates it again."""
+    for name in use_case.remove_snapshots(names, every=every):
         err.print(f"removed {name}")
 
 
-def _as_data(kept: Kept) -> dict[str, Any]:
-    """All that is known of a snapshot but its password."""
+def _as_data(kept: SnapshotListing) -> dict[str, Any]:
+    """Return a snapshot for JSON, without its password."""
     snapshot = kept.snapshot
     return {
         "name": kept.name,
@@ -84,8 +77,8 @@ def _as_data(kept: Kept) -> dict[str, Any]:
     }
 
 
-def _contents(kept: Kept) -> str:
-    """What tells a snapshot from others of the same server, in one line."""
+def _contents(kept: SnapshotListing) -> str:
+    """Return what distinguishes a snapshot from others of the same server, in one line."""
     if kept.snapshot is None or kept.damage is not None:
         return f"damaged: {kept.damage}"
     parts = kept.snapshot.key.parts
@@ -95,7 +88,7 @@ def _contents(kept: Kept) -> str:
 
 
 def _plain(data: dict[str, Any]) -> list[tuple[str, Any]]:
-    """The entries of a snapshot's data that fit into a line."""
+    """Return the entries of a snapshot's data that fit into a line."""
     return [(k, v) for k, v in sorted(data.items()) if isinstance(v, (str, int, float, bool))]
 
 

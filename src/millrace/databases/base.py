@@ -83,7 +83,7 @@ class Lifecycle(Protocol):
     def initialisation(self, site: Site, options: Sequence[Option]) -> Initialisation:
         """Return the run that creates a data directory with ``Family.account`` as its only account.
 
-        ``options`` are the shaping options of the configuration.
+        ``options`` are the ``init_options`` of the configuration.
         """
 
     def start_arguments(self, site: Site) -> tuple[str, ...]:
@@ -123,7 +123,7 @@ class Options(Protocol):
     """A family's options: their spelling, their names and their effects.
 
     Names have underscores. ``administrative`` options belong to millrace: a configuration must not
-    set them. ``shaping`` options also decide the layout of a data directory; ``runtime_only`` ones,
+    set them. ``init_options`` also decide the layout of a data directory; ``runtime_only`` ones,
     names or shell patterns, leave no trace in the files of a server that was stopped cleanly.
     ``listing_arguments`` make the program list its options; ``value_refused`` appears in the log of
     a server that rejects a value.
@@ -132,7 +132,7 @@ class Options(Protocol):
     @property
     def administrative(self) -> frozenset[str]: ...
     @property
-    def shaping(self) -> frozenset[str]: ...
+    def init_options(self) -> frozenset[str]: ...
     @property
     def runtime_only(self) -> tuple[str, ...]: ...
     @property

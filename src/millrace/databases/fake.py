@@ -144,7 +144,7 @@ def _arguments(options: Iterable[Option]) -> list[str]:
 
 class _Options:
     administrative = frozenset({"data", "socket", "draw"})
-    shaping: frozenset[str] = frozenset()
+    init_options: frozenset[str] = frozenset()
     runtime_only = ("*",)
     replacements: tuple[Replacement, ...] = ()
     listing_arguments = ("--list-options",)

@@ -18,6 +18,7 @@ from pathlib import Path
 from millrace import databases, paths, safe_json
 from millrace.databases.packaging import Incomplete
 from millrace.errors import HostError, UserError
+from millrace.model.events import Notice, OnEvent, ignore
 from millrace.model.servers import AttachedServer, InstalledServer, Provenance, Server
 from millrace.servers import assemble, attached, builds, catalogue, manifest
 from millrace.servers.assemble import Wanted
@@ -25,7 +26,6 @@ from millrace.servers.catalogue import Part
 from millrace.servers.disk import refusals_as_errors
 from millrace.servers.download import WrongChecksum
 from millrace.servers.locks import exclusive
-from millrace.servers.progress import Progress, Silent
 from millrace.servers.sources.coordinates import Deb, Directory
 from millrace.servers.sources.fetch import (
     Arrived,
@@ -56,7 +56,7 @@ def add_tarball(
     location: str,
     *,
     sha256: str | None = None,
-    progress: Progress | None = None,
+    on_event: OnEvent = ignore,
 ) -> InstalledServer:
     """Add the server of a vendor's archive, from a URL or a path.
 
@@ -68,23 +68,22 @@ def add_tarball(
             f"{sha256!r} is no SHA-256: that is 64 hexadecimal digits",
             hint="copy it whole from where the archive is published",
         )
-    progress = progress or Silent()
     final = _directory(name)
     workspace = room("downloads") / f"added-{name}"
     with (
-        _adding(name, family, progress),
+        _adding(name, family, on_event),
         _archive_to_blame(location, assemble.draft_of(final) / "tree"),
     ):
         with kept_for_next_attempt(workspace):
-            arrived = fetch_tarball(location, sha256, workspace, progress)
+            arrived = fetch_tarball(location, sha256, workspace, on_event)
         try:
-            return _assembled(Wanted(name, family, _origin(arrived)), arrived, progress)
+            return _assembled(Wanted(name, family, _origin(arrived)), arrived, on_event)
         finally:
             shutil.rmtree(workspace, ignore_errors=True)
 
 
 def add_package(
-    name: str, family: str, package: Deb, *, progress: Progress | None = None
+    name: str, family: str, package: Deb, *, on_event: OnEvent = ignore
 ) -> InstalledServer:
     """Add the server of a Debian package, which names its version; apt verifies it.
 
@@ -92,15 +91,14 @@ def add_package(
     cannot run here.
     """
     assert package.version is not None
-    progress = progress or Silent()
     workspace = room("downloads") / f"added-{name}"
-    with _adding(name, family, progress):
+    with _adding(name, family, on_event):
         with kept_for_next_attempt(workspace):
-            arrived = fetch_package(package, workspace, progress)
+            arrived = fetch_package(package, workspace, on_event)
         try:
             release = catalogue.package_release(package.version)
             wanted = Wanted(name, family, _origin(arrived), release)
-            return _assembled(wanted, arrived, progress)
+            return _assembled(wanted, arrived, on_event)
         finally:
             shutil.rmtree(workspace, ignore_errors=True)
 
@@ -109,17 +107,17 @@ def _origin(arrived: Arrived) -> Provenance:
     return Provenance(source=arrived.artefact.coordinate, artefacts=(arrived.artefact,))
 
 
-def _assembled(wanted: Wanted, arrived: Arrived, progress: Progress) -> InstalledServer:
+def _assembled(wanted: Wanted, arrived: Arrived, on_event: OnEvent) -> InstalledServer:
     final = _directory(wanted.name)
     with assemble.workplace(final) as place:
-        progress.say(f"unpacking {wanted.name}")
+        on_event(Notice(f"unpacking {wanted.name}"))
         assemble.unpack_parts(arrived.file, (Part(),), place / "tree", wanted.family)
-        made = assemble.finish(place, place / "tree", wanted, arrived.packages, progress)
+        made = assemble.finish(place, place / "tree", wanted, arrived.packages, on_event)
     return manifest.server(made, final)
 
 
 def add_directory(
-    name: str, family: str, directory: Path, *, progress: Progress | None = None
+    name: str, family: str, directory: Path, *, on_event: OnEvent = ignore
 ) -> InstalledServer:
     """Add the server of an installed tree or a developer's build tree, used in place.
 
@@ -129,8 +127,8 @@ def add_directory(
     if not directory.is_dir():
         raise UserError(f"there is no directory {directory}")
     wanted = Wanted(name, family, Provenance(source=str(Directory(str(directory))), artefacts=()))
-    with _adding(name, family, progress or Silent()):
-        return _describe(wanted, directory, progress or Silent())
+    with _adding(name, family, on_event):
+        return _describe(wanted, directory, on_event)
 
 
 def add_attached(name: str, family: str, dsn: str) -> AttachedServer:
@@ -140,7 +138,7 @@ def add_attached(name: str, family: str, dsn: str) -> AttachedServer:
     """
     server = AttachedServer(name=name, family=family, dsn=dsn)
     attached.parse_dsn(server)
-    with _adding(name, family, Silent()), assemble.workplace(_directory(name)) as place:
+    with _adding(name, family, ignore), assemble.workplace(_directory(name)) as place:
         descriptor = os.open(place / _ATTACHED, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
             json.dump({"name": name, "family": family, "dsn": dsn}, file)
@@ -190,9 +188,9 @@ def current(name: str) -> Server | None:
     )
     with (
         refusals_as_errors(f"describing {name} anew"),
-        exclusive(_lock(name), f"adding {name}", Silent()),
+        exclusive(_lock(name), f"adding {name}", ignore),
     ):
-        return _describe(wanted, directory, Silent())
+        return _describe(wanted, directory, ignore)
 
 
 def all_added() -> list[Server | Damaged]:
@@ -215,23 +213,23 @@ def forget(name: str) -> bool:
         return False
     with (
         refusals_as_errors(f"removing {name}"),
-        exclusive(_lock(name), f"adding {name}", Silent()),
+        exclusive(_lock(name), f"adding {name}", ignore),
     ):
         shutil.rmtree(_directory(name))
     return True
 
 
-def _describe(wanted: Wanted, directory: Path, progress: Progress) -> InstalledServer:
+def _describe(wanted: Wanted, directory: Path, on_event: OnEvent) -> InstalledServer:
     """Write the manifest of a directory's server, replacing an earlier one."""
     final = _directory(wanted.name)
     with assemble.workplace(final) as place:
-        made = assemble.finish(place, directory, wanted, (), progress)
+        made = assemble.finish(place, directory, wanted, (), on_event)
         shutil.rmtree(final, ignore_errors=True)
     return manifest.server(made, final)
 
 
 @contextmanager
-def _adding(name: str, family: str, progress: Progress) -> Iterator[None]:
+def _adding(name: str, family: str, on_event: OnEvent) -> Iterator[None]:
     """Hold a valid, unused name while a server is added under it."""
     if _NAME.fullmatch(name) is None:
         raise UserError(
@@ -243,7 +241,7 @@ def _adding(name: str, family: str, progress: Progress) -> Iterator[None]:
         raise UserError(f"{name} is a name of the catalogue", hint="choose another one")
     with (
         refusals_as_errors(f"adding {name}"),
-        exclusive(_lock(name), f"adding {name}", progress),
+        exclusive(_lock(name), f"adding {name}", on_event),
     ):
         if _directory(name).exists():
             raise UserError(

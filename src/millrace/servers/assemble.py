@@ -22,12 +22,12 @@ from elftools.common.exceptions import ELFError
 from millrace import databases
 from millrace.databases.packaging import Build, Incomplete, Located
 from millrace.errors import HostError, PermanentHostError, UserError
+from millrace.model.events import Notice, OnEvent
 from millrace.model.servers import Provenance
 from millrace.servers import builds, bundle_libraries, catalogue, manifest, provenance
 from millrace.servers.catalogue import Part
 from millrace.servers.instances import single_run
 from millrace.servers.manifest import Layout, Manifest
-from millrace.servers.progress import Progress
 from millrace.servers.sources.fetch import Package, fetch_packages
 from millrace.servers.unpack import extract_member, unpack
 
@@ -105,7 +105,7 @@ def finish(
     tree: Path,
     wanted: Wanted,
     packages: Sequence[Package],
-    progress: Progress,
+    on_event: OnEvent,
 ) -> Manifest:
     """Find the server in ``tree``, bundle its libraries, query its program and write its manifest.
 
@@ -117,7 +117,7 @@ def finish(
     located = databases.get(wanted.family).packaging.locate(tree)
     if not os.access(located.program, os.X_OK):
         located.program.chmod(0o755)
-    laid = _lay_libraries(place, located, wanted.name, packages, progress)
+    laid = _lay_libraries(place, located, wanted.name, packages, on_event)
     directories = (place / "lib", *laid.bundled_dirs)
     layout = Layout(
         base_dir=_from(place, located.base_dir),
@@ -156,12 +156,12 @@ def _observed(
 
 
 def _lay_libraries(
-    place: Path, located: Located, name: str, packages: Sequence[Package], progress: Progress
+    place: Path, located: Located, name: str, packages: Sequence[Package], on_event: OnEvent
 ) -> bundle_libraries.Laid:
     program, base_dir = located.program, located.base_dir
     with tempfile.TemporaryDirectory(prefix=".libraries-", dir=place) as scratch:
         if not packages:
-            packages = _often_lacking(name, program, base_dir, Path(scratch), progress)
+            packages = _often_lacking(name, program, base_dir, Path(scratch), on_event)
         fetched = unpack_libraries(packages, Path(scratch) / "unpacked")
         return bundle_libraries.lay(program, base_dir, fetched, place / "lib")
 
@@ -207,7 +207,7 @@ def _check(wanted: Wanted, answer: Build, located: Located) -> None:
 
 
 def _often_lacking(
-    name: str, program: Path, base_dir: Path, workspace: Path, progress: Progress
+    name: str, program: Path, base_dir: Path, workspace: Path, on_event: OnEvent
 ) -> tuple[Package, ...]:
     """Return the packages of libraries that the program needs and hosts often lack.
 
@@ -216,9 +216,9 @@ def _often_lacking(
     known = catalogue.libraries()
     lacking = bundle_libraries.lacking(program, base_dir, known)
     try:
-        return fetch_packages([known[each] for each in lacking], workspace, progress)
+        return fetch_packages([known[each] for each in lacking], workspace, on_event)
     except HostError as error:
-        progress.say(f"{name} wants {', '.join(lacking)} of this host: {error.message}")
+        on_event(Notice(f"{name} wants {', '.join(lacking)} of this host: {error.message}"))
         return ()
 
 

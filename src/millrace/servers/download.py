@@ -17,8 +17,8 @@ import urllib.request
 from pathlib import Path
 
 from millrace.errors import HostError, NotServed, PermanentHostError, UserError
+from millrace.model.events import DownloadMoved, Notice, OnEvent
 from millrace.servers import disk
-from millrace.servers.progress import Progress
 from millrace.servers.provenance import file_sha256
 from millrace.servers.web import RedirectRefused, open_address, without_secrets
 
@@ -54,7 +54,7 @@ class _TooManyBytesError(Exception):
 def download(
     url: str,
     target: Path,
-    progress: Progress,
+    on_event: OnEvent,
     *,
     sha256: str | None = None,
     most_bytes: int = MOST_BYTES,
@@ -70,7 +70,7 @@ def download(
     part = target.with_name(f"{target.name}.part")
     for pause_s in (*pauses_s, None):
         try:
-            _transfer(url, part, progress, most_bytes, is_verified=sha256 is not None)
+            _transfer(url, part, on_event, most_bytes, is_verified=sha256 is not None)
             break
         except _TooManyBytesError as error:
             part.unlink(missing_ok=True)
@@ -86,7 +86,7 @@ def download(
                     f"{without_secrets(url)} could not be downloaded: {error}",
                     hint="try again; what has arrived is kept and continued",
                 ) from error
-            progress.say(f"{target.name}: {error}; trying again")
+            on_event(Notice(f"{target.name}: {error}; trying again"))
             time.sleep(pause_s)
     verify(part, sha256, without_secrets(url))
     part.replace(target)
@@ -126,7 +126,7 @@ def verify(file: Path, sha256: str | None, what: str) -> str:
 
 
 def _transfer(
-    url: str, part: Path, progress: Progress, most_bytes: int, *, is_verified: bool
+    url: str, part: Path, on_event: OnEvent, most_bytes: int, *, is_verified: bool
 ) -> None:
     """Transfer the rest of the file to its part."""
     have = part.stat().st_size if part.exists() else 0
@@ -140,7 +140,7 @@ def _transfer(
     )
     try:
         with open_address(request, timeout_s=_TIMEOUT_S, is_verified=is_verified) as answer:
-            _receive(answer, part, have if answer.status == 206 else 0, progress, most_bytes)
+            _receive(answer, part, have if answer.status == 206 else 0, on_event, most_bytes)
     except RedirectRefused as error:
         raise Refused(
             f"{without_secrets(url)} could not be downloaded: {error}",
@@ -176,7 +176,7 @@ def _transfer(
 
 
 def _receive(
-    answer: http.client.HTTPResponse, part: Path, begin: int, progress: Progress, most_bytes: int
+    answer: http.client.HTTPResponse, part: Path, begin: int, on_event: OnEvent, most_bytes: int
 ) -> None:
     total = None if answer.length is None else begin + answer.length
     if total is not None and total > most_bytes:
@@ -192,7 +192,7 @@ def _receive(
                 raise _TooManyBytesError(f"more than {most_bytes:,}")
             _require_space(part, len(chunk))
             file.write(chunk)
-            progress.moved(part.name.removesuffix(".part"), done, total)
+            on_event(DownloadMoved(part.name.removesuffix(".part"), done, total))
     if total is not None and done < total:
         raise _TransientError(f"cut off after {done} of {total} bytes")
 

@@ -15,13 +15,13 @@ from pathlib import Path
 
 from millrace import paths
 from millrace.errors import HostError, NotServed, PermanentHostError, UserError, nearest_names
+from millrace.model.events import Notice, OnEvent, ignore
 from millrace.model.servers import InstalledServer, Provenance, Server
 from millrace.servers import added, assemble, attached, builds, catalogue, manifest
 from millrace.servers.assemble import Wanted
 from millrace.servers.catalogue import Entry, Source
 from millrace.servers.disk import refusals_as_errors
 from millrace.servers.locks import exclusive
-from millrace.servers.progress import Progress, Silent
 from millrace.servers.sources.fetch import fetch, forget, kept_for_next_attempt
 
 # States of servers of the catalogue that are not installed.
@@ -34,9 +34,9 @@ class ServerListing:
 
     ``state`` is available, installed, added, attached, ``gone`` (its sources lack it since the day
     ``gone_since``), ``damaged`` (its record cannot be read; ``source`` says why), or ``suite`` (a
-    name for the newest build of a suite: see ``suites``). ``download_bytes`` is the least that an
-    installation fetches, None for servers that need none; ``source`` of an attached server is its
-    user and address.
+    name for the newest build of a suite: see ``availability``). ``download_bytes`` is the least
+    that an installation fetches, None for servers that need none; ``source`` of an attached server
+    is its user and address.
     """
 
     name: str
@@ -48,7 +48,7 @@ class ServerListing:
     gone_since: str | None = None
 
 
-def install(name: str, *, progress: Progress | None = None) -> InstalledServer:
+def install(name: str, *, on_event: OnEvent = ignore) -> InstalledServer:
     """Install a server of the catalogue, unless it is installed already.
 
     Wait for another process that installs the same server. Raise UserError for a name that the
@@ -64,9 +64,8 @@ def install(name: str, *, progress: Progress | None = None) -> InstalledServer:
         if there is not None:
             raise UserError(f"{name} is attached: it runs elsewhere and needs no installing")
         raise _unknown([name])
-    progress = progress or Silent()
-    with refusals_as_errors(f"installing {name}"), _lock(name, progress):
-        return installed(name) or _install(entry, progress)
+    with refusals_as_errors(f"installing {name}"), _lock(name, on_event):
+        return installed(name) or _install(entry, on_event)
 
 
 def require_known(names: Iterable[str]) -> None:
@@ -111,7 +110,7 @@ def remove(name: str) -> None:
     if name not in catalogue.entries():
         raise _unknown([name])
     directory = _servers_dir() / name
-    with refusals_as_errors(f"removing {name}"), _lock(name, Silent()):
+    with refusals_as_errors(f"removing {name}"), _lock(name, ignore):
         if not directory.exists():
             raise UserError(f"{name} is not installed")
         # Renamed first, so that an interrupted removal leaves no partial server behind.
@@ -140,7 +139,7 @@ def list_servers() -> list[ServerListing]:
 
 
 def list_suites() -> list[ServerListing]:
-    """Return the names that follow a suite, which only ``suites.install_newest`` accepts."""
+    """Return the names that follow a suite, which only ``availability.install_newest`` accepts."""
     return [
         ServerListing(each.name, each.family, None, "suite", None, str(each.package))
         for each in catalogue.suites().values()
@@ -162,16 +161,16 @@ def _listing(entry: Entry) -> ServerListing:
     )
 
 
-def _install(entry: Entry, progress: Progress) -> InstalledServer:
+def _install(entry: Entry, on_event: OnEvent) -> InstalledServer:
     """Install from the first source that succeeds."""
     failures: list[HostError] = []
     for source in entry.sources:
         try:
-            return _install_from(entry, source, progress)
+            return _install_from(entry, source, on_event)
         except HostError as error:
             failures.append(error)
             if source is not entry.sources[-1]:
-                progress.say(f"{entry.name}: {error.message}; trying the next source")
+                on_event(Notice(f"{entry.name}: {error.message}; trying the next source"))
     raise _no_source(entry, failures)
 
 
@@ -193,18 +192,18 @@ def _no_source(entry: Entry, failures: Sequence[HostError]) -> HostError:
     return kind(f"{entry.name}: no source has it\n{reasons}", hint=first.hint)
 
 
-def _install_from(entry: Entry, source: Source, progress: Progress) -> InstalledServer:
+def _install_from(entry: Entry, source: Source, on_event: OnEvent) -> InstalledServer:
     workspace = _workspace(entry.name)
     with kept_for_next_attempt(workspace):
-        arrived = fetch(source, workspace, progress)
-    progress.say(f"unpacking {entry.name}")
+        arrived = fetch(source, workspace, on_event)
+    on_event(Notice(f"unpacking {entry.name}"))
     final = _servers_dir() / entry.name
     artefact = arrived.artefact
     origin = Provenance(source=artefact.coordinate, artefacts=(artefact,))
     with assemble.workplace(final) as place:
         assemble.unpack_parts(arrived.file, source.parts, place / "tree", entry.family)
         wanted = Wanted(entry.name, entry.family, origin, entry.version)
-        made = assemble.finish(place, place / "tree", wanted, arrived.packages, progress)
+        made = assemble.finish(place, place / "tree", wanted, arrived.packages, on_event)
     forget(source, workspace)
     return manifest.server(made, final)
 
@@ -237,8 +236,8 @@ def _not_exact(name: str) -> UserError:
     )
 
 
-def _lock(name: str, progress: Progress) -> AbstractContextManager[None]:
-    return exclusive(_servers_dir() / f".{name}.lock", f"installing {name}", progress)
+def _lock(name: str, on_event: OnEvent) -> AbstractContextManager[None]:
+    return exclusive(_servers_dir() / f".{name}.lock", f"installing {name}", on_event)
 
 
 def _servers_dir() -> Path:

@@ -9,12 +9,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from millrace import paths
-from millrace.servers.progress import Progress
+from millrace.model.events import Notice, OnEvent
 from millrace.shared_directories import refuse_shared
 
 
 @contextmanager
-def exclusive(path: Path, purpose: str, progress: Progress) -> Iterator[None]:
+def exclusive(path: Path, purpose: str, on_event: OnEvent) -> Iterator[None]:
     """Hold the lock file ``path``; while another process holds it, say so and wait.
 
     The kernel drops the lock with the process, so that a killed one never blocks the next. The file
@@ -25,7 +25,7 @@ def exclusive(path: Path, purpose: str, progress: Progress) -> Iterator[None]:
     """
     path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
     refuse_shared(path.parent, _variable_of(path))
-    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW
     descriptor = os.open(path, flags, 0o600)
     try:
         if os.fstat(descriptor).st_uid == os.geteuid():
@@ -33,7 +33,7 @@ def exclusive(path: Path, purpose: str, progress: Progress) -> Iterator[None]:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            progress.say(f"another process is busy with {purpose}; waiting for it")
+            on_event(Notice(f"another process is busy with {purpose}; waiting for it"))
             fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
     finally:

@@ -20,7 +20,7 @@ from typing import IO
 
 from millrace.errors import Interrupted
 from millrace.model.events import StepBegan, TrialEvent
-from millrace.servers.instances import processes
+from millrace.servers.instances import ownership
 from millrace.servers.instances.signals import ending, signals_held
 from millrace.store.records import BESIDE, AttemptResult
 from millrace.trial.block_document import (
@@ -192,7 +192,7 @@ def _end(workers: Sequence[_Worker]) -> None:
     in_order = [worker.ended(until_s) for worker in workers]
     if not all(in_order):
         # The remains of a killed worker would disturb all later trials.
-        processes.reap_orphans()
+        ownership.reap_orphans()
 
 
 def _joined(workers: Sequence[_Worker]) -> tuple[AttemptResult, ...]:

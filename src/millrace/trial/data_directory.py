@@ -44,7 +44,7 @@ class DataDirectory:
 
         Its files are in the page cache, where the initialisation leaves them.
         """
-        options = replace(instance.options, applied=instance.shaping_options())
+        options = replace(instance.options, applied=instance.init_options())
         key = snapshots.key(instance.server, options, {"initialised": True}, user=instance.runs_as)
         return cls(instance, key, "warm", is_warmed=False)
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from millrace.loadgen import client as load
-from millrace.servers.instances import processes
+from millrace.servers.instances import ownership
 from millrace.servers.instances.signals import signals_held
 from millrace.trial.resolved_workload import ResolvedWorkload
 
@@ -20,9 +20,9 @@ def generated_file(workload: ResolvedWorkload, work_dir: Path) -> Iterator[Path]
     assert workload.checked.data is not None  # only such workloads read a file
     name = workload.checked.data.set
     # Recorded like an instance, so that a killed run does not leave gigabytes behind.
-    data_id = processes.new_id("data")
+    data_id = ownership.new_id("data")
     directory = work_dir / data_id
-    account = processes.open_account(data_id, server="data", role="data", directories=[directory])
+    record = ownership.register(data_id, server="data", role="data", directories=[directory])
     try:
         directory.mkdir(parents=True)
         path = directory / f"{name}.tsv"
@@ -31,7 +31,7 @@ def generated_file(workload: ResolvedWorkload, work_dir: Path) -> Iterator[Path]
         yield path
     finally:
         with signals_held():
-            processes.close_account(account)
+            ownership.release(record)
 
 
 def linked_into(directory: Path, data_file: Path) -> Path:

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from millrace import paths
+from millrace.model.events import ignore
 from millrace.servers.instances.lifecycle import Instance
 from millrace.servers.locks import exclusive
-from millrace.servers.progress import Silent
 from millrace.servers.sources import deb
 from millrace.servers.sources.coordinates import Deb
 from millrace.servers.unpack import extract_member
@@ -197,12 +197,12 @@ def ed25519_plugin() -> Path:
     place = paths.cache_dir() / "test-plugins" / MARIADB
     plugin = place / "auth_ed25519.so"
     place.mkdir(parents=True, exist_ok=True)
-    with exclusive(place / "lock", "the plugin", Silent()):
+    with exclusive(place / "lock", "the plugin", ignore):
         if not plugin.exists():
             wanted = Deb("bookworm-security", "mariadb-server", "1:10.11.19-0+deb12u1")
             with tempfile.TemporaryDirectory() as workspace:
                 root = Path(workspace)
-                packages = deb.fetch(wanted, root / "apt", root / "archives", Silent())
+                packages = deb.fetch(wanted, root / "apt", root / "archives", ignore)
                 extract_member(packages.main, PLUGIN, place)
     return plugin
 

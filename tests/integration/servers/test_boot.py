@@ -18,7 +18,7 @@ from millrace.errors import HostError, TrialFailed
 from millrace.model.servers import AttachedServer, FittedOptions
 from millrace.servers import verify
 from millrace.servers.attached import AttachedInstance, with_password
-from millrace.servers.instances import lifecycle, processes
+from millrace.servers.instances import lifecycle, ownership
 from millrace.servers.instances.lifecycle import Instance
 from tests.conftest import InstanceOf, ServerOf
 
@@ -43,7 +43,7 @@ def test_a_server_boots_loads_and_stops(server_of: ServerOf, name: str) -> None:
         "initialise", "start", "query", "insert", "load from the server", "stop",
     ]  # fmt: skip
     assert len(told) == len(result.steps)
-    assert processes.running() == []
+    assert ownership.running() == []
 
 
 @pytest.mark.parametrize("name", KINDS)

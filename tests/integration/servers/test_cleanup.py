@@ -15,7 +15,7 @@ import pytest
 
 from millrace.errors import TrialFailed
 from millrace.model.servers import FittedOptions
-from millrace.servers.instances import lifecycle, processes
+from millrace.servers.instances import lifecycle, ownership, processes
 from millrace.servers.instances.lifecycle import Instance
 from tests.conftest import InstanceOf, ServerOf
 
@@ -30,7 +30,7 @@ import json, sys, time
 from millrace.errors import Interrupted
 from millrace.model.servers import FittedOptions
 from millrace.servers import install
-from millrace.servers.instances import lifecycle
+from millrace.servers.instances import lifecycle, ownership
 from millrace.servers.instances.signals import signals_as_errors
 server = install.install(sys.argv[1])
 try:
@@ -72,7 +72,7 @@ def test_an_interrupted_owner_cleans_up(
     with owner(child_environment, when) as (process, told):
         process.send_signal(number)
         assert process.wait(60) == 130
-    assert processes.running() == []
+    assert ownership.running() == []
     assert not Path(str(told["directory"])).exists()
     if told["pid"] is not None:
         assert processes.ProcessId.of(int(str(told["pid"]))) is None
@@ -87,7 +87,7 @@ def test_what_a_killed_owner_left_is_ended_and_nothing_else(
             killed.wait()
         left = processes.ProcessId.of(int(str(told["pid"])))
         assert left is not None, "the server outlives its owner"
-        (sentence,) = processes.reap_orphans()
+        (sentence,) = ownership.reap_orphans()
         assert str(killed.pid) in sentence
         assert str(left.pid) in sentence
         assert not left.exists()
@@ -95,10 +95,10 @@ def test_what_a_killed_owner_left_is_ended_and_nothing_else(
         assert ours.version().startswith("10.11.19")
         assert living.poll() is None
         assert processes.ProcessId.of(int(str(living_told["pid"]))) is not None
-        assert len(processes.running()) == 2
+        assert len(ownership.running()) == 2
         living.terminate()
         assert living.wait(60) == 130
-    assert processes.running() == []
+    assert ownership.running() == []
 
 
 def test_an_owner_killed_while_initialising_leaves_nothing_either(
@@ -108,8 +108,8 @@ def test_an_owner_killed_while_initialising_leaves_nothing_either(
     with owner(child_environment, "initialising") as (killed, told):
         killed.kill()
         killed.wait()
-    assert len(processes.reap_orphans()) == 1
-    assert processes.running() == []
+    assert len(ownership.reap_orphans()) == 1
+    assert ownership.running() == []
     assert not Path(str(told["directory"])).exists()
 
 
@@ -127,7 +127,7 @@ def test_an_error_inside_leaves_nothing(instance_of: InstanceOf) -> None:
     assert server is not None
     assert not server.exists()
     assert not directory.exists()
-    assert processes.running() == []
+    assert ownership.running() == []
 
 
 def test_a_directory_that_vanished_is_no_reason_to_stumble(instance_of: InstanceOf) -> None:

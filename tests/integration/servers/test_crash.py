@@ -16,7 +16,7 @@ import pytest
 from millrace.errors import TrialFailed
 from millrace.model.servers import InstalledServer
 from millrace.servers import verify
-from millrace.servers.instances import lifecycle, processes
+from millrace.servers.instances import lifecycle, ownership, processes
 from millrace.servers.instances.lifecycle import Instance
 from tests.conftest import Fitted, InstanceOf, ServerOf
 
@@ -135,7 +135,7 @@ def test_a_broken_program_is_told(server_of: ServerOf, fitted: Fitted, own_place
     assert not result.ok
     assert result.reason is not None
     assert result.reason.startswith("initialise: mysql-5.6.24")
-    assert processes.running() == []
+    assert ownership.running() == []
 
 
 @pytest.fixture

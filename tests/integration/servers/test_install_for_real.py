@@ -19,10 +19,10 @@ from pathlib import Path
 
 import pytest
 
-from millrace.servers import catalogue, install, suites
+from millrace.model.events import ignore
+from millrace.servers import availability, catalogue, install
 from millrace.servers.locks import exclusive
-from millrace.servers.progress import Silent
-from millrace.servers.sources import maven, maven_settings, npm
+from millrace.servers.sources import maven, npm
 from millrace.servers.sources.coordinates import Maven, Npm
 from tests.unit.servers.small_origin import Origin, serving
 
@@ -41,8 +41,8 @@ def artefacts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     artefact = catalogue.entries()[FROM_MAVEN].sources[0]
     assert isinstance(package.coordinate, Npm)
     assert isinstance(artefact.coordinate, Maven)
-    archive = npm.fetch(package.coordinate, place / "npm", None, Silent())
-    jar = maven.fetch(artefact.coordinate, place / "m2", None, Silent())
+    archive = npm.fetch(package.coordinate, place / "npm", None, ignore)
+    jar = maven.fetch(artefact.coordinate, place / "m2", None, ignore)
     return {
         f"/{archive.name}": archive.read_bytes(),
         f"/{jar.relative_to(place)}": jar.read_bytes(),
@@ -66,7 +66,7 @@ def environment(
     child_environment: dict[str, str], tmp_path: Path, mirror: Origin
 ) -> dict[str, str]:
     """Provide an empty cache, and clients that are set to the mirror."""
-    mine = set(maven_settings.MORE_SETTINGS)
+    mine = set(maven.MORE_SETTINGS)
     home = maven_set_to(f"{mirror.address}/m2", tmp_path / "maven")
     return {
         **{name: value for name, value in child_environment.items() if name not in mine},
@@ -103,7 +103,7 @@ def millrace(environment: dict[str, str], *arguments: str) -> subprocess.Popen[s
 
 def test_two_processes_install_the_same_server_once(environment: dict[str, str]) -> None:
     cache = Path(environment["MILLRACE_CACHE"])
-    with exclusive(cache / f"servers/.{NAME}.lock", "the test", Silent()):
+    with exclusive(cache / f"servers/.{NAME}.lock", "the test", ignore):
         processes = [millrace(environment, "servers", "install", NAME) for _ in range(2)]
         firsts = [process.stderr.readline() for process in processes if process.stderr]
         assert all("waiting" in line for line in firsts), firsts
@@ -220,10 +220,10 @@ def test_a_build_that_the_catalogue_does_not_have_gets_an_exact_name(
     suite = catalogue.suites()["mariadb-bookworm"]
     monkeypatch.setenv("MILLRACE_STATE", str(tmp_path / "state"))
     monkeypatch.setattr(catalogue, "entries", dict)
-    server = suites.install_newest(suite, Silent())
-    package = suites.newest(suite)
+    server = availability.install_newest(suite, ignore)
+    package = availability.newest(suite)
     assert server.name == catalogue.exact_name("mariadb", str(package.version))
     assert server.version in str(package.version)
     assert server.provenance.source == str(package)
     assert server.provenance.artefacts[0].coordinate == str(package)
-    assert suites.install_newest(suite, Silent()) == server == install.find(server.name)
+    assert availability.install_newest(suite, ignore) == server == install.find(server.name)

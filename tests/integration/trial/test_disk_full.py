@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from millrace.servers.instances import processes
+from millrace.servers.instances import ownership
 from tests.integration.trial.command import Place, experiment
 
 pytestmark = pytest.mark.integration
@@ -77,7 +77,7 @@ def test_a_full_disk_fails_the_trial_and_the_plan_goes_on(
     assert (failed.outcome, finished.outcome) == ("failed", "finished"), output
     text = f"{failed.reason} {failed.log_tail}".lower()
     assert "full" in text or "no space left" in text
-    assert processes.running() == []
+    assert ownership.running() == []
 
 
 def test_a_full_disk_ends_a_search_and_counts_against_no_server(
@@ -106,7 +106,7 @@ def test_a_full_disk_ends_a_search_and_counts_against_no_server(
     stored = place.latest()
     assert [each.outcome for each in stored.attempts] == ["interrupted", "finished"]
     assert len(stored.trials) == 1
-    assert processes.running() == []
+    assert ownership.running() == []
 
 
 def test_a_disk_that_cannot_hold_the_data_is_refused_before(

@@ -19,7 +19,7 @@ from millrace import paths
 from millrace.model.events import IntervalEnded, TrialEvent
 from millrace.model.servers import AttachedServer, FittedOptions, Option
 from millrace.servers import snapshots
-from millrace.servers.instances import instance_paths, lifecycle, processes
+from millrace.servers.instances import instance_paths, lifecycle, ownership
 from millrace.servers.snapshots import Snapshot, manifest
 from millrace.servers.snapshots import digests as contents
 from millrace.store import observations
@@ -221,7 +221,7 @@ def change(server_of: ServerOf, snapshot: Snapshot, statement: str) -> None:
         instance.stop(120)
         shutil.rmtree(snapshot.data_dir)
         shutil.copytree(instance.data_dir, snapshot.data_dir)
-    files = manifest.survey(snapshot.data_dir)
+    files = manifest.list_files(snapshot.data_dir)
     digests = contents.digests(snapshot.data_dir, [file.path for file in files])
     (snapshot.directory / manifest.FILE).unlink()
     manifest.write(replace(snapshot, files=files, digests=digests))
@@ -286,8 +286,8 @@ def test_the_only_client_shares_a_cpu_with_the_thread_that_serves_it(
 
     def look(event: TrialEvent) -> None:
         if isinstance(event, IntervalEnded):
-            [account] = processes.running()
-            [process] = account.live_processes()
+            [record] = ownership.running()
+            [process] = record.live_processes()
             tasks = Path(f"/proc/{process.pid}/task").iterdir()
             seen.append([os.sched_getaffinity(int(task.name)) for task in tasks])
 
@@ -332,8 +332,8 @@ def test_what_clients_did_before_their_server_was_killed_is_kept(server_of: Serv
     def kill(event: TrialEvent) -> None:
         if isinstance(event, IntervalEnded) and event.part == "measure":
             seconds.append(event.t_s)
-            [account] = processes.running()
-            for process in account.live_processes():
+            [record] = ownership.running()
+            for process in record.live_processes():
                 os.kill(process.pid, signal.SIGKILL)
 
     result = trial(server_of, "mysql-5.6.24", emit=kill, time_s=60.0)

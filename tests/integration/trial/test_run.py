@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from millrace.servers.instances import processes
+from millrace.host.exclusive import host_lock
 from tests.conftest import InstanceOf
 from tests.integration.trial.command import Place, experiment
 
@@ -93,7 +93,7 @@ def test_an_option_the_server_does_not_know_is_refused_before_anything_runs(plac
 
 
 def test_two_runs_at_once_would_disturb_each_other(place: Place) -> None:
-    with processes.host_lock("a test of the host lock"):
+    with host_lock("a test of the host lock"):
         ran = place.millrace("run", experiment(place.directory))
     assert ran.returncode == 2
     assert str(os.getpid()) in ran.stderr

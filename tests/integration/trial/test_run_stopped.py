@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from millrace.servers.instances import processes
+from millrace.servers.instances import ownership
 from tests.integration.trial.command import Place, experiment
 
 pytestmark = pytest.mark.integration
@@ -32,7 +32,7 @@ def test_an_interrupted_run_is_continued(place: Place, number: signal.Signals) -
         output, _ = process.communicate(timeout=120)
     assert process.returncode == 130, output
     assert "resumes where it stopped" in output
-    assert processes.running() == []
+    assert ownership.running() == []
     stopped = place.latest()
     assert [attempt.outcome for attempt in stopped.attempts] == ["finished", "interrupted"]
 
@@ -48,12 +48,12 @@ def test_what_a_killed_run_left_is_ended_by_the_next(place: Place) -> None:
         place.wait_for_step("measure", process)
         process.kill()
         process.communicate()
-    [left] = processes.running()
+    [left] = ownership.running()
     assert left.live_processes()
     again = place.millrace("run", file)
     assert again.returncode == 0, again.stderr
     assert left.id in again.stderr
-    assert processes.running() == []
+    assert ownership.running() == []
     outcomes = [attempt.outcome for attempt in place.latest().attempts]
     assert outcomes == ["interrupted", "finished"]
 
@@ -63,7 +63,7 @@ def test_a_server_killed_while_it_loads_is_a_result(place: Place) -> None:
     with place.running("run", file) as process:
         place.wait_for_step("measure", process)
         time.sleep(0.5)
-        [instance] = processes.running()
+        [instance] = ownership.running()
         for victim in instance.live_processes():
             os.kill(victim.pid, signal.SIGKILL)
         output, _ = process.communicate(timeout=120)
@@ -81,7 +81,7 @@ def test_failed_trials_are_tried_again_only_when_asked(place: Place) -> None:
     file = experiment(place.directory, rows=MANY_ROWS)
     with place.running("run", file) as process:
         place.wait_for_step("measure", process)
-        [instance] = processes.running()
+        [instance] = ownership.running()
         for victim in instance.live_processes():
             os.kill(victim.pid, signal.SIGKILL)
         process.communicate(timeout=120)

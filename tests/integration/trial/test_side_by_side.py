@@ -23,7 +23,7 @@ from millrace.host.cpuset import cpu_partitions
 from millrace.model.events import IntervalEnded, TrialEvent
 from millrace.model.instance_facts import ConcurrentFact
 from millrace.model.servers import FittedOptions, Option
-from millrace.servers.instances import processes
+from millrace.servers.instances import ownership, processes
 from millrace.store.records import BESIDE, AttemptResult, MeasurementRecord, StepRecord
 from millrace.store.store import Store
 from millrace.trial.concurrent_pair import PairTrial, execute_pair
@@ -79,11 +79,11 @@ def place(tmp_path: Path) -> Place:
     return Place(tmp_path)
 
 
-def affinities(account: processes.Account) -> set[frozenset[int]]:
+def affinities(record: ownership.OwnershipRecord) -> set[frozenset[int]]:
     """Return the CPUs of all threads of an instance's processes."""
     return {
         frozenset(os.sched_getaffinity(thread.id))
-        for process in account.live_processes()
+        for process in record.live_processes()
         for thread in psutil.Process(process.pid).threads()
     }
 
@@ -104,11 +104,11 @@ class Watch:
         self.events.append((label, event))
         if not isinstance(event, IntervalEnded):
             return
-        for account in processes.running():
+        for record in ownership.running():
             if self._kill is None:
-                self.servers[account.server] = affinities(account)
-            elif account.server == self._kill:
-                for process in account.live_processes():
+                self.servers[record.server] = affinities(record)
+            elif record.server == self._kill:
+                for process in record.live_processes():
                     processes.end(process, signal.SIGKILL, limit_s=LIMIT_S)
         for child in psutil.Process().children(recursive=True):
             with suppress(psutil.NoSuchProcess, ProcessLookupError):
@@ -160,7 +160,7 @@ def test_both_measure_at_the_same_time_each_on_its_own_cpus(server_of: ServerOf)
         names = [step.name for step in result.steps]
         assert names.index("barrier") == names.index("settle") + 1
         assert any(m.name == "transactions" and m.value > 0 for m in result.measurements)
-    assert processes.running() == []
+    assert ownership.running() == []
 
 
 def test_two_of_the_same_server_start_from_the_same_snapshot(server_of: ServerOf) -> None:
@@ -191,7 +191,7 @@ def test_where_a_server_does_not_start_the_other_is_left_out(server_of: ServerOf
     assert (failed.outcome, failed.failed_step) == ("failed", "start")
     assert (left_out.outcome, left_out.failed_step) == ("failed", BESIDE)
     assert f"{SERVERS[1]}, beside it, failed at step start" in str(left_out.reason)
-    assert processes.running() == []
+    assert ownership.running() == []
 
 
 def test_where_a_server_dies_while_both_measure_none_counts(server_of: ServerOf) -> None:
@@ -199,11 +199,11 @@ def test_where_a_server_dies_while_both_measure_none_counts(server_of: ServerOf)
     assert killed.outcome == "failed"
     assert "SIGKILL" in str(killed.reason)
     assert (left_out.outcome, left_out.failed_step) == ("failed", BESIDE)
-    assert processes.running() == []
+    assert ownership.running() == []
 
 
 def nothing_is_left() -> bool:
-    return processes.running() == []
+    return ownership.running() == []
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])

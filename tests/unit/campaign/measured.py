@@ -133,7 +133,7 @@ def newest(store: Path) -> StoredRun:
 def alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """Take no lock of the host, and look for no leftovers on it."""
     monkeypatch.setattr(exclusive_host, "host_lock", lambda _purpose: nullcontext())
-    monkeypatch.setattr("millrace.servers.instances.processes.reap_orphans", lambda _progress: [])
+    monkeypatch.setattr("millrace.servers.instances.ownership.reap_orphans", lambda _progress: [])
 
 
 def experiment_file(directory: Path, **changes: Any) -> Path:

@@ -52,7 +52,7 @@ def kept(seed: int) -> Snapshot:
             made_utc="2026-11-20T15:00:00Z",
             bytes=total,
             allocated_bytes=allocated,
-            files=manifest.survey(data),
+            files=manifest.list_files(data),
             digests=digests.digests(data, ["ibdata1"]),
         )
         manifest.write(made)

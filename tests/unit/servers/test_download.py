@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from millrace.errors import HostError, UserError
+from millrace.model.events import Emitted, Notice, ignore
 from millrace.servers.download import Refused, download
-from millrace.servers.progress import Silent
 from tests.unit.servers.small_origin import Origin, serving
 
 PATH = "/file.bin"
@@ -41,7 +41,7 @@ def names(directory: Path) -> set[str]:
 
 
 def test_a_file_arrives_whole(origin: Origin, tmp_path: Path) -> None:
-    download(url(origin), tmp_path / "deep/file.bin", Silent(), sha256=SHA256)
+    download(url(origin), tmp_path / "deep/file.bin", ignore, sha256=SHA256)
     assert (tmp_path / "deep/file.bin").read_bytes() == CONTENT
     assert names(tmp_path / "deep") == {"file.bin"}
 
@@ -53,7 +53,7 @@ def test_a_cut_download_is_continued_where_it_ended(origin: Origin, tmp_path: Pa
         return nth < 3
 
     origin.behave = cut
-    download(url(origin), tmp_path / "file.bin", Silent(), sha256=SHA256, pauses_s=PAUSES_S)
+    download(url(origin), tmp_path / "file.bin", ignore, sha256=SHA256, pauses_s=PAUSES_S)
     assert ranges(origin) == [None, "bytes=1000-", "bytes=2000-"]
     assert (tmp_path / "file.bin").read_bytes() == CONTENT
 
@@ -65,10 +65,10 @@ def test_what_arrived_is_kept_for_the_next_attempt(origin: Origin, tmp_path: Pat
 
     origin.behave = cut
     with pytest.raises(HostError, match=r"cut off after 1000 of \d+ bytes"):
-        download(url(origin), tmp_path / "file.bin", Silent(), sha256=SHA256, pauses_s=())
+        download(url(origin), tmp_path / "file.bin", ignore, sha256=SHA256, pauses_s=())
     assert names(tmp_path) == {"file.bin.part"}
     origin.behave = lambda request, nth: False
-    download(url(origin), tmp_path / "file.bin", Silent(), sha256=SHA256, pauses_s=())
+    download(url(origin), tmp_path / "file.bin", ignore, sha256=SHA256, pauses_s=())
     assert ranges(origin) == [None, "bytes=1000-"]
     assert (tmp_path / "file.bin").read_bytes() == CONTENT
 
@@ -76,25 +76,25 @@ def test_what_arrived_is_kept_for_the_next_attempt(origin: Origin, tmp_path: Pat
 def test_an_origin_without_ranges_starts_over(origin: Origin, tmp_path: Path) -> None:
     origin.knows_ranges = False
     (tmp_path / "file.bin.part").write_bytes(b"older and wrong")
-    download(url(origin), tmp_path / "file.bin", Silent(), sha256=SHA256)
+    download(url(origin), tmp_path / "file.bin", ignore, sha256=SHA256)
     assert (tmp_path / "file.bin").read_bytes() == CONTENT
 
 
 def test_a_part_that_is_whole_is_taken(origin: Origin, tmp_path: Path) -> None:
     (tmp_path / "file.bin.part").write_bytes(CONTENT)
-    download(url(origin), tmp_path / "file.bin", Silent(), sha256=SHA256)
+    download(url(origin), tmp_path / "file.bin", ignore, sha256=SHA256)
     assert names(tmp_path) == {"file.bin"}
 
 
 def test_a_part_that_is_too_long_is_thrown_away(origin: Origin, tmp_path: Path) -> None:
     (tmp_path / "file.bin.part").write_bytes(CONTENT + b"more")
-    download(url(origin), tmp_path / "file.bin", Silent(), sha256=SHA256, pauses_s=PAUSES_S)
+    download(url(origin), tmp_path / "file.bin", ignore, sha256=SHA256, pauses_s=PAUSES_S)
     assert (tmp_path / "file.bin").read_bytes() == CONTENT
 
 
 def test_a_wrong_checksum_names_all_and_leaves_nothing(origin: Origin, tmp_path: Path) -> None:
     with pytest.raises(HostError) as caught:
-        download(url(origin), tmp_path / "file.bin", Silent(), sha256="0" * 64)
+        download(url(origin), tmp_path / "file.bin", ignore, sha256="0" * 64)
     assert url(origin) in caught.value.message
     assert "0" * 64 in caught.value.message
     assert SHA256 in caught.value.message
@@ -102,11 +102,7 @@ def test_a_wrong_checksum_names_all_and_leaves_nothing(origin: Origin, tmp_path:
 
 
 def test_a_busy_origin_is_asked_again_and_said(origin: Origin, tmp_path: Path) -> None:
-    said: list[str] = []
-
-    class Listener(Silent):
-        def say(self, text: str) -> None:
-            said.append(text)
+    emitted: list[Emitted] = []
 
     def busy(request: BaseHTTPRequestHandler, nth: int) -> bool:
         if nth == 1:
@@ -114,7 +110,8 @@ def test_a_busy_origin_is_asked_again_and_said(origin: Origin, tmp_path: Path) -
         return nth == 1
 
     origin.behave = busy
-    download(url(origin), tmp_path / "file.bin", Listener(), sha256=SHA256, pauses_s=PAUSES_S)
+    download(url(origin), tmp_path / "file.bin", emitted.append, sha256=SHA256, pauses_s=PAUSES_S)
+    said = [event.text for event in emitted if isinstance(event, Notice)]
     assert len(said) == 1
     assert "503" in said[0]
 
@@ -126,7 +123,7 @@ def test_what_is_not_there_is_asked_once(origin: Origin, tmp_path: Path) -> None
 
     origin.behave = missing
     with pytest.raises(Refused, match="404"):
-        download(url(origin), tmp_path / "file.bin", Silent(), pauses_s=PAUSES_S)
+        download(url(origin), tmp_path / "file.bin", ignore, pauses_s=PAUSES_S)
     assert len(origin.asked) == 1
 
 
@@ -142,12 +139,10 @@ def test_a_certificate_nobody_trusts_is_refused_at_once(origin: Origin, tmp_path
     context.load_cert_chain(certificate, key)
     origin.server.socket = context.wrap_socket(origin.server.socket, server_side=True)
     with pytest.raises(Refused, match="certificate"):
-        download(
-            url(origin).replace("http:", "https:"), tmp_path / "file.bin", Silent(), pauses_s=()
-        )
+        download(url(origin).replace("http:", "https:"), tmp_path / "file.bin", ignore, pauses_s=())
     assert origin.asked == []
 
 
 def test_other_addresses_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="only http and https"):
-        download("file:///etc/passwd", tmp_path / "file.bin", Silent())
+        download("file:///etc/passwd", tmp_path / "file.bin", ignore)

@@ -12,12 +12,12 @@ import pytest
 
 from millrace import paths
 from millrace.errors import HostError, MillraceError, NotServed, UserError
+from millrace.model.events import Emitted, Notice, ignore
 from millrace.model.servers import AttachedServer, InstalledServer
 from millrace.servers import added, catalogue, install
 from millrace.servers.catalogue import Entry, Source
 from millrace.servers.disk import refusals_as_errors
 from millrace.servers.locks import exclusive
-from millrace.servers.progress import Silent
 from millrace.servers.sources.coordinates import Deb, Tarball
 from millrace.servers.sources.fetch import room
 from tests.unit.ordinary_user import as_ordinary_user
@@ -173,16 +173,16 @@ def test_a_second_process_waits_and_says_so(tmp_path: Path) -> None:
     said = threading.Event()
     order: list[str] = []
 
-    class Listener(Silent):
-        def say(self, text: str) -> None:
-            assert "waiting" in text
-            said.set()
+    def listen(event: Emitted) -> None:
+        assert isinstance(event, Notice)
+        assert "waiting" in event.text
+        said.set()
 
     def second() -> None:
-        with exclusive(tmp_path / "lock", "this", Listener()):
+        with exclusive(tmp_path / "lock", "this", listen):
             order.append("second")
 
-    with exclusive(tmp_path / "lock", "this", Silent()):
+    with exclusive(tmp_path / "lock", "this", ignore):
         thread = threading.Thread(target=second)
         thread.start()
         assert said.wait(timeout=30)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from millrace.errors import HostError, PermanentHostError, UserError
-from millrace.servers.progress import Silent
+from millrace.model.events import DownloadMoved, Emitted, ignore
 from millrace.servers.sources import clients, coordinates, deb, maven, npm
 from millrace.servers.sources.coordinates import Deb, Directory, Maven, Npm, Tarball
 
@@ -93,9 +93,9 @@ def test_the_mirror_of_the_distribution_is_told_from_a_third_partys() -> None:
 def test_a_missing_package_client_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     cases: list[tuple[str, Callable[[], object]]] = [
-        ("mvn", lambda: maven.fetch(Maven("g", "a", "1", "jar"), tmp_path / "m", 1, Silent())),
-        ("npm", lambda: npm.fetch(Npm("a", "1"), tmp_path / "n", 1, Silent())),
-        ("apt-get", lambda: deb.fetch(Deb("sid", "a"), tmp_path / "r", tmp_path / "d", Silent())),
+        ("mvn", lambda: maven.fetch(Maven("g", "a", "1", "jar"), tmp_path / "m", 1, ignore)),
+        ("npm", lambda: npm.fetch(Npm("a", "1"), tmp_path / "n", 1, ignore)),
+        ("apt-get", lambda: deb.fetch(Deb("sid", "a"), tmp_path / "r", tmp_path / "d", ignore)),
     ]
     for client, act in cases:
         with pytest.raises(HostError) as caught:
@@ -132,20 +132,15 @@ def test_what_is_not_there_lasts(tmp_path: Path, said: str, lasts: bool) -> None
     assert isinstance(caught.value, PermanentHostError) == lasts
 
 
-def test_growth_is_told_while_a_client_works(tmp_path: Path) -> None:
-    told: list[tuple[str, int, int | None]] = []
-
-    class Listener(Silent):
-        def moved(self, what: str, done_bytes: int, total_bytes: int | None) -> None:
-            told.append((what, done_bytes, total_bytes))
-
+def test_growth_is_reported_while_a_client_works(tmp_path: Path) -> None:
+    emitted: list[Emitted] = []
     (tmp_path / "before").write_bytes(b"x" * 100)
-    report = clients.watch_growth(tmp_path, "thing", 50, Listener())
+    report = clients.watch_growth(tmp_path, "thing", 50, emitted.append)
     (tmp_path / "new").write_bytes(b"x" * 30)
     report()
     (tmp_path / "more").write_bytes(b"x" * 70)
     report()
-    assert told == [("thing", 30, 50), ("thing", 50, 50)]
+    assert emitted == [DownloadMoved("thing", 30, 50), DownloadMoved("thing", 50, 50)]
 
 
 def test_an_interrupted_client_is_ended(tmp_path: Path) -> None:

@@ -13,11 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from millrace.errors import HostError
+from millrace.model.events import DownloadMoved, Emitted, ignore
 from millrace.servers.catalogue import Source
-from millrace.servers.progress import Silent
-from millrace.servers.sources import fetch, maven, maven_settings
+from millrace.servers.sources import fetch, maven
 from millrace.servers.sources.coordinates import Coordinate, Maven, Npm
-from millrace.servers.sources.maven_settings import Repository
+from millrace.servers.sources.maven import Repository
 from tests.unit.servers.small_origin import Origin, serving
 
 CONTENT = bytes(range(256)) * 400
@@ -47,7 +47,7 @@ def clients(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return a directory of small clients, without this host's settings."""
     for variable in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
         monkeypatch.delenv(variable, raising=False)
-    for variable in maven_settings.MORE_SETTINGS:
+    for variable in maven.MORE_SETTINGS:
         monkeypatch.delenv(variable, raising=False)
     monkeypatch.setenv("MILLRACE_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("PATH", f"{tmp_path}/bin:/usr/bin:/bin")
@@ -117,7 +117,7 @@ def set_npm(clients: Path, origin: Origin, *, proxy: str = "null", host: str = "
     ],
 )
 def test_a_mirror_covers_what_its_rule_says(rule: str, covered: bool) -> None:
-    assert maven_settings.is_mirror_of(rule, CENTRAL) is covered
+    assert maven.is_mirror_of(rule, CENTRAL) is covered
 
 
 def test_external_is_what_is_not_of_this_host() -> None:
@@ -128,13 +128,13 @@ def test_external_is_what_is_not_of_this_host() -> None:
         ("http://127.0.0.1/", False, False),
         ("file:///srv/repo", False, False),
     ]:
-        assert maven_settings.is_mirror_of("external:*", Repository("a", url)) is external
-        assert maven_settings.is_mirror_of("external:http:*", Repository("a", url)) is plain
+        assert maven.is_mirror_of("external:*", Repository("a", url)) is external
+        assert maven.is_mirror_of("external:http:*", Repository("a", url)) is plain
 
 
 @given(st.lists(st.sampled_from(["*", "external:*", "other", "!other", "!central", " "])))
 def test_a_refused_repository_is_never_covered(words: list[str]) -> None:
-    covered = maven_settings.is_mirror_of(",".join(words), CENTRAL)
+    covered = maven.is_mirror_of(",".join(words), CENTRAL)
     assert covered is ("!central" not in words and ("*" in words or "external:*" in words))
 
 
@@ -156,7 +156,7 @@ def test_the_repository_is_the_mirror_or_mavens_own(
     mirrors: list[str], expected: Repository | None, clients: Path
 ) -> None:
     home = set_maven(clients, *mirrors)
-    assert maven_settings.repository(clients.parent / "home", home) == expected
+    assert maven.repository(clients.parent / "home", home) == expected
 
 
 @pytest.mark.parametrize(
@@ -176,38 +176,38 @@ def test_only_mvn_asks_where_more_than_an_address_is_needed(settings: str, clien
     )
     user = clients.parent / "home"
     home = set_maven(clients, mirror("m", "*"), more=harmless)
-    assert maven_settings.repository(user, home) is not None
+    assert maven.repository(user, home) is not None
     home = set_maven(clients, mirror("m", "*"), more=settings)
-    assert maven_settings.repository(user, home) is None
+    assert maven.repository(user, home) is None
     home = set_maven(clients, mirror("m", "*"), global_more=settings)
-    assert maven_settings.repository(user, home) is None
+    assert maven.repository(user, home) is None
 
 
 def test_a_repository_of_a_profile_is_for_mvn(clients: Path) -> None:
     profile = "<profiles><profile><repositories><repository/></repositories></profile></profiles>"
     home = set_maven(clients, more=profile)
-    assert maven_settings.repository(clients.parent / "home", home) is None
+    assert maven.repository(clients.parent / "home", home) is None
 
 
 def test_the_users_mirror_replaces_the_installations(clients: Path) -> None:
     home = set_maven(clients, mirror("m", "*", "https://user.test"))
     write_settings(home / "conf/settings.xml", mirror("m", "central", "https://host.test"), "")
-    chosen = maven_settings.repository(clients.parent / "home", home)
+    chosen = maven.repository(clients.parent / "home", home)
     assert chosen == Repository("m", "https://user.test")
 
 
 def test_options_of_the_environment_are_for_mvn(
     clients: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert not maven_settings.told_elsewhere(tmp_path, tmp_path)
+    assert not maven.has_other_settings(tmp_path, tmp_path)
     monkeypatch.setenv("MAVEN_OPTS", "-Xmx512m")
-    assert not maven_settings.told_elsewhere(tmp_path, tmp_path)
+    assert not maven.has_other_settings(tmp_path, tmp_path)
     monkeypatch.setenv("MAVEN_OPTS", "-Xmx512m -Dhttps.proxyHost=proxy.test")
-    assert maven_settings.told_elsewhere(tmp_path, tmp_path)
+    assert maven.has_other_settings(tmp_path, tmp_path)
     monkeypatch.delenv("MAVEN_OPTS")
     (tmp_path / "deep").mkdir()
     (tmp_path / ".mvn").mkdir()
-    assert maven_settings.told_elsewhere(tmp_path / "deep", tmp_path / "home")
+    assert maven.has_other_settings(tmp_path / "deep", tmp_path / "home")
 
 
 @pytest.mark.parametrize("coordinate", [ARTEFACT, PACKAGE])
@@ -217,14 +217,12 @@ def test_an_interrupted_download_is_continued(
     set_maven(clients, mirror("m", "central", f"{origin.address}/repo"))
     set_npm(clients, origin)
     half = len(CONTENT) // 2
-    told: list[tuple[int, int | None]] = []
+    arriving: list[tuple[int, int | None]] = []
 
-    class Leaver(Silent):
-        def moved(self, what: str, done_bytes: int, total_bytes: int | None) -> None:
-            told.append((done_bytes, total_bytes))
-
-        def say(self, text: str) -> None:
+    def leave(event: Emitted) -> None:
+        if not isinstance(event, DownloadMoved):
             raise KeyboardInterrupt
+        arriving.append((event.done_bytes, event.total_bytes))
 
     def cut(request: BaseHTTPRequestHandler, nth: int) -> bool:
         origin.answer(request, cut_after=half)
@@ -232,15 +230,15 @@ def test_an_interrupted_download_is_continued(
 
     origin.behave = cut
     with pytest.raises(KeyboardInterrupt):
-        fetch.fetch(source(coordinate), tmp_path / "work", Leaver())
+        fetch.fetch(source(coordinate), tmp_path / "work", leave)
     origin.behave = lambda request, nth: False
-    arrived = fetch.fetch(source(coordinate), tmp_path / "work", Leaver())
+    arrived = fetch.fetch(source(coordinate), tmp_path / "work", leave)
     assert arrived.file.read_bytes() == CONTENT
     assert arrived.artefact.coordinate == str(coordinate)
     assert [asked for _, asked in origin.asked] == [None, f"bytes={half}-"]
     assert origin.sent == [half, len(CONTENT) - half]
-    assert told == [(half, len(CONTENT)), (len(CONTENT), len(CONTENT))]
-    fetch.fetch(source(coordinate), tmp_path / "work", Leaver())
+    assert arriving == [(half, len(CONTENT)), (len(CONTENT), len(CONTENT))]
+    fetch.fetch(source(coordinate), tmp_path / "work", leave)
     assert len(origin.asked) == 2, "what has arrived is not asked for again"
 
 
@@ -251,7 +249,7 @@ def test_a_wrong_checksum_leaves_nothing(
     set_maven(clients, mirror("m", "central", f"{origin.address}/repo"))
     set_npm(clients, origin)
     with pytest.raises(HostError, match="wrong checksum"):
-        fetch.fetch(source(coordinate, "0" * 64), tmp_path / "work", Silent())
+        fetch.fetch(source(coordinate, "0" * 64), tmp_path / "work", ignore)
     assert [path for path in (tmp_path / "work").rglob("*") if path.is_file()] == []
     assert not (clients / "asked").exists()
 
@@ -270,7 +268,7 @@ def test_what_is_refused_is_left_to_the_client(
 
     origin.behave = behave
     with pytest.raises(HostError, match=f"{name} asked"):
-        fetch.fetch(source(coordinate), tmp_path / "work", Silent())
+        fetch.fetch(source(coordinate), tmp_path / "work", ignore)
     assert len(origin.asked) == 1
     assert "thing" in (clients / "asked").read_text()
 
@@ -281,7 +279,7 @@ def test_what_is_refused_is_left_to_the_client(
 def test_other_addresses_are_left_to_mvn(url: str, clients: Path, tmp_path: Path) -> None:
     set_maven(clients, mirror("m", "*", url))
     with pytest.raises(HostError, match="mvn asked"):
-        fetch.fetch(source(ARTEFACT), tmp_path / "work", Silent())
+        fetch.fetch(source(ARTEFACT), tmp_path / "work", ignore)
 
 
 def test_a_proxy_or_another_host_is_left_to_npm(
@@ -289,10 +287,10 @@ def test_a_proxy_or_another_host_is_left_to_npm(
 ) -> None:
     set_npm(clients, origin, proxy="http://proxy.test")
     with pytest.raises(HostError, match="npm asked"):
-        fetch.fetch(source(PACKAGE), tmp_path / "work", Silent())
+        fetch.fetch(source(PACKAGE), tmp_path / "work", ignore)
     set_npm(clients, origin, host="http://else.test")
     with pytest.raises(HostError, match="npm asked"):
-        fetch.fetch(source(PACKAGE), tmp_path / "work", Silent())
+        fetch.fetch(source(PACKAGE), tmp_path / "work", ignore)
     assert origin.asked == []
 
 
@@ -306,4 +304,4 @@ def test_a_missing_client_is_named_before_anything_is_asked(
 ) -> None:
     monkeypatch.setenv("PATH", str(clients))
     with pytest.raises(HostError, match=f"^{name} is needed to download"):
-        fetch.fetch(source(coordinate), tmp_path / "work", Silent())
+        fetch.fetch(source(coordinate), tmp_path / "work", ignore)

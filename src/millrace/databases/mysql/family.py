@@ -43,7 +43,7 @@ def read_family(source: Path) -> Family:
         log=server_log.PATTERNS,
         options=MysqlOptions(
             administrative=frozenset(data["administrative_options"]),
-            shaping=frozenset(data["shaping_options"]),
+            init_options=frozenset(data["init_options"]),
             runtime_only=tuple(data["runtime_only_options"]),
             replacements=tuple(Replacement(**pair) for pair in data.get("replacement", ())),
             has_one_log_file_since=_version(data.get("has_one_log_file_since")),

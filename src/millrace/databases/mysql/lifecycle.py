@@ -77,7 +77,7 @@ class MysqlLifecycle:
                 arguments += entry["arguments"]
         return tuple(arguments)
 
-    def initialisation(self, site: Site, shaping: Sequence[Option]) -> Initialisation:
+    def initialisation(self, site: Site, init_options: Sequence[Option]) -> Initialisation:
         entry = _entry_for(self.initialisations, site.server)
         accounts = "".join(
             statement.format(password=site.password) + ";\n" for statement in entry["accounts"]
@@ -85,7 +85,7 @@ class MysqlLifecycle:
         arguments = (
             *self.program_arguments(site),
             *entry["arguments"],
-            *options.arguments(shaping),
+            *options.arguments(init_options),
         )
         if entry["method"] == "initialize":
             return Initialisation(arguments=arguments, init_file=accounts.encode())

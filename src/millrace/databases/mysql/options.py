@@ -30,7 +30,7 @@ class MysqlOptions:
     """The options of a family: see ``databases.base.Options``."""
 
     administrative: frozenset[str]
-    shaping: frozenset[str]
+    init_options: frozenset[str]
     runtime_only: tuple[str, ...]
     replacements: tuple[Replacement, ...]
     has_one_log_file_since: tuple[int, ...] | None

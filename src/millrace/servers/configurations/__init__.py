@@ -23,9 +23,14 @@ The format, in a shipped file or under ``[configurations.NAME]`` of an experimen
 """
 
 from millrace.servers.configurations.check import check, check_varied_option
-from millrace.servers.configurations.library import load_builtin
-from millrace.servers.configurations.resolve import VARIED, laid_over, lineage, resolve
-from millrace.servers.configurations.scaling import scaled
+from millrace.servers.configurations.resolve import (
+    VARIED,
+    laid_over,
+    lineage,
+    load_builtin,
+    resolve,
+    scaled,
+)
 
 __all__ = [
     "VARIED",

@@ -1,4 +1,4 @@
-"""Close directories in which a server may have put anything, before root works in them."""
+"""Close directories in which a server may have put anything, and open single files there."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import stat
 from collections.abc import Callable
 from pathlib import Path
 
-_OPEN_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_OPEN_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 
 
 def close_tree(directory: Path) -> None:
@@ -40,6 +40,17 @@ def give_tree(directory: Path, uid: int, gid: int) -> None:
         return below
 
     _walk(directory, give)
+
+
+def give(path: Path, uid: int | None) -> None:
+    """Make a user, and the group of the same number, the owner of a file, directory or link."""
+    if uid is not None:
+        os.chown(path, uid, uid, follow_symlinks=False)
+
+
+def open_without_links(path: str | Path, flags: int) -> int:
+    """Open exactly this file, without blocking: a link that a server left may lead anywhere."""
+    return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
 
 
 def _close(descriptor: int) -> list[str]:

@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import IO, TypeVar
 
 from millrace.host import mounts
-from millrace.servers.instances import keyrings
+from millrace.servers.instances import users
 from millrace.system_calls import call, checked, in_own_thread, libc
 
 _T = TypeVar("_T")
@@ -97,7 +97,7 @@ def _confined(writable: Sequence[Path], work: Callable[[list[str]], _T]) -> _T:
 
     def confine_and_work() -> _T:
         libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
-        keyrings.leave_session()
+        users.leave_session_keyring()
         left_out = []
         # The mounts come first, because Landlock forbids changing them.
         for name, confine in (
@@ -151,7 +151,7 @@ def _landlock(writable: Sequence[Path]) -> None:
 
 def _allow(rules: int, path: Path, rights: int) -> None:
     """Add a rule that grants the rights at ``path`` and below it."""
-    descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    descriptor = os.open(path, os.O_PATH)
     try:
         rule = struct.pack("=Qi", rights, descriptor)  # struct landlock_path_beneath_attr
         call(_LANDLOCK_ADD_RULE, rules, _LANDLOCK_PATH_BENEATH, rule, 0)

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 from millrace.databases.base import LogPatterns
+from millrace.servers.instances.closing import open_without_links
 
 _TAIL_LIMIT_BYTES = 256 * 1024
 _PART_LIMIT_BYTES = 2 << 20
@@ -29,7 +30,7 @@ def tail(log: Path, n_lines: int) -> str:
 def whole(log: Path) -> bytes | None:
     """Return the log, or the beginning and end of a very long one; None where there is none."""
     try:
-        with open(log, "rb", opener=_opened) as file:
+        with open(log, "rb", opener=open_without_links) as file:
             size = file.seek(0, os.SEEK_END)
             file.seek(0)
             if size <= 2 * _PART_LIMIT_BYTES:
@@ -60,14 +61,39 @@ def words(line: str, patterns: LogPatterns) -> str:
     return without if marked else patterns.before_words.sub("", line)
 
 
-def reason(log: Path, since: int, patterns: LogPatterns, *, port: int, socket: Path) -> str | None:
+def meaning(log: Path, since: int, patterns: LogPatterns, *, port: int, socket: Path) -> str | None:
     """Return the meaning of the log after ``since`` (bytes); None where it is unknown."""
     return _meaning(_read(log, since), patterns, port=port, socket=socket)
 
 
-def reason_of(line: str, patterns: LogPatterns, *, port: int, socket: Path) -> str | None:
-    """Return the meaning of a line of the log; None where it is unknown."""
-    return _meaning(line.encode()[:_LONGEST_LINE_BYTES], patterns, port=port, socket=socket)
+def meaning_and_words(line: str, patterns: LogPatterns, *, port: int, socket: Path) -> str:
+    """Return the meaning of a line of the log, where it is known, and its message."""
+    cut = line.encode()[:_LONGEST_LINE_BYTES]
+    known = _meaning(cut, patterns, port=port, socket=socket)
+    said = words(line, patterns)
+    return f"{known}; the log says: {said}" if known else said
+
+
+def explain(
+    what: str,
+    log: Path,
+    since: int,
+    patterns: LogPatterns,
+    *,
+    said: str | None,
+    port: int,
+    socket: Path,
+) -> str:
+    """Return ``what`` happened, with the meaning of the log after ``since`` and its first errors.
+
+    Where the meaning is unknown, the first line has ``said`` or the first error of the log: a
+    report's sentence shows only the first line.
+    """
+    known = meaning(log, since, patterns, port=port, socket=socket)
+    said = said or first_error(log, since, patterns)
+    unknown = f"{what}; the log says: {said}" if said else what
+    first = f"{known}; {what}" if known else unknown
+    return "\n".join((first, *(f"  {line}" for line in errors(log, since, patterns))))
 
 
 def _error_lines(log: Path, since: int, patterns: LogPatterns) -> list[str]:
@@ -109,16 +135,12 @@ def _cut_lines(text: bytes) -> list[bytes]:
 def _read_from(log: Path, since: int) -> tuple[int, bytes]:
     """Return the offset and the text of the log after ``since``, at most its last 256 KiB."""
     try:
-        with open(log, "rb", opener=_opened) as file:
+        with open(log, "rb", opener=open_without_links) as file:
             end = file.seek(0, os.SEEK_END)
             start = file.seek(max(since, end - _TAIL_LIMIT_BYTES))
             return start, file.read(_TAIL_LIMIT_BYTES)
     except FileNotFoundError:
         return since, b""
-
-
-def _opened(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK)
 
 
 def _text(line: bytes) -> str:

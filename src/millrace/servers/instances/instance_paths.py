@@ -11,9 +11,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from millrace import paths
+from millrace.databases.base import Initialisation
 from millrace.errors import HostError
 from millrace.model.servers import InstalledServer
-from millrace.servers.instances import launch, processes
+from millrace.servers.instances import launch, ownership
+from millrace.servers.instances.closing import give, open_without_links
 from millrace.shared_directories import refuse_shared
 
 _SOCKET_PATH_MAX_BYTES = 106  # sun_path has 108, with its zero; the servers say "under 107"
@@ -26,7 +28,7 @@ def own_socket(directory: Path, instance_id: str, name: str) -> Path:
     near = directory / RUN / name
     if len(os.fsencode(near)) <= _SOCKET_PATH_MAX_BYTES:
         return near
-    return processes.short_directory(instance_id) / RUN / name
+    return ownership.short_directory(instance_id) / RUN / name
 
 
 def make_directories(
@@ -52,7 +54,7 @@ def make_directories(
         runs_as = launch.choose_user(server, directories, uid=uid)
         for path in (directory / "data", directory / "tmp", run_dir):
             path.mkdir(mode=0o700)
-            launch.give(path, runs_as)
+            give(path, runs_as.uid)
     except OSError as error:
         refused = paths.refusal(error)
         if refused is not None:
@@ -67,13 +69,37 @@ def make_directories(
 
 def new_file(directory: Path, name: str, mode: int) -> int:
     """Create a new file, and return a descriptor that appends to it and reads it."""
-    flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
     return os.open(directory / name, flags, mode)
 
 
-def open_given_away(path: Path, flags: int) -> int:
-    """Open a file in a directory of the server's user, without following links or blocking."""
-    return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+@contextlib.contextmanager
+def init_file(directory: Path, todo: Initialisation, uid: int | None) -> Iterator[list[str]]:
+    """Yield the arguments of an initialisation; its init file exists only inside the block."""
+    if todo.init_file is None:
+        yield list(todo.arguments)
+        return
+    file = directory / "init.sql"
+    with os.fdopen(new_file(directory, file.name, 0o600), "wb") as writer:
+        if uid is not None:
+            os.fchown(writer.fileno(), -1, uid)
+            os.fchmod(writer.fileno(), 0o640)
+        writer.write(todo.init_file)
+    try:
+        yield [argument.replace("{init_file}", str(file)) for argument in todo.arguments]
+    finally:
+        file.unlink()
+
+
+def make_given_away(path: Path, uid: int | None) -> None:
+    """Create a directory for the server's user, who may have left anything under that name."""
+    path.mkdir()
+    descriptor = open_without_links(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        if uid is not None:
+            os.fchown(descriptor, uid, uid)
+    finally:
+        os.close(descriptor)
 
 
 def open_socket(path: Path, uid: int | None) -> int | None:
@@ -83,7 +109,7 @@ def open_socket(path: Path, uid: int | None) -> int | None:
     to another one.
     """
     try:
-        descriptor = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
+        descriptor = os.open(path, os.O_PATH | os.O_NOFOLLOW)
     except OSError:
         return None
     status = os.fstat(descriptor)
@@ -91,6 +117,21 @@ def open_socket(path: Path, uid: int | None) -> int | None:
         return descriptor
     os.close(descriptor)
     return None
+
+
+def is_answered_at(path: Path) -> bool:
+    """Return whether a process listens on the socket at ``path``."""
+    descriptor = open_socket(path, None)
+    if descriptor is None:
+        return False
+    with sockets.socket(sockets.AF_UNIX) as probe:
+        try:
+            probe.connect(f"/proc/self/fd/{descriptor}")
+        except OSError:
+            return False
+        finally:
+            os.close(descriptor)
+    return True
 
 
 @contextlib.contextmanager

@@ -39,13 +39,12 @@ _OWN_NAME = "millrace"  # of the users that are in no list of users
 class RunsAs:
     """The user that a server runs as.
 
-    ``uid`` and ``gid`` are set where that is not the user of millrace. ``argument`` is for the
-    server's own ``--user``, which root needs.
+    ``uid``, also the number of its group, is set where that is not the user of millrace.
+    ``argument`` is for the server's own ``--user``, which root needs.
     """
 
     name: str
     uid: int | None = None
-    gid: int | None = None
     argument: str | None = None
 
 
@@ -60,7 +59,7 @@ def choose_user(server: InstalledServer, directories: Sequence[Path], *, uid: in
     places = [server.share_dir, *map(Path, server.argv), *directories]
     places += map(Path, server.env.get("LD_LIBRARY_PATH", "").split(":"))
     require_reach(server.name, uid, [place for place in places if place.is_absolute()])
-    return RunsAs(name=_OWN_NAME, uid=uid, gid=uid)
+    return RunsAs(name=_OWN_NAME, uid=uid)
 
 
 def require_reach(server: str, uid: int, places: Iterable[Path]) -> None:
@@ -91,12 +90,6 @@ def require_reach(server: str, uid: int, places: Iterable[Path]) -> None:
             hint=f"open it with: chmod o+{right} {shlex.quote(str(place))}; or use another place "
             "(MILLRACE_CACHE, MILLRACE_STATE, MILLRACE_WORK), or run millrace as an ordinary user",
         )
-
-
-def give(path: Path, runs_as: RunsAs) -> None:
-    """Make the server's user the owner of a file or directory."""
-    if runs_as.uid is not None and runs_as.gid is not None:
-        os.chown(path, runs_as.uid, runs_as.gid, follow_symlinks=False)
 
 
 def spawn(

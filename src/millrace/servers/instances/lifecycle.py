@@ -16,7 +16,6 @@ import contextlib
 import os
 import secrets
 import signal
-import socket as sockets
 import subprocess
 import tempfile
 import time
@@ -26,14 +25,20 @@ from pathlib import Path
 from typing import IO
 
 from millrace import databases, paths
-from millrace.databases.base import Initialisation, Site
+from millrace.databases.base import Site
 from millrace.databases.client import Address, ServerClient, Session
 from millrace.errors import DatabaseError, TrialFailed
 from millrace.model.servers import FittedOptions, InstalledServer, Option
-from millrace.servers.instances import error_log, instance_paths, launch, processes, users
+from millrace.servers.instances import (
+    error_log,
+    instance_paths,
+    launch,
+    ownership,
+    processes,
+    users,
+)
 from millrace.servers.instances.signals import ending, signals_held
 from millrace.servers.snapshots import PageCache, Restored, Snapshot, create_restore
-from millrace.servers.snapshots.copying import Owner
 from millrace.shown_text import shown_line
 from millrace.tls import Tls
 
@@ -62,7 +67,7 @@ class Instance(ServerClient):
         *,
         role: str,
         runs_as: launch.RunsAs,
-        account: processes.Account,
+        record: ownership.OwnershipRecord,
         log: IO[bytes],
     ) -> None:
         family = databases.get(site.server.family)
@@ -79,7 +84,7 @@ class Instance(ServerClient):
                 tls=Tls(allow_unverified=True),
             ),
         )
-        self.id = account.id
+        self.id = record.id
         self.role = role
         self.options = options
         self.directory = site.directory
@@ -93,7 +98,7 @@ class Instance(ServerClient):
         self.runs_as = runs_as.name
         self._site = site
         self._runs_as = runs_as
-        self._account = account
+        self._record = record
         self._log = log
         self._socket_descriptor: int | None = None
         self._process: subprocess.Popen[bytes] | None = None
@@ -121,10 +126,10 @@ class Instance(ServerClient):
 
         Raise TrialFailed, with the server's own words, when that fails or takes too long.
         """
-        todo = self.family.lifecycle.initialisation(self._site, self.shaping_options())
+        todo = self.family.lifecycle.initialisation(self._site, self.init_options())
         for name in todo.directories:
-            self._make_in_data_dir(name)
-        with self._init_file(todo) as arguments:
+            instance_paths.make_given_away(self.data_dir / name, self._runs_as.uid)
+        with instance_paths.init_file(self.directory, todo, self._runs_as.uid) as arguments:
             process = self._spawn(arguments, stdin=subprocess.PIPE)
             try:
                 process.communicate(todo.stdin, timeout=limit_s)
@@ -136,13 +141,13 @@ class Instance(ServerClient):
             raise self._failure("initialise", ending(process.returncode))
         self._process = None
 
-    def shaping_options(self) -> tuple[Option, ...]:
+    def init_options(self) -> tuple[Option, ...]:
         """Return the options that decide what ``initialise`` writes."""
         rules = self.family.options
         return tuple(
             option
             for option in self.options.applied
-            if not rules.shaping.isdisjoint(rules.forms(option.name))
+            if not rules.init_options.isdisjoint(rules.forms(option.name))
         )
 
     def restore(self, snapshot: Snapshot, *, page_cache: PageCache = "cold") -> Restored:
@@ -152,8 +157,9 @@ class Instance(ServerClient):
         files are then in the page cache. Raise ``snapshots.Unusable`` when the snapshot is damaged;
         the directory is then empty, and can be initialised.
         """
-        owner = Owner(self._runs_as.uid, self._runs_as.gid)
-        restored = create_restore.restore_into(snapshot, self.data_dir, owner, page_cache)
+        restored = create_restore.restore_into(
+            snapshot, self.data_dir, self._runs_as.uid, page_cache
+        )
         self.password = snapshot.password
         self._site = replace(self._site, password=snapshot.password)
         self._address = replace(self._address, password=snapshot.password)
@@ -201,9 +207,7 @@ class Instance(ServerClient):
         if line is None:
             return None
         log = self.family.log
-        meaning = error_log.reason_of(line, log, port=self.port, socket=self.socket)
-        said = error_log.words(line, log)
-        return f"{meaning}; the log says: {said}" if meaning else said
+        return error_log.meaning_and_words(line, log, port=self.port, socket=self.socket)
 
     def check_alive(self, *, step: str | None = None) -> None:
         """Raise TrialFailed, with its ending and the end of its log, if the server has ended."""
@@ -281,7 +285,7 @@ class Instance(ServerClient):
             )
             identity = processes.ProcessId.of(self._process.pid)
             if identity is not None:
-                self._account = processes.record_process(self._account, identity)
+                self._record = ownership.add_process(self._record, identity)
         return self._process
 
     def _end(self, with_signal: signal.Signals, limit_s: float) -> bool:
@@ -296,35 +300,6 @@ class Instance(ServerClient):
         except subprocess.TimeoutExpired:
             return False
         return True
-
-    @contextlib.contextmanager
-    def _init_file(self, todo: Initialisation) -> Iterator[list[str]]:
-        """Yield the arguments of an initialisation; its init file exists only inside the block."""
-        if todo.init_file is None:
-            yield list(todo.arguments)
-            return
-        file = self.directory / "init.sql"
-        with os.fdopen(instance_paths.new_file(self.directory, file.name, 0o600), "wb") as writer:
-            if self._runs_as.gid is not None:
-                os.fchown(writer.fileno(), -1, self._runs_as.gid)
-                os.fchmod(writer.fileno(), 0o640)
-            writer.write(todo.init_file)
-        try:
-            yield [argument.replace("{init_file}", str(file)) for argument in todo.arguments]
-        finally:
-            file.unlink()
-
-    def _make_in_data_dir(self, name: str) -> None:
-        """Create a directory for the server's user, who may have left anything under that name."""
-        (self.data_dir / name).mkdir()
-        descriptor = instance_paths.open_given_away(
-            self.data_dir / name, os.O_RDONLY | os.O_DIRECTORY
-        )
-        try:
-            if self._runs_as.uid is not None and self._runs_as.gid is not None:
-                os.fchown(descriptor, self._runs_as.uid, self._runs_as.gid)
-        finally:
-            os.close(descriptor)
 
     def _answers(self) -> bool:
         """Return whether the server accepts a login now."""
@@ -362,25 +337,13 @@ class Instance(ServerClient):
             )
 
     def _refuse_foreign_socket(self) -> None:
-        """Raise TrialFailed where a process listens on the socket.
-
-        Old servers would take the socket away from that process.
-        """
-        descriptor = instance_paths.open_socket(self.socket, None)
-        if descriptor is None:
-            return
-        with sockets.socket(sockets.AF_UNIX) as probe:
-            try:
-                probe.connect(f"/proc/self/fd/{descriptor}")
-            except OSError:
-                return
-            finally:
-                os.close(descriptor)
-        raise TrialFailed(
-            f"{self.server.name}: the socket {self.socket} is taken by another process",
-            hint="end that process, or use another socket",
-            step="start",
-        )
+        """Raise TrialFailed where a process listens on the socket, which old servers would take."""
+        if instance_paths.is_answered_at(self.socket):
+            raise TrialFailed(
+                f"{self.server.name}: the socket {self.socket} is taken by another process",
+                hint="end that process, or use another socket",
+                step="start",
+            )
 
     def _refuse_foreign_answer(self) -> None:
         """Raise TrialFailed unless the answering server has this data directory."""
@@ -401,25 +364,18 @@ class Instance(ServerClient):
         return line
 
     def _failure(self, step: str | None, what: str, *, said: str | None = None) -> TrialFailed:
-        """Return the error of this phase: the observation, its meaning and the server's own words.
-
-        Where the meaning is unknown, the first line has ``said`` or the first error of the log: a
-        report's sentence shows only the first line.
-        """
-        log = self.family.log
-        meaning = error_log.reason(
-            self.error_log, self._phase_began_at, log, port=self.port, socket=self.socket
-        )
+        """Return the error of this phase, with the log's meaning, else ``said`` or its words."""
         doing = {"initialise": " (initialising)", "start": " (starting)", "stop": " (stopping)"}
-        message = f"{self.server.name}{doing.get(step or '', '')}: "
-        said = said or error_log.first_error(self.error_log, self._phase_began_at, log)
-        if meaning:
-            message += f"{meaning}; {what}"
-        else:
-            message += f"{what}; the log says: {said}" if said else what
-        quoted = error_log.errors(self.error_log, self._phase_began_at, log)
-        if quoted:
-            message += "\n" + "\n".join(f"  {line}" for line in quoted)
+        explained = error_log.explain(
+            what,
+            self.error_log,
+            self._phase_began_at,
+            self.family.log,
+            said=said,
+            port=self.port,
+            socket=self.socket,
+        )
+        message = f"{self.server.name}{doing.get(step or '', '')}: {explained}"
         return TrialFailed(message, step=step, log_tail=self.log_tail())
 
     def _end_what_is_left(self) -> None:
@@ -454,7 +410,7 @@ def create(
     server listens at the port only where ``by_tcp``. Leaving the context ends the server and
     removes everything. Raise HostError when the directory cannot be created.
     """
-    instance_id = processes.new_id(server.name)
+    instance_id = ownership.new_id(server.name)
     directory = (work_dir or paths.work_dir()) / instance_id
     with contextlib.ExitStack() as undo:
         reserved = undo.enter_context(instance_paths.reserved_port()) if port is None else port
@@ -464,12 +420,12 @@ def create(
         if socket is None and not chosen_socket.is_relative_to(directory):
             directories.append(chosen_socket.parent.parent)
         run_dir = directories[-1] / instance_paths.RUN
-        left_by_orphans = {each.uid for each in processes.running() if each.uid is not None}
+        left_by_orphans = {each.uid for each in ownership.running() if each.uid is not None}
         uid = undo.enter_context(users.reserved(spared=left_by_orphans))
-        account = processes.open_account(
+        record = ownership.register(
             instance_id, server=server.name, role=role, directories=directories, uid=uid
         )
-        undo.callback(_remove, account)
+        undo.callback(_remove, record)
         runs_as = instance_paths.make_directories(server, directories, run_dir, uid=uid)
         log = undo.enter_context(
             os.fdopen(instance_paths.new_file(directory, _ERROR_LOG, 0o600), "ab", buffering=0)
@@ -487,11 +443,11 @@ def create(
             password=secrets.token_hex(16),
             by_tcp=by_tcp,
         )
-        instance = Instance(site, options, role=role, runs_as=runs_as, account=account, log=log)
+        instance = Instance(site, options, role=role, runs_as=runs_as, record=record, log=log)
         undo.callback(instance._leave)
         yield instance
 
 
-def _remove(account: processes.Account) -> None:
+def _remove(record: ownership.OwnershipRecord) -> None:
     with signals_held():
-        processes.close_account(account)
+        ownership.release(record)

@@ -5,6 +5,10 @@ A server is not trusted, so its user must own nothing else and share nothing wit
 a range that no distribution assigns, if no list of users names it and no process has it. The file
 ``/run/millrace-users/ID`` is locked (flock) while the id is in use, so that two millraces never
 take the same one; the kernel frees the lock with the process.
+
+The kernel's keyrings of a user id outlive its processes, so the next instance with that id would
+find the keys of an earlier server. Where the kernel has no keys or denies them to this process (as
+most containers do), a server has none either.
 """
 
 from __future__ import annotations
@@ -20,7 +24,6 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from millrace.errors import HostError
-from millrace.servers.instances import keyrings
 from millrace.system_calls import call, in_own_thread
 
 # https://systemd.io/UIDS-GIDS: between the ranges of systemd-homed and of its dynamic users.
@@ -68,7 +71,7 @@ def held(uid: int) -> Iterator[bool]:
     """Yield whether the id is reserved for this block; False where another process has it."""
     try:
         _RESERVATIONS.mkdir(mode=0o755, exist_ok=True)
-        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW
         descriptor = os.open(_RESERVATIONS / str(uid), flags, 0o600)
     except OSError as error:
         raise HostError(
@@ -114,7 +117,7 @@ def _clear_keys(uid: int) -> None:
     def clear() -> None:
         call(_SETRESUID, uid, uid, 0)
         try:
-            keyrings.clear()
+            _clear_keyrings()
         finally:
             call(_SETRESUID, 0, 0, 0)
 
@@ -163,3 +166,23 @@ def _is_named(uid: int) -> bool:
         grp.getgrgid(uid)
         return True
     return False
+
+
+_KEYCTL = 250 if os.uname().machine == "x86_64" else 219  # the number of aarch64 and newer ones
+_JOIN_SESSION, _CLEAR, _GET_PERSISTENT = 1, 7, 22
+_OF_THIS_PROCESS, _OF_THE_USER, _OF_THE_USERS_SESSIONS = -2, -4, -5
+
+
+def leave_session_keyring() -> None:
+    """Give this thread, and the processes it starts, a session keyring of its own."""
+    with contextlib.suppress(OSError):
+        call(_KEYCTL, _JOIN_SESSION, None)
+
+
+def _clear_keyrings() -> None:
+    """Remove the keys of this thread's real and effective user id."""
+    for keyring in (_OF_THE_USER, _OF_THE_USERS_SESSIONS):
+        with contextlib.suppress(OSError):
+            call(_KEYCTL, _CLEAR, keyring)
+    with contextlib.suppress(OSError):  # many kernels have no persistent keyrings
+        call(_KEYCTL, _CLEAR, call(_KEYCTL, _GET_PERSISTENT, -1, _OF_THIS_PROCESS))

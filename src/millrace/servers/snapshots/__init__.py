@@ -33,13 +33,19 @@ evicts automatically to stay below ``limit_bytes()``.
 from __future__ import annotations
 
 from millrace.databases.table_checks import KeptTable
-from millrace.servers.snapshots.create_restore import NotKept, Restored, prepare, save
+from millrace.servers.snapshots.create_restore import (
+    NotKept,
+    Restored,
+    prepare,
+    save,
+    verify_tables,
+)
 from millrace.servers.snapshots.key import SnapshotKey, key
 from millrace.servers.snapshots.manifest import Snapshot
 from millrace.servers.snapshots.page_cache import State as PageCache
 from millrace.servers.snapshots.repository import (
     LIMIT_VARIABLE,
-    Kept,
+    SnapshotListing,
     Unusable,
     evict,
     find,
@@ -48,17 +54,16 @@ from millrace.servers.snapshots.repository import (
     reap,
     remove,
 )
-from millrace.servers.snapshots.tables import verify_tables
 
 __all__ = [
     "LIMIT_VARIABLE",
-    "Kept",
     "KeptTable",
     "NotKept",
     "PageCache",
     "Restored",
     "Snapshot",
     "SnapshotKey",
+    "SnapshotListing",
     "Unusable",
     "evict",
     "find",

@@ -22,6 +22,8 @@ from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from millrace.servers.instances.closing import open_without_links
+
 _FICLONE = 0x40049409  # _IOW(0x94, 9, int), linux/fs.h
 _CANNOT_CLONE = frozenset(
     (errno.EOPNOTSUPP, errno.ENOTTY, errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EPERM)
@@ -38,19 +40,6 @@ _PIECE_BYTES = 1 << 18  # nor on files that holes cut into smaller pieces on ave
 _ALIGNMENT = 4096
 
 _Range = tuple[int, int]  # start and end in bytes
-
-
-@dataclass(frozen=True)
-class Owner:
-    """The owner of a copy; None leaves it to the user who copies."""
-
-    uid: int | None = None
-    gid: int | None = None
-
-    def take(self, path: Path) -> None:
-        """Make this the owner of a file or directory, or of a link itself."""
-        if self.uid is not None and self.gid is not None:
-            os.chown(path, self.uid, self.gid, follow_symlinks=False)
 
 
 @dataclass(frozen=True)
@@ -79,18 +68,19 @@ class _Part:
 class _Job:
     """The state that the threads of one copy share."""
 
-    owner: Owner
+    uid: int | None
     clones: bool = True
     stopped: threading.Event = field(default_factory=threading.Event)
 
 
-def copy_tree(source: Path, target: Path, owner: Owner) -> Copied:
+def copy_tree(source: Path, target: Path, uid: int | None) -> Copied:
     """Copy the directories and files of ``source`` into ``target``, an existing empty directory.
 
-    Leave out links, sockets and other special files. Raise OSError. On failure or interruption, all
+    They belong to the user ``uid`` and its group, or to this process's where that is None. Leave
+    out links, sockets and other special files. Raise OSError. On failure or interruption, all
     threads have ended, and the caller removes what they wrote.
     """
-    job = _Job(owner)
+    job = _Job(uid)
     files: list[tuple[int, Path, Path]] = []
     made: list[tuple[Path, os.stat_result]] = []
     for name, directories, file_names in os.walk(source):
@@ -114,9 +104,9 @@ def copy_tree(source: Path, target: Path, owner: Owner) -> Copied:
             raise
     # The copy's owner gets access only now, to the innermost directories first.
     for path, status in reversed(made):
-        descriptor = _without_links(path, os.O_RDONLY | os.O_DIRECTORY)
+        descriptor = open_without_links(path, os.O_RDONLY | os.O_DIRECTORY)
         try:
-            _take_after(descriptor, status, owner)
+            _take_after(descriptor, status, uid)
         finally:
             os.close(descriptor)
     return Copied("reflink" if job.clones else "copy", sum(entry[0] for entry in files))
@@ -125,11 +115,11 @@ def copy_tree(source: Path, target: Path, owner: Owner) -> Copied:
 def _begin(original: Path, copy: Path, job: _Job) -> Iterator[_Part]:
     """Create the copy with owner, mode and size, and yield the parts that remain to copy."""
     with (
-        open(original, "rb", buffering=0, opener=_without_links) as source,
-        open(copy, "xb", buffering=0, opener=_without_links) as target,
+        open(original, "rb", buffering=0, opener=open_without_links) as source,
+        open(copy, "xb", buffering=0, opener=open_without_links) as target,
     ):
         status = os.fstat(source.fileno())
-        _take_after(target.fileno(), status, job.owner)
+        _take_after(target.fileno(), status, job.uid)
         if job.clones and _cloned(source.fileno(), target.fileno()):
             return
         job.clones = False
@@ -215,24 +205,19 @@ def _copy_part(part: _Part, stopped: threading.Event) -> None:
 def opened(path: Path, flags: int, *, direct: bool) -> Iterator[int]:
     """Open a file, past the page cache where ``direct`` and supported by the file system."""
     try:
-        descriptor = _without_links(path, flags | (os.O_DIRECT if direct else 0))
+        descriptor = open_without_links(path, flags | (os.O_DIRECT if direct else 0))
     except OSError as error:
         if not direct or error.errno != errno.EINVAL:
             raise
-        descriptor = _without_links(path, flags)  # no direct I/O on this file system
+        descriptor = open_without_links(path, flags)  # no direct I/O on this file system
     try:
         yield descriptor
     finally:
         os.close(descriptor)
 
 
-def _without_links(path: str | Path, flags: int) -> int:
-    """Open exactly this file: a link that a server left there may lead anywhere."""
-    return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
-
-
-def _take_after(descriptor: int, original: os.stat_result, owner: Owner) -> None:
-    if owner.uid is not None and owner.gid is not None:
-        os.fchown(descriptor, owner.uid, owner.gid)
+def _take_after(descriptor: int, original: os.stat_result, uid: int | None) -> None:
+    if uid is not None:
+        os.fchown(descriptor, uid, uid)
     # Drop the set-user-ID and set-group-ID bits, because the owner has changed.
     os.fchmod(descriptor, stat.S_IMODE(original.st_mode) & 0o777)

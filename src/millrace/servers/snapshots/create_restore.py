@@ -24,15 +24,16 @@ from typing import TYPE_CHECKING, Any
 
 from millrace import paths, sizes
 from millrace.databases.base import SnapshotRules
-from millrace.databases.client import QUERY_LIMIT_S
-from millrace.databases.table_checks import KeptTable
-from millrace.errors import DatabaseError, HostError
+from millrace.databases.client import QUERY_LIMIT_S, ServerClient, Session
+from millrace.databases.table_checks import KeptTable, difference, read
+from millrace.errors import DatabaseError, HostError, TrialFailed
 from millrace.model.servers import FittedOptions
-from millrace.servers.instances.closing import close_tree, give_tree
+from millrace.servers.instances.closing import close_tree, give, give_tree
 from millrace.servers.snapshots import digests, manifest, page_cache, repository
-from millrace.servers.snapshots.copying import Owner, copy_tree
+from millrace.servers.snapshots.copying import copy_tree
 from millrace.servers.snapshots.key import SnapshotKey
 from millrace.servers.snapshots.manifest import Snapshot
+from millrace.shown_text import shown_line
 from millrace.utc import utc_now
 
 if TYPE_CHECKING:
@@ -136,7 +137,7 @@ def save(
 
 
 def restore_into(
-    snapshot: Snapshot, data_dir: Path, owner: Owner, state: page_cache.State
+    snapshot: Snapshot, data_dir: Path, uid: int | None, state: page_cache.State
 ) -> Restored:
     """Copy a snapshot's files into an empty data directory, and set their page cache state.
 
@@ -149,17 +150,17 @@ def restore_into(
     try:
         close_tree(data_dir)  # nobody else gets access before all files are there
         with repository.in_use(snapshot):
-            copied = copy_tree(snapshot.data_dir, data_dir, owner)
+            copied = copy_tree(snapshot.data_dir, data_dir, uid)
         page_cache.bring(data_dir, state)
-        owner.take(data_dir)
+        give(data_dir, uid)
     except OSError as error:
-        _empty_for(owner, data_dir)
+        _empty_for(uid, data_dir)
         raise HostError(
             f"the snapshot {snapshot.name} cannot be restored into {data_dir}: {error.strerror}",
             hint="free space there, or name another place with MILLRACE_WORK",
         ) from error
     except BaseException:
-        _empty_for(owner, data_dir)
+        _empty_for(uid, data_dir)
         raise
     return Restored(time.monotonic() - began, copied.how, copied.bytes, state)
 
@@ -173,9 +174,9 @@ def empty(directory: Path) -> None:
             Path(entry.path).unlink()
 
 
-def _empty_for(owner: Owner, directory: Path) -> None:
+def _empty_for(uid: int | None, directory: Path) -> None:
     empty(directory)
-    owner.take(directory)
+    give(directory, uid)
 
 
 def _make(
@@ -199,7 +200,7 @@ def _make(
         # User ids of instances are reused, so a snapshot belongs to none of them.
         give_tree(kept, os.geteuid(), os.getegid())
         apparent, allocated = manifest.usage(kept)
-        files = manifest.survey(kept)
+        files = manifest.list_files(kept)
         snapshot = Snapshot(
             key=key,
             directory=draft,
@@ -231,7 +232,7 @@ def _move(data_dir: Path, kept: Path) -> None:
     """Move the directory and leave an empty one; copy it if it is on another file system."""
     if data_dir.stat().st_dev != kept.parent.stat().st_dev:
         kept.mkdir(mode=0o700)
-        copy_tree(data_dir, kept, Owner())
+        copy_tree(data_dir, kept, None)
         return
     data_dir.rename(kept)
     data_dir.mkdir(mode=0o700)
@@ -292,4 +293,48 @@ def _leave_out(data_dir: Path, options: FittedOptions, rules: SnapshotRules) -> 
             path.unlink()
     for name in rules.emptied(options.applied):
         if (dump := data_dir / name).is_file():
-            os.close(os.open(dump, os.O_WRONLY | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC))
+            os.close(os.open(dump, os.O_WRONLY | os.O_TRUNC | os.O_NOFOLLOW))
+
+
+if TYPE_CHECKING:
+    from millrace.servers.snapshots.manifest import Snapshot
+
+
+def verify_tables(client: ServerClient, snapshot: Snapshot, *, whole: bool) -> None:
+    """Raise TrialFailed where a server that started on a copy of a snapshot serves other rows.
+
+    With ``whole``, read all rows of tables that are small all together, which brings them into
+    memory; without it, read samples.
+    """
+    server = client.server.name
+    try:
+        with contextlib.closing(client.connect(limit_s=QUERY_LIMIT_S)) as session:
+            found = ((table, _problem(session, table, whole=whole)) for table in snapshot.tables)
+            wrong = next(((table, why) for table, why in found if why is not None), None)
+    except DatabaseError as error:
+        raise TrialFailed(f"{server}: its tables cannot be read: {error.message}") from error
+    if wrong is not None:
+        table, why = wrong
+        raise TrialFailed(
+            f"{server} does not serve the table {shown_line(table.name)} that the snapshot "
+            f"{snapshot.name} was made of: {why}",
+            hint=f"remove the snapshot (millrace snapshots remove {snapshot.name}); the next "
+            "trial makes it anew",
+        )
+
+
+def _problem(session: Session, table: KeptTable, *, whole: bool) -> str | None:
+    """Return why a table differs from the recorded one; None if it does not.
+
+    Raise DatabaseError when the session is lost.
+    """
+    expected = (table.whole if whole else None) or table.sample
+    try:
+        found = read(session, expected.statements)
+    except DatabaseError as error:
+        if error.kind in ("unreachable", "lost"):
+            raise
+        return f"it cannot be read: {error.message}"
+    except ValueError as error:
+        return f"it cannot be read: {error}"
+    return None if found == expected else difference(expected, found)

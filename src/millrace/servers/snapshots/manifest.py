@@ -40,7 +40,7 @@ class NoDataDirectory(TrialFailed):
 
 
 @dataclass(frozen=True)
-class KeptFile:
+class SnapshotFile:
     """A file of the data directory as it was kept, with its relative path."""
 
     path: str
@@ -66,7 +66,7 @@ class Snapshot:
     made_utc: str
     bytes: int
     allocated_bytes: int
-    files: tuple[KeptFile, ...] = field(repr=False)
+    files: tuple[SnapshotFile, ...] = field(repr=False)
     digests: Mapping[str, str] = field(repr=False)
     tables: tuple[KeptTable, ...] = field(default=(), repr=False)
 
@@ -85,7 +85,7 @@ class Snapshot:
         created has another time. ``content_damage`` finds other changes.
         """
         kept = {file.path: file for file in self.files}
-        there = {file.path: file for file in survey(self.data_dir)}
+        there = {file.path: file for file in list_files(self.data_dir)}
         for path in sorted(kept.keys() | there.keys()):
             if path not in there:
                 return f"{path} is missing"
@@ -105,12 +105,12 @@ class Snapshot:
         return contents.damage(self.data_dir, self.digests)
 
 
-def survey(data_dir: Path) -> tuple[KeptFile, ...]:
+def list_files(data_dir: Path) -> tuple[SnapshotFile, ...]:
     """Return every file below a directory, sorted by path."""
     found = []
     for file, status in walk(data_dir):
         path = str(file.relative_to(data_dir))
-        found.append(KeptFile(path, status.st_size, status.st_mtime_ns))
+        found.append(SnapshotFile(path, status.st_size, status.st_mtime_ns))
     return tuple(sorted(found, key=lambda file: file.path))
 
 
@@ -164,7 +164,7 @@ def write(snapshot: Snapshot) -> None:
         "digests": dict(snapshot.digests),
         "tables": [asdict(table) for table in snapshot.tables],
     }
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
     with os.fdopen(os.open(snapshot.directory / FILE, flags, 0o600), "w", encoding="utf-8") as file:
         json.dump(document, file, indent=1, ensure_ascii=False)
 
@@ -184,7 +184,7 @@ def read(directory: Path) -> Snapshot | None:
             made_utc=document["made_utc"],
             bytes=int(document["bytes"]),
             allocated_bytes=int(document["allocated_bytes"]),
-            files=tuple(KeptFile(**file) for file in document["files"]),
+            files=tuple(SnapshotFile(**file) for file in document["files"]),
             digests={str(path): str(digest) for path, digest in document["digests"].items()},
             tables=tuple(map(table_checks.of_data, document["tables"])),
         )

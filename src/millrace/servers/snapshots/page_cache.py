@@ -13,6 +13,7 @@ from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Literal
 
+from millrace.servers.instances.closing import open_without_links
 from millrace.servers.snapshots import copying
 from millrace.system_calls import checked, libc
 
@@ -48,7 +49,7 @@ def bring(directory: Path, state: State) -> None:
 
 def write_back(directory: Path) -> None:
     """Wait until all dirty data on the file system of ``directory`` is on the disk (syncfs)."""
-    descriptor = os.open(directory, os.O_RDONLY | os.O_CLOEXEC)
+    descriptor = os.open(directory, os.O_RDONLY)
     try:
         checked(libc.syncfs(descriptor))
     finally:
@@ -58,7 +59,7 @@ def write_back(directory: Path) -> None:
 def _drop(file: Path, stopped: threading.Event) -> None:
     if stopped.is_set():
         return
-    descriptor = _opened(file, os.O_RDONLY)
+    descriptor = open_without_links(file, os.O_RDONLY)
     try:
         os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
     finally:
@@ -70,7 +71,7 @@ def _read(file: Path, stopped: threading.Event) -> None:
     if stopped.is_set():
         return
     with (
-        open(file, "rb", buffering=0, opener=_opened) as opened,
+        open(file, "rb", buffering=0, opener=open_without_links) as opened,
         memoryview(bytearray(_READ_BYTES)) as buffer,
     ):
         size = os.fstat(opened.fileno()).st_size
@@ -84,8 +85,3 @@ def _read(file: Path, stopped: threading.Event) -> None:
                 offset += got
             if stopped.is_set():
                 return
-
-
-def _opened(file: str | Path, flags: int) -> int:
-    """Open exactly this file: a link that a server left there may lead anywhere."""
-    return os.open(file, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)

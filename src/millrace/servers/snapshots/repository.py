@@ -26,7 +26,7 @@ from millrace import paths, sizes
 from millrace.errors import HostError, UserError, nearest
 from millrace.servers.snapshots import manifest
 from millrace.servers.snapshots.key import SnapshotKey
-from millrace.servers.snapshots.manifest import KeptFile, Snapshot
+from millrace.servers.snapshots.manifest import Snapshot, SnapshotFile
 from millrace.shared_directories import may_others_write
 
 LIMIT_VARIABLE = "MILLRACE_SNAPSHOTS_LIMIT"
@@ -35,7 +35,7 @@ _DEFAULT_LIMIT_BYTES = 100_000_000_000
 _MAKING, _LEAVING = ".part", ".gone"
 
 # Snapshots whose contents this process has verified: device, inode, and files with their times.
-_VERIFIED: set[tuple[int, int, tuple[KeptFile, ...]]] = set()
+_VERIFIED: set[tuple[int, int, tuple[SnapshotFile, ...]]] = set()
 
 
 class Unusable(HostError):
@@ -43,7 +43,7 @@ class Unusable(HostError):
 
 
 @dataclass(frozen=True)
-class Kept:
+class SnapshotListing:
     """A directory among the snapshots.
 
     ``snapshot`` is None where its manifest cannot be read. ``damage`` describes that, or a change
@@ -115,7 +115,7 @@ def _is_own(directory: Path) -> bool:
     return status.st_uid in (0, os.geteuid()) and not may_others_write(status)
 
 
-def listing() -> list[Kept]:
+def listing() -> list[SnapshotListing]:
     """Return all snapshots, the least recently used first."""
     return sorted(_kept(), key=lambda kept: (kept.used_s, kept.name))
 
@@ -239,7 +239,7 @@ def free_bytes(path: Path) -> int:
     return shutil.disk_usage(path).free
 
 
-def _kept() -> list[Kept]:
+def _kept() -> list[SnapshotListing]:
     root = paths.snapshots_dir()
     if not root.is_dir():
         return []
@@ -248,15 +248,12 @@ def _kept() -> list[Kept]:
         if entry.name.startswith(".") or not entry.is_dir(follow_symlinks=False):
             continue
         with contextlib.suppress(FileNotFoundError):  # removed meanwhile
-            found.append(_look_at(Path(entry.path)))
+            directory = Path(entry.path)
+            snapshot = manifest.read(directory)
+            damage = "its manifest cannot be read" if snapshot is None else snapshot.damage()
+            allocated, used_s = manifest.usage(directory)[1], directory.stat().st_mtime
+            found.append(SnapshotListing(entry.name, snapshot, damage, allocated, used_s))
     return found
-
-
-def _look_at(directory: Path) -> Kept:
-    snapshot = manifest.read(directory)
-    damage = "its manifest cannot be read" if snapshot is None else snapshot.damage()
-    allocated = manifest.usage(directory)[1]
-    return Kept(directory.name, snapshot, damage, allocated, directory.stat().st_mtime)
 
 
 def _remove(directory: Path) -> bool:
@@ -274,7 +271,7 @@ def _remove(directory: Path) -> bool:
 def _locked(directory: Path, how: int) -> Iterator[bool]:
     """Yield whether the directory exists under its name and is now locked, until the block ends."""
     try:
-        descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     except FileNotFoundError:
         yield False
         return
@@ -298,7 +295,7 @@ def _is_the_same(directory: Path, descriptor: int) -> bool:
 
 
 def _flush(directory: Path) -> None:
-    descriptor = os.open(directory, os.O_RDONLY | os.O_CLOEXEC)
+    descriptor = os.open(directory, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:

@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from millrace.errors import HostError, NotServed
+from millrace.model.events import DownloadMoved, OnEvent
 from millrace.servers.instances.signals import signals_held
-from millrace.servers.progress import Progress
 
 _PACKAGE_OF = {
     "mvn": "maven",
@@ -85,14 +85,14 @@ def run(
 
 
 def watch_growth(
-    directory: Path, what: str, total_bytes: int | None, progress: Progress
+    directory: Path, what: str, total_bytes: int | None, on_event: OnEvent
 ) -> Callable[[], None]:
     """Return a ``watch`` that reports how many bytes have arrived in ``directory`` since now."""
     before = tree_bytes(directory)
 
     def report() -> None:
         done = tree_bytes(directory) - before
-        progress.moved(what, min(done, total_bytes) if total_bytes else done, total_bytes)
+        on_event(DownloadMoved(what, min(done, total_bytes) if total_bytes else done, total_bytes))
 
     return report
 

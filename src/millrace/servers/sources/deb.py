@@ -16,7 +16,7 @@ from pathlib import Path
 
 from millrace import atomic_file
 from millrace.errors import HostError, NotServed, PermanentHostError
-from millrace.servers.progress import Progress
+from millrace.model.events import Notice, OnEvent
 from millrace.servers.sources import clients
 from millrace.servers.sources.coordinates import Deb
 
@@ -65,7 +65,7 @@ class Packages:
     used: Deb
 
 
-def fetch(coordinate: Deb, root: Path, archives: Path, progress: Progress) -> Packages:
+def fetch(coordinate: Deb, root: Path, archives: Path, on_event: OnEvent) -> Packages:
     """Fetch a package and its closure into ``archives``.
 
     ``root`` is the directory of apt's lists for this suite; the caller ensures that only one
@@ -73,7 +73,7 @@ def fetch(coordinate: Deb, root: Path, archives: Path, progress: Progress) -> Pa
     suite does not have this version.
     """
     purpose = f"to download {coordinate}"
-    served = versions(coordinate, root, archives, progress)
+    served = versions(coordinate, root, archives, on_event)
     used = require_version(coordinate, served)
     apt = ("apt-get", "-c", str(archives / _APT_CONF))
     install = ["install", "--yes", f"{used.package}={used.version}"]
@@ -81,19 +81,19 @@ def fetch(coordinate: Deb, root: Path, archives: Path, progress: Progress) -> Pa
     clients.run(
         [*apt, "--download-only", *install],
         purpose=purpose,
-        watch=clients.watch_growth(archives, str(used), sum(missing.values()), progress),
+        watch=clients.watch_growth(archives, str(used), sum(missing.values()), on_event),
     )
     return _arrived(used, archives)
 
 
-def versions(coordinate: Deb, root: Path, archives: Path, progress: Progress) -> list[str]:
+def versions(coordinate: Deb, root: Path, archives: Path, on_event: OnEvent) -> list[str]:
     """Return every version of a package that its suite serves today, the newest first.
 
     ``root`` and errors are as in ``fetch``; apt's configuration is written into ``archives``.
     """
     configuration = _prepare(coordinate, root, archives)
     purpose = f"to find {coordinate}"
-    progress.say(f"asking apt for {coordinate.package} of {coordinate.suite}")
+    on_event(Notice(f"asking apt for {coordinate.package} of {coordinate.suite}"))
     clients.run(["apt-get", "-c", str(configuration), "update", "--error-on=any"], purpose=purpose)
     listed = clients.run(
         ["apt-cache", "-c", str(configuration), "madison", coordinate.package], purpose=purpose

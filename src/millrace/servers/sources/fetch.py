@@ -13,11 +13,11 @@ from urllib.parse import urlsplit
 
 from millrace import paths
 from millrace.errors import HostError, UserError
+from millrace.model.events import Notice, OnEvent, ignore
 from millrace.model.servers import Artefact
 from millrace.servers import download
 from millrace.servers.catalogue import Source
 from millrace.servers.locks import exclusive
-from millrace.servers.progress import Progress, Silent
 from millrace.servers.provenance import file_sha256
 from millrace.servers.sources import deb, maven, npm
 from millrace.servers.sources.coordinates import Deb, Maven, Npm, Tarball
@@ -43,7 +43,7 @@ class Arrived:
     packages: tuple[Package, ...] = ()
 
 
-def fetch(source: Source, workspace: Path, progress: Progress) -> Arrived:
+def fetch(source: Source, workspace: Path, on_event: OnEvent) -> Arrived:
     """Fetch a source of the catalogue into ``workspace`` and verify it.
 
     Raise HostError; an artefact with a wrong checksum has then been removed.
@@ -53,18 +53,18 @@ def fetch(source: Source, workspace: Path, progress: Progress) -> Arrived:
         case Maven():
             file = maven.place(coordinate, workspace)
             address = partial(maven.address, coordinate)
-            if not _fetch_plainly(file, "mvn", address, source, progress):
-                with exclusive(_clients() / "maven.lock", "mvn", progress):
-                    file = maven.fetch(coordinate, _repository(), size_bytes, progress)
+            if not _fetch_plainly(file, "mvn", address, source, on_event):
+                with exclusive(_clients() / "maven.lock", "mvn", on_event):
+                    file = maven.fetch(coordinate, _repository(), size_bytes, on_event)
         case Npm():
             file = workspace / npm.file_name(coordinate)
             address = partial(npm.address, coordinate, workspace)
-            if not _fetch_plainly(file, "npm", address, source, progress):
-                file = npm.fetch(coordinate, workspace, size_bytes, progress)
+            if not _fetch_plainly(file, "npm", address, source, on_event):
+                file = npm.fetch(coordinate, workspace, size_bytes, on_event)
         case Tarball(location):
-            return fetch_tarball(location, sha256, workspace, progress, most_bytes=size_bytes)
+            return fetch_tarball(location, sha256, workspace, on_event, most_bytes=size_bytes)
         case Deb():
-            arrived = fetch_package(coordinate, workspace, progress)
+            arrived = fetch_package(coordinate, workspace, on_event)
             download.verify(arrived.file, sha256, str(coordinate))
             return arrived
         case _:
@@ -93,12 +93,12 @@ def require_served(source: Source, workspace: Path) -> None:
             raise HostError(f"{coordinate} cannot be asked for")
 
 
-def fetch_package(coordinate: Deb, workspace: Path, progress: Progress) -> Arrived:
+def fetch_package(coordinate: Deb, workspace: Path, on_event: OnEvent) -> Arrived:
     """Fetch a package that the catalogue does not have, verified by apt alone.
 
     Raise HostError; NotServed where its suite does not have it.
     """
-    packages = _fetch_deb(coordinate, workspace / "packages", progress)
+    packages = _fetch_deb(coordinate, workspace / "packages", on_event)
     artefact = _artefact(str(packages.used), packages.main)
     return Arrived(packages.main, artefact, _packages(coordinate.suite, packages.others))
 
@@ -109,17 +109,17 @@ def suite_versions(coordinate: Deb, workspace: Path) -> list[str]:
     Raise HostError where apt or its mirror cannot be queried.
     """
     root = _clients() / "apt" / coordinate.suite
-    with exclusive(root / "lock", f"apt for {coordinate.suite}", Silent()):
-        return deb.versions(coordinate, root, workspace, Silent())
+    with exclusive(root / "lock", f"apt for {coordinate.suite}", ignore):
+        return deb.versions(coordinate, root, workspace, ignore)
 
 
 def fetch_packages(
-    wanted: Iterable[Deb], workspace: Path, progress: Progress
+    wanted: Iterable[Deb], workspace: Path, on_event: OnEvent
 ) -> tuple[Package, ...]:
     """Fetch packages and their closures into ``workspace``, each package once."""
     found: dict[Package, None] = {}
     for coordinate in wanted:
-        packages = _fetch_deb(coordinate, workspace / "libraries", progress)
+        packages = _fetch_deb(coordinate, workspace / "libraries", on_event)
         for each in _packages(coordinate.suite, (packages.main, *packages.others)):
             found[each] = None
     return tuple(found)
@@ -129,7 +129,7 @@ def fetch_tarball(
     location: str,
     sha256: str | None,
     workspace: Path,
-    progress: Progress,
+    on_event: OnEvent,
     *,
     most_bytes: int = download.MOST_BYTES,
 ) -> Arrived:
@@ -141,7 +141,7 @@ def fetch_tarball(
     if "://" in location:
         _refuse_unsafe(location, sha256)
         file = workspace / (location.rstrip("/").rpartition("/")[2].partition("?")[0] or "archive")
-        download.download(location, file, progress, sha256=sha256, most_bytes=most_bytes)
+        download.download(location, file, on_event, sha256=sha256, most_bytes=most_bytes)
         return Arrived(file, _artefact(str(Tarball(without_secrets(location))), file))
     file = Path(location).expanduser().absolute()
     if not file.is_file():
@@ -213,7 +213,7 @@ def _fetch_plainly(
     client: str,
     address: Callable[[], str | None],
     source: Source,
-    progress: Progress,
+    on_event: OnEvent,
 ) -> bool:
     """Fetch ``file`` from the ``address`` its client knows; False when the client must fetch it.
 
@@ -225,9 +225,9 @@ def _fetch_plainly(
     if url is None or not _is_plain(url):
         return False
     try:
-        download.download(url, file, progress, sha256=source.sha256, most_bytes=source.size_bytes)
+        download.download(url, file, on_event, sha256=source.sha256, most_bytes=source.size_bytes)
     except download.Refused as error:
-        progress.say(f"{error.message}; {client} tries it with all of its settings")
+        on_event(Notice(f"{error.message}; {client} tries it with all of its settings"))
         return False
     return True
 
@@ -238,10 +238,10 @@ def _is_plain(url: str) -> bool:
     return parts.scheme in ("http", "https") and parts.username is None
 
 
-def _fetch_deb(coordinate: Deb, archives: Path, progress: Progress) -> deb.Packages:
+def _fetch_deb(coordinate: Deb, archives: Path, on_event: OnEvent) -> deb.Packages:
     root = _clients() / "apt" / coordinate.suite
-    with exclusive(root / "lock", f"apt for {coordinate.suite}", progress):
-        return deb.fetch(coordinate, root, archives, progress)
+    with exclusive(root / "lock", f"apt for {coordinate.suite}", on_event):
+        return deb.fetch(coordinate, root, archives, on_event)
 
 
 def _artefact(coordinate: str, file: Path) -> Artefact:

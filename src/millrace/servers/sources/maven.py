@@ -1,15 +1,28 @@
-"""Fetch artefacts of the Maven repository in the settings of the user's ``mvn``."""
+"""Fetch artefacts of the Maven repository in the settings of the user's ``mvn``.
+
+A request that needs nothing but the repository's address goes there directly. For the address,
+read the settings of the user and of the installation and, where no mirror is set, Maven's own
+model: no host is named here. The rules are those of Maven's settings reference and its guide to
+mirrors. Where a request needs more than an address (a proxy, a password, a repository of a
+profile), or where other settings may apply, only ``mvn`` can fetch the artefact.
+"""
 
 from __future__ import annotations
 
 import os
 import pwd
 import re
+import zipfile
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
+from xml.etree import ElementTree
+from xml.etree.ElementTree import Element
 
 from millrace.errors import HostError
-from millrace.servers.progress import Progress
-from millrace.servers.sources import clients, maven_settings
+from millrace.model.events import OnEvent
+from millrace.servers.sources import clients
 from millrace.servers.sources.coordinates import Maven
 
 # Pinned, so that every host sends the same requests. Later versions also read the artefact's pom,
@@ -24,22 +37,22 @@ def address(coordinate: Maven) -> str | None:
     Raise HostError when ``mvn`` is missing or does not work.
     """
     user_home = _user_home()
-    if maven_settings.told_elsewhere(Path.cwd(), user_home):
+    if has_other_settings(Path.cwd(), user_home):
         return None
     home = _HOME.search(clients.run(["mvn", "--version"], purpose=f"to download {coordinate}"))
     if home is None:
         return None
-    repository = maven_settings.repository(user_home, Path(home.group(1).strip()))
-    return None if repository is None else f"{repository.url}/{place(coordinate, Path())}"
+    chosen = repository(user_home, Path(home.group(1).strip()))
+    return None if chosen is None else f"{chosen.url}/{place(coordinate, Path())}"
 
 
-def fetch(coordinate: Maven, repository: Path, size_bytes: int | None, progress: Progress) -> Path:
-    """Fetch one artefact through ``mvn`` into the local ``repository``, a directory of millrace's.
+def fetch(coordinate: Maven, local: Path, size_bytes: int | None, on_event: OnEvent) -> Path:
+    """Fetch one artefact through ``mvn`` into ``local``, a repository in a directory of millrace's.
 
     Return its path. ``mvn`` keeps its plugin in the same repository for the next time. Raise
     HostError with the words of ``mvn``.
     """
-    arrived = place(coordinate, repository)
+    arrived = place(coordinate, local)
     if arrived.is_file():
         return arrived
     arrived.parent.mkdir(parents=True, exist_ok=True)
@@ -52,10 +65,10 @@ def fetch(coordinate: Maven, repository: Path, size_bytes: int | None, progress:
             _GET,
             f"-Dartifact={_argument(coordinate)}",
             "-Dtransitive=false",
-            f"-Dmaven.repo.local={repository}",
+            f"-Dmaven.repo.local={local}",
         ],
         purpose=f"to download {coordinate}",
-        watch=clients.watch_growth(arrived.parent, str(coordinate), size_bytes, progress),
+        watch=clients.watch_growth(arrived.parent, str(coordinate), size_bytes, on_event),
     )
     if not arrived.is_file():
         raise HostError(f"mvn says that it downloaded {coordinate}, but {arrived} is not there")
@@ -69,11 +82,11 @@ def _argument(coordinate: Maven) -> str:
     return ":".join(words)
 
 
-def place(coordinate: Maven, repository: Path) -> Path:
+def place(coordinate: Maven, local: Path) -> Path:
     """Return the artefact's path in the standard layout of a Maven repository."""
     classifier = "" if coordinate.classifier is None else f"-{coordinate.classifier}"
     name = f"{coordinate.artifact}-{coordinate.version}{classifier}.{coordinate.extension}"
-    return repository.joinpath(
+    return local.joinpath(
         *coordinate.group.split("."), coordinate.artifact, coordinate.version, name
     )
 
@@ -84,3 +97,141 @@ def _user_home() -> Path:
         return Path(pwd.getpwuid(os.getuid()).pw_dir)
     except KeyError:
         return Path.home()
+
+
+_MODEL = "org/apache/maven/model/pom-4.0.0.xml"
+# Environment variables with further settings of Maven.
+MORE_SETTINGS = (
+    "MAVEN_ARGS",
+    "MAVEN_CONFIG",
+    "MAVEN_OPTS",
+    "JAVA_TOOL_OPTIONS",
+    "JDK_JAVA_OPTIONS",
+    "_JAVA_OPTIONS",
+)
+_START_SCRIPTS = ("/usr/local/etc/mavenrc", "/etc/mavenrc", "~/.mavenrc")
+
+
+@dataclass(frozen=True)
+class Repository:
+    """A repository as Maven knows it; credentials and mirrors refer to its id."""
+
+    id: str
+    url: str
+
+
+@dataclass(frozen=True)
+class _Mirror:
+    repository: Repository
+    of: str
+    blocked: bool
+
+
+def has_other_settings(directory: Path, user_home: Path) -> bool:
+    """Return whether ``mvn`` in ``directory`` may have settings outside of its settings files."""
+    words = " ".join(os.environ.get(variable, "") for variable in MORE_SETTINGS).split()
+    scripts = (Path(script.replace("~", str(user_home))) for script in _START_SCRIPTS)
+    return (
+        any(not word.startswith("-X") for word in words)  # -Xmx and the like do not matter
+        or any(script.exists() for script in scripts)
+        or any((folder / ".mvn").exists() for folder in (directory, *directory.parents))
+    )
+
+
+def repository(user_home: Path, maven_home: Path) -> Repository | None:
+    """Return the repository of the artefacts; None where only ``mvn`` can find or reach it."""
+    files = (user_home / ".m2/settings.xml", maven_home / "conf/settings.xml")
+    try:
+        settings = [_read(file.read_bytes()) for file in files if file.exists()]
+        central = _central(maven_home)
+    except (OSError, ElementTree.ParseError, zipfile.BadZipFile):
+        return None
+    if central is None or any(map(_is_offline_or_behind_a_proxy, settings)):
+        return None
+    mirror = _mirror_for(central, _mirrors(settings))
+    if mirror is None and any(_all(each, "profiles/profile/repositories/*") for each in settings):
+        return None
+    if mirror is not None and mirror.blocked:
+        return None
+    chosen = central if mirror is None else mirror.repository
+    with_password = {_text(server, "id") for each in settings for server in _servers(each)}
+    return None if chosen.id in with_password or "${" in chosen.url else chosen
+
+
+def is_mirror_of(rule: str, repository: Repository) -> bool:
+    """Return whether a ``mirrorOf`` covers a repository.
+
+    The rule is a list of ``*``, ``external:*``, ids and ``!id``.
+    """
+    covered = False
+    for word in map(str.strip, rule.split(",")):
+        if word in (repository.id, f"!{repository.id}"):
+            return word == repository.id
+        covered = covered or word == "*" or _is_external(word, repository.url)
+    return covered
+
+
+def _is_external(word: str, url: str) -> bool:
+    parts = urlsplit(url)
+    if parts.scheme == "file" or parts.hostname in ("localhost", "127.0.0.1"):
+        return False
+    return word == "external:*" or (word == "external:http:*" and parts.scheme == "http")
+
+
+def _mirror_for(repository: Repository, mirrors: Sequence[_Mirror]) -> _Mirror | None:
+    """Return the first mirror of exactly this repository, else the first that covers it."""
+    exact = (mirror for mirror in mirrors if mirror.of == repository.id)
+    covering = (mirror for mirror in mirrors if is_mirror_of(mirror.of, repository))
+    return next(exact, None) or next(covering, None)
+
+
+def _mirrors(settings: Sequence[Element]) -> list[_Mirror]:
+    """Return all mirrors in order; of two with one id, the user's, which comes first, counts."""
+    found: dict[str, _Mirror] = {}
+    for mirror in (mirror for each in settings for mirror in _all(each, "mirrors/mirror")):
+        name = _text(mirror, "id")
+        found.setdefault(
+            name,
+            _Mirror(
+                Repository(name, _text(mirror, "url").rstrip("/")),
+                _text(mirror, "mirrorOf"),
+                blocked=_text(mirror, "blocked", "false") != "false",
+            ),
+        )
+    return list(found.values())
+
+
+def _is_offline_or_behind_a_proxy(settings: Element) -> bool:
+    proxies = _all(settings, "proxies/proxy")
+    return _text(settings, "offline", "false") != "false" or any(
+        _text(proxy, "active", "true") != "false" for proxy in proxies
+    )
+
+
+def _servers(settings: Element) -> list[Element]:
+    return _all(settings, "servers/server")
+
+
+def _central(maven_home: Path) -> Repository | None:
+    """Return the repository in the model that every project inherits, from Maven's own jar."""
+    for jar in sorted(maven_home.glob("lib/maven-model-builder-*.jar")):
+        with zipfile.ZipFile(jar) as archive:
+            if _MODEL not in archive.namelist():
+                continue
+            model = _read(archive.read(_MODEL))
+        for each in _all(model, "repositories/repository"):
+            return Repository(_text(each, "id"), _text(each, "url").rstrip("/"))
+    return None
+
+
+def _read(text: bytes) -> Element:
+    return ElementTree.fromstring(text)  # noqa: S314 (the user's own settings, and Maven's own model)
+
+
+def _all(parent: Element, path: str) -> list[Element]:
+    """Return the elements at a path, whatever namespace the file declares."""
+    return parent.findall("/".join(f"{{*}}{name}" for name in path.split("/")))
+
+
+def _text(parent: Element, name: str, default: str = "") -> str:
+    return (parent.findtext(f"{{*}}{name}") or default).strip()

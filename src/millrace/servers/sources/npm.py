@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from millrace import safe_json
 from millrace.errors import HostError
-from millrace.servers.progress import Progress
+from millrace.model.events import OnEvent
 from millrace.servers.sources import clients
 from millrace.servers.sources.coordinates import Npm
 
@@ -43,7 +43,7 @@ def file_name(coordinate: Npm) -> str:
     return f"{name}-{coordinate.version}.tgz"
 
 
-def fetch(coordinate: Npm, into: Path, size_bytes: int | None, progress: Progress) -> Path:
+def fetch(coordinate: Npm, into: Path, size_bytes: int | None, on_event: OnEvent) -> Path:
     """Fetch one package through ``npm`` as a .tgz into the directory ``into``, and return its path.
 
     Nothing of the package is run. Raise HostError with the words of ``npm``.
@@ -53,7 +53,7 @@ def fetch(coordinate: Npm, into: Path, size_bytes: int | None, progress: Progres
         ["pack", _package(coordinate), f"--pack-destination={into}", "--ignore-scripts"],
         coordinate,
         into,
-        watch=clients.watch_growth(into, str(coordinate), size_bytes, progress),
+        watch=clients.watch_growth(into, str(coordinate), size_bytes, on_event),
     )
     lines = output.split()
     arrived = into / lines[-1] if lines else into

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from millrace.servers.instances import processes
+from millrace.servers.instances import ownership
 from millrace.servers.instances.closing import close_tree, give_tree
 
 STRANGER = 61_999
@@ -129,9 +129,9 @@ def test_a_directory_is_removed_while_others_have_a_descriptor_of_it(
         close_tree(path)
         tried.append(as_stranger(descriptor))
 
-    monkeypatch.setattr(processes, "close_tree", close_and_try)
+    monkeypatch.setattr(ownership, "close_tree", close_and_try)
     try:
-        processes._remove_tree(directory)
+        ownership._remove_tree(directory)
     finally:
         os.close(descriptor)
     assert tried == ["PermissionError"]

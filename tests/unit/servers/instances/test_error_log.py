@@ -70,8 +70,9 @@ def test_a_full_disk_is_told_in_every_wording(
 ) -> None:
     log = tmp_path / "error.log"
     log.write_text(f"[Note] before\n{line}\n", encoding="utf-8")
-    assert error_log.reason(log, 0, PATTERNS, port=7, socket=Path("/s")) == meaning
-    assert error_log.reason_of(line, PATTERNS, port=7, socket=Path("/s")) == meaning
+    assert error_log.meaning(log, 0, PATTERNS, port=7, socket=Path("/s")) == meaning
+    said = error_log.meaning_and_words(line, PATTERNS, port=7, socket=Path("/s"))
+    assert said.partition(";")[0] == (meaning or error_log.words(line, PATTERNS))
 
 
 @pytest.mark.parametrize(
@@ -90,7 +91,7 @@ def test_a_line_without_end_is_cut_before_anything_looks_for_words(
     assert all(len(found) <= 2048 for found in error_log.errors(log, 0, PATTERNS))
     assert len(error_log.words(line, PATTERNS)) <= len(line)
     error_log.first_error(log, 0, PATTERNS)
-    error_log.reason(log, 0, PATTERNS, port=1, socket=tmp_path)
+    error_log.meaning(log, 0, PATTERNS, port=1, socket=tmp_path)
     found, end = error_log.trouble(log, 0, PATTERNS)
     assert end == len(line) + 1
     assert found is None

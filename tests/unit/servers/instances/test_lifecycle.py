@@ -115,7 +115,7 @@ def test_errors_are_those_of_the_phase(tmp_path: Path) -> None:
 def test_what_an_error_means(tmp_path: Path, line: str, meaning: str | None) -> None:
     log = tmp_path / "error.log"
     log.write_text(line + "\n", encoding="utf-8")
-    assert error_log.reason(log, 0, PATTERNS, port=7, socket=Path("/s")) == meaning
+    assert error_log.meaning(log, 0, PATTERNS, port=7, socket=Path("/s")) == meaning
 
 
 def test_a_socket_path_is_short() -> None:

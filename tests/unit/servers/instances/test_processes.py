@@ -16,7 +16,7 @@ import pytest
 
 from millrace.errors import HostError, Interrupted, UserError
 from millrace.host.exclusive import HOST_LOCK, TESTS_VARIABLE, host_lock, lock_file
-from millrace.servers.instances import processes
+from millrace.servers.instances import ownership, processes
 from millrace.servers.instances.signals import signals_as_errors, signals_held
 
 
@@ -43,20 +43,20 @@ def sleeper(instance_id: str | None = None) -> subprocess.Popen[bytes]:
     return subprocess.Popen(["/bin/sleep", "600"], env=environment)
 
 
-def account_in(place: Path, *, orphan: bool = False) -> processes.Account:
-    instance_id = processes.new_id("some server/1")
+def record_in(place: Path, *, orphan: bool = False) -> ownership.OwnershipRecord:
+    instance_id = ownership.new_id("some server/1")
     directory = place / instance_id
-    account = processes.open_account(
+    record = ownership.register(
         instance_id, server="some server/1", role="server", directories=[directory]
     )
     (directory / "data").mkdir(parents=True)
-    return disown(account) if orphan else account
+    return disown(record) if orphan else record
 
 
-def disown(account: processes.Account) -> processes.Account:
+def disown(record: ownership.OwnershipRecord) -> ownership.OwnershipRecord:
     """Change the ownership record as if its owner had been another process, which is gone."""
-    gone = replace(account, owner=replace(account.owner, started_ticks=1))
-    processes._write(gone)
+    gone = replace(record, owner=replace(record.owner, started_ticks=1))
+    ownership._write(gone)
     return gone
 
 
@@ -88,27 +88,27 @@ def test_a_process_that_stays_is_reported(sleepers: list[subprocess.Popen[bytes]
 
 
 def test_an_id_is_a_file_name() -> None:
-    assert "/" not in processes.new_id("../up")
-    assert processes.new_id("x") != processes.new_id("x")
+    assert "/" not in ownership.new_id("../up")
+    assert ownership.new_id("x") != ownership.new_id("x")
 
 
 def test_what_is_ours_is_not_reaped(place: Path, sleepers: list[subprocess.Popen[bytes]]) -> None:
-    account = account_in(place)
-    sleepers.append(sleeper(account.id))
-    account = processes.record_process(account, identity(sleepers[0]))
-    assert processes.reap_orphans() == []
+    record = record_in(place)
+    sleepers.append(sleeper(record.id))
+    record = ownership.add_process(record, identity(sleepers[0]))
+    assert ownership.reap_orphans() == []
     assert sleepers[0].poll() is None
-    assert processes.running() == [account]
-    processes.close_account(account)
+    assert ownership.running() == [record]
+    ownership.release(record)
     assert sleepers[0].wait(5) == -signal.SIGKILL
-    assert processes.running() == []
-    assert not Path(account.directories[0]).exists()
+    assert ownership.running() == []
+    assert not Path(record.directories[0]).exists()
 
 
 def test_exactly_what_an_orphan_has_is_ended(
     place: Path, sleepers: list[subprocess.Popen[bytes]]
 ) -> None:
-    ours, orphan = account_in(place), account_in(place, orphan=True)
+    ours, orphan = record_in(place), record_in(place, orphan=True)
     recorded, unrecorded, stranger, our_own = (
         sleeper(),
         sleeper(orphan.id),
@@ -116,14 +116,14 @@ def test_exactly_what_an_orphan_has_is_ended(
         sleeper(ours.id),
     )
     sleepers += [recorded, unrecorded, stranger, our_own]
-    processes.record_process(orphan, identity(recorded))
-    (sentence,) = processes.reap_orphans()
+    ownership.add_process(orphan, identity(recorded))
+    (sentence,) = ownership.reap_orphans()
     assert orphan.id in sentence
     assert str(recorded.pid) in sentence
     assert str(unrecorded.pid) in sentence
     assert [recorded.wait(5), unrecorded.wait(5)] == [-signal.SIGKILL, -signal.SIGKILL]
     assert [stranger.poll(), our_own.poll()] == [None, None]
-    assert [account.id for account in processes.running()] == [ours.id]
+    assert [record.id for record in ownership.running()] == [ours.id]
     assert not Path(orphan.directories[0]).exists()
     assert Path(ours.directories[0]).exists()
 
@@ -131,21 +131,21 @@ def test_exactly_what_an_orphan_has_is_ended(
 def test_a_number_that_was_given_again_is_left_alone(
     place: Path, sleepers: list[subprocess.Popen[bytes]]
 ) -> None:
-    orphan = account_in(place, orphan=True)
+    orphan = record_in(place, orphan=True)
     sleepers.append(sleeper())
     process = identity(sleepers[0])
-    processes.record_process(orphan, replace(process, started_ticks=process.started_ticks - 1))
-    (sentence,) = processes.reap_orphans()
+    ownership.add_process(orphan, replace(process, started_ticks=process.started_ticks - 1))
+    (sentence,) = ownership.reap_orphans()
     assert "nothing of it ran" in sentence
     assert sleepers[0].poll() is None
 
 
-def test_a_draft_of_a_killed_owner_goes_with_its_account(place: Path) -> None:
-    orphan = account_in(place, orphan=True)
+def test_a_draft_of_a_killed_owner_goes_with_its_record(place: Path) -> None:
+    orphan = record_in(place, orphan=True)
     folder = place / "state/instances"
     (folder / f".{orphan.id}.json.x1.millrace-draft").touch()
-    assert [account.id for account in processes.running()] == [orphan.id]
-    processes.reap_orphans()
+    assert [record.id for record in ownership.running()] == [orphan.id]
+    ownership.reap_orphans()
     assert list(folder.iterdir()) == []
 
 
@@ -167,62 +167,62 @@ def test_another_process_of_this_host_sees_the_same_boot_and_namespace() -> None
 def test_after_a_reboot_there_are_no_processes_to_end(
     place: Path, sleepers: list[subprocess.Popen[bytes]]
 ) -> None:
-    account = account_in(place)
+    record = record_in(place)
     sleepers.append(sleeper())
-    account = processes.record_process(account, identity(sleepers[0]))
-    processes._write(replace(account, boot_id="another boot"))
-    assert len(processes.reap_orphans()) == 1
+    record = ownership.add_process(record, identity(sleepers[0]))
+    ownership._write(replace(record, boot_id="another boot"))
+    assert len(ownership.reap_orphans()) == 1
     assert sleepers[0].poll() is None
-    assert not Path(account.directories[0]).exists()
+    assert not Path(record.directories[0]).exists()
 
 
 def test_an_owner_in_another_container_counts_as_alive(place: Path) -> None:
-    account = account_in(place, orphan=True)
-    processes._write(replace(account, pid_namespace="pid:[1]"))
-    assert processes.reap_orphans() == []
+    record = record_in(place, orphan=True)
+    ownership._write(replace(record, pid_namespace="pid:[1]"))
+    assert ownership.reap_orphans() == []
 
 
 def test_a_directory_that_does_not_carry_the_id_is_never_removed(place: Path) -> None:
     precious = place / "precious"
     precious.mkdir()
-    account = account_in(place, orphan=True)
-    processes._write(replace(account, directories=(*account.directories, str(precious))))
-    processes.reap_orphans()
+    record = record_in(place, orphan=True)
+    ownership._write(replace(record, directories=(*record.directories, str(precious))))
+    ownership.reap_orphans()
     assert precious.is_dir()
 
 
 def test_no_depth_keeps_a_directory(place: Path) -> None:
-    account = account_in(place)
-    at = os.open(account.directories[0], os.O_RDONLY)
+    record = record_in(place)
+    at = os.open(record.directories[0], os.O_RDONLY)
     for _ in range(1500):
         os.mkdir("deep", dir_fd=at)
         below = os.open("deep", os.O_RDONLY | os.O_DIRECTORY, dir_fd=at)
         os.close(at)
         at = below
     os.close(at)
-    processes.close_account(account)
-    assert not Path(account.directories[0]).exists()
+    ownership.release(record)
+    assert not Path(record.directories[0]).exists()
 
 
 def test_a_link_in_the_place_of_a_directory_is_no_way_out(place: Path) -> None:
     precious = place / "precious"
     precious.mkdir()
-    account = account_in(place)
-    directory = Path(account.directories[0])
+    record = record_in(place)
+    directory = Path(record.directories[0])
     (directory / "data").rmdir()
     (directory / "data").symlink_to(precious)
-    processes.close_account(account)
+    ownership.release(record)
     assert precious.is_dir()
     assert not directory.exists()
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"id": 1}', '{"owner": 3}'])
-def test_an_account_that_is_none_is_left_alone(place: Path, content: str) -> None:
+def test_a_record_that_is_none_is_left_alone(place: Path, content: str) -> None:
     folder = place / "state/instances"
     folder.mkdir(parents=True)
     (folder / "odd.json").write_text(content, encoding="utf-8")
-    assert processes.running() == []
-    assert processes.reap_orphans() == []
+    assert ownership.running() == []
+    assert ownership.reap_orphans() == []
     assert (folder / "odd.json").exists()
 
 
@@ -231,8 +231,8 @@ def test_a_state_that_cannot_be_written_is_named(
 ) -> None:
     monkeypatch.setenv("MILLRACE_STATE", str(place))
     (place / "instances").touch()
-    with pytest.raises(HostError, match="account of an instance cannot be written"):
-        account_in(place)
+    with pytest.raises(HostError, match="record of an instance cannot be written"):
+        record_in(place)
 
 
 def test_two_do_not_measure_at_the_same_time(place: Path) -> None:
@@ -317,5 +317,5 @@ def test_a_clean_up_is_not_torn_apart() -> None:
 def test_a_pipe_in_the_place_of_a_directory_is_removed_at_once(tmp_path: Path) -> None:
     place = tmp_path / "planted"
     os.mkfifo(place)
-    processes._remove_tree(place)
+    ownership._remove_tree(place)
     assert not place.exists()

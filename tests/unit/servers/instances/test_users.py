@@ -15,7 +15,7 @@ import pytest
 
 from millrace import paths, shared_directories
 from millrace.errors import HostError
-from millrace.servers.instances import launch, processes, users
+from millrace.servers.instances import launch, ownership, processes, users
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root runs servers as another user")
 
@@ -115,26 +115,26 @@ def test_an_orphan_s_processes_end_unless_its_id_is_another_s_by_now(
     monkeypatch.setenv("MILLRACE_STATE", str(tmp_path / "state"))
     with users.reserved() as uid:
         assert uid is not None
-        name = processes.new_id("orphan")
-        account = processes.open_account(
+        name = ownership.new_id("orphan")
+        record = ownership.register(
             name, server="s", role="server", directories=[paths.work_dir() / name], uid=uid
         )
-        processes._write(replace(account, owner=replace(account.owner, started_ticks=1)))
+        ownership._write(replace(record, owner=replace(record.owner, started_ticks=1)))
         with asleep(uid) as process:
             try:
                 if taken:
-                    processes.reap_orphans()
+                    ownership.reap_orphans()
                     assert process.poll() is None
             finally:
                 process.kill()
     if not taken:
         with asleep(uid) as process:
             try:
-                processes.reap_orphans()
+                ownership.reap_orphans()
                 assert process.wait(30) == -9
             finally:
                 process.kill()
-    assert processes.running() == []
+    assert ownership.running() == []
 
 
 def test_a_place_out_of_reach_is_named(uid: int, tmp_path: Path) -> None:

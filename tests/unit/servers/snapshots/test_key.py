@@ -97,7 +97,7 @@ def test_an_option_without_a_trace_does_not(server: InstalledServer, option: str
 def test_nothing_that_shapes_a_data_directory_is_said_to_leave_no_trace() -> None:
     for name in databases.names():
         options = databases.get(name).options
-        assert options.shaping.isdisjoint(options.runtime_only)
+        assert options.init_options.isdisjoint(options.runtime_only)
 
 
 @given(

@@ -31,7 +31,6 @@ from millrace.servers.snapshots import (
     manifest,
     repository,
 )
-from millrace.servers.snapshots.copying import Owner
 from millrace.trial.steps import time_limit
 from tests.unit.servers.snapshots.small_snapshots import NOTHING, files, kept, key_of, loaded, names
 
@@ -267,7 +266,7 @@ def test_names_that_no_manifest_holds_are_not_kept(
 def copying_instead(data_dir: Path, kept: Path) -> None:
     """Simulate a snapshot directory on another file system."""
     kept.mkdir(mode=0o700)
-    copying.copy_tree(data_dir, kept, Owner())
+    copying.copy_tree(data_dir, kept, None)
 
 
 @pytest.mark.parametrize("copies", [False, True])
@@ -338,7 +337,7 @@ def test_a_snapshot_that_cannot_be_read_leaves_nothing_behind(
 
         patch.setattr("millrace.servers.snapshots.create_restore.copy_tree", fails)
         with pytest.raises(HostError, match="it went wrong"):
-            create_restore.restore_into(made, target, Owner(), "cold")
+            create_restore.restore_into(made, target, None, "cold")
     assert list(target.iterdir()) == []
 
 

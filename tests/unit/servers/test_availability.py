@@ -6,11 +6,10 @@ from pathlib import Path
 import pytest
 
 from millrace.errors import HostError, NotServed, UserError
-from millrace.servers import added, catalogue, install, served, suites
+from millrace.model.events import ignore
+from millrace.servers import added, availability, catalogue, install
+from millrace.servers.availability import Availability
 from millrace.servers.catalogue import Entry, Source, Suite
-from millrace.servers.progress import Silent
-from millrace.servers.served import ServedAnswer
-from millrace.servers.sources import fetch
 from millrace.servers.sources.coordinates import Deb, Tarball
 
 SUITE = Suite("mariadb-trixie", "mariadb", Deb("trixie", "mariadb-server-core"))
@@ -24,7 +23,7 @@ def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def serving(monkeypatch: pytest.MonkeyPatch, *versions: str) -> None:
-    monkeypatch.setattr(suites, "suite_versions", lambda package, workspace: list(versions))
+    monkeypatch.setattr(availability, "suite_versions", lambda package, workspace: list(versions))
 
 
 @pytest.mark.parametrize(
@@ -42,19 +41,19 @@ def test_an_exact_name_has_the_release_and_the_package_revision(version: str, na
 
 def test_a_build_of_the_catalogue_keeps_its_name_in_whichever_suite_it_is() -> None:
     sid = Deb("sid", "mariadb-server-core", "1:11.8.9+ds-4")
-    assert suites.name_of("mariadb", sid) == "mariadb-11.8.9"
+    assert availability.name_of("mariadb", sid) == "mariadb-11.8.9"
     security = Deb("bookworm", "mariadb-server-core", "1:10.11.19-0+deb12u1")
-    assert suites.name_of("mariadb", security) == "mariadb-10.11.19"
+    assert availability.name_of("mariadb", security) == "mariadb-10.11.19"
     newer = Deb("trixie", "mariadb-server-core", "1:11.8.10-0+deb13u1")
-    assert suites.name_of("mariadb", newer) == "mariadb-11.8.10-0+deb13u1"
+    assert availability.name_of("mariadb", newer) == "mariadb-11.8.10-0+deb13u1"
 
 
 def test_a_suite_means_the_newest_that_it_serves(monkeypatch: pytest.MonkeyPatch) -> None:
     serving(monkeypatch, VERSION, "1:11.8.6-0+deb13u1")
-    assert suites.newest(SUITE) == Deb("trixie", "mariadb-server-core", VERSION)
+    assert availability.newest(SUITE) == Deb("trixie", "mariadb-server-core", VERSION)
     serving(monkeypatch)
     with pytest.raises(NotServed, match="has no package mariadb-server-core any more"):
-        suites.newest(SUITE)
+        availability.newest(SUITE)
 
 
 def test_only_an_installation_takes_the_name_of_a_suite() -> None:
@@ -103,21 +102,21 @@ def test_sources_are_asked_until_one_has_it(monkeypatch: pytest.MonkeyPatch) -> 
             case "tarball:silent":
                 raise HostError("no answer")
 
-    monkeypatch.setattr(fetch, "require_served", require_served)
+    monkeypatch.setattr(availability, "require_served", require_served)
     both = (None, None)
-    assert served.ask(entry("no", "yes", gone=both)) == ServedAnswer(served=True)
-    gone = ServedAnswer(served=False, reason="it has no such thing; it has no such thing")
-    assert served.ask(entry("no", "no", gone=both)) == gone
-    unclear = ServedAnswer(served=None, reason="no answer; it has no such thing")
-    assert served.ask(entry("no", "silent", gone=both)) == unclear
+    assert availability.ask(entry("no", "yes", gone=both)) == Availability(served=True)
+    gone = Availability(served=False, reason="it has no such thing; it has no such thing")
+    assert availability.ask(entry("no", "no", gone=both)) == gone
+    unclear = Availability(served=None, reason="no answer; it has no such thing")
+    assert availability.ask(entry("no", "silent", gone=both)) == unclear
 
 
 def test_a_suite_is_asked_for_its_newest_build(monkeypatch: pytest.MonkeyPatch) -> None:
     serving(monkeypatch, VERSION)
-    exact = ServedAnswer(served=True, reason="mariadb-11.8.9-0+deb13u1")
-    assert served.ask_suite(SUITE) == exact
+    exact = Availability(served=True, reason="mariadb-11.8.9-0+deb13u1")
+    assert availability.ask_suite(SUITE) == exact
     serving(monkeypatch)
-    assert served.ask_suite(SUITE).served is False
+    assert availability.ask_suite(SUITE).served is False
 
 
 def test_what_is_there_already_is_not_installed_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -125,10 +124,10 @@ def test_what_is_there_already_is_not_installed_again(monkeypatch: pytest.Monkey
     serving(monkeypatch, newer)
     asked: list[tuple[str, Deb]] = []
 
-    def add_package(name: str, family: str, package: Deb, *, progress: object) -> None:
+    def add_package(name: str, family: str, package: Deb, *, on_event: object) -> None:
         asked.append((name, package))
 
     monkeypatch.setattr(added, "add_package", add_package)
-    suites.install_newest(SUITE, Silent())
+    availability.install_newest(SUITE, ignore)
     exact = Deb("trixie", "mariadb-server-core", newer)
     assert asked == [("mariadb-11.8.10-0+deb13u1", exact)]

@@ -20,7 +20,7 @@ _STOP_LIMIT_S = 60.0
 
 
 @dataclass(frozen=True)
-class Survey:
+class InspectedConfig:
     """The requested options (``fitted``) and effective settings of a server.
 
     ``effective`` are its global variables, ``host_variables`` the names and patterns of those that
@@ -35,13 +35,13 @@ class Survey:
     host_variables: tuple[str, ...]
 
 
-def survey(
+def inspect_config(
     server: Server,
     configuration: str,
     *,
     definitions: Mapping[str, Mapping[str, Any]],
     data_bytes: int,
-) -> Survey:
+) -> InspectedConfig:
     """Inspect ``server`` under ``configuration``, its sizes scaled to ``data_bytes`` and this host.
 
     Raise UserError for options that the server does not know, TrialFailed when it does not start.
@@ -64,7 +64,7 @@ def survey(
             instance.start(_START_LIMIT_S)
             version, effective = instance.version(), instance.settings()
             instance.stop(_STOP_LIMIT_S)
-    return Survey(
+    return InspectedConfig(
         server=server.name,
         configuration=configuration,
         version_reported=version,

@@ -1,0 +1,297 @@
+"""Record the owner of every process and directory of an instance before it exists.
+
+Problem. A server outlives a millrace that is killed with SIGKILL. The next millrace has to end
+exactly the leftovers, never the server of another running millrace, and never a process that merely
+has the same number.
+
+Record. A file ``<state>/instances/<id>.json`` is written before the instance's directory is created
+and removed after the directory is. It names the owner (process number, start time in ticks, boot
+and process namespace), the directories, the server's user id if it has its own (``users``), and
+each server process as soon as it is started. Every server process also carries
+``MILLRACE_INSTANCE=<id>`` in its environment, so that a process that was forked, but not yet
+recorded, is found as well.
+
+Reaping. A record without a living owner is an orphan: its processes (recorded with their start
+times, or found by environment) get SIGKILL through a pidfd, and so do all processes of its user id,
+unless another instance has that id by now. Then its directories are removed, then the record.
+
+Trust. A record makes root kill processes and remove directories, so it must be a regular file that
+only the user can have written, in a directory in which nobody else can replace it. It names only
+the directories that millrace creates for that id; those outside the present work directory stay
+until a command works there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import secrets
+import shlex
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from millrace import atomic_file, paths, safe_json
+from millrace.errors import HostError
+from millrace.model.events import OnEvent, ignore
+from millrace.servers.instances import processes, users
+from millrace.servers.instances.closing import close_tree, open_without_links
+from millrace.servers.instances.processes import END_LIMIT_S, ProcessId, boot_id, pid_namespace
+from millrace.servers.locks import exclusive
+from millrace.shared_directories import is_own, refuse_shared
+from millrace.utc import utc_now
+
+_SHORT_PLACE = Path("/tmp")  # noqa: S108 - a fresh directory of ours, mode 0700
+_ID = re.compile(r"[A-Za-z0-9._-]+-[0-9a-f]{8}")
+
+
+@dataclass(frozen=True)
+class OwnershipRecord:
+    """The ownership record of one instance; see the module's docstring."""
+
+    id: str
+    server: str
+    role: str
+    command: str
+    created_utc: str
+    boot_id: str
+    pid_namespace: str
+    owner: ProcessId
+    directories: tuple[str, ...]
+    processes: tuple[ProcessId, ...] = ()
+    uid: int | None = None
+
+    def owner_is_gone(self) -> bool:
+        """Return whether its owner has ended.
+
+        An owner in another process namespace of the same boot (a container that shares the state
+        directory) is invisible from here, so it counts as alive.
+        """
+        if self.boot_id != boot_id():
+            return True
+        return self.pid_namespace == pid_namespace() and not self.owner.exists()
+
+    def live_processes(self) -> list[ProcessId]:
+        """Return its processes that exist now: the recorded ones, and those that carry its id."""
+        if self.boot_id != boot_id():
+            return []
+        recorded = {process for process in self.processes if process.exists()}
+        uid = os.geteuid() if self.uid is None else self.uid
+        return sorted(
+            recorded | processes.of_instance(self.id, uid), key=lambda process: process.pid
+        )
+
+
+def new_id(server: str) -> str:
+    """Return an id for an instance, readable in a process list and usable as a file name."""
+    return f"{re.sub(r'[^A-Za-z0-9.-]', '_', server)}-{secrets.token_hex(4)}"
+
+
+def short_directory(instance_id: str) -> Path:
+    """Return the directory of an instance's socket where its own path would be too long."""
+    return _SHORT_PLACE / f"millrace-{instance_id}"
+
+
+def register(
+    instance_id: str, *, server: str, role: str, directories: list[Path], uid: int | None = None
+) -> OwnershipRecord:
+    """Record this process as the owner of an instance, before its directories are created."""
+    owner = ProcessId.of(os.getpid())
+    assert owner is not None
+    record = OwnershipRecord(
+        id=instance_id,
+        server=server,
+        role=role,
+        command=" ".join([Path(sys.argv[0]).name, *sys.argv[1:]]),
+        created_utc=utc_now(),
+        boot_id=boot_id(),
+        pid_namespace=pid_namespace(),
+        owner=owner,
+        directories=tuple(str(directory) for directory in directories),
+        uid=uid,
+    )
+    _write(record)
+    return record
+
+
+def add_process(record: OwnershipRecord, process: ProcessId) -> OwnershipRecord:
+    """Return the record with a newly started server process, without those that have ended."""
+    living = tuple(known for known in record.processes if known.exists())
+    record = replace(record, processes=(*living, process))
+    _write(record)
+    return record
+
+
+def release(record: OwnershipRecord) -> None:
+    """End the processes left of an instance, remove its directories, then its record."""
+    _end_processes(record)
+    for directory in map(Path, record.directories):
+        if record.id in directory.name:
+            _remove_tree(directory)
+    atomic_file.remove_drafts(_file_of(record.id))
+    _file_of(record.id).unlink(missing_ok=True)
+
+
+def running() -> list[OwnershipRecord]:
+    """Return the instances of this state directory, orphans included, oldest first.
+
+    Raise HostError where another user could have put a record there.
+    """
+    folder = _folder()
+    if not folder.is_dir():
+        return []
+    refuse_shared(folder, "MILLRACE_STATE")
+    records = [_read(file) for file in folder.glob("*.json")]
+    return sorted(
+        (each for each in records if each is not None), key=lambda each: (each.created_utc, each.id)
+    )
+
+
+def reap_orphans(on_event: OnEvent = ignore) -> list[str]:
+    """End and remove the instances whose millrace has ended, and nothing else.
+
+    Return a sentence for each. Raise HostError where a directory cannot be removed, or another user
+    could have put a record into the state directory.
+    """
+    sentences = []
+    with _one_reaper_at_a_time(on_event):
+        for record in running():
+            if not record.owner_is_gone():
+                continue
+            pids = [str(process.pid) for process in record.live_processes()]
+            elsewhere = _elsewhere(record)
+            with _user_ended(record.uid):
+                if elsewhere is None:
+                    release(record)
+                else:
+                    _end_processes(record)
+            ended = f"ended process {', '.join(pids)} of {record.server}"
+            sentences.append(
+                f"{'removed' if elsewhere is None else 'kept'} the instance {record.id} left by "
+                f"process {record.owner.pid}, which is gone: "
+                f"{ended if pids else 'nothing of it ran'}"
+                f"{'' if elsewhere is None else _how_to_remove(elsewhere)}"
+            )
+    return sentences
+
+
+def _end_processes(record: OwnershipRecord) -> None:
+    for process in record.live_processes():
+        processes.end(process, signal.SIGKILL, limit_s=END_LIMIT_S)
+
+
+def _elsewhere(record: OwnershipRecord) -> Path | None:
+    """Return an existing directory of an orphan outside of this command's work directory."""
+    work_dir = paths.work_dir().resolve()
+    for directory in map(Path, record.directories):
+        is_here = directory.name == record.id and directory.parent.resolve() == work_dir
+        is_short = directory == short_directory(record.id)
+        if not (is_here or is_short) and os.path.lexists(directory):
+            return directory
+    return None
+
+
+def _how_to_remove(directory: Path) -> str:
+    variable = f"MILLRACE_WORK={shlex.quote(str(directory.parent))}"
+    return f"; {directory} is in another work directory: a command with {variable} removes it"
+
+
+@contextlib.contextmanager
+def _user_ended(uid: int | None) -> Iterator[None]:
+    """End all processes of an orphan's user id, and reserve it, unless another instance has it."""
+    if uid is None or uid not in users.IDS:
+        yield
+        return
+    with users.held(uid) as ours:
+        if ours:
+            processes.end_all_of(uid)
+        yield
+
+
+def _remove_tree(directory: Path) -> None:
+    """Remove a directory in which a server may have put anything, however deep.
+
+    Close it first: a process with a descriptor of a directory in it could create files without end.
+    """
+    with contextlib.suppress(OSError):
+        close_tree(directory)
+    # Unlike shutil.rmtree, rm needs neither a descriptor nor a stack frame per level, and does not
+    # block at a pipe that another user put in place of the directory.
+    subprocess.run(["rm", "-rf", "--", directory], check=False, capture_output=True)
+    if os.path.lexists(directory):
+        raise HostError(
+            f"{directory}, the directory of an instance, cannot be removed",
+            hint="remove it by hand, with the rights of the user who made it",
+        )
+
+
+@contextlib.contextmanager
+def _one_reaper_at_a_time(on_event: OnEvent) -> Iterator[None]:
+    """Make a second reaper wait, unless there are no records; it then finds nothing to do."""
+    if not _folder().is_dir():
+        yield
+        return
+    lock = paths.state_dir() / ".instances.lock"
+    with exclusive(lock, "removing what killed commands left", on_event):
+        yield
+
+
+def _folder() -> Path:
+    return paths.state_dir() / "instances"
+
+
+def _file_of(instance_id: str) -> Path:
+    return _folder() / f"{instance_id}.json"
+
+
+def _write(record: OwnershipRecord) -> None:
+    """Replace the record's file in one step: a reader finds the old one or the new one."""
+    file = _file_of(record.id)
+    try:
+        # Ids name directories in /tmp: nobody else may learn them before these exist.
+        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        refuse_shared(file.parent, "MILLRACE_STATE")
+        atomic_file.write_text(file, json.dumps(asdict(record), indent=1))
+    except OSError as error:
+        refused = paths.refusal(error)
+        if refused is not None:
+            raise refused from error
+        raise HostError(
+            f"{file}: the record of an instance cannot be written: {error.strerror}",
+            hint="free space there, or name another place with MILLRACE_STATE",
+        ) from error
+
+
+def _read(file: Path) -> OwnershipRecord | None:
+    """Return a record; None, and leave the file alone, if it has been removed or is invalid."""
+    try:
+        with open(file, "rb", opener=open_without_links) as opened:
+            if not is_own(os.fstat(opened.fileno())):
+                return None
+            content = safe_json.read_bounded(opened, safe_json.SMALL.size_bytes)
+        data = safe_json.parse_object(content)
+        record = OwnershipRecord(
+            **{
+                **data,
+                "owner": ProcessId(**data["owner"]),
+                "directories": tuple(data["directories"]),
+                "processes": tuple(ProcessId(**process) for process in data["processes"]),
+            }
+        )
+        return record if _names_its_own(record) and file == _file_of(record.id) else None
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
+
+
+def _names_its_own(record: OwnershipRecord) -> bool:
+    """Return whether the id is valid, and each directory is named as millrace names it."""
+    return _ID.fullmatch(record.id) is not None and all(
+        directory == short_directory(record.id)
+        or (directory.is_absolute() and directory.name == record.id)
+        for directory in map(Path, record.directories)
+    )
