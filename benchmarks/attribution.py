@@ -41,7 +41,7 @@ from millrace.collect.registry import COLLECTORS, PROFILE
 from millrace.errors import MillraceError
 from millrace.experiment.model import Experiment, Plan
 from millrace.experiment.read import Overrides
-from millrace.loadgen import client as load
+from millrace.loadgen import datasets
 from millrace.model.events import ignore
 from millrace.store.records import RunRecord
 from millrace.store.store import Store
@@ -99,7 +99,7 @@ def _attribute(arguments: argparse.Namespace) -> None:
     if arguments.json is not None:
         result = {
             "benchmark": "attribution",
-            "versions": {"millrace": __version__, **load.versions()},
+            "versions": {"millrace": __version__, **datasets.versions()},
             "processors": len(os.sched_getaffinity(0)),
             "size": asdict(size),
             "causes": [asdict(each) for each in found],

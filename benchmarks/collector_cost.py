@@ -36,9 +36,10 @@ from millrace.collect.threads.connection_map import connection_map, slots_of_thr
 from millrace.collect.threads.thread_watch import ThreadWatch
 from millrace.host.cpu_clock import clock_ns
 from millrace.loadgen import client as load
-from millrace.loadgen import statement_activity
+from millrace.loadgen.events import DriveInterval, Mark, MarkName
+from millrace.loadgen.events import Event as LoadEvent
 from millrace.loadgen.spec import Connection, RunSpec
-from millrace.loadgen.statement_activity import Board
+from millrace.loadgen.statement_activity import StatementActivity
 from millrace.servers.instances.lifecycle import Instance
 from millrace.stats.ratio import RatioEstimate, paired_ratio
 from millrace.trial import phase_spec
@@ -62,8 +63,8 @@ WAYS: Mapping[str, tuple[str, ...]] = {
 }
 CPUS = sorted(os.sched_getaffinity(0))
 
-Intervals = Queue[Mapping[str, Any]]
-Place = Callable[[dict[str, Any]], None]
+Intervals = Queue[DriveInterval]
+Place = Callable[[LoadEvent], None]
 
 GOALS = {"collectors of every trial": 0.99, "with the CPU profile": 0.97}
 
@@ -155,7 +156,7 @@ def _rates(
     make(instance, work, connection)
     rates: dict[str, list[Rates]] = {way: [] for way in ways}
     names = list(ways)
-    with statement_activity.made() as shown:
+    with StatementActivity.create() as shown:
         shared_cpu = shared_cpu_of(work)
         spec = measured_spec(work, connection, shown, shared_cpu)
         target = target_of(instance, DATABASE, load.statements(spec), shown, work.connections or 1)
@@ -192,17 +193,17 @@ def shared_cpu_of(work: ResolvedWorkload) -> int | None:
 
 
 def measured_spec(
-    work: ResolvedWorkload, connection: Connection, shown: Board, shared_cpu: int | None
+    work: ResolvedWorkload, connection: Connection, shown: StatementActivity, shared_cpu: int | None
 ) -> RunSpec:
     """Return the specification of the measured phases, as the hooks of a trial adjust it."""
     shared: dict[str, Any] = {} if shared_cpu is None else {"cpus": (shared_cpu,), "pings": PINGS}
     return adjust_drives(
         phase_spec.spec(work.measuring, work, DIALECT, connection),
-        lambda drive: replace(drive, board=shown.path, **shared),
+        lambda drive: replace(drive, statement_activity=shown.path, **shared),
     )
 
 
-def placing(target: Target, shared_cpu: int | None, shown: Board) -> Place:
+def placing(target: Target, shared_cpu: int | None, shown: StatementActivity) -> Place:
     """Return a function that runs each of the server's threads on the CPU of its client."""
     if shared_cpu is not None:
         placement = Placement(target, shared_cpu)
@@ -211,13 +212,13 @@ def placing(target: Target, shared_cpu: int | None, shown: Board) -> Place:
     return _place_all(target, shown)
 
 
-def _place_all(target: Target, board: Board) -> Place:
+def _place_all(target: Target, activity: StatementActivity) -> Place:
     """Place the server's threads when the clients have connected and wait for the start."""
 
-    def on_event(event: Mapping[str, Any]) -> None:
-        if event["type"] == "mark" and event["mark"] == "connected":
+    def on_event(event: LoadEvent) -> None:
+        if isinstance(event, Mark) and event.mark == "connected":
             with closing(ThreadWatch(target)) as watch:
-                slots = connection_map(board, watch.pid, target.instance.port)
+                slots = connection_map(activity, watch.pid, target.instance.port)
                 for thread, slot in slots_of_threads(watch.sample(), slots).items():
                     os.sched_setaffinity(thread, {_cpu(slot, len(slots))})
 
@@ -239,11 +240,11 @@ def going_on(spec: RunSpec, place: Place) -> Iterator[Intervals]:
     intervals: Intervals = Queue()
     over = Event()
 
-    def on_event(event: dict[str, Any]) -> None:
+    def on_event(event: LoadEvent) -> None:
         if over.is_set():
             raise _Over
         place(event)
-        if event["type"] == "interval" and event["part"] == "measure":
+        if isinstance(event, DriveInterval) and event.part == "measure":
             intervals.put(event)
 
     def work() -> None:
@@ -259,6 +260,11 @@ def going_on(spec: RunSpec, place: Place) -> Iterator[Intervals]:
             working.result()
 
 
+def _reach(collector: CollectorSet, *marks: MarkName) -> None:
+    for name in marks:
+        collector.on_event(Mark(phase="measure", mark=name, t_s=0))
+
+
 def _rate(
     collector: CollectorSet, intervals: Intervals, others: Collection[int]
 ) -> tuple[float, float]:
@@ -267,18 +273,17 @@ def _rate(
 
     Work before and after the window is excluded, and so is the second in which they begin.
     """
-    for mark in ("connected", "measure_started"):
-        collector.on_event({"type": "mark", "mark": mark})
+    _reach(collector, "connected", "measure_started")
     while not intervals.empty():
         intervals.get()
     intervals.get(timeout=LIMIT_S)  # they began only after the second did
     began_ns = _own_ns(others)
     looked = [intervals.get(timeout=LIMIT_S) for _ in range(SECONDS)]
     own_ns = _own_ns(others) - began_ns
-    collector.on_event({"type": "mark", "mark": "measure_ended"})
+    _reach(collector, "measure_ended")
     collector.document()
-    transactions = sum(each["transactions"] for each in looked)
-    seconds = sum(each["duration_s"] for each in looked)
+    transactions = sum(each.transactions for each in looked)
+    seconds = sum(each.duration_s for each in looked)
     return transactions / seconds, own_ns / 1e9 / seconds / len(CPUS)
 
 

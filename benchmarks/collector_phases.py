@@ -59,8 +59,9 @@ from millrace.collect.registry import COLLECTORS
 from millrace.collect.threads.sched_events import EVENTS
 from millrace.host.cpu_clock import clock_ns
 from millrace.loadgen import client as load
-from millrace.loadgen import statement_activity
+from millrace.loadgen.events import Mark, MarkName
 from millrace.loadgen.spec import Connection
+from millrace.loadgen.statement_activity import StatementActivity
 from millrace.servers.instances.lifecycle import Instance
 from millrace.trial.collection import target_of, window
 from millrace.trial.resolved_workload import ResolvedWorkload
@@ -198,7 +199,7 @@ def _cell(instance: Instance, work: ResolvedWorkload, seconds: float) -> Found:
     )
     make(instance, work, connection)
     found = Found()
-    with statement_activity.made() as shown:
+    with StatementActivity.create() as shown:
         shared_cpu = shared_cpu_of(work)
         spec = measured_spec(work, connection, shown, shared_cpu)
         clients = work.connections or 1
@@ -282,8 +283,9 @@ def _aside(does: Callable[..., None], *given: Any) -> Iterator[Group]:
 def _observe(parent: Pipe, target: Target, measured: Window) -> None:
     _not_ours_to_handle()
     with collecting(COLLECTORS, BY_DEFAULT, target, measured) as collector:
-        for mark in ("connected", "measure_started"):
-            collector.on_event({"type": "mark", "mark": mark})
+        marks: tuple[MarkName, ...] = ("connected", "measure_started")
+        for name in marks:
+            collector.on_event(Mark(phase="measure", mark=name, t_s=0))
         parent.send(collector.missing)
         parent.recv()
 

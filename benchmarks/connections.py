@@ -20,7 +20,7 @@ from typing import Any
 from benchmarks import json_file
 from benchmarks.servers import installed, running
 from benchmarks.table_loading import load_sbtest
-from millrace.loadgen.client import find_load_generator
+from millrace.loadgen.program import find_load_generator
 from millrace.servers.instances.lifecycle import Instance
 
 NUMBERS = (10, 100, 1_000, 10_000)

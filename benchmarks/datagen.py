@@ -22,7 +22,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import json_file
-from millrace.loadgen.client import find_load_generator, write_data_file
+from millrace.loadgen.datasets import write_data_file
+from millrace.loadgen.program import find_load_generator
 
 SEED = 171773
 BUFFER_BYTES = 1 << 20

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from millrace.loadgen.client import versions
+from millrace.loadgen.datasets import versions
 
 
 def write(file: Path | None, benchmark: str, **figures: Any) -> None:

@@ -36,8 +36,8 @@ from benchmarks.load_tools import (
     install,
 )
 from benchmarks.servers import installed, running
-from millrace.loadgen.client import versions
-from millrace.loadgen.cpu_idle import kept_awake
+from millrace.loadgen.cpu_idle import disable_idle_states
+from millrace.loadgen.datasets import versions
 from millrace.servers.instances.lifecycle import Instance
 from millrace.servers.instances.signals import signals_as_errors
 from millrace.stats import RatioEstimate, paired_ratio
@@ -124,7 +124,7 @@ def _take_turns(bench: Bench, cells: Sequence[Cell], turns: int, seconds: int) -
             _progress(f"turn {turn + 1} of {turns}, {number + 1} of {len(cells)}: {cell}")
             for name in _order(cell, order, sysbench_first=turn == 0):
                 # A single client waits for sleeping CPUs most of the time, whatever its code.
-                with kept_awake() if cell.connections == 1 else nullcontext():
+                with disable_idle_states() if cell.connections == 1 else nullcontext():
                     run = _run(bench, name, cell, runs[cell], seconds)
                 runs[cell].setdefault(name, []).append(run)
     _progress("")

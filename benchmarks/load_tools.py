@@ -345,7 +345,7 @@ _WORKLOAD = {
             ],
         }
     },
-    "draws": {
+    "generators": {
         "id": {"kind": "integer", "low": 1, "high": TABLE_SIZE},
         "end": {"kind": "derived", "from": "id", "plus": RANGE - 1},
         "k": {"kind": "integer", "low": 1, "high": TABLE_SIZE},

@@ -25,7 +25,7 @@ from typing import Any
 
 from benchmarks import json_file, load_tools
 from benchmarks.servers import installed, running
-from millrace.loadgen.client import find_load_generator
+from millrace.loadgen.program import find_load_generator
 from millrace.servers.instances.lifecycle import Instance
 from millrace.stats.ratio import paired_ratio
 

@@ -53,7 +53,7 @@ from millrace.campaign.policies.calibrate import (
 )
 from millrace.errors import MillraceError
 from millrace.experiment.model import Experiment
-from millrace.loadgen import client as load
+from millrace.loadgen import datasets
 from millrace.model.events import Emitted
 from millrace.report.calibration.json import as_json
 from millrace.stats import proportion_limits, sign_test
@@ -164,7 +164,7 @@ def main() -> None:
     if arguments.json is not None:
         document = {
             "benchmark": "whole_product",
-            "versions": {"millrace": __version__, **load.versions()},
+            "versions": {"millrace": __version__, **datasets.versions()},
             "processors": len(os.sched_getaffinity(0)),
             "size": asdict(size),
             "allowed_false": allowed(sum(len(each.verdicts) for each in found)),

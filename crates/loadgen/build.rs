@@ -13,15 +13,8 @@ fn main() {
         Path::new(&env::var("CARGO_MANIFEST_DIR").expect("cargo sets it")).join(WORKLOADS);
     let mut files: Vec<PathBuf> = fs::read_dir(&directory)
         .unwrap_or_else(|error| panic!("{}: {error}", directory.display()))
-        .map(|entry| {
-            entry
-                .expect("a directory that was opened can be read")
-                .path()
-        })
-        .filter(|path| {
-            path.extension()
-                .is_some_and(|extension| extension == "toml")
-        })
+        .map(|entry| entry.expect("a directory that was opened can be read").path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "toml"))
         .collect();
     files.sort();
     let mut list = String::from("[\n");

@@ -31,11 +31,10 @@ from tests.hostile.mysql_server import (
     serving,
 )
 from tests.unit.databases.mysql.observables import observable
+from tests.unit.loadgen.made_events import mark
 
 _OBSERVERS = {name: COLLECTORS[name] for name in ("plans", "waits", "status")}
-_BEGIN, _END = (
-    {"type": "mark", "phase": "measure", "mark": f"measure_{edge}"} for edge in ("started", "ended")
-)
+_BEGIN, _END = mark("measure_started"), mark("measure_ended")
 _TABLES = observable("mysql").tables.values()
 _SHOWN = {
     "SHOW GLOBAL STATUS": ("Variable_name", "Value"),

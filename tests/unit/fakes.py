@@ -49,10 +49,10 @@ tables = 1
 table_size = 100
 time_s = 5
 warmup_s = 0
-fits = "any"
-keep_awake = "off"
+cache_mode = "any"
+disable_idle_states = "off"
 busy_poll = "off"
-share_cpu = "off"
+colocate_client = "off"
 """
 
 

@@ -71,10 +71,7 @@ pub struct Summed<R> {
 
 impl<R: Rows> Summed<R> {
     pub fn new(rows: &Arc<R>) -> Self {
-        Self {
-            rows: Arc::clone(rows),
-            total: Mutex::default(),
-        }
+        Self { rows: Arc::clone(rows), total: Mutex::default() }
     }
 
     /// The checksum of what has been made so far.
@@ -102,10 +99,7 @@ impl<R: Rows> Rows for Summed<R> {
 }
 
 fn checksum_of_text(text: &[u8]) -> Checksum {
-    let mut total = Checksum {
-        bytes: text.len() as u64,
-        ..Checksum::default()
-    };
+    let mut total = Checksum { bytes: text.len() as u64, ..Checksum::default() };
     let mut start = 0;
     for end in memchr::memchr_iter(b'\n', text) {
         total.rows += 1;
@@ -124,14 +118,7 @@ mod tests {
     fn the_crc_is_the_one_of_sql() {
         // SELECT CRC32('MySQL') gives 3259397556, as the manual of the function says.
         let total = checksum_of_text(b"MySQL\n");
-        assert_eq!(
-            total,
-            Checksum {
-                rows: 1,
-                bytes: 6,
-                sum: 3_259_397_556
-            }
-        );
+        assert_eq!(total, Checksum { rows: 1, bytes: 6, sum: 3_259_397_556 });
     }
 
     #[test]

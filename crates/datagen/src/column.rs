@@ -114,16 +114,12 @@ impl Value {
         match self {
             Self::Integer(integer) => put_integer(out, integer.of_row(row)),
             Self::Decimal { units, scale } => put_decimal(out, units.of_row(row), *scale),
-            Self::Digits {
-                stream,
-                groups,
-                length,
-            } => put_groups(out, *stream, row, *groups, *length),
-            Self::Letters {
-                stream,
-                shortest,
-                longest,
-            } => put_letters(out, *stream, row, *shortest, *longest),
+            Self::Digits { stream, groups, length } => {
+                put_groups(out, *stream, row, *groups, *length)
+            }
+            Self::Letters { stream, shortest, longest } => {
+                put_letters(out, *stream, row, *shortest, *longest)
+            }
             Self::Constant { text, .. } => {
                 out[..text.len()].copy_from_slice(text);
                 text.len()

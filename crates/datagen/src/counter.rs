@@ -15,9 +15,7 @@ pub struct Stream {
 impl Stream {
     /// The stream named `name` of a seed; streams of different names are unrelated.
     pub fn named(seed: u64, name: &str) -> Self {
-        let key = name
-            .bytes()
-            .fold(mix(seed), |key, byte| mix(key ^ u64::from(byte)));
+        let key = name.bytes().fold(mix(seed), |key, byte| mix(key ^ u64::from(byte)));
         Self { key }
     }
 
@@ -30,9 +28,7 @@ impl Stream {
     /// Number `position` of the stream, uniform over all of `u64`.
     #[inline]
     pub fn at(self, position: u64) -> u64 {
-        mix(self
-            .key
-            .wrapping_add(position.wrapping_add(1).wrapping_mul(GAMMA)))
+        mix(self.key.wrapping_add(position.wrapping_add(1).wrapping_mul(GAMMA)))
     }
 }
 

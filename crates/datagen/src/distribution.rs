@@ -59,14 +59,8 @@ impl Integers {
         let span = high.abs_diff(low).saturating_add(1);
         let spread = match *shape {
             Shape::Uniform => Spread::Uniform,
-            Shape::Zipf {
-                exponent,
-                scrambled: false,
-            } => Spread::Zipf(Zipf::new(span, exponent)),
-            Shape::Zipf {
-                exponent,
-                scrambled: true,
-            } => {
+            Shape::Zipf { exponent, scrambled: false } => Spread::Zipf(Zipf::new(span, exponent)),
+            Shape::Zipf { exponent, scrambled: true } => {
                 let order = Bijection::new(span, Stream::named(0, "scrambled"));
                 Spread::Scrambled(Zipf::new(span, exponent), order)
             }
@@ -99,22 +93,14 @@ impl Integers {
     }
 
     /// The number at a place from 0 up to 1 of the range.
-    #[allow(
-        clippy::cast_precision_loss,
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss
-    )]
+    #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
     #[inline]
     fn part(&self, place: f64) -> u64 {
         // A place just below 1 may round to the end of a large range.
         ((place * self.span as f64) as u64).min(self.span - 1)
     }
 
-    #[allow(
-        clippy::cast_precision_loss,
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss
-    )]
+    #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
     #[inline]
     fn special(&self, share: f64, central: f64, random: &mut Random) -> u64 {
         let last = self.span - 1;

@@ -27,10 +27,7 @@ pub fn assert_fits(observed: &[u64], expected: &[f64]) {
         classes += 1.0;
     } else {
         let unlikely = rest_expected + 10.0 * (rest_expected + 1.0).sqrt();
-        assert!(
-            rest_observed <= unlikely,
-            "{rest_observed} where {rest_expected} is expected"
-        );
+        assert!(rest_observed <= unlikely, "{rest_observed} where {rest_expected} is expected");
     }
     assert!(classes > 1.0, "there is nothing to compare");
     let freedom: f64 = classes - 1.0;
@@ -69,10 +66,7 @@ pub fn assert_same(one: &[u64], other: &[u64]) {
     let freedom: f64 = classes - 1.0;
     let part = 2.0 / (9.0 * freedom);
     let limit = freedom * (1.0 - part + QUANTILE * part.sqrt()).powi(3);
-    assert!(
-        statistic < limit,
-        "chi-square is {statistic:.1}, expected less than {limit:.1}"
-    );
+    assert!(statistic < limit, "chi-square is {statistic:.1}, expected less than {limit:.1}");
 }
 
 #[test]

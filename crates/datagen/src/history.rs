@@ -65,10 +65,7 @@ pub fn changeset_at(time: Seconds) -> u64 {
 }
 
 fn segment(knots: &[(u64, u64)], x: u64) -> ((u64, u64), (u64, u64)) {
-    let above = knots[1..knots.len() - 1]
-        .iter()
-        .take_while(|knot| knot.0 <= x)
-        .count();
+    let above = knots[1..knots.len() - 1].iter().take_while(|knot| knot.0 <= x).count();
     (knots[above], knots[above + 1])
 }
 

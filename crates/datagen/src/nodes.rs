@@ -138,10 +138,7 @@ struct Block {
 impl Nodes {
     /// The set of `rows` rows (at most [`MAX_ROWS`]) of a seed.
     pub fn new(rows: u64, seed: u64) -> Self {
-        assert!(
-            rows <= MAX_ROWS,
-            "the command line and the spec refuse more rows"
-        );
+        assert!(rows <= MAX_ROWS, "the command line and the spec refuse more rows");
         let blocks = rows.div_ceil(BLOCK).max(1);
         let stride = (USUAL_TOP_ID / rows.max(1)).max(MIN_STRIDE);
         Self {

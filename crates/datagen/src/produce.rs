@@ -146,10 +146,7 @@ fn start_worker<R: Rows + 'static>(
     let rows = Arc::clone(rows);
     let end = slice.end;
     let step = chunk_rows as u64;
-    let starts = (slice.start..end)
-        .step_by(chunk_rows)
-        .skip(turn)
-        .step_by(threads);
+    let starts = (slice.start..end).step_by(chunk_rows).skip(turn).step_by(threads);
     thread::spawn(move || {
         for from in starts {
             let Ok(mut buffer) = empty_receiver.recv() else {
@@ -157,12 +154,7 @@ fn start_worker<R: Rows + 'static>(
             };
             let to = end.min(from + step);
             let length = rows.write(from, to, &mut buffer);
-            let chunk = Chunk {
-                buffer,
-                length,
-                rows: to - from,
-                worker: turn,
-            };
+            let chunk = Chunk { buffer, length, rows: to - from, worker: turn };
             if full_sender.send(chunk).is_err() {
                 return;
             }

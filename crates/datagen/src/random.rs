@@ -20,10 +20,7 @@ impl Random {
     /// The numbers of member `member` of a stream that serves many of them.
     #[inline]
     pub fn member(stream: Stream, member: u64) -> Self {
-        Self {
-            stream: Stream::keyed(stream.at(member)),
-            position: 0,
-        }
+        Self { stream: Stream::keyed(stream.at(member)), position: 0 }
     }
 
     /// The next number, uniform over all of `u64`.
@@ -70,14 +67,8 @@ mod tests {
         let mut again = Random::of(1, "client", 0);
         assert_eq!(first.number(), again.number());
         assert_ne!(first.number(), Random::of(1, "client", 1).number());
-        assert_ne!(
-            Random::of(1, "client", 0).number(),
-            Random::of(2, "client", 0).number()
-        );
-        assert_ne!(
-            Random::of(1, "client", 0).number(),
-            Random::of(1, "row", 0).number()
-        );
+        assert_ne!(Random::of(1, "client", 0).number(), Random::of(2, "client", 0).number());
+        assert_ne!(Random::of(1, "client", 0).number(), Random::of(1, "row", 0).number());
     }
 
     #[test]

@@ -14,11 +14,7 @@ impl TableRows {
     /// `count` rows of at least one column.
     pub fn new(count: u64, values: Vec<Value>) -> Self {
         let longest = values.iter().map(|value| value.longest() + 1).sum();
-        Self {
-            count,
-            values,
-            longest,
-        }
+        Self { count, values, longest }
     }
 
     /// Return for each column whether it is a number.

@@ -30,9 +30,8 @@ const LETTERS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmno
 pub fn put_integer(out: &mut [u8], value: i64) -> usize {
     out[0] = b'-';
     let sign = usize::from(value < 0);
-    let room: &mut [u8; 24] = (&mut out[sign..sign + 24])
-        .try_into()
-        .expect("the slice has this length");
+    let room: &mut [u8; 24] =
+        (&mut out[sign..sign + 24]).try_into().expect("the slice has this length");
     sign + put_number(room, 0, value.unsigned_abs())
 }
 
@@ -46,9 +45,8 @@ pub fn put_decimal(out: &mut [u8], units: i64, scale: u32) -> usize {
     let magnitude = units.unsigned_abs();
     out[0] = b'-';
     let sign = usize::from(units < 0);
-    let room: &mut [u8; 24] = (&mut out[sign..sign + 24])
-        .try_into()
-        .expect("the slice has this length");
+    let room: &mut [u8; 24] =
+        (&mut out[sign..sign + 24]).try_into().expect("the slice has this length");
     let point = sign + put_number(room, 0, magnitude / one);
     out[point] = b'.';
     let scale = scale as usize;
@@ -81,9 +79,7 @@ pub fn put_groups(out: &mut [u8], stream: Stream, row: u64, groups: usize, lengt
 
 #[inline]
 fn put_piece(out: &mut [u8], random: u64, digits: usize) -> usize {
-    let room: &mut [u8; 16] = (&mut out[..16])
-        .try_into()
-        .expect("the slice has this length");
+    let room: &mut [u8; 16] = (&mut out[..16]).try_into().expect("the slice has this length");
     put_digits(room, high_product(random, POWERS[digits]), digits);
     digits
 }

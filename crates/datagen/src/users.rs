@@ -17,46 +17,11 @@ const FIRST_NAMES: [&str; 48] = [
 ];
 
 const SURNAMES: [&str; 40] = [
-    "Álvarez",
-    "Aguirre",
-    "Alonso",
-    "Bonet",
-    "Cano",
-    "Castro",
-    "Delgado",
-    "Díaz",
-    "Domínguez",
-    "Echeverría",
-    "Fernández",
-    "Ferrer",
-    "Fuentes",
-    "García",
-    "Gómez",
-    "Ibáñez",
-    "Iglesias",
-    "Jiménez",
-    "López",
-    "Marín",
-    "Martí",
-    "Muñoz",
-    "Navarro",
-    "Núñez",
-    "Ortega",
-    "Ortiz",
-    "Peña",
-    "Pérez",
-    "Puig",
-    "Ramírez",
-    "Roca",
-    "Ruiz",
-    "Sánchez",
-    "Serra",
-    "Soler",
-    "Suárez",
-    "Torres",
-    "Vázquez",
-    "Vidal",
-    "Yáñez",
+    "Álvarez", "Aguirre", "Alonso", "Bonet", "Cano", "Castro", "Delgado", "Díaz", "Domínguez",
+    "Echeverría", "Fernández", "Ferrer", "Fuentes", "García", "Gómez", "Ibáñez", "Iglesias",
+    "Jiménez", "López", "Marín", "Martí", "Muñoz", "Navarro", "Núñez", "Ortega", "Ortiz", "Peña",
+    "Pérez", "Puig", "Ramírez", "Roca", "Ruiz", "Sánchez", "Serra", "Soler", "Suárez", "Torres",
+    "Vázquez", "Vidal", "Yáñez",
 ];
 
 const WORDS: [&str; 48] = [
@@ -196,14 +161,8 @@ mod tests {
     fn numbers_and_names_are_unique() {
         let users = texts();
         assert_eq!(users.len(), COUNT);
-        assert_eq!(
-            users.iter().map(|u| &u.0).collect::<HashSet<_>>().len(),
-            COUNT
-        );
-        assert_eq!(
-            users.iter().map(|u| &u.1).collect::<HashSet<_>>().len(),
-            COUNT
-        );
+        assert_eq!(users.iter().map(|u| &u.0).collect::<HashSet<_>>().len(), COUNT);
+        assert_eq!(users.iter().map(|u| &u.1).collect::<HashSet<_>>().len(), COUNT);
     }
 
     #[test]
@@ -211,32 +170,17 @@ mod tests {
         for (_, name) in texts() {
             assert!(!name.is_empty() && name.len() <= 32, "{name}");
             assert!(name.trim() == name, "{name}");
-            assert!(
-                !name.contains(['\t', '\n', '\r', '\\', '\0', '"', '\'']),
-                "{name}"
-            );
-            assert!(
-                name.chars().all(|c| c.len_utf8() < 4),
-                "{name}: utf8mb3 must hold it"
-            );
+            assert!(!name.contains(['\t', '\n', '\r', '\\', '\0', '"', '\'']), "{name}");
+            assert!(name.chars().all(|c| c.len_utf8() < 4), "{name}: utf8mb3 must hold it");
         }
     }
 
     #[test]
     fn the_community_is_a_mixed_one() {
         let names: Vec<String> = texts().into_iter().map(|user| user.1).collect();
-        let accented = names
-            .iter()
-            .filter(|name| name.contains(['í', 'é', 'ñ', 'ú']))
-            .count();
+        let accented = names.iter().filter(|name| name.contains(['í', 'é', 'ñ', 'ú'])).count();
         let spaced = names.iter().filter(|name| name.contains(' ')).count();
-        let cyrillic = names
-            .iter()
-            .filter(|n| n.chars().any(|c| ('А'..='я').contains(&c)))
-            .count();
-        assert!(
-            accented > 500 && spaced > 500 && cyrillic > 50,
-            "{accented} {spaced} {cyrillic}"
-        );
+        let cyrillic = names.iter().filter(|n| n.chars().any(|c| ('А'..='я').contains(&c))).count();
+        assert!(accented > 500 && spaced > 500 && cyrillic > 50, "{accented} {spaced} {cyrillic}");
     }
 }

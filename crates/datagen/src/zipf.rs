@@ -25,14 +25,8 @@ pub struct Zipf {
 impl Zipf {
     /// Over `ranks` ranks, at least one; `exponent` is 0 (uniform) or above.
     pub fn new(ranks: u64, exponent: f64) -> Self {
-        let mut zipf = Self {
-            ranks,
-            power: 1.0 - exponent,
-            exponent,
-            first: 0.0,
-            last: 0.0,
-            certain: 0.0,
-        };
+        let mut zipf =
+            Self { ranks, power: 1.0 - exponent, exponent, first: 0.0, last: 0.0, certain: 0.0 };
         zipf.first = zipf.integral(1.5) - 1.0;
         zipf.last = zipf.integral(ranks as f64 + 0.5);
         zipf.certain = 2.0 - zipf.inverse(zipf.integral(2.5) - zipf.weight(2.0));
@@ -88,10 +82,7 @@ mod tests {
     fn frequencies_are_those_of_zipf() {
         let draws = 400_000;
         for (ranks, exponents) in [
-            (
-                1000,
-                &[0.0, 0.2, 0.5, 0.8, 0.99, 1.0, 1.01, 1.5, 2.0, 4.0][..],
-            ),
+            (1000, &[0.0, 0.2, 0.5, 0.8, 0.99, 1.0, 1.01, 1.5, 2.0, 4.0][..]),
             (2, &[0.0, 1.0, 3.0]),
             (10, &[0.8, 1.0]),
         ] {

@@ -28,7 +28,7 @@ pub struct Arrivals {
     next_ns: u64,
     /// It has arrived and not begun.
     waiting: Option<Arrival>,
-    late_limit_ns: u64,
+    max_lateness_ns: u64,
     is_over: bool,
     /// Of the measured part.
     pub measured: Punctuality,
@@ -37,12 +37,12 @@ pub struct Arrivals {
 }
 
 impl Arrivals {
-    pub fn new(mut schedule: Schedule, late_limit: Option<Duration>) -> Self {
+    pub fn new(mut schedule: Schedule, max_lateness: Option<Duration>) -> Self {
         Self {
             next_ns: schedule.next_ns(),
             schedule,
             waiting: None,
-            late_limit_ns: late_limit.map_or(u64::MAX, nanoseconds),
+            max_lateness_ns: max_lateness.map_or(u64::MAX, nanoseconds),
             is_over: false,
             measured: Punctuality::default(),
             recent: Punctuality::default(),
@@ -64,7 +64,7 @@ impl Arrivals {
                 Some(arrival) => arrival,
                 None => self.draw(now_ns, shared, allowance)?,
             };
-            if is_after_end || now_ns - arrival.intended_ns > self.late_limit_ns {
+            if is_after_end || now_ns - arrival.intended_ns > self.max_lateness_ns {
                 self.recent.skipped += 1;
                 self.measured.skipped += u64::from(arrival.measured);
             } else {
@@ -95,10 +95,7 @@ impl Arrivals {
         self.recent.scheduled += 1;
         self.measured.scheduled += u64::from(measured);
         self.next_ns = self.schedule.next_ns();
-        Some(Arrival {
-            intended_ns,
-            measured,
-        })
+        Some(Arrival { intended_ns, measured })
     }
 
     /// The transaction that was due has begun.
@@ -145,11 +142,7 @@ mod tests {
     use crate::schedule::Share;
     use crate::settings::Arrivals as Law;
 
-    const ALONE: Share = Share {
-        clients: 1,
-        threads: 1,
-        thread: 0,
-    };
+    const ALONE: Share = Share { clients: 1, threads: 1, thread: 0 };
 
     /// Arrivals every microsecond from 0; the part from 10 to 20 µs is measured.
     fn every_microsecond(budget: Option<Budget>) -> (Arrivals, Shared) {
@@ -173,10 +166,7 @@ mod tests {
         assert_eq!((begun, arrivals.is_over()), (20, false));
         assert!(arrivals.due(20_000, &shared, &mut allowance).is_none());
         assert!(arrivals.is_over());
-        assert_eq!(
-            (arrivals.measured.scheduled, arrivals.recent.scheduled),
-            (10, 20)
-        );
+        assert_eq!((arrivals.measured.scheduled, arrivals.recent.scheduled), (10, 20));
         assert_eq!((arrivals.measured.skipped, arrivals.measured.late), (0, 0));
     }
 
@@ -184,19 +174,10 @@ mod tests {
     fn what_waits_until_the_end_is_skipped() {
         let (mut arrivals, shared) = every_microsecond(None);
         let mut allowance = Allowance::new(None);
-        assert_eq!(
-            arrivals
-                .due(12_500, &shared, &mut allowance)
-                .unwrap()
-                .intended_ns,
-            0
-        );
+        assert_eq!(arrivals.due(12_500, &shared, &mut allowance).unwrap().intended_ns, 0);
         assert!(arrivals.due(20_000, &shared, &mut allowance).is_none());
         assert!(arrivals.is_over());
-        assert_eq!(
-            (arrivals.measured.scheduled, arrivals.measured.skipped),
-            (10, 10)
-        );
+        assert_eq!((arrivals.measured.scheduled, arrivals.measured.skipped), (10, 10));
         assert_eq!(arrivals.recent.skipped, 20);
     }
 

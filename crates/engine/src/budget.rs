@@ -14,10 +14,7 @@ const LARGEST_GRANT: u64 = 64;
 
 impl Budget {
     pub fn new(transactions: u64, threads: u32) -> Self {
-        Self {
-            left: AtomicU64::new(transactions),
-            threads: threads.into(),
-        }
+        Self { left: AtomicU64::new(transactions), threads: threads.into() }
     }
 
     /// Return the number of transactions that no thread has taken.
@@ -27,18 +24,13 @@ impl Budget {
 
     /// Hand out some of what is left; grants shrink towards the end. 0 where nothing is left.
     fn grant(&self) -> u64 {
-        let share = |left: u64| {
-            (left / (4 * self.threads))
-                .clamp(1, LARGEST_GRANT)
-                .min(left)
-        };
+        let share = |left: u64| (left / (4 * self.threads)).clamp(1, LARGEST_GRANT).min(left);
         let granted = |left| left - share(left);
         // Relaxed: the number guards no other memory.
         match self
             .left
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| {
-                Some(granted(left))
-            }) {
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| Some(granted(left)))
+        {
             Ok(left) | Err(left) => share(left),
         }
     }

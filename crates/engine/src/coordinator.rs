@@ -137,15 +137,12 @@ impl<'a> Coordinator<'a> {
     /// Wait for a message or for the next thing to do.
     fn listen(&mut self) {
         let now_ns = self.shared.clock.now_ns();
-        let wake_ns = [
-            self.next_interval_ns(),
-            self.measure_from_ns,
-            self.shared.measure_until_ns(),
-        ]
-        .into_iter()
-        .filter(|&time_ns| time_ns > now_ns)
-        .min()
-        .unwrap_or(UNKNOWN);
+        let wake_ns =
+            [self.next_interval_ns(), self.measure_from_ns, self.shared.measure_until_ns()]
+                .into_iter()
+                .filter(|&time_ns| time_ns > now_ns)
+                .min()
+                .unwrap_or(UNKNOWN);
         let timeout = Duration::from_nanos(wake_ns - now_ns).min(POLL_INTERVAL);
         self.receive(timeout);
     }
@@ -241,8 +238,7 @@ impl<'a> Coordinator<'a> {
             self.heard_ns = self.shared.clock.now_ns();
         }
         let duration_s = seconds(until_ns - self.interval_from_ns);
-        self.throughput
-            .push(counts.transactions as f64 / duration_s);
+        self.throughput.push(counts.totals.transactions as f64 / duration_s);
         self.interval_from_ns = until_ns;
         let interval = Interval::new(self.part, seconds(until_ns), duration_s, &counts);
         (self.report)(&Report::Interval(interval));
@@ -262,8 +258,7 @@ impl<'a> Coordinator<'a> {
         if is_steady || from_ns - self.shared.start_ns >= nanoseconds(limit) {
             self.steady = Some(is_steady);
             self.measure_from_ns = from_ns;
-            self.shared
-                .measure(from_ns, end_of(self.drive.end, from_ns));
+            self.shared.measure(from_ns, end_of(self.drive.end, from_ns));
             self.wake_all(); // a thread that sleeps to an arrival learns when the schedule ends
         }
     }
@@ -281,11 +276,7 @@ impl<'a> Coordinator<'a> {
     fn conclude(mut self) -> DriveOutcome {
         let now_ns = self.shared.clock.now_ns();
         if self.part == Part::Measure && self.measured_until_ns.is_none() {
-            let last_ns = self
-                .finished
-                .iter()
-                .map(|finished| finished.last_end_ns)
-                .max();
+            let last_ns = self.finished.iter().map(|finished| finished.last_end_ns).max();
             let until_ns = if self.error.is_none() { last_ns } else { None };
             let until_ns = until_ns.unwrap_or(now_ns);
             self.end_measuring(until_ns.max(self.measure_from_ns));

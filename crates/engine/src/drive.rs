@@ -46,10 +46,7 @@ pub fn drive<C: Session, S: Script + Send>(
     report: &dyn Fn(&Report),
     stop: &AtomicBool,
 ) -> Result<DriveResult, Failed> {
-    let failed = |error| Failed {
-        driven: None,
-        error,
-    };
+    let failed = |error| Failed { driven: None, error };
     let clock = Clock::start();
     let threads = drive.thread_count();
     let mut groups = open_all(drive.clients, threads, &open).map_err(failed)?;
@@ -63,37 +60,24 @@ pub fn drive<C: Session, S: Script + Send>(
         })?;
     }
     let connect_s = clock.now_s();
-    report(&Report::Mark {
-        mark: Mark::Connected,
-        t_s: connect_s,
-    });
+    report(&Report::Mark { mark: Mark::Connected, t_s: connect_s });
     let budget = match drive.end {
         End::Time(_) => None,
         End::Operations(transactions) | End::Either(_, transactions) => {
             Some(Budget::new(transactions, threads))
         }
     };
-    let pause_ns = if drive.statement_activity.is_some() {
-        SEEN_WAITING_NS
-    } else {
-        START_NS
-    };
+    let pause_ns = if drive.statement_activity.is_some() { SEEN_WAITING_NS } else { START_NS };
     let shared = Shared::new(clock, clock.now_ns() + pause_ns, budget);
-    let context = Context {
-        drive,
-        names,
-        shared: &shared,
-    };
+    let context = Context { drive, names, shared: &shared };
     let cannot_start = |source| {
         failed(ClientError::System {
             context: "cannot make what the threads wait with".to_owned(),
             source,
         })
     };
-    let wakers = (0..threads)
-        .map(|_| Waker::new())
-        .collect::<io::Result<Vec<_>>>()
-        .map_err(cannot_start)?;
+    let wakers =
+        (0..threads).map(|_| Waker::new()).collect::<io::Result<Vec<_>>>().map_err(cannot_start)?;
     let (sender, messages) = channel();
     let workers = (0..threads)
         .zip(groups)
@@ -131,11 +115,7 @@ fn publish_activity<C: Session, S: Script>(
     let mut clients: Vec<&mut Client<C, S>> = groups.iter_mut().flatten().collect();
     let sockets = clients.iter().map(|client| client.session.peer_address());
     let sockets = sockets.collect::<io::Result<Vec<_>>>()?;
-    let activity = Arc::new(StatementActivity::create(
-        path,
-        &sockets,
-        &names.statements,
-    )?);
+    let activity = Arc::new(StatementActivity::create(path, &sockets, &names.statements)?);
     for (slot, client) in clients.iter_mut().enumerate() {
         client.activity = ActivitySlot::new(&activity, slot);
     }
@@ -143,21 +123,12 @@ fn publish_activity<C: Session, S: Script>(
 }
 
 fn arrivals(drive: &DriveSettings, threads: u32, thread: u32, start_ns: u64) -> Option<Arrivals> {
-    let Pacing::Open {
-        rate,
-        arrivals,
-        late_limit,
-    } = drive.pacing
-    else {
+    let Pacing::Open { rate, arrivals, max_lateness } = drive.pacing else {
         return None;
     };
-    let share = Share {
-        clients: drive.clients,
-        threads,
-        thread,
-    };
+    let share = Share { clients: drive.clients, threads, thread };
     let schedule = Schedule::new(arrivals, rate, share, drive.seed, start_ns);
-    Some(Arrivals::new(schedule, late_limit))
+    Some(Arrivals::new(schedule, max_lateness))
 }
 
 /// Put together what the threads found out.
@@ -203,9 +174,6 @@ fn conclude(
     };
     match outcome.error {
         None => Ok(driven),
-        Some(error) => Err(Failed {
-            driven: Some(Box::new(driven)),
-            error,
-        }),
+        Some(error) => Err(Failed { driven: Some(Box::new(driven)), error }),
     }
 }

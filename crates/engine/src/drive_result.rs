@@ -88,7 +88,7 @@ pub enum Paced {
         late: u64,
         /// Transactions that could not begin before the end, or within the limit of lateness.
         skipped: u64,
-        late_limit_s: Option<f64>,
+        max_lateness_s: Option<f64>,
     },
 }
 
@@ -112,11 +112,7 @@ impl Paced {
     pub fn new(pacing: Pacing, punctuality: Punctuality) -> Self {
         match pacing {
             Pacing::Closed => Self::Closed,
-            Pacing::Open {
-                rate,
-                arrivals,
-                late_limit,
-            } => Self::Open {
+            Pacing::Open { rate, arrivals, max_lateness } => Self::Open {
                 rate,
                 arrivals: match arrivals {
                     Arrivals::Poisson => "poisson",
@@ -125,7 +121,7 @@ impl Paced {
                 scheduled: punctuality.scheduled,
                 late: punctuality.late,
                 skipped: punctuality.skipped,
-                late_limit_s: late_limit.map(|limit| limit.as_secs_f64()),
+                max_lateness_s: max_lateness.map(|limit| limit.as_secs_f64()),
             },
         }
     }
@@ -142,10 +138,7 @@ pub struct PerClient {
 impl PerClient {
     /// Of no client, or of the given ones.
     pub fn of(counts: impl IntoIterator<Item = u64>) -> Self {
-        let nobody = Self {
-            least: u64::MAX,
-            most: 0,
-        };
+        let nobody = Self { least: u64::MAX, most: 0 };
         counts.into_iter().fold(nobody, |all, count| Self {
             least: all.least.min(count),
             most: all.most.max(count),
@@ -154,10 +147,7 @@ impl PerClient {
 
     #[must_use]
     pub fn and(self, other: Self) -> Self {
-        Self {
-            least: self.least.min(other.least),
-            most: self.most.max(other.most),
-        }
+        Self { least: self.least.min(other.least), most: self.most.max(other.most) }
     }
 }
 

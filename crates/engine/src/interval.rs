@@ -4,17 +4,39 @@ use serde::Serialize;
 
 use super::latency::Latencies;
 
-/// Counts of one thread since its last hand-over.
-#[derive(Clone, Debug)]
-pub struct Counts {
+/// The numbers of what ended.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct Totals {
+    /// That succeeded, as statements are.
     pub transactions: u64,
     pub statements: u64,
+    /// Failed statements.
     pub errors: u64,
     pub retries: u64,
     pub late: u64,
     pub skipped: u64,
     pub rows: u64,
+    /// Sent and received.
     pub bytes: u64,
+}
+
+impl Totals {
+    pub fn add(&mut self, other: &Self) {
+        self.transactions += other.transactions;
+        self.statements += other.statements;
+        self.errors += other.errors;
+        self.retries += other.retries;
+        self.late += other.late;
+        self.skipped += other.skipped;
+        self.rows += other.rows;
+        self.bytes += other.bytes;
+    }
+}
+
+/// Counts of one thread since its last hand-over.
+#[derive(Clone, Debug)]
+pub struct Counts {
+    pub totals: Totals,
     /// Anything has come from the server, be it a part of an answer.
     pub heard: bool,
     /// Transactions that had begun and not ended at the hand-over.
@@ -26,14 +48,7 @@ pub struct Counts {
 impl Default for Counts {
     fn default() -> Self {
         Self {
-            transactions: 0,
-            statements: 0,
-            errors: 0,
-            retries: 0,
-            late: 0,
-            skipped: 0,
-            rows: 0,
-            bytes: 0,
+            totals: Totals::default(),
             heard: false,
             under_way: 0,
             latencies: Latencies::rough(),
@@ -43,14 +58,7 @@ impl Default for Counts {
 
 impl Counts {
     pub fn merge(&mut self, other: &Self) {
-        self.transactions += other.transactions;
-        self.statements += other.statements;
-        self.errors += other.errors;
-        self.retries += other.retries;
-        self.late += other.late;
-        self.skipped += other.skipped;
-        self.rows += other.rows;
-        self.bytes += other.bytes;
+        self.totals.add(&other.totals);
         self.heard |= other.heard;
         self.under_way += other.under_way;
         self.latencies.merge(&other.latencies);
@@ -72,17 +80,8 @@ pub struct Interval {
     /// Its end, from the beginning of the drive.
     pub t_s: f64,
     pub duration_s: f64,
-    /// That succeeded, as statements are.
-    pub transactions: u64,
-    pub statements: u64,
-    /// Failed statements.
-    pub errors: u64,
-    pub retries: u64,
-    pub late: u64,
-    pub skipped: u64,
-    pub rows: u64,
-    /// Sent and received.
-    pub bytes: u64,
+    #[serde(flatten)]
+    pub totals: Totals,
     /// Of transactions: in an open loop response time, in a closed one service time. Null where
     /// none ended.
     pub p50_us: Option<f64>,
@@ -100,14 +99,7 @@ impl Interval {
             part,
             t_s,
             duration_s,
-            transactions: counts.transactions,
-            statements: counts.statements,
-            errors: counts.errors,
-            retries: counts.retries,
-            late: counts.late,
-            skipped: counts.skipped,
-            rows: counts.rows,
-            bytes: counts.bytes,
+            totals: counts.totals,
             p50_us: microseconds(counts.latencies.percentile_s(50.0)),
             p99_us: microseconds(counts.latencies.percentile_s(99.0)),
             max_us: microseconds(counts.latencies.max_s()),

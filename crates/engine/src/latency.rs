@@ -65,9 +65,7 @@ impl Latencies {
     /// Add latencies of the same precision.
     pub fn merge(&mut self, other: &Self) {
         debug_assert_eq!(self.histogram.sigfig(), other.histogram.sigfig());
-        self.histogram
-            .add(&other.histogram)
-            .expect("all histograms have the same bounds");
+        self.histogram.add(&other.histogram).expect("all histograms have the same bounds");
         self.sum_ns += other.sum_ns;
         self.min_ns = self.min_ns.min(other.min_ns);
         self.max_ns = self.max_ns.max(other.max_ns);
@@ -156,12 +154,9 @@ struct Written {
 impl<'de> Deserialize<'de> for Latencies {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let written = Written::deserialize(deserializer)?;
-        let bytes = STANDARD
-            .decode(&written.encoded)
-            .map_err(D::Error::custom)?;
-        let histogram: Histogram<u64> = HistogramReader::new()
-            .deserialize(&mut bytes.as_slice())
-            .map_err(D::Error::custom)?;
+        let bytes = STANDARD.decode(&written.encoded).map_err(D::Error::custom)?;
+        let histogram: Histogram<u64> =
+            HistogramReader::new().deserialize(&mut bytes.as_slice()).map_err(D::Error::custom)?;
         let bounds = (histogram.low(), histogram.high(), histogram.sigfig());
         if bounds != (LOW_NS, HIGH_NS, DIGITS) {
             return Err(D::Error::custom("a histogram of other bounds"));
@@ -226,11 +221,7 @@ mod tests {
         let thousand: Vec<u64> = (1..=1000).collect();
         let at = |percent| recorded(&thousand).percentile_s(percent).unwrap() * 1e9;
         for (percent, rank) in [(50.0, 500.0), (99.0, 990.0), (99.9, 999.0), (100.0, 1000.0)] {
-            assert!(
-                (at(percent) - rank).abs() < 1e-6,
-                "{percent} %: {}",
-                at(percent)
-            );
+            assert!((at(percent) - rank).abs() < 1e-6, "{percent} %: {}", at(percent));
         }
     }
 
@@ -244,9 +235,6 @@ mod tests {
 
     #[test]
     fn a_percentile_never_exceeds_the_greatest() {
-        assert_eq!(
-            recorded(&[1_234_567]).percentile_s(100.0),
-            Some(0.001_234_567)
-        );
+        assert_eq!(recorded(&[1_234_567]).percentile_s(100.0), Some(0.001_234_567));
     }
 }

@@ -32,7 +32,7 @@ mod worker;
 pub use arrivals::LATE_NS;
 pub use drive::drive;
 pub use drive_result::{ClientCost, DriveResult, Failed, Mark, Paced, PerClient, Report};
-pub use interval::{Counts, Interval, Part};
+pub use interval::{Counts, Interval, Part, Totals};
 pub use latency::Latencies;
 pub use record::Record;
 pub use resource_usage::{ResourceUsage, max_rss_bytes};

@@ -88,12 +88,7 @@ impl Poller {
     #[inline]
     pub fn set_writing(&self, socket: impl AsFd, token: u64, writing: bool) -> io::Result<()> {
         let token = EventData::new_u64(token);
-        Ok(epoll::modify(
-            &self.epoll,
-            socket,
-            token,
-            interest(writing),
-        )?)
+        Ok(epoll::modify(&self.epoll, socket, token, interest(writing))?)
     }
 
     /// Waits, and gives the number of events.
@@ -119,11 +114,7 @@ impl Poller {
 #[inline]
 fn interest(writing: bool) -> EventFlags {
     let reading = EventFlags::IN | EventFlags::RDHUP | EventFlags::ET;
-    if writing {
-        reading | EventFlags::OUT
-    } else {
-        reading
-    }
+    if writing { reading | EventFlags::OUT } else { reading }
 }
 
 /// A signal ends a wait, which is no error.

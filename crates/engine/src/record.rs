@@ -14,12 +14,8 @@ pub struct Record {
     pub count: u64,
     /// Failures that were not retried, by the server's error code. For a statement: every failure.
     pub errors: BTreeMap<u16, u64>,
-    /// Failures after which the transaction was begun again.
-    pub retries: u64,
-    pub rows: u64,
-    pub affected_rows: u64,
-    pub bytes_sent: u64,
-    pub bytes_received: u64,
+    #[serde(flatten)]
+    pub tally: Tally,
     /// From the first sending to the last answer.
     pub service: Latencies,
     /// From the intended time; None in a closed loop, which has none.
@@ -27,13 +23,14 @@ pub struct Record {
 }
 
 /// The sums over answers: rows, bytes and retries.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct Tally {
+    /// Failures after which the transaction was begun again.
+    pub retries: u64,
     pub rows: u64,
     pub affected_rows: u64,
     pub bytes_sent: u64,
     pub bytes_received: u64,
-    pub retries: u64,
 }
 
 impl Tally {
@@ -53,23 +50,10 @@ impl Record {
             name: name.to_owned(),
             count: 0,
             errors: BTreeMap::new(),
-            retries: 0,
-            rows: 0,
-            affected_rows: 0,
-            bytes_sent: 0,
-            bytes_received: 0,
+            tally: Tally::default(),
             service: Latencies::default(),
             response: is_open_loop.then(Latencies::default),
         }
-    }
-
-    #[inline]
-    pub fn add(&mut self, tally: &Tally) {
-        self.rows += tally.rows;
-        self.affected_rows += tally.affected_rows;
-        self.bytes_sent += tally.bytes_sent;
-        self.bytes_received += tally.bytes_received;
-        self.retries += tally.retries;
     }
 
     /// Count a success; `response_ns` matters in an open loop only.
@@ -92,13 +76,7 @@ impl Record {
         for (&code, count) in &other.errors {
             *self.errors.entry(code).or_default() += count;
         }
-        self.add(&Tally {
-            rows: other.rows,
-            affected_rows: other.affected_rows,
-            bytes_sent: other.bytes_sent,
-            bytes_received: other.bytes_received,
-            retries: other.retries,
-        });
+        self.tally.add(&other.tally);
         self.service.merge(&other.service);
         if let (Some(mine), Some(others)) = (&mut self.response, &other.response) {
             mine.merge(others);
@@ -119,13 +97,9 @@ mod tests {
         second.succeeded(3_000_000, 3_000_000);
         second.failed(1213);
         second.failed(1205);
-        second.add(&Tally {
-            rows: 5,
-            retries: 1,
-            ..Tally::default()
-        });
+        second.tally.add(&Tally { rows: 5, retries: 1, ..Tally::default() });
         first.merge(&second);
-        assert_eq!((first.count, first.rows, first.retries), (2, 5, 1));
+        assert_eq!((first.count, first.tally.rows, first.tally.retries), (2, 5, 1));
         assert_eq!(first.errors, BTreeMap::from([(1205, 1), (1213, 2)]));
         assert_eq!(first.response.unwrap().max_s(), Some(0.003));
     }

@@ -20,12 +20,8 @@ pub struct Records {
 
 impl Records {
     pub fn new(names: &Names, is_open_loop: bool) -> Self {
-        let records = |names: &[String]| {
-            names
-                .iter()
-                .map(|name| Record::new(name, is_open_loop))
-                .collect()
-        };
+        let records =
+            |names: &[String]| names.iter().map(|name| Record::new(name, is_open_loop)).collect();
         Self {
             statements: records(&names.statements),
             transactions: records(&names.transactions),

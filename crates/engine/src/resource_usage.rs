@@ -53,11 +53,8 @@ impl ResourceUsage {
     pub fn over(&self, duration_s: f64) -> ClientCost {
         let cpus = thread::available_parallelism().map_or(1, usize::from) as f64;
         let (user_s, system_s) = (self.user_s(), self.system_s());
-        let host_share = if duration_s > 0.0 {
-            (user_s + system_s) / (duration_s * cpus)
-        } else {
-            0.0
-        };
+        let host_share =
+            if duration_s > 0.0 { (user_s + system_s) / (duration_s * cpus) } else { 0.0 };
         ClientCost {
             user_s,
             system_s,
@@ -72,9 +69,7 @@ impl ResourceUsage {
 /// which also counts what the process that started this one had, from between its fork and its exec.
 pub fn max_rss_bytes() -> Option<u64> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
-    let line = status
-        .lines()
-        .find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
     let kibibytes: u64 = line.trim().strip_suffix(" kB")?.parse().ok()?;
     Some(kibibytes * 1024)
 }

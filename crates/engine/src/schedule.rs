@@ -68,21 +68,10 @@ impl Schedule {
     }
 
     /// The next arrival, in nanoseconds of the clock that `start_ns` is of.
-    #[allow(
-        clippy::cast_precision_loss,
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss
-    )] // whole numbers below 2^53; positive times below 2^63 ns
+    #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)] // whole numbers below 2^53; positive times below 2^63 ns
     pub fn next_ns(&mut self) -> u64 {
         let elapsed_s = match &mut self.gaps {
-            Gaps::Constant {
-                period_s,
-                clients,
-                threads,
-                thread,
-                client,
-                round,
-            } => {
+            Gaps::Constant { period_s, clients, threads, thread, client, round } => {
                 let number = *round * *clients + *client;
                 *client += *threads;
                 if *client >= *clients {
@@ -91,12 +80,7 @@ impl Schedule {
                 }
                 number as f64 * *period_s
             }
-            Gaps::Poisson {
-                mean_s,
-                random,
-                position,
-                elapsed_s,
-            } => {
+            Gaps::Poisson { mean_s, random, position, elapsed_s } => {
                 // Uniform over (0, 1], so that the logarithm is finite.
                 let uniform = ((random.at(*position) >> 11) + 1) as f64 / (1u64 << 53) as f64;
                 *position += 1;
@@ -121,11 +105,7 @@ mod tests {
     fn all_below(arrivals: Arrivals, clients: u32, threads: u32, rate: f64, end: u64) -> Vec<u64> {
         let mut times: Vec<u64> = (0..threads)
             .flat_map(|thread| {
-                let share = Share {
-                    clients,
-                    threads,
-                    thread,
-                };
+                let share = Share { clients, threads, thread };
                 let mut schedule = schedule(arrivals, share, rate, 7);
                 std::iter::from_fn(move || Some(schedule.next_ns())).take_while(move |&t| t < end)
             })
@@ -166,10 +146,8 @@ mod tests {
         // Kolmogorov-Smirnov: the greatest distance to the law stays below 1.95 / sqrt(n), which
         // a right sample exceeds once in a thousand seeds; this one does not.
         let times = all_below(Arrivals::Poisson, 4, 2, 1e5, 1_000_000_000);
-        let mut gaps: Vec<f64> = times
-            .windows(2)
-            .map(|pair| (pair[1] - pair[0]) as f64 / 1e4)
-            .collect();
+        let mut gaps: Vec<f64> =
+            times.windows(2).map(|pair| (pair[1] - pair[0]) as f64 / 1e4).collect();
         gaps.sort_by(f64::total_cmp);
         let n = gaps.len() as f64;
         let distance = gaps

@@ -55,7 +55,7 @@ pub enum Pacing {
         rate: f64,
         arrivals: Arrivals,
         /// A transaction that cannot begin so soon after it arrived is skipped.
-        late_limit: Option<Duration>,
+        max_lateness: Option<Duration>,
     },
 }
 
@@ -152,15 +152,8 @@ mod tests {
 
     #[test]
     fn in_an_open_loop_arrivals_wait_for_any_client() {
-        let pacing = Pacing::Open {
-            rate: 1.0,
-            arrivals: Arrivals::Poisson,
-            late_limit: None,
-        };
-        let open = |threads| DriveSettings {
-            pacing,
-            ..drive(8, threads, &[0, 1])
-        };
+        let pacing = Pacing::Open { rate: 1.0, arrivals: Arrivals::Poisson, max_lateness: None };
+        let open = |threads| DriveSettings { pacing, ..drive(8, threads, &[0, 1]) };
         assert_eq!(open(0).thread_count(), 1);
         assert_eq!(open(2).thread_count(), 2);
     }
@@ -178,12 +171,6 @@ mod tests {
         assert!(drive(4, 1, &[]).spins());
         assert!(drive(8, 2, &[]).spins());
         assert!(!drive(5, 1, &[]).spins());
-        assert!(
-            !DriveSettings {
-                busy_poll: false,
-                ..drive(1, 1, &[])
-            }
-            .spins()
-        );
+        assert!(!DriveSettings { busy_poll: false, ..drive(1, 1, &[]) }.spins());
     }
 }

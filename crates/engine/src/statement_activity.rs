@@ -55,18 +55,13 @@ impl StatementActivity {
         let rollback = ROLLBACK.to_owned();
         let names: Vec<String> = statements.iter().cloned().chain([rollback]).collect();
         let told = serde_json::to_vec(&names)?;
-        let mut file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .open(path)?;
+        let mut file =
+            OpenOptions::new().read(true).write(true).create(true).truncate(true).open(path)?;
         let count = |number: usize| u32::try_from(number).expect("there are few of them");
         let mut header = [0; HEADER_BYTES];
         header[..8].copy_from_slice(MAGIC);
-        for (place, number) in [VERSION, count(sockets.len()), count(told.len())]
-            .into_iter()
-            .enumerate()
+        for (place, number) in
+            [VERSION, count(sockets.len()), count(told.len())].into_iter().enumerate()
         {
             header[8 + 4 * place..][..4].copy_from_slice(&number.to_ne_bytes());
         }
@@ -87,12 +82,8 @@ impl StatementActivity {
 
     /// One that is there, to be looked at.
     pub fn open(path: &Path) -> io::Result<Self> {
-        let damaged = || {
-            io::Error::new(
-                ErrorKind::InvalidData,
-                "it is no activity file of this version",
-            )
-        };
+        let damaged =
+            || io::Error::new(ErrorKind::InvalidData, "it is no activity file of this version");
         let file = File::open(path)?;
         let mut header = [0; HEADER_BYTES];
         file.read_exact_at(&mut header, 0)?;
@@ -118,23 +109,9 @@ impl StatementActivity {
         let bytes = HEADER_BYTES + slots * size_of::<Slot>();
         let protection = ProtFlags::READ | more;
         // SAFETY: the kernel chooses the place, and the file is as long as that.
-        let start = unsafe {
-            mmap(
-                ptr::null_mut(),
-                bytes,
-                protection,
-                MapFlags::SHARED,
-                file,
-                0,
-            )
-        }?;
+        let start = unsafe { mmap(ptr::null_mut(), bytes, protection, MapFlags::SHARED, file, 0) }?;
         let start = NonNull::new(start.cast()).expect("the kernel maps nothing at 0");
-        Ok(Self {
-            start,
-            bytes,
-            slots,
-            names,
-        })
+        Ok(Self { start, bytes, slots, names })
     }
 
     #[inline]
@@ -204,9 +181,7 @@ impl ActivitySlot {
     #[inline]
     fn set(&self, value: u32) {
         if let Self(Some((activity, slot))) = self {
-            activity.slots()[*slot]
-                .statement
-                .store(value, Ordering::Relaxed);
+            activity.slots()[*slot].statement.store(value, Ordering::Relaxed);
         }
     }
 }
@@ -223,11 +198,8 @@ mod tests {
     #[test]
     fn what_clients_show_is_seen_by_others() {
         let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("board");
-        let sockets = [
-            PeerAddress::Unix { inode: 1 << 40 },
-            PeerAddress::Tcp { port: 3306 },
-        ];
+        let path = directory.path().join("activity");
+        let sockets = [PeerAddress::Unix { inode: 1 << 40 }, PeerAddress::Tcp { port: 3306 }];
         let activity = Arc::new(StatementActivity::create(&path, &sockets, &names()).unwrap());
         let other = StatementActivity::open(&path).unwrap();
         assert_eq!((other.len(), other.is_empty()), (2, false));
@@ -245,11 +217,8 @@ mod tests {
     #[test]
     fn the_layout_is_that_which_others_read() {
         let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("board");
-        let sockets = [
-            PeerAddress::Unix { inode: 1 << 40 },
-            PeerAddress::Tcp { port: 3306 },
-        ];
+        let path = directory.path().join("activity");
+        let sockets = [PeerAddress::Unix { inode: 1 << 40 }, PeerAddress::Tcp { port: 3306 }];
         let activity = Arc::new(StatementActivity::create(&path, &sockets, &names()).unwrap());
         ActivitySlot::new(&activity, 0).show(1);
         let bytes = fs::read(&path).unwrap();
@@ -267,7 +236,7 @@ mod tests {
     #[test]
     fn what_is_no_board_is_refused() {
         let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("board");
+        let path = directory.path().join("activity");
         assert!(StatementActivity::open(&path).is_err());
         StatementActivity::create(&path, &[PeerAddress::Tcp { port: 1 }], &names()).unwrap();
         let good = fs::read(&path).unwrap();

@@ -17,10 +17,7 @@ fn pin(cpu: usize) -> io::Result<()> {
 /// Make the timer of the calling thread precise, and pin the thread to `cpu` if there is one.
 pub fn set_up(cpu: Option<usize>) -> Result<(), ClientError> {
     let failed = |context: String| {
-        |errno: rustix::io::Errno| ClientError::System {
-            context,
-            source: errno.into(),
-        }
+        |errno: rustix::io::Errno| ClientError::System { context, source: errno.into() }
     };
     set_current_timer_slack(NonZeroU64::new(1))
         .map_err(failed("cannot make the timer precise".to_owned()))?;

@@ -99,11 +99,7 @@ impl<'a, C: Session, S: Script> Worker<'a, C, S> {
         waker: &Waker,
         sender: Sender<Message>,
     ) -> io::Result<Self> {
-        let Context {
-            drive,
-            names,
-            shared,
-        } = context;
+        let Context { drive, names, shared } = context;
         let poller = Poller::new(waker)?;
         for (index, client) in clients.iter().enumerate() {
             poller.add(&client.session, index as u64)?;
@@ -165,10 +161,7 @@ impl<'a, C: Session, S: Script> Worker<'a, C, S> {
 
     /// Begin the first transactions.
     fn start(&mut self, events: &mut Events) -> Result<(), ClientError> {
-        let left_ns = self
-            .shared
-            .start_ns
-            .saturating_sub(self.shared.clock.now_ns());
+        let left_ns = self.shared.start_ns.saturating_sub(self.shared.clock.now_ns());
         thread::sleep(Duration::from_nanos(left_ns));
         if self.arrivals.is_some() {
             self.idle.extend(0..self.clients.len());
@@ -201,8 +194,8 @@ impl<'a, C: Session, S: Script> Worker<'a, C, S> {
     fn take_counts(&mut self) -> Box<Counts> {
         if let Some(arrivals) = &mut self.arrivals {
             let recent = mem::take(&mut arrivals.recent);
-            self.counts.late = recent.late;
-            self.counts.skipped = recent.skipped;
+            self.counts.totals.late = recent.late;
+            self.counts.totals.skipped = recent.skipped;
         }
         self.counts.under_way = self.under_way as u64;
         mem::take(&mut self.counts)
@@ -276,11 +269,8 @@ impl<'a, C: Session, S: Script> Worker<'a, C, S> {
             self.rest(index, State::Idle);
             return Ok(());
         };
-        self.clients[index].transaction = Transaction {
-            measured,
-            intended_ns,
-            ..Transaction::default()
-        };
+        self.clients[index].transaction =
+            Transaction { measured, intended_ns, ..Transaction::default() };
         if self.ask(index, intended_ns)? {
             if let Some(arrivals) = &mut self.arrivals {
                 arrivals.begun(now_ns);
@@ -317,8 +307,5 @@ impl<'a, C: Session, S: Script> Worker<'a, C, S> {
 }
 
 fn cannot_wait(source: io::Error) -> ClientError {
-    ClientError::System {
-        context: "cannot wait for the connections".to_owned(),
-        source,
-    }
+    ClientError::System { context: "cannot wait for the connections".to_owned(), source }
 }

@@ -122,10 +122,7 @@ fn open(arguments: &Arguments, number: u32) -> Result<(Channel, Packets), Client
     let deadline = Deadline::start(&stop, Some(Duration::from_secs(30)));
     let address = match &arguments.socket {
         Some(path) => Address::Socket(path.clone()),
-        None => Address::Tcp {
-            host: arguments.host.clone(),
-            port: arguments.port,
-        },
+        None => Address::Tcp { host: arguments.host.clone(), port: arguments.port },
     };
     let login = Login {
         address,
@@ -258,31 +255,19 @@ fn run_floor(arguments: &Arguments) -> Result<Measured, ClientError> {
     let mut peers = Vec::new();
     for number in 0..arguments.connections {
         let (channel, packets) = open(arguments, number)?;
-        peers.push(Peer {
-            channel,
-            packets,
-            answer: 0,
-            received: 0,
-            sent: Instant::now(),
-        });
+        peers.push(Peer { channel, packets, answer: 0, received: 0, sent: Instant::now() });
     }
     for peer in &mut peers {
         peer.answer = ask_once(peer)?;
     }
     ping_pong(&mut peers, Duration::from_secs_f64(arguments.seconds)).map_err(|source| {
-        ClientError::Connection {
-            context: "lost a connection".to_owned(),
-            source,
-        }
+        ClientError::Connection { context: "lost a connection".to_owned(), source }
     })
 }
 
 /// Ask and wait; the length of the answer, which all later ones are to have.
 fn ask_once(peer: &mut Peer) -> Result<usize, ClientError> {
-    let lost = |source| ClientError::Connection {
-        context: "lost a connection".to_owned(),
-        source,
-    };
+    let lost = |source| ClientError::Connection { context: "lost a connection".to_owned(), source };
     peer.channel.write(peer.packets.next()).map_err(lost)?;
     let mut reader = MysqlAnswerReader::new();
     let mut buffer = vec![0; 64 << 10];
@@ -308,12 +293,7 @@ fn ping_pong(peers: &mut [Peer], duration: Duration) -> io::Result<Measured> {
     let epoll = epoll::create(CreateFlags::CLOEXEC)?;
     for (index, peer) in peers.iter().enumerate() {
         let token = EventData::new_u64(index as u64);
-        epoll::add(
-            &epoll,
-            &peer.channel,
-            token,
-            EventFlags::IN | EventFlags::ET,
-        )?;
+        epoll::add(&epoll, &peer.channel, token, EventFlags::IN | EventFlags::ET)?;
     }
     let mut latencies = Latencies::default();
     let mut buffer = vec![0; 64 << 10];

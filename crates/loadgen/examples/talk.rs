@@ -100,10 +100,7 @@ impl Request {
     fn login(&self) -> Login {
         let address = match (&self.socket, &self.host, self.port) {
             (Some(socket), _, _) => Address::Socket(socket.clone()),
-            (None, Some(host), Some(port)) => Address::Tcp {
-                host: host.clone(),
-                port,
-            },
+            (None, Some(host), Some(port)) => Address::Tcp { host: host.clone(), port },
             _ => panic!("neither socket nor host and port"),
         };
         Login {
@@ -133,14 +130,12 @@ fn waited(
 ) -> Result<Value, ClientError> {
     let outcome = match &statement.parameters {
         None => connection.query(&statement.sql, deadline),
-        Some(values) => connection
-            .prepare(&statement.sql, deadline)
-            .and_then(|made| {
-                let parameters: Vec<Parameter<'_>> = values.iter().map(parameter).collect();
-                let outcome = connection.execute(&made, &parameters, deadline);
-                connection.close(made, deadline)?;
-                outcome
-            }),
+        Some(values) => connection.prepare(&statement.sql, deadline).and_then(|made| {
+            let parameters: Vec<Parameter<'_>> = values.iter().map(parameter).collect();
+            let outcome = connection.execute(&made, &parameters, deadline);
+            connection.close(made, deadline)?;
+            outcome
+        }),
     };
     match outcome {
         Ok(outcome) => Ok(outcome_line(&outcome, statement.lengths)),
@@ -217,10 +212,7 @@ fn ask(
             Err(error) => would_block(error)?,
         }
         let mut readiness = PollFlags::POLLIN;
-        readiness.set(
-            PollFlags::POLLOUT,
-            !unsent.is_empty() || channel.wants_write(),
-        );
+        readiness.set(PollFlags::POLLOUT, !unsent.is_empty() || channel.wants_write());
         let waited = poll(
             &mut [PollFd::new(std::os::fd::AsFd::as_fd(channel), readiness)],
             PollTimeout::from(1000u16),
@@ -255,9 +247,7 @@ fn outcome_line(outcome: &Outcome, lengths: bool) -> Value {
 }
 
 fn lengths_of(row: &[Option<String>]) -> Vec<Option<usize>> {
-    row.iter()
-        .map(|value| value.as_ref().map(String::len))
-        .collect()
+    row.iter().map(|value| value.as_ref().map(String::len)).collect()
 }
 
 fn end_line(end: &AnswerSummary) -> Value {

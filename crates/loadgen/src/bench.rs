@@ -79,20 +79,14 @@ pub enum BenchError {
 pub fn bench(settings: Settings, stop: &Arc<AtomicBool>) -> Result<(), BenchError> {
     let advice = advice::Subject::of(&settings);
     let screen = Screen::new(&settings);
-    let listener = Both {
-        json: settings.json.as_deref().map(json_lines).transpose()?,
-        screen,
-    };
+    let listener = Both { json: settings.json.as_deref().map(json_lines).transpose()?, screen };
     let plan = Plan::make(spec(settings)?)?;
     let events = Events::new(listener, stop);
     let outcome = run::run(plan, &events, stop);
     if let Some(error) = events.take_lost() {
         return Err(BenchError::Output("the report".to_owned(), error));
     }
-    outcome.map_err(|failed| BenchError::Failed {
-        message: advice.explain(&failed.0),
-        failed,
-    })
+    outcome.map_err(|failed| BenchError::Failed { message: advice.explain(&failed.0), failed })
 }
 
 fn json_lines(path: &Path) -> Result<JsonLines<Box<dyn Write + Send>>, BenchError> {
@@ -106,11 +100,7 @@ fn json_lines(path: &Path) -> Result<JsonLines<Box<dyn Write + Send>>, BenchErro
 
 /// The run that a command stands for.
 fn spec(settings: Settings) -> Result<Spec, ValidationError> {
-    let phase = |name: &str, work| Phase {
-        name: name.to_owned(),
-        limit: None,
-        work,
-    };
+    let phase = |name: &str, work| Phase { name: name.to_owned(), limit: None, work };
     let phases = match settings.command {
         Command::Prepare { connections } => {
             let how = LoadOptions {
@@ -119,10 +109,7 @@ fn spec(settings: Settings) -> Result<Spec, ValidationError> {
                 lock_tables: false,
                 linger: Duration::ZERO,
             };
-            vec![
-                phase("load", Work::LoadTables(how)),
-                phase("verify", Work::VerifyTables),
-            ]
+            vec![phase("load", Work::LoadTables(how)), phase("verify", Work::VerifyTables)]
         }
         Command::Run(drive) => vec![phase("measure", Work::Drive(*drive))],
         Command::Cleanup => {

@@ -36,7 +36,7 @@ struct File {
     #[serde(default)]
     tables: BTreeMap<String, TableSet>,
     #[serde(default)]
-    draws: BTreeMap<String, Generator>,
+    generators: BTreeMap<String, Generator>,
     #[serde(default)]
     statements: BTreeMap<String, Statement>,
     #[serde(default)]
@@ -95,9 +95,7 @@ pub fn find(name: &str) -> Result<(Builtin, String), String> {
 
 fn nearest_to(name: &str) -> Option<String> {
     let workloads = all();
-    let tests = workloads
-        .iter()
-        .flat_map(|builtin| builtin.definition.tests.keys());
+    let tests = workloads.iter().flat_map(|builtin| builtin.definition.tests.keys());
     validation::nearest(name, tests.map(String::as_str)).map(str::to_owned)
 }
 
@@ -142,14 +140,12 @@ impl Variable {
             Value::Boolean(_) | Value::Text(_) => return Ok(()),
         };
         match (self.minimum, self.maximum) {
-            (Some(minimum), _) if number < minimum => Err(ValidationError::new(
-                key,
-                format!("{text} is less than {minimum}"),
-            )),
-            (_, Some(maximum)) if number > maximum => Err(ValidationError::new(
-                key,
-                format!("{text} is more than {maximum}"),
-            )),
+            (Some(minimum), _) if number < minimum => {
+                Err(ValidationError::new(key, format!("{text} is less than {minimum}")))
+            }
+            (_, Some(maximum)) if number > maximum => {
+                Err(ValidationError::new(key, format!("{text} is more than {maximum}")))
+            }
             _ => Ok(()),
         }
     }
@@ -170,7 +166,7 @@ fn read(text: &str) -> Result<Builtin, toml::de::Error> {
         variables,
         definition: Definition {
             tables: file.tables,
-            draws: file.draws,
+            generators: file.generators,
             statements: file.statements,
             tests: file.tests,
         },

@@ -59,10 +59,10 @@ enum Command {
     Run(run::RunArgs),
     /// Print the statements that the clients of a specification will ask, as JSON.
     Statements(run::StatementsArgs),
-    /// Measure how long each CPU takes to wake, idle and kept awake; print it as JSON.
-    Wakeup(host::WakeupArgs),
-    /// Keep all CPUs awake until standard input ends; print how as JSON once they are.
-    KeepAwake,
+    /// Measure how long each CPU takes to wake with idle states enabled and disabled; print JSON.
+    IdleLatency(host::IdleLatencyArgs),
+    /// Disable idle states of all CPUs until standard input ends; print the method as JSON at once.
+    DisableIdleStates,
     /// Sample what the threads of a process do, from the line `begin` on standard input to the line
     /// `end`; print it as JSON.
     Threads(host::ThreadsArgs),
@@ -85,8 +85,8 @@ pub fn main() -> Result<ExitCode, Problem> {
         Command::Histogram(args) => histogram::print(&args),
         Command::Run(args) => run::run(&args),
         Command::Statements(args) => run::list_statements(&args),
-        Command::Wakeup(args) => host::measure_wakeup(&args),
-        Command::KeepAwake => host::keep_awake(),
+        Command::IdleLatency(args) => host::measure_idle_latency(&args),
+        Command::DisableIdleStates => host::disable_idle_states(),
         Command::Threads(args) => host::sample(&args),
         Command::Tests(args) => list::tests(&args),
         Command::Version => version(),
@@ -139,33 +139,21 @@ fn stopped_by_signals() -> Result<Arc<AtomicBool>, Problem> {
 }
 
 fn failed(Failed(failure): &Failed, message: String) -> Problem {
-    Problem {
-        message: Some(message),
-        exit_status: if failure.is_interruption() { 130 } else { 1 },
-    }
+    Problem { message: Some(message), exit_status: if failure.is_interruption() { 130 } else { 1 } }
 }
 
 fn output_problem(name: &str, error: &io::Error) -> Problem {
     if error.kind() == ErrorKind::BrokenPipe {
         // The reader has enough; end as SIGPIPE ends other programs, 128 + 13.
-        return Problem {
-            message: None,
-            exit_status: 141,
-        };
+        return Problem { message: None, exit_status: 141 };
     }
     host_problem(format!("cannot write {name}: {error}"))
 }
 
 fn host_problem(message: String) -> Problem {
-    Problem {
-        message: Some(message),
-        exit_status: 1,
-    }
+    Problem { message: Some(message), exit_status: 1 }
 }
 
 fn user_mistake(message: String) -> Problem {
-    Problem {
-        message: Some(message),
-        exit_status: 2,
-    }
+    Problem { message: Some(message), exit_status: 2 }
 }

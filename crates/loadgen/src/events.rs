@@ -17,17 +17,9 @@ use workload::program::Protocol;
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Event<'a> {
     /// The session is open.
-    Start {
-        load_generator: &'a str,
-        server_version: &'a str,
-    },
+    Start { load_generator: &'a str, server_version: &'a str },
     /// Once a second while a phase loads: what it has sent since it began.
-    Interval {
-        phase: &'a str,
-        t_s: f64,
-        rows: u64,
-        bytes: u64,
-    },
+    Interval { phase: &'a str, t_s: f64, rows: u64, bytes: u64 },
     /// Once a second while clients are driven: what ended in it.
     #[serde(rename = "interval")]
     DriveInterval {
@@ -37,11 +29,7 @@ pub enum Event<'a> {
         interval: &'a Interval,
     },
     /// A point that a phase has reached.
-    Mark {
-        phase: &'a str,
-        mark: Mark,
-        t_s: f64,
-    },
+    Mark { phase: &'a str, mark: Mark, t_s: f64 },
     /// A phase has ended well; or not, if its result says that it is partial.
     Phase {
         name: &'a str,

@@ -38,19 +38,14 @@ struct Context<'a> {
 impl Context<'_> {
     /// The session that phases share.
     fn connection(&mut self) -> Result<&mut Connection, ClientError> {
-        self.session
-            .connection(self.stop)
-            .map_err(|(_, error)| error)
+        self.session.connection(self.stop).map_err(|(_, error)| error)
     }
 }
 
 impl PlannedPhase {
     /// The event of its end.
     fn ended<'a>(&'a self, result: PhaseResult<'a>) -> Event<'a> {
-        Event::Phase {
-            name: &self.name,
-            result,
-        }
+        Event::Phase { name: &self.name, result }
     }
 }
 
@@ -68,16 +63,8 @@ pub fn run(plan: Plan, events: &Events, stop: &Arc<AtomicBool>) -> Result<(), Fa
     let mut records = Vec::new();
     let outcome = plan.phases.iter().try_for_each(|phase| {
         let mut record = StatementRecord::new(&phase.name);
-        let mut context = Context {
-            session: &mut session,
-            events,
-            stop,
-        };
-        events.emit(&Event::Mark {
-            phase: &phase.name,
-            mark: Mark::PhaseStarted,
-            t_s: 0.0,
-        });
+        let mut context = Context { session: &mut session, events, stop };
+        events.emit(&Event::Mark { phase: &phase.name, mark: Mark::PhaseStarted, t_s: 0.0 });
         let outcome = run_phase(&mut context, phase, &mut record);
         if matches!(phase.work, Work::Statements(_) | Work::LoadData { .. }) {
             records.push(record);
@@ -100,11 +87,9 @@ fn run_phase(
 ) -> Result<(), Failure> {
     match &phase.work {
         Work::Statements(list) => statements::run(context, phase, list, record),
-        Work::LoadData {
-            table,
-            columns,
-            source,
-        } => statements::load_data(context, phase, table, columns, source, record),
+        Work::LoadData { table, columns, source } => {
+            statements::load_data(context, phase, table, columns, source, record)
+        }
         Work::LoadTables(tables, how) => tables::load(context, phase, tables, how),
         Work::VerifyTables(tables) => tables::verify(context, phase, tables),
         Work::WarmTables(tables, threads) => tables::warm(context, phase, tables, *threads),

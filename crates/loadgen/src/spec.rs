@@ -71,7 +71,9 @@ pub enum Work {
     /// Compares rows and checksums of the workload's tables with what was generated.
     VerifyTables,
     /// Reads the workload's tables into memory; 0 threads are as many as seem best.
-    WarmTables { threads: usize },
+    WarmTables {
+        threads: usize,
+    },
     /// Clients that repeat a test of the workload.
     Drive(Drive),
 }
@@ -176,10 +178,9 @@ impl RawSpec {
                 ("seed", self.seed.is_some()),
             ];
             return match given.into_iter().find(|(_, is_given)| *is_given) {
-                Some((key, _)) => Err(ValidationError::new(
-                    key,
-                    "has no meaning without a workload",
-                )),
+                Some((key, _)) => {
+                    Err(ValidationError::new(key, "has no meaning without a workload"))
+                }
                 None => Ok(None),
             };
         };

@@ -71,9 +71,7 @@ mod tests {
         let summary = record.summary();
         assert_eq!((summary.count, summary.errors[&1062]), (2, 1));
         let bytes = STANDARD.decode(summary.histogram).unwrap();
-        let read: Histogram<u64> = Deserializer::new()
-            .deserialize(&mut bytes.as_slice())
-            .unwrap();
+        let read: Histogram<u64> = Deserializer::new().deserialize(&mut bytes.as_slice()).unwrap();
         assert_eq!(read.len(), 2);
         assert!(read.min().abs_diff(1_500_000) < 1_500);
     }

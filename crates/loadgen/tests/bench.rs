@@ -39,39 +39,21 @@ fn every_mistake_in_the_options_is_named() {
         (&["--threads", "0"], "'--threads <N>'"),
         (&["--connections", "many"], "invalid value 'many'"),
         (&["--arrivals", "constant"], "say --rate too"),
-        (&["--late-limit", "1"], "say --rate too"),
+        (&["--max-lateness", "1"], "say --rate too"),
         (&["--rate=-5"], "expected transactions a second"),
         (&["--warmup-time", "soon"], "expected seconds, or steady"),
-        (
-            &["--percentile", "99,101"],
-            "expected a number above 0 and up to 100",
-        ),
+        (&["--percentile", "99,101"], "expected a number above 0 and up to 100"),
         (&["--cpus", "3-1"], "say 1-3"),
         (&["--cpus", "1024"], "from 0 to 1023, not 1024"),
         (&["--socket", "/s", "--port", "3306"], "cannot be used with"),
-        (
-            &["--tls-ca", "/ca.pem"],
-            "--tls=verify-ca or --tls=verify-identity only",
-        ),
-        (
-            &["--mysql-ssl=verify_ca"],
-            "--tls-ca: verify-ca needs a file",
-        ),
-        (
-            &["--mysql-ssl=verify_ca", "--tls-ca", "/absent/ca.pem"],
-            "--tls-ca: /absent/ca.pem",
-        ),
+        (&["--tls-ca", "/ca.pem"], "--tls=verify-ca or --tls=verify-identity only"),
+        (&["--mysql-ssl=verify_ca"], "--tls-ca: verify-ca needs a file"),
+        (&["--mysql-ssl=verify_ca", "--tls-ca", "/absent/ca.pem"], "--tls-ca: /absent/ca.pem"),
         (&["--set", "table_size"], "expected NAME=VALUE"),
-        (
-            &["--set", "table_size=many"],
-            "table_size is an integer, not \"many\"",
-        ),
+        (&["--set", "table_size=many"], "table_size is an integer, not \"many\""),
         (&["--set", "clients=3"], "that is what --threads is for"),
         (&["--cpus", "1023"], "--cpus: this host has no CPU 1023"),
-        (
-            &["--set", "distribution=zzz"],
-            "--set distribution: there is no value \"zzz\"",
-        ),
+        (&["--set", "distribution=zzz"], "--set distribution: there is no value \"zzz\""),
         (&["--range-size=0"], "--set range_size: 0 is less than 1"),
         (&["--tables=10001"], "--tables: 10001 is more than 10000"),
         (&["--skip-trx=perhaps"], "--set skip_trx: there is no value"),
@@ -86,17 +68,12 @@ fn every_mistake_in_the_options_is_named() {
 #[test]
 fn a_parameter_that_the_workload_lacks_is_refused_with_those_it_has() {
     let said = refused(&["--set", "table_sise=1"]);
-    assert!(
-        said.contains("sysbench has no parameter table_sise"),
-        "{said}"
-    );
+    assert!(said.contains("sysbench has no parameter table_sise"), "{said}");
     assert!(said.contains("table_size"), "{said}");
     program(&["bench", "--workload", "key", "--table-size", "5"])
         .assert()
         .code(2)
-        .stderr(contains(
-            "--table-size: mysqlslap has no parameter table_size; it has",
-        ));
+        .stderr(contains("--table-size: mysqlslap has no parameter table_size; it has"));
 }
 
 #[test]
@@ -111,10 +88,7 @@ fn sysbenchs_options_are_the_parameters_of_workloads() {
         "--mysql-socket=/nowhere/s",
     ];
     let arguments = [&["bench", "--workload=oltp_read_write"], &options[..]].concat();
-    program(&arguments)
-        .assert()
-        .code(1)
-        .stderr(contains("cannot connect to /nowhere/s"));
+    program(&arguments).assert().code(1).stderr(contains("cannot connect to /nowhere/s"));
     program(&["bench", "--workload=key", "--range-size=10"])
         .assert()
         .code(2)
@@ -126,9 +100,7 @@ fn an_unknown_test_has_a_neighbour() {
     program(&["bench", "--workload", "point-qery"])
         .assert()
         .code(2)
-        .stderr(contains(
-            "there is no test point-qery; did you mean point-query?",
-        ));
+        .stderr(contains("there is no test point-qery; did you mean point-query?"));
 }
 
 #[test]
@@ -139,15 +111,9 @@ fn a_value_out_of_range_names_its_key() {
 
 #[test]
 fn a_server_that_is_not_there_is_told_with_what_to_do() {
-    let assert = program(&[
-        "bench",
-        "--workload",
-        "point-query",
-        "--mysql-socket",
-        "/nowhere/s",
-    ])
-    .assert()
-    .code(1);
+    let assert = program(&["bench", "--workload", "point-query", "--mysql-socket", "/nowhere/s"])
+        .assert()
+        .code(1);
     let said = String::from_utf8_lossy(&assert.get_output().stderr).into_owned();
     assert!(said.contains("cannot connect to /nowhere/s"), "{said}");
     assert!(said.contains("is --socket right?"), "{said}");
@@ -155,16 +121,10 @@ fn a_server_that_is_not_there_is_told_with_what_to_do() {
 
 #[test]
 fn tests_are_listed_as_a_table_and_as_json() {
-    program(&["tests"])
-        .assert()
-        .success()
-        .stdout(contains("point-query"));
+    program(&["tests"]).assert().success().stdout(contains("point-query"));
     let output = program(&["tests", "--json"]).assert().success();
     let tests: Vec<Value> = serde_json::from_slice(&output.get_output().stdout).unwrap();
-    let test = tests
-        .iter()
-        .find(|test| test["name"] == "point-query")
-        .unwrap();
+    let test = tests.iter().find(|test| test["name"] == "point-query").unwrap();
     assert_eq!(test["workload"], "sysbench");
     assert!(!test["title"].as_str().unwrap().is_empty());
 }
@@ -187,25 +147,13 @@ fn result(directory: &Path, name: &str, count: u64) -> String {
 #[test]
 fn histograms_of_several_files_are_one() {
     let directory = tempfile::tempdir().unwrap();
-    let (first, second) = (
-        result(directory.path(), "a", 3),
-        result(directory.path(), "b", 4),
-    );
-    let output = program(&[
-        "histogram",
-        "--json",
-        "--percentile",
-        "99.99",
-        &first,
-        &second,
-    ])
-    .assert()
-    .success();
+    let (first, second) = (result(directory.path(), "a", 3), result(directory.path(), "b", 4));
+    let output = program(&["histogram", "--json", "--percentile", "99.99", &first, &second])
+        .assert()
+        .success();
     let lines = String::from_utf8_lossy(&output.get_output().stdout).into_owned();
-    let merged: Vec<Value> = lines
-        .lines()
-        .map(|line| serde_json::from_str(line).unwrap())
-        .collect();
+    let merged: Vec<Value> =
+        lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(merged.len(), 2);
     for (merged, of) in merged.iter().zip(["statement", "transaction"]) {
         assert_eq!((&merged["of"], &merged["count"]), (&json!(of), &json!(7)));
@@ -237,10 +185,7 @@ fn files_that_are_no_results_are_refused() {
             .code(2)
             .stderr(contains(expected));
     }
-    program(&["histogram", "/nowhere/x"])
-        .assert()
-        .code(2)
-        .stderr(contains("/nowhere/x"));
+    program(&["histogram", "/nowhere/x"]).assert().code(2).stderr(contains("/nowhere/x"));
 }
 
 /// Run an action of `bench` against a server that follows a script; what it printed, and said.
@@ -249,14 +194,7 @@ fn against(action: &str, options: &[&str], script: impl FnOnce(Peer) + Send + 's
     let socket = directory.path().join("s");
     let server = server(&socket, script);
     let path = socket.display().to_string();
-    let arguments = [
-        "bench",
-        action,
-        "--workload",
-        "point-query",
-        "--socket",
-        &path,
-    ];
+    let arguments = ["bench", action, "--workload", "point-query", "--socket", &path];
     let output = program(&[&arguments, options].concat()).output().unwrap();
     server.join().unwrap();
     output
@@ -270,12 +208,12 @@ fn listen(mut peer: Peer) {
 #[test]
 fn a_server_that_is_silent_is_given_up() {
     for action in ["cleanup", "prepare", "run"] {
-        let output = against(action, &["--patience", "0.2"], listen);
+        let output = against(action, &["--idle-timeout", "0.2"], listen);
         assert_eq!(output.status.code(), Some(1));
         let said = String::from_utf8(output.stderr).unwrap();
         assert!(said.contains("the time limit of 0.2 s is over"), "{said}");
     }
-    let output = against("cleanup", &["--patience", "0.2"], |mut peer| {
+    let output = against("cleanup", &["--idle-timeout", "0.2"], |mut peer| {
         peer.let_in();
         listen(peer);
     });
@@ -299,20 +237,12 @@ fn words_of_a_server_do_nothing_to_the_terminal() {
             peer.say(1, &[b"\xff\x10\x04#HY000", HOSTILE.as_bytes()].concat());
         });
         assert_eq!(output.status.code(), Some(1));
-        let (printed, said) = (
-            String::from_utf8(output.stdout).unwrap(),
-            String::from_utf8(output.stderr).unwrap(),
-        );
-        let (screen, lines) = if json.is_empty() {
-            (&printed, "")
-        } else {
-            (&said, printed.as_str())
-        };
+        let (printed, said) =
+            (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
+        let (screen, lines) =
+            if json.is_empty() { (&printed, "") } else { (&said, printed.as_str()) };
         assert!(screen.contains(&format!("server {SHOWN} at ")), "{screen}");
-        assert!(
-            said.contains(&format!("the server refused: {SHOWN}")),
-            "{said}"
-        );
+        assert!(said.contains(&format!("the server refused: {SHOWN}")), "{said}");
         for line in lines.lines() {
             let event: Value = serde_json::from_str(line).unwrap();
             if event["type"] == "start" {
@@ -344,14 +274,8 @@ fn an_error_that_ends_a_run_does_nothing_to_the_terminal() {
             }
         }
     });
-    let test = [
-        "bench",
-        "--workload=oltp_read_write",
-        "--db-ps-mode=disable",
-    ];
-    let output = program(&[&test, &["--socket", &socket][..]].concat())
-        .output()
-        .unwrap();
+    let test = ["bench", "--workload=oltp_read_write", "--db-ps-mode=disable"];
+    let output = program(&[&test, &["--socket", &socket][..]].concat()).output().unwrap();
     serving.join().unwrap();
     assert_eq!(output.status.code(), Some(1));
     let printed = String::from_utf8(output.stdout).unwrap();

@@ -10,11 +10,7 @@ fn load() -> Command {
 }
 
 fn nodes(arguments: &[&str]) -> Vec<u8> {
-    let assert = load()
-        .args(["data", "nodes"])
-        .args(arguments)
-        .assert()
-        .success();
+    let assert = load().args(["data", "nodes"]).args(arguments).assert().success();
     assert.get_output().stdout.clone()
 }
 
@@ -54,13 +50,7 @@ fn the_checksum_is_that_of_the_bytes() {
 
 #[test]
 fn versions_are_json() {
-    let output = load()
-        .arg("version")
-        .assert()
-        .success()
-        .get_output()
-        .stdout
-        .clone();
+    let output = load().arg("version").assert().success().get_output().stdout.clone();
     let answer: Value = serde_json::from_slice(&output).unwrap();
     assert_eq!(answer["load_generator"], env!("CARGO_PKG_VERSION"));
     assert_eq!(answer["data"]["nodes"], "nodes-1");
@@ -69,23 +59,13 @@ fn versions_are_json() {
 #[test]
 fn mistakes_end_with_status_2_and_say_what_was_expected() {
     let cases: [(&[&str], &str); 4] = [
-        (
-            &["--rows", "10", "--seed", "1", "--from", "11"],
-            "expected 0 <= from <= to <= 10",
-        ),
-        (
-            &["--rows", "10", "--seed", "1", "--from", "3", "--to", "2"],
-            "expected 0 <= from <= to",
-        ),
+        (&["--rows", "10", "--seed", "1", "--from", "11"], "expected 0 <= from <= to <= 10"),
+        (&["--rows", "10", "--seed", "1", "--from", "3", "--to", "2"], "expected 0 <= from <= to"),
         (&["--rows", "-1", "--seed", "1"], "--rows"),
         (&["--rows", "10"], "--seed"),
     ];
     for (arguments, expected) in cases {
-        let assert = load()
-            .args(["data", "nodes"])
-            .args(arguments)
-            .assert()
-            .code(2);
+        let assert = load().args(["data", "nodes"]).args(arguments).assert().code(2);
         let said = String::from_utf8_lossy(&assert.get_output().stderr).into_owned();
         assert!(said.contains(expected), "{said}");
         assert!(assert.get_output().stdout.is_empty());
@@ -95,21 +75,9 @@ fn mistakes_end_with_status_2_and_say_what_was_expected() {
 #[test]
 fn a_full_disk_is_named() {
     let assert = load()
-        .args([
-            "data",
-            "nodes",
-            "--rows",
-            "100000",
-            "--seed",
-            "1",
-            "--output",
-            "/dev/full",
-        ])
+        .args(["data", "nodes", "--rows", "100000", "--seed", "1", "--output", "/dev/full"])
         .assert()
         .code(1);
     let said = String::from_utf8_lossy(&assert.get_output().stderr).into_owned();
-    assert!(
-        said.contains("cannot write /dev/full: No space left"),
-        "{said}"
-    );
+    assert!(said.contains("cannot write /dev/full: No space left"), "{said}");
 }

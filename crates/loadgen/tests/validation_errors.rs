@@ -21,18 +21,12 @@ fn assert_refused(json: &str, said: &str) {
 fn a_mistake_names_its_line_and_its_key() {
     let head =
         "{\n  \"version\": 2,\n  \"connection\": {\"socket\": \"/s\", \"user\": \"root\"},\n";
-    assert_refused(
-        "{\n  \"version\": 1\n}",
-        "line 2, version: 1 is not known, expected 2",
-    );
+    assert_refused("{\n  \"version\": 1\n}", "line 2, version: 1 is not known, expected 2");
     assert_refused(
         &format!("{head}  \"phases\": [\n    {{\"kind\": \"driv\", \"name\": \"x\"}}\n  ]\n}}"),
         "line 5, phases[0].kind: unknown variant `driv`",
     );
-    assert_refused(
-        &format!("{head}  \"phases\": 7\n}}"),
-        "line 4, phases: invalid type",
-    );
+    assert_refused(&format!("{head}  \"phases\": 7\n}}"), "line 4, phases: invalid type");
 }
 
 #[test]

@@ -45,16 +45,10 @@ pub enum ClientError {
     #[error("the server sent something that is not the MySQL protocol: {0}")]
     Protocol(#[from] ProtocolError),
     #[error("{context}: {source}")]
-    Connection {
-        context: String,
-        source: std::io::Error,
-    },
+    Connection { context: String, source: std::io::Error },
     /// The host refused something that has nothing to do with the server.
     #[error("{context}: {source}")]
-    System {
-        context: String,
-        source: std::io::Error,
-    },
+    System { context: String, source: std::io::Error },
     #[error("TLS: {0}")]
     Tls(String),
     #[error("cannot log in: {0}")]

@@ -45,11 +45,7 @@ const HIDDEN: [(char, char); 29] = [
 
 /// Return `text` with visible escapes for all that is not drawn, but for newlines and tabs.
 pub fn shown(text: &str) -> Cow<'_, str> {
-    escaped(
-        text,
-        |sign| !matches!(sign, '\n' | '\t') && is_hidden(sign),
-        put_escape,
-    )
+    escaped(text, |sign| !matches!(sign, '\n' | '\t') && is_hidden(sign), put_escape)
 }
 
 /// Return `text` for a place of one line: the same with newlines and tabs escaped too.
@@ -84,10 +80,7 @@ pub fn excerpt(text: &str) -> String {
 }
 
 fn is_hidden(sign: char) -> bool {
-    sign.is_ascii_control()
-        || HIDDEN
-            .iter()
-            .any(|(first, last)| (*first..=*last).contains(&sign))
+    sign.is_ascii_control() || HIDDEN.iter().any(|(first, last)| (*first..=*last).contains(&sign))
 }
 
 fn escaped(

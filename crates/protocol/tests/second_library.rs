@@ -32,9 +32,7 @@ const CAPABILITIES: CapabilityFlags = CapabilityFlags::CLIENT_PROTOCOL_41;
 
 /// The recorded files of a target whose names end so.
 fn recorded(target: &str, name: &str) -> Vec<(String, Vec<u8>)> {
-    let place = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
-        .join("fuzz/seeds")
-        .join(target);
+    let place = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("fuzz/seeds").join(target);
     let files: Vec<_> = fs::read_dir(place)
         .unwrap()
         .map(|entry| entry.unwrap().path())
@@ -63,10 +61,7 @@ fn result_set(bytes: &[u8]) -> (Vec<Vec<u8>>, Vec<Vec<u8>>) {
 }
 
 fn their_columns(columns: &[Vec<u8>]) -> Arc<[TheirColumn]> {
-    columns
-        .iter()
-        .map(|column| ParseBuf(column).parse(()).unwrap())
-        .collect()
+    columns.iter().map(|column| ParseBuf(column).parse(()).unwrap()).collect()
 }
 
 fn their_values(row: Row) -> Vec<TheirValue> {
@@ -88,22 +83,14 @@ fn greetings() {
     for (name, bytes) in recorded("greeting", "greeting") {
         let ours = Greeting::parse(&bytes).unwrap();
         // This library takes the zero at the end for granted, which MySQL 5.5.9 forgets.
-        let whole = if bytes.ends_with(&[0]) {
-            bytes
-        } else {
-            [bytes.as_slice(), &[0]].concat()
-        };
+        let whole = if bytes.ends_with(&[0]) { bytes } else { [bytes.as_slice(), &[0]].concat() };
         let theirs: HandshakePacket<'_> = ParseBuf(&whole).parse(()).unwrap();
         let version = theirs.server_version_str();
         let version = version.strip_prefix("5.5.5-").unwrap_or(&version);
         assert_eq!(ours.server_version, version, "{name}");
         assert_eq!(ours.nonce, theirs.nonce(), "{name}");
         assert_eq!(ours.capabilities, theirs.capabilities().bits(), "{name}");
-        assert_eq!(
-            ours.plugin,
-            theirs.auth_plugin_name_str().unwrap(),
-            "{name}"
-        );
+        assert_eq!(ours.plugin, theirs.auth_plugin_name_str().unwrap(), "{name}");
     }
 }
 
@@ -119,17 +106,10 @@ fn changes() {
         };
         assert_eq!(
             (ours.affected_rows, ours.last_insert_id, ours.warnings),
-            (
-                theirs.affected_rows(),
-                theirs.last_insert_id().unwrap_or(0),
-                theirs.warnings()
-            )
+            (theirs.affected_rows(), theirs.last_insert_id().unwrap_or(0), theirs.warnings())
         );
         let end = MysqlAnswerReader::new().feed(&bytes).unwrap().end.unwrap();
-        assert_eq!(
-            (end.affected_rows, end.warnings),
-            (theirs.affected_rows(), theirs.warnings())
-        );
+        assert_eq!((end.affected_rows, end.warnings), (theirs.affected_rows(), theirs.warnings()));
         assert_eq!(end.affected_rows, 1, "{name}");
     }
 }
@@ -143,11 +123,7 @@ fn errors() {
             assert_eq!(reply::parse_error(message).unwrap(), theirs, "{name}");
             let end = MysqlAnswerReader::new().feed(&bytes).unwrap().end.unwrap();
             assert_eq!(end.error.as_deref(), Some(&theirs), "{name}");
-            let expected = if target == "answer" {
-                (1146, "42S02")
-            } else {
-                (1064, "42000")
-            };
+            let expected = if target == "answer" { (1146, "42S02") } else { (1064, "42000") };
             assert_eq!((theirs.code, theirs.sqlstate.as_str()), expected, "{name}");
         }
     }
@@ -163,11 +139,7 @@ fn prepared_statements() {
             parameters: theirs.num_params(),
             columns: theirs.num_columns(),
         };
-        assert_eq!(
-            Prepared::parse(message).unwrap().unwrap(),
-            expected,
-            "{name}"
-        );
+        assert_eq!(Prepared::parse(message).unwrap().unwrap(), expected, "{name}");
         assert_eq!((expected.parameters, expected.columns), (1, 15), "{name}");
     }
 }
@@ -180,15 +152,8 @@ fn text_rows() {
         for row in &rows {
             let theirs: RowDeserializer<ServerSide, Text> =
                 ParseBuf(row).parse(Arc::clone(&columns)).unwrap();
-            let theirs: Vec<_> = their_values(theirs.into())
-                .into_iter()
-                .map(text_of)
-                .collect();
-            assert_eq!(
-                reply::parse_text_row(row, columns.len()).unwrap(),
-                theirs,
-                "{name}"
-            );
+            let theirs: Vec<_> = their_values(theirs.into()).into_iter().map(text_of).collect();
+            assert_eq!(reply::parse_text_row(row, columns.len()).unwrap(), theirs, "{name}");
         }
         assert_eq!(rows.len(), 3, "{name}");
         let end = MysqlAnswerReader::new().feed(&bytes).unwrap().end.unwrap();
@@ -200,17 +165,11 @@ fn text_rows() {
 fn binary_rows() {
     for (name, bytes) in recorded("binary_rows", "rows") {
         let (columns, rows) = result_set(&bytes);
-        let ours: Vec<Column> = columns
-            .iter()
-            .map(|each| Column::parse(each).unwrap())
-            .collect();
+        let ours: Vec<Column> = columns.iter().map(|each| Column::parse(each).unwrap()).collect();
         let theirs = their_columns(&columns);
         for (our, their) in ours.iter().zip(theirs.iter()) {
             assert_eq!(our.name, their.name_str(), "{name}");
-            assert_eq!(
-                (our.kind, our.decimals),
-                (their.column_type() as u8, their.decimals())
-            );
+            assert_eq!((our.kind, our.decimals), (their.column_type() as u8, their.decimals()));
         }
         for row in &rows {
             let expected: RowDeserializer<ServerSide, Binary> =
@@ -249,28 +208,11 @@ fn alike(ours: &Value, theirs: &TheirValue) -> bool {
         (Value::Date { year, month, day }, date) => {
             *date == TheirValue::Date(*year, *month, *day, 0, 0, 0, 0)
         }
+        (Value::DateTime { year, month, day, hour, minute, second, microsecond, .. }, date) => {
+            *date == TheirValue::Date(*year, *month, *day, *hour, *minute, *second, *microsecond)
+        }
         (
-            Value::DateTime {
-                year,
-                month,
-                day,
-                hour,
-                minute,
-                second,
-                microsecond,
-                ..
-            },
-            date,
-        ) => *date == TheirValue::Date(*year, *month, *day, *hour, *minute, *second, *microsecond),
-        (
-            Value::Time {
-                is_negative,
-                hours,
-                minute,
-                second,
-                microsecond,
-                ..
-            },
+            Value::Time { is_negative, hours, minute, second, microsecond, .. },
             TheirValue::Time(sign, days, rest, m, s, us),
         ) => {
             (is_negative, *hours) == (sign, u64::from(*days) * 24 + u64::from(*rest))

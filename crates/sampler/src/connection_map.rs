@@ -32,8 +32,12 @@ impl ConnectionMap {
     /// `{"path": "/proc/7/fd/3", "slots": {"4711": 0}}`: the path of the activity file, and slots by the inodes of
     /// the server's sockets.
     pub fn parse(text: &str) -> Result<Self, ThreadsError> {
-        let Ordered { path, slots } = serde_json::from_str(text)
-            .map_err(|_| ThreadsError::Command(format!("board {text}"), "a board and its slots"))?;
+        let Ordered { path, slots } = serde_json::from_str(text).map_err(|_| {
+            ThreadsError::Command(
+                format!("statement_activity {text}"),
+                "the file of a statement activity and its slots",
+            )
+        })?;
         let failed = |source| ThreadsError::System {
             context: format!("cannot read the activity file {}", path.display()),
             source,
@@ -74,7 +78,7 @@ mod tests {
     #[test]
     fn a_socket_leads_to_what_its_client_shows() {
         let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("board");
+        let path = directory.path().join("activity");
         let sockets = [PeerAddress::Tcp { port: 1 }, PeerAddress::Tcp { port: 2 }];
         let names = ["a".to_owned(), "b".to_owned()];
         let activity = Arc::new(StatementActivity::create(&path, &sockets, &names).unwrap());

@@ -12,7 +12,7 @@ use rustix::io::Errno;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command {
     /// The activity file to look at: this much of the line is about it.
-    Board(String),
+    StatementActivity(String),
     Begin,
     End,
     Other(String),
@@ -29,10 +29,7 @@ pub struct Control<F> {
 
 impl<F: AsFd> Control<F> {
     pub fn new(input: F) -> Self {
-        Self {
-            input,
-            rest: Vec::new(),
-        }
+        Self { input, rest: Vec::new() }
     }
 
     /// Return the next command; None where none comes within the timeout.
@@ -71,10 +68,10 @@ impl<F: AsFd> Control<F> {
         let rest = self.rest.split_off(end + 1);
         let line = mem::replace(&mut self.rest, rest);
         let text = String::from_utf8_lossy(line.trim_ascii());
-        Some(match (&*text, text.strip_prefix("board ")) {
+        Some(match (&*text, text.strip_prefix("statement_activity ")) {
             ("begin", _) => Command::Begin,
             ("end", _) => Command::End,
-            (_, Some(activity)) => Command::Board(activity.to_owned()),
+            (_, Some(activity)) => Command::StatementActivity(activity.to_owned()),
             (other, None) => Command::Other(other.to_owned()),
         })
     }
@@ -94,9 +91,9 @@ mod tests {
         writing.write_all(b"begin\nen").unwrap();
         assert_eq!(control.next(None).unwrap(), Some(Command::Begin));
         assert_eq!(control.next(moment).unwrap(), None);
-        writing.write_all(b"d\r\nboard {}\n more \n").unwrap();
+        writing.write_all(b"d\r\nstatement_activity {}\n more \n").unwrap();
         assert_eq!(control.next(None).unwrap(), Some(Command::End));
-        let activity = Command::Board("{}".to_owned());
+        let activity = Command::StatementActivity("{}".to_owned());
         assert_eq!(control.next(None).unwrap(), Some(activity));
         let other = Command::Other("more".to_owned());
         assert_eq!(control.next(None).unwrap(), Some(other));

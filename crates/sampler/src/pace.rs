@@ -37,9 +37,7 @@ impl Pace {
 
     /// Draw the time to wait: from half to one and a half times the mean, each as likely.
     pub fn interval(&mut self) -> Duration {
-        let mean_s = self
-            .shortest_s
-            .max(self.cost_s.unwrap_or(0.0) / self.budget);
+        let mean_s = self.shortest_s.max(self.cost_s.unwrap_or(0.0) / self.budget);
         Duration::from_secs_f64(mean_s * (0.5 + self.random.unit()))
     }
 }

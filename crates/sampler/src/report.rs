@@ -85,11 +85,7 @@ impl Report {
             .collect();
         threads.sort_by_key(|thread| thread.tid);
         Self {
-            rate_hz: if of.window_s > 0.0 {
-                ticks as f64 / of.window_s
-            } else {
-                0.0
-            },
+            rate_hz: if of.window_s > 0.0 { ticks as f64 / of.window_s } else { 0.0 },
             ticks,
             cpu_s: of.cpu_s,
             realtime: of.realtime,
@@ -124,9 +120,7 @@ impl ThreadReport {
 fn states(tally: &Tally, names: &Names) -> Vec<StateReport> {
     let counts = tally.counts();
     let states = counts.iter();
-    states
-        .map(|counted| StateReport::new(counted, names))
-        .collect()
+    states.map(|counted| StateReport::new(counted, names)).collect()
 }
 
 impl StateReport {

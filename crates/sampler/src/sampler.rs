@@ -164,18 +164,11 @@ impl Sampler {
 
     /// Return true where a thread whose turn it is not makes a log durable, of those that did before.
     fn syncs_elsewhere(&mut self, now: Instant) -> bool {
-        let Self {
-            threads,
-            targets,
-            seen,
-            ..
-        } = self;
+        let Self { threads, targets, seen, .. } = self;
         threads.iter_mut().enumerate().any(|(index, thread)| {
             thread.has_synced
                 && !seen.iter().any(|&(looked_at, _)| looked_at == index)
-                && thread
-                    .look(&thread.ask(None), targets, now)
-                    .is_some_and(|now| now.syncs_log)
+                && thread.look(&thread.ask(None), targets, now).is_some_and(|now| now.syncs_log)
         })
     }
 
@@ -208,8 +201,7 @@ impl Sampler {
     /// Put those aside that are not to be kept.
     fn retire(&mut self, mut is_kept: impl FnMut(&Thread) -> bool) {
         let gone = self.threads.extract_if(.., |thread| !is_kept(thread));
-        self.ended
-            .extend(gone.filter(|thread| thread.tally.ticks() > 0));
+        self.ended.extend(gone.filter(|thread| thread.tally.ticks() > 0));
     }
 
     pub fn ticks(&self) -> u64 {
@@ -250,10 +242,8 @@ fn turn(threads: &[Thread], busy: bool, most: usize, next: &mut usize) -> Vec<us
 /// Return the ids of the threads of a process, in order; none where there is no such process.
 fn tids(pid: u32) -> Result<Vec<u32>, ThreadsError> {
     let listing = format!("/proc/{pid}/task");
-    let failed = |source| ThreadsError::System {
-        context: format!("cannot list {listing}"),
-        source,
-    };
+    let failed =
+        |source| ThreadsError::System { context: format!("cannot list {listing}"), source };
     let entries = match fs::read_dir(&listing) {
         Ok(entries) => entries,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
@@ -262,12 +252,9 @@ fn tids(pid: u32) -> Result<Vec<u32>, ThreadsError> {
     let mut tids = Vec::new();
     for entry in entries {
         match entry {
-            Ok(entry) => tids.extend(
-                entry
-                    .file_name()
-                    .to_str()
-                    .and_then(|tid| tid.parse::<u32>().ok()),
-            ),
+            Ok(entry) => {
+                tids.extend(entry.file_name().to_str().and_then(|tid| tid.parse::<u32>().ok()));
+            }
             Err(error) if error.kind() == ErrorKind::NotFound => break, // it has ended meanwhile
             Err(error) => return Err(failed(error)),
         }

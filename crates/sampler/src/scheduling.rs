@@ -8,16 +8,10 @@ use rustix::thread::{CpuSet, Pid, sched_getaffinity, sched_setaffinity};
 /// Put the calling thread into a class of the kernel's scheduler (`libc::SCHED_*`), with a priority
 /// that has a meaning there.
 pub fn enter(class: libc::c_int, priority: libc::c_int) -> io::Result<()> {
-    let parameters = libc::sched_param {
-        sched_priority: priority,
-    };
+    let parameters = libc::sched_param { sched_priority: priority };
     // SAFETY: the call only reads the parameters, which outlive it; 0 is the calling thread.
     let status = unsafe { libc::sched_setscheduler(0, class, &raw const parameters) };
-    if status == 0 {
-        Ok(())
-    } else {
-        Err(io::Error::last_os_error())
-    }
+    if status == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 /// Move to the CPUs of a process's main thread, if other threads of it have CPUs of their own.

@@ -50,7 +50,7 @@ pub fn run(
     emit(&Message::Ready).map_err(ThreadsError::Output)?;
     let mut control = Control::new(input);
     let mut command = next(&mut control, None)?;
-    if let Some(Command::Board(activity)) = &command {
+    if let Some(Command::StatementActivity(activity)) = &command {
         sampler.look_at(ConnectionMap::parse(activity)?)?;
         command = next(&mut control, None)?;
     }
@@ -102,7 +102,7 @@ fn next(
 
 fn unexpected(command: Command, due: &'static str) -> ThreadsError {
     let line = match command {
-        Command::Board(activity) => format!("board {activity}"),
+        Command::StatementActivity(activity) => format!("statement_activity {activity}"),
         Command::Begin => "begin".to_owned(),
         Command::End => "end".to_owned(),
         Command::Other(line) => line,
@@ -136,7 +136,5 @@ fn cpu_s() -> f64 {
 /// Another one each time.
 fn seed() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
-    now.map_or(0, |since| {
-        since.as_secs() ^ u64::from(since.subsec_nanos()) << 32
-    })
+    now.map_or(0, |since| since.as_secs() ^ u64::from(since.subsec_nanos()) << 32)
 }

@@ -19,21 +19,12 @@ pub struct State {
 }
 
 impl State {
-    pub const RUNNING: Self = Self {
-        letter: 'R',
-        syscall: None,
-        target: None,
-        wchan: None,
-        stack: None,
-    };
+    pub const RUNNING: Self =
+        Self { letter: 'R', syscall: None, target: None, wchan: None, stack: None };
 
     /// The same without where in the kernel it is blocked.
     pub fn without_place(self) -> Self {
-        Self {
-            wchan: None,
-            stack: None,
-            ..self
-        }
+        Self { wchan: None, stack: None, ..self }
     }
 }
 
@@ -61,12 +52,7 @@ impl Tally {
                 counted.seconds += seconds;
                 counted.during_sync += during_sync;
             }
-            None => self.0.push(Counted {
-                state,
-                times: 1,
-                seconds,
-                during_sync,
-            }),
+            None => self.0.push(Counted { state, times: 1, seconds, during_sync }),
         }
     }
 

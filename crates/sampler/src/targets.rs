@@ -56,12 +56,7 @@ struct Known<T> {
 
 impl Targets {
     pub fn new(pid: u32) -> Self {
-        Self {
-            pid,
-            names: Names::default(),
-            behind: HashMap::new(),
-            polled: HashMap::new(),
-        }
+        Self { pid, names: Names::default(), behind: HashMap::new(), polled: HashMap::new() }
     }
 
     /// Return the target of the descriptor that is an argument of a call.
@@ -103,11 +98,7 @@ impl Targets {
     }
 
     pub fn nothing(&mut self) -> Target {
-        Target {
-            name: self.names.number(NOTHING),
-            kind: TargetKind::Channel,
-            socket: None,
-        }
+        Target { name: self.names.number(NOTHING), kind: TargetKind::Channel, socket: None }
     }
 
     fn look_behind(&mut self, descriptor: i32) -> Option<Target> {
@@ -116,28 +107,19 @@ impl Targets {
             TargetKind::Channel // socket:[123], pipe:[123], anon_inode:[eventpoll]
         } else if is_log(&link) {
             let info = fs::read_to_string(format!("/proc/{}/fdinfo/{descriptor}", self.pid));
-            TargetKind::Log {
-                written_through: info.is_ok_and(|info| writes_through(&info)),
-            }
+            TargetKind::Log { written_through: info.is_ok_and(|info| writes_through(&info)) }
         } else {
             TargetKind::File
         };
         let text = link.to_string_lossy();
-        Some(Target {
-            name: self.names.number(&text),
-            kind,
-            socket: socket(&text),
-        })
+        Some(Target { name: self.names.number(&text), kind, socket: socket(&text) })
     }
 
     /// The number at an address in the process, with which an entry for `poll` begins.
     fn read_number(&self, address: u64) -> Option<i32> {
         let mut bytes = [0; 4];
         let pid = Pid::from_raw(self.pid.try_into().ok()?);
-        let remote = RemoteIoVec {
-            base: address.try_into().ok()?,
-            len: bytes.len(),
-        };
+        let remote = RemoteIoVec { base: address.try_into().ok()?, len: bytes.len() };
         let read = process_vm_readv(pid, &mut [IoSliceMut::new(&mut bytes)], &[remote]);
         (read == Ok(4)).then(|| i32::from_ne_bytes(bytes))
     }
@@ -164,9 +146,7 @@ fn is_log(path: &Path) -> bool {
     let (directory, name) = text.rsplit_once('/').unwrap_or(("", text));
     let is_number = |text: &str| text.len() >= 6 && text.bytes().all(|byte| byte.is_ascii_digit());
     directory.ends_with("/#innodb_redo")
-        || ["ib_logfile", "#ib_redo", "ib_redo"]
-            .iter()
-            .any(|start| name.starts_with(start))
+        || ["ib_logfile", "#ib_redo", "ib_redo"].iter().any(|start| name.starts_with(start))
         || name == "tc.log"
         || name.rsplit_once('.').is_some_and(|(stem, extension)| {
             is_number(extension) || is_number(stem) && extension == "log"
@@ -264,11 +244,7 @@ mod tests {
     #[test]
     fn the_one_descriptor_that_is_polled() {
         let file = File::open("/dev/null").unwrap();
-        let list = [libc::pollfd {
-            fd: file.as_raw_fd(),
-            events: 0,
-            revents: 0,
-        }];
+        let list = [libc::pollfd { fd: file.as_raw_fd(), events: 0, revents: 0 }];
         let address = list.as_ptr() as u64;
         let (mut targets, now) = (Targets::new(process::id()), Instant::now());
         let found = targets.polled(address, 1, now).unwrap();

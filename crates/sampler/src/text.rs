@@ -80,16 +80,10 @@ mod tests {
     fn texts_of_a_kernel() {
         let futex =
             b"202 0x7f2a80000b70 0x189 0x0 0x0 0x0 0xffffffff 0x7f2a8cdfe9c0 0x7f2a9f2a3117\n";
-        let expected = Doing::Calling {
-            number: 202,
-            arguments: [0x7f2a_8000_0b70, 0x189],
-        };
+        let expected = Doing::Calling { number: 202, arguments: [0x7f2a_8000_0b70, 0x189] };
         assert_eq!(doing(futex), Some(expected));
         assert_eq!(doing(b"running\n"), Some(Doing::Running));
-        assert_eq!(
-            doing(b"-1 0x7ffd7c2c5b58 0x7f2a9f2a3117\n"),
-            Some(Doing::Blocked)
-        );
+        assert_eq!(doing(b"-1 0x7ffd7c2c5b58 0x7f2a9f2a3117\n"), Some(Doing::Blocked));
         assert_eq!(doing(b"-1 0x0 0x0\n"), Some(Doing::Blocked));
         for other in ["", "\n", "0", "-2 0x0 0x0", "1 2 3", "sleeping\n"] {
             assert_eq!(doing(other.as_bytes()), None, "{other:?}");

@@ -119,16 +119,10 @@ impl Thread {
     /// Read its client's statement and the kernel's words about it now, to be decoded later; empty
     /// where it has ended.
     pub fn ask(&self, connections: Option<&ConnectionMap>) -> Said {
-        let shown = connections
-            .zip(self.slot)
-            .map(|(connections, slot)| connections.shown(slot));
+        let shown = connections.zip(self.slot).map(|(connections, slot)| connections.shown(slot));
         let mut text = [0; TEXT_BYTES];
         let length = self.doing.read_at(&mut text, 0).unwrap_or(0);
-        Said {
-            text,
-            length,
-            shown,
-        }
+        Said { text, length, shown }
     }
 
     /// Decode its activity from the kernel's words just read. None where it has ended.
@@ -144,22 +138,13 @@ impl Thread {
                 let letter = blocked(self.letter()?);
                 let (wchan, stack) = self.place(&mut targets.names);
                 Some(Seen {
-                    state: State {
-                        letter,
-                        syscall: Some(-1),
-                        target: None,
-                        wchan,
-                        stack,
-                    },
+                    state: State { letter, syscall: Some(-1), target: None, wchan, stack },
                     syncs_log: false,
                     socket: None,
                     shown: said.shown,
                 })
             }
-            Doing::Calling {
-                number,
-                arguments: [first, second],
-            } => {
+            Doing::Calling { number, arguments: [first, second] } => {
                 let kind = calls::kind(number);
                 let target = match kind {
                     Kind::WaitOn | Kind::Use | Kind::Write | Kind::Sync => {
@@ -224,10 +209,7 @@ impl Thread {
     /// Take the socket that it was seen at for that of its client, if it is one's. One that it has
     /// is kept until another's is seen: a thread may use other sockets while it works.
     pub fn take_seat(&mut self, seen: Seen, connections: &ConnectionMap) {
-        self.slot = seen
-            .socket
-            .and_then(|inode| connections.slot(inode))
-            .or(self.slot);
+        self.slot = seen.socket.and_then(|inode| connections.slot(inode)).or(self.slot);
     }
 
     /// Return its CPU time since the last call; 0 where the kernel does not tell.
@@ -259,10 +241,7 @@ impl Thread {
         };
         let stack = text(&mut self.stack, "stack", STACK_BYTES);
         let stack = stack.and_then(|stack| text::stack(&stack, &wchan));
-        (
-            Some(names.number(&wchan)),
-            stack.map(|stack| names.number(&stack)),
-        )
+        (Some(names.number(&wchan)), stack.map(|stack| names.number(&stack)))
     }
 }
 

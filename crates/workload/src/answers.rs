@@ -30,27 +30,22 @@ pub struct Condition {
 impl Condition {
     pub fn holds(
         &self,
-        draws: &[CompiledGenerator],
+        generators: &[CompiledGenerator],
         state: &mut GeneratorState,
         made: &mut GeneratedValues,
     ) -> bool {
         made.clear();
-        state.make(&self.generation, draws, made);
+        state.make(&self.generation, generators, made);
         (made.integer(self.slot) != 0) == self.wants_non_zero
     }
 }
 
-/// Have each statement give the numbers that the draws `answers` are made from.
-pub fn assign(statements: &mut [Statement], draws: &[CompiledGenerator], answers: &[u16]) {
-    for (answer, &draw) in answers.iter().enumerate() {
-        let draw = &draws[usize::from(draw)];
-        let ValueSource::Answer {
-            from,
-            part,
-            default,
-        } = &draw.source
-        else {
-            unreachable!("{} is not made from an answer", draw.name);
+/// Have each statement give the numbers that the generators `answers` are made from.
+pub fn assign(statements: &mut [Statement], generators: &[CompiledGenerator], answers: &[u16]) {
+    for (answer, &generator) in answers.iter().enumerate() {
+        let generator = &generators[usize::from(generator)];
+        let ValueSource::Answer { from, part, default } = &generator.source else {
+            unreachable!("{} is not made from an answer", generator.name);
         };
         let asked = statements.iter_mut().find(|other| other.name == *from);
         asked.expect("the steps are checked").takes.push(Taken {

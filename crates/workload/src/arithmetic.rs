@@ -15,11 +15,7 @@ pub fn evaluate(
     expression: &str,
     value_of: &dyn Fn(&str) -> Result<i128, String>,
 ) -> Result<i64, String> {
-    let mut reader = Reader {
-        characters: expression.chars().peekable(),
-        value_of,
-        depth: 0,
-    };
+    let mut reader = Reader { characters: expression.chars().peekable(), value_of, depth: 0 };
     let result = reader.sum()?;
     match reader.peek() {
         None => i64::try_from(result).map_err(|_| "the result is too large".to_owned()),
@@ -67,11 +63,7 @@ impl Reader<'_> {
             negative = !negative;
         }
         let value = self.atom()?;
-        fits(if negative {
-            value.checked_neg()
-        } else {
-            Some(value)
-        })
+        fits(if negative { value.checked_neg() } else { Some(value) })
     }
 
     fn atom(&mut self) -> Result<i128, String> {
@@ -174,32 +166,19 @@ mod tests {
         assert_eq!(value("1 2").unwrap_err(), "'2' is not expected there");
         assert_eq!(value("{a}").unwrap_err(), "no a");
         assert_eq!(value("{low").unwrap_err(), "'}' is missing at its end");
-        assert_eq!(
-            value("9223372036854775808").unwrap_err(),
-            "the result is too large"
-        );
-        assert_eq!(
-            value(&"9".repeat(60)).unwrap_err(),
-            format!("{} is too large", "9".repeat(60))
-        );
+        assert_eq!(value("9223372036854775808").unwrap_err(), "the result is too large");
+        assert_eq!(value(&"9".repeat(60)).unwrap_err(), format!("{} is too large", "9".repeat(60)));
         let product = ["9000000000000000000"; 3].join("*");
         assert_eq!(value(&product).unwrap_err(), "a part of it is too large");
-        assert_eq!(
-            value(&"(".repeat(1000)).unwrap_err(),
-            "it has too many parentheses"
-        );
+        assert_eq!(value(&"(".repeat(1000)).unwrap_err(), "it has too many parentheses");
     }
 
     /// An expression with its value, computed beside it in 128 bits.
     fn expressions() -> impl Strategy<Value = (String, Option<i128>)> {
         let number = (0i128..1_000_000).prop_map(|n| (n.to_string(), Some(n)));
         number.prop_recursive(6, 40, 2, |inner| {
-            (
-                inner.clone(),
-                prop::sample::select(&['+', '-', '*', '/', 'n'][..]),
-                inner,
-            )
-                .prop_map(|((left, a), operator, (right, b))| {
+            (inner.clone(), prop::sample::select(&['+', '-', '*', '/', 'n'][..]), inner).prop_map(
+                |((left, a), operator, (right, b))| {
                     if operator == 'n' {
                         return (format!("-({left})"), a.and_then(i128::checked_neg));
                     }
@@ -210,7 +189,8 @@ mod tests {
                         _ => a.checked_div(b),
                     });
                     (format!("({left}) {operator}({right})"), value)
-                })
+                },
+            )
         })
     }
 

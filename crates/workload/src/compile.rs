@@ -20,7 +20,7 @@ pub struct CompileContext<'a> {
     pub protocol: Protocol,
 }
 
-/// The names of a statement's draws that its step makes, each with its key.
+/// The names of a statement's generators that its step makes, each with its key.
 pub type Needs = Vec<(String, String)>;
 
 impl CompileContext<'_> {
@@ -29,7 +29,7 @@ impl CompileContext<'_> {
         &self,
         name: &str,
         key: &str,
-        draws: &mut GeneratorCompiler<'_>,
+        generators: &mut GeneratorCompiler<'_>,
     ) -> Result<(Statement, Needs), ValidationError> {
         let written = self.definition.statements.get(name).ok_or_else(|| {
             let known = self.definition.statements.keys();
@@ -48,16 +48,12 @@ impl CompileContext<'_> {
                 ));
             }
             (None, Some(_)) => {
-                return Err(ValidationError::new(
-                    sql_key,
-                    "has {terms}, but there are none",
-                ));
+                return Err(ValidationError::new(sql_key, "has {terms}, but there are none"));
             }
         };
         let term = written.terms.as_ref().map_or("", |terms| &terms.sql);
-        let per_table = [head, tail, term]
-            .iter()
-            .any(|text| mentions(text, "table") || mentions(text, "n"));
+        let per_table =
+            [head, tail, term].iter().any(|text| mentions(text, "table") || mentions(text, "n"));
 
         let head = self.cut(head, per_table, &sql_key)?;
         let tail = self.cut(tail, per_table, &sql_key)?;
@@ -65,16 +61,16 @@ impl CompileContext<'_> {
         let needs = named(&written.parameters, marks, &key, "sql")?;
         let mut scope = Scope::default();
         let mut parameters = Vec::new();
-        for (draw, key) in &needs {
-            let slot = draws.slot(draw, key, &mut scope)?;
-            parameters.push(Parameter::of(draws.draw_of(slot, &scope), slot));
+        for (generator, key) in &needs {
+            let slot = generators.slot(generator, key, &mut scope)?;
+            parameters.push(Parameter::of(generators.generator_of(slot, &scope), slot));
         }
         let of_tail = parameters.split_off(head.marks());
         let head = head.with(parameters);
         let tail = tail.with(of_tail);
         let terms = match &written.terms {
             None => None,
-            Some(_) => Some(self.terms(written, per_table, &key, tail, draws)?),
+            Some(_) => Some(self.terms(written, per_table, &key, tail, generators)?),
         };
         let mut statement = Statement::text(name, head);
         statement.terms = terms;
@@ -92,27 +88,22 @@ impl CompileContext<'_> {
         per_table: bool,
         key: &str,
         tail: Pieces,
-        draws: &mut GeneratorCompiler<'_>,
+        generators: &mut GeneratorCompiler<'_>,
     ) -> Result<Terms, ValidationError> {
         let terms = written.terms.as_ref().expect("the caller has looked");
         let key = format!("{key}.terms");
         let times =
-            self.values
-                .integer_in(&terms.times, 1..=MAX_PARAMETERS, &format!("{key}.times"))?;
+            self.values.integer_in(&terms.times, 1..=MAX_PARAMETERS, &format!("{key}.times"))?;
         let cut = self.cut(&terms.sql, per_table, &format!("{key}.sql"))?;
         let mut scope = Scope::of_term();
         let mut parameters = Vec::new();
-        for (draw, key) in named(&terms.parameters, cut.marks(), &key, "sql")? {
-            let slot = draws.slot(&draw, &key, &mut scope)?;
-            parameters.push(Parameter::of(draws.draw_of(slot, &scope), slot));
+        for (generator, key) in named(&terms.parameters, cut.marks(), &key, "sql")? {
+            let slot = generators.slot(&generator, &key, &mut scope)?;
+            parameters.push(Parameter::of(generators.generator_of(slot, &scope), slot));
         }
         Ok(Terms {
             times: u32::try_from(times).expect("the range is checked"),
-            join: self
-                .values
-                .fill(&terms.join, &format!("{key}.join"))?
-                .into_bytes()
-                .into(),
+            join: self.values.fill(&terms.join, &format!("{key}.join"))?.into_bytes().into(),
             generation: scope.generation,
             pieces: cut.with(parameters),
             tail,
@@ -163,14 +154,11 @@ impl Cut {
     }
 
     fn with(self, parameters: Vec<Parameter>) -> Pieces {
-        Pieces {
-            fixed: self.fixed,
-            parameters,
-        }
+        Pieces { fixed: self.fixed, parameters }
     }
 }
 
-/// The draws that fill `marks` question marks, each with its key.
+/// The generators that fill `marks` question marks, each with its key.
 fn named(
     parameters: &[String],
     marks: usize,
@@ -179,7 +167,7 @@ fn named(
 ) -> Result<Needs, ValidationError> {
     if parameters.len() != marks {
         let given = parameters.len();
-        let message = format!("names {given} draws, but {text} has {marks} question marks");
+        let message = format!("names {given} generators, but {text} has {marks} question marks");
         return Err(ValidationError::new(format!("{key}.parameters"), message));
     }
     Ok(parameters

@@ -49,7 +49,7 @@ pub struct Definition {
     pub tables: BTreeMap<String, TableSet>,
     /// Values that statements take as parameters, by name.
     #[serde(default)]
-    pub draws: BTreeMap<String, Generator>,
+    pub generators: BTreeMap<String, Generator>,
     #[serde(default)]
     pub statements: BTreeMap<String, Statement>,
     #[serde(default)]
@@ -112,7 +112,7 @@ pub struct Generator {
     /// normal: mean and standard deviation as fractions of the range; 0.5 and 0.125 unless said.
     pub mean: Option<Number>,
     pub deviation: Option<Number>,
-    /// special: the share of draws (percent) that fall into the central part (percent of the range);
+    /// special: the share of values (percent) that fall into the central part (percent of the range);
     /// 75 and 1 unless said.
     pub share: Option<Number>,
     pub central: Option<Number>,
@@ -133,7 +133,7 @@ pub struct Generator {
     /// answer: the value where there is no row or it holds NULL, and where the statement was skipped;
     /// 0 unless said.
     pub default: Option<Number>,
-    /// derived: the draw it is made from; its value times `times` plus `plus`. answer: the statement.
+    /// derived: the generator it is made from; its value times `times` plus `plus`. answer: the statement.
     pub from: Option<String>,
     pub plus: Option<Number>,
     pub times: Option<Number>,
@@ -147,7 +147,7 @@ pub struct Generator {
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
 pub enum GeneratorKind {
-    /// first, first + step, ...: a column's row number; as a draw a running number that all clients
+    /// first, first + step, ...: a column's row number; as a generator of statements a running number that all clients
     /// share (those of one table, where the client chooses the table), each number once.
     Sequence,
     #[default]
@@ -158,7 +158,7 @@ pub enum GeneratorKind {
     /// Letters and digits.
     Text,
     Constant,
-    /// Made from another draw of the same repetition.
+    /// Made from another generator of the same repetition.
     Derived,
     /// Each value of a range once, over all clients and the whole run, and for each table: it
     /// chooses the table too. A client ends when its share is used up.
@@ -174,7 +174,7 @@ pub enum GeneratorKind {
 #[serde(deny_unknown_fields)]
 pub struct Statement {
     pub sql: Chosen<String>,
-    /// The draws that fill the question marks, in their order.
+    /// The generators that fill the question marks, in their order.
     #[serde(default)]
     pub parameters: Vec<String>,
     /// The replacement of `{terms}` in the text.
@@ -183,7 +183,7 @@ pub struct Statement {
     pub protocol: Option<String>,
 }
 
-/// A part of a statement that is repeated; each time its draws are made anew.
+/// A part of a statement that is repeated; each time its values are generated anew.
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct Terms {
@@ -237,15 +237,15 @@ fn no() -> Chosen<bool> {
     Chosen::Always(false)
 }
 
-/// Statements that share their draws; each repetition draws anew, all on one table.
+/// Statements that share their values; each repetition generates new ones, all on one table.
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct Step {
     pub statements: Vec<String>,
     /// The number of repetitions, 1 unless said.
     pub times: Option<Number>,
-    /// A draw made from an answer: the step is skipped where it is 0.
+    /// A generator made from an answer: the step is skipped where it is 0.
     pub only_if: Option<String>,
-    /// A draw made from an answer: the step is skipped where it is not 0.
+    /// A generator made from an answer: the step is skipped where it is not 0.
     pub unless: Option<String>,
 }

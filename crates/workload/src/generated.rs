@@ -25,10 +25,7 @@ pub struct Mark {
 
 impl GeneratedValues {
     pub fn new(slots: usize) -> Self {
-        Self {
-            slots: vec![Slot::default(); slots],
-            ..Self::default()
-        }
+        Self { slots: vec![Slot::default(); slots], ..Self::default() }
     }
 
     /// Forget all values.
@@ -40,10 +37,7 @@ impl GeneratedValues {
 
     #[inline]
     pub fn mark(&self) -> Mark {
-        Mark {
-            values: self.values.len(),
-            text: self.text.len(),
-        }
+        Mark { values: self.values.len(), text: self.text.len() }
     }
 
     /// Forget what was drawn after the mark.
@@ -56,10 +50,7 @@ impl GeneratedValues {
     /// The next `count` values that are pushed are those of `slot`.
     #[inline]
     pub fn begin(&mut self, slot: u16, count: u32) {
-        self.slots[usize::from(slot)] = Slot {
-            first: place(self.values.len()),
-            count,
-        };
+        self.slots[usize::from(slot)] = Slot { first: place(self.values.len()), count };
     }
 
     #[inline]
@@ -74,8 +65,7 @@ impl GeneratedValues {
         self.text.resize(start + room, 0);
         let length = write(&mut self.text[start..]);
         self.text.truncate(start + length);
-        self.values
-            .push(i64::from(place(start)) << 32 | i64::from(place(start + length)));
+        self.values.push(i64::from(place(start)) << 32 | i64::from(place(start + length)));
     }
 
     /// The first integer of a slot.

@@ -10,10 +10,10 @@ use crate::validation::ValidationError;
 use datagen::distribution::{Integers, Shape};
 use datagen::random::Random;
 
-/// One draw at its place in the order.
+/// One generator at its place in the order.
 #[derive(Clone, Copy, Debug)]
 pub struct GenerationStep {
-    pub draw: u16,
+    pub generator: u16,
     /// The slot of its values.
     pub slot: u16,
     /// derived: the slot it is made from; sequence, permutation: its counter; segment: its part;
@@ -25,7 +25,7 @@ pub struct GenerationStep {
 #[derive(Debug)]
 pub struct GeneratorState {
     pub random: Random,
-    /// The number of draws from each sequence and each permutation.
+    /// The number of values taken from each sequence and each permutation.
     pub counters: Vec<u64>,
     /// The client's own parts of ranges.
     pub parts: Vec<Integers>,
@@ -39,47 +39,47 @@ pub struct GeneratorState {
 }
 
 impl GeneratorState {
-    /// Make the draws of a step or of a term.
+    /// Generate the values of a step or of a term.
     #[inline]
     pub fn make(
         &mut self,
         generation: &[GenerationStep],
-        draws: &[CompiledGenerator],
+        generators: &[CompiledGenerator],
         made: &mut GeneratedValues,
     ) {
-        for making in generation {
-            let draw = &draws[usize::from(making.draw)];
-            let other = usize::from(making.other);
-            match &draw.source {
+        for step in generation {
+            let generator = &generators[usize::from(step.generator)];
+            let other = usize::from(step.other);
+            match &generator.source {
                 ValueSource::Derived { times, plus, .. } => {
-                    let source = made.integer(making.other);
-                    made.begin(making.slot, 1);
+                    let source = made.integer(step.other);
+                    made.begin(step.slot, 1);
                     made.push(source.saturating_mul(*times).saturating_add(*plus));
                 }
-                ValueSource::Sequence { first, step } => {
+                ValueSource::Sequence { first, step: difference } => {
                     let position = self.position(other).cast_signed();
-                    made.begin(making.slot, 1);
-                    made.push(first.wrapping_add(position.wrapping_mul(*step)));
+                    made.begin(step.slot, 1);
+                    made.push(first.wrapping_add(position.wrapping_mul(*difference)));
                 }
                 ValueSource::Permutation { low, order, tables } => {
                     let value = order.at(self.position(other));
                     if *tables > 1 {
                         self.table = u32::try_from(value % tables).expect("tables are u32");
                     }
-                    made.begin(making.slot, 1);
+                    made.begin(step.slot, 1);
                     made.push(low.wrapping_add_unsigned(value / tables));
                 }
                 ValueSource::Answer { .. } => {
-                    made.begin(making.slot, 1);
+                    made.begin(step.slot, 1);
                     made.push(self.answers[other]);
                 }
                 ValueSource::Segment { .. } => {
-                    made.begin(making.slot, draw.count);
-                    for _ in 0..draw.count {
+                    made.begin(step.slot, generator.count);
+                    for _ in 0..generator.count {
                         made.push(self.parts[other].draw(&mut self.random));
                     }
                 }
-                _ => draw.draw(making.slot, &mut self.random, made),
+                _ => generator.generate(step.slot, &mut self.random, made),
             }
         }
     }
@@ -94,7 +94,7 @@ impl GeneratorState {
     }
 }
 
-/// The draws of a program while it is compiled. Only those that are used are checked.
+/// The generators of a program while it is compiled. Only those that are used are checked.
 pub struct GeneratorCompiler<'a> {
     pub definition: &'a BTreeMap<String, Generator>,
     pub values: &'a Values,
@@ -109,26 +109,23 @@ pub struct GeneratorCompiler<'a> {
     /// Generators that take from an answer.
     pub answers: Vec<u16>,
     pub slots: u16,
-    /// The slots of draws outside of terms.
+    /// The slots of generators outside of terms.
     steps: BTreeMap<u16, u16>,
 }
 
-/// Statements that share their draws: those of a step, or one term.
+/// Statements that share their values: those of a step, or one term.
 #[derive(Default)]
 pub struct Scope {
     pub generation: Vec<GenerationStep>,
     slots: BTreeMap<String, u16>,
-    /// Derived draws whose source is being looked for.
+    /// Derived generators whose source is being looked for.
     open: Vec<String>,
     is_term: bool,
 }
 
 impl Scope {
     pub fn of_term() -> Self {
-        Self {
-            is_term: true,
-            ..Self::default()
-        }
+        Self { is_term: true, ..Self::default() }
     }
 }
 
@@ -153,7 +150,7 @@ impl<'a> GeneratorCompiler<'a> {
         }
     }
 
-    /// The slot of the draw `name`, which is named at `key`, after seeing to it that the scope
+    /// The slot of the generator `name`, which is named at `key`, after seeing to it that the scope
     /// makes it.
     pub fn slot(
         &mut self,
@@ -165,7 +162,7 @@ impl<'a> GeneratorCompiler<'a> {
             return Ok(slot);
         }
         let index = self.index(name, key)?;
-        let own_key = format!("draws.{name}");
+        let own_key = format!("generators.{name}");
         let other = match &self.compiled[usize::from(index)].source {
             ValueSource::Derived { from, .. } => {
                 let (from, key) = (from.clone(), format!("{own_key}.from"));
@@ -184,14 +181,11 @@ impl<'a> GeneratorCompiler<'a> {
             ValueSource::Answer { .. } => position_in(&mut self.answers, index),
             _ => 0,
         };
-        let is_permutation = |&GenerationStep { draw, .. }: &GenerationStep| {
-            matches!(
-                self.compiled[usize::from(draw)].source,
-                ValueSource::Permutation { .. }
-            )
+        let is_permutation = |&GenerationStep { generator, .. }: &GenerationStep| {
+            matches!(self.compiled[usize::from(generator)].source, ValueSource::Permutation { .. })
         };
-        let making = GenerationStep {
-            draw: index,
+        let step = GenerationStep {
+            generator: index,
             slot: if scope.is_term {
                 self.slots
             } else {
@@ -199,34 +193,34 @@ impl<'a> GeneratorCompiler<'a> {
             },
             other,
         };
-        if is_permutation(&making) && scope.generation.iter().any(is_permutation) {
+        if is_permutation(&step) && scope.generation.iter().any(is_permutation) {
             let message =
                 format!("{name:?} is the second permutation of its step; one is possible");
             return Err(ValidationError::new(key, message));
         }
-        self.slots = self.slots.max(making.slot + 1);
-        scope.generation.push(making);
-        scope.slots.insert(name.to_owned(), making.slot);
-        Ok(making.slot)
+        self.slots = self.slots.max(step.slot + 1);
+        scope.generation.push(step);
+        scope.slots.insert(name.to_owned(), step.slot);
+        Ok(step.slot)
     }
 
-    pub fn draw_of(&self, slot: u16, scope: &Scope) -> &CompiledGenerator {
-        let making = scope.generation.iter().find(|making| making.slot == slot);
-        &self.compiled[usize::from(making.expect("the scope made the slot").draw)]
+    pub fn generator_of(&self, slot: u16, scope: &Scope) -> &CompiledGenerator {
+        let step = scope.generation.iter().find(|step| step.slot == slot);
+        &self.compiled[usize::from(step.expect("the scope made the slot").generator)]
     }
 
     /// Return the range of a generator with a part for each client.
-    pub fn segment(&self, draw: u16) -> (Shape, i64, i64) {
-        match &self.compiled[usize::from(draw)].source {
+    pub fn segment(&self, generator: u16) -> (Shape, i64, i64) {
+        match &self.compiled[usize::from(generator)].source {
             ValueSource::Segment { shape, low, high } => (shape.clone(), *low, *high),
             other => unreachable!("{other:?} has no parts"),
         }
     }
 
-    /// Return the values of draws made from answers, before there is an answer.
+    /// Return the values of generators made from answers, before there is an answer.
     pub fn answer_defaults(&self) -> Vec<i64> {
         let answers = self.answers.iter();
-        let makers = answers.map(|&draw| &self.compiled[usize::from(draw)].source);
+        let makers = answers.map(|&generator| &self.compiled[usize::from(generator)].source);
         makers
             .map(|source| match source {
                 ValueSource::Answer { default, .. } => *default,
@@ -235,7 +229,7 @@ impl<'a> GeneratorCompiler<'a> {
             .collect()
     }
 
-    /// The slot of what a derived draw is made from.
+    /// The slot of what a derived generator is made from.
     fn source(
         &mut self,
         name: &str,
@@ -245,14 +239,11 @@ impl<'a> GeneratorCompiler<'a> {
     ) -> Result<u16, ValidationError> {
         scope.open.push(name.to_owned());
         if scope.open.iter().any(|open| open == from) {
-            return Err(ValidationError::new(
-                key,
-                format!("{name:?} is made from itself"),
-            ));
+            return Err(ValidationError::new(key, format!("{name:?} is made from itself")));
         }
         let slot = self.slot(from, key, scope)?;
         scope.open.pop();
-        let source = self.draw_of(slot, scope);
+        let source = self.generator_of(slot, scope);
         if source.is_list || source.form() != Form::Integer {
             let message = format!("{from:?} is not a single whole number");
             return Err(ValidationError::new(key, message));
@@ -261,35 +252,31 @@ impl<'a> GeneratorCompiler<'a> {
     }
 
     fn index(&mut self, name: &str, key: &str) -> Result<u16, ValidationError> {
-        let known = self.compiled.iter().position(|draw| draw.name == name);
+        let known = self.compiled.iter().position(|known| known.name == name);
         if let Some(index) = known {
             return Ok(small(index));
         }
         let generator = self.definition.get(name).ok_or_else(|| {
             ValidationError::unknown(
                 key,
-                "draw",
+                "generator",
                 name,
                 self.definition.keys().map(String::as_str),
             )
         })?;
-        let draw =
+        let compiled =
             CompiledGenerator::compile(name, generator, self.values, self.seed, self.tables)?;
-        self.compiled.push(draw);
+        self.compiled.push(compiled);
         Ok(small(self.compiled.len() - 1))
     }
 }
 
 /// Return the position of `index` in a list, and append it if it is missing.
 fn position_in(list: &mut Vec<u16>, index: u16) -> u16 {
-    small(
-        list.iter()
-            .position(|&other| other == index)
-            .unwrap_or_else(|| {
-                list.push(index);
-                list.len() - 1
-            }),
-    )
+    small(list.iter().position(|&other| other == index).unwrap_or_else(|| {
+        list.push(index);
+        list.len() - 1
+    }))
 }
 
 pub fn small(index: usize) -> u16 {

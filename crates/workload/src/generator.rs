@@ -31,7 +31,7 @@ pub enum Form {
     Text,
 }
 
-/// A draw, checked.
+/// A generator, checked.
 #[derive(Clone, Debug)]
 pub struct CompiledGenerator {
     pub name: String,
@@ -110,7 +110,7 @@ pub enum ValueSource {
 }
 
 impl CompiledGenerator {
-    /// Check the draw `name`. A permutation's order depends on `seed`, and it covers `tables`.
+    /// Check the generator `name`. A permutation's order depends on `seed`, and it covers `tables`.
     pub fn compile(
         name: &str,
         generator: &Generator,
@@ -118,11 +118,7 @@ impl CompiledGenerator {
         seed: u64,
         tables: u32,
     ) -> Result<Self, ValidationError> {
-        let reader = Reader {
-            key: format!("draws.{name}"),
-            generator,
-            values,
-        };
+        let reader = Reader { key: format!("generators.{name}"), generator, values };
         reader.refuse_what_has_no_meaning()?;
         let count = match &generator.count {
             Some(count) => {
@@ -168,7 +164,7 @@ impl CompiledGenerator {
 
     /// Put its values into `slot`. Derived, segmented, counted and answered values are the script's.
     #[inline]
-    pub fn draw(&self, slot: u16, random: &mut Random, generated: &mut GeneratedValues) {
+    pub fn generate(&self, slot: u16, random: &mut Random, generated: &mut GeneratedValues) {
         generated.begin(slot, self.count);
         match &self.source {
             ValueSource::Integer(integers) => {
@@ -198,11 +194,7 @@ impl ValueSource {
         values: &Values,
         key: &str,
     ) -> Result<Self, ValidationError> {
-        let reader = Reader {
-            key: key.to_owned(),
-            generator,
-            values,
-        };
+        let reader = Reader { key: key.to_owned(), generator, values };
         reader.refuse_what_has_no_meaning()?;
         reader.value_source(key, 0, 1)
     }
@@ -222,9 +214,7 @@ fn draw_text(source: &ValueSource, random: &mut Random, generated: &mut Generate
         }
         ValueSource::Letters { shortest, longest } => {
             let stream = Stream::keyed(random.number());
-            generated.push_text(*longest, |out| {
-                put_letters(out, stream, 0, *shortest, *longest)
-            });
+            generated.push_text(*longest, |out| put_letters(out, stream, 0, *shortest, *longest));
         }
         ValueSource::ConstantText { text, .. } => generated.push_text(text.len(), |out| {
             out.copy_from_slice(text);

@@ -17,12 +17,12 @@ use protocol::script::Names;
 pub struct Plan {
     pub statements: Vec<Statement>,
     pub transactions: Vec<Transaction>,
-    pub draws: Vec<CompiledGenerator>,
+    pub generators: Vec<CompiledGenerator>,
     pub slots: u16,
     /// Generators with a counter.
     pub counted: Vec<u16>,
     pub segments: Vec<(Shape, i64, i64)>,
-    /// The values of draws made from answers, before there is an answer.
+    /// The values of generators made from answers, before there is an answer.
     pub answers: Vec<i64>,
     /// The sum of the transactions' weights.
     pub weights: u64,
@@ -49,11 +49,11 @@ pub struct Transaction {
     pub begin: Option<u16>,
     pub commit: Option<u16>,
     pub steps: Vec<Step>,
-    /// The number of draws from each counter.
+    /// The number of values taken from each counter.
     pub uses: Vec<u64>,
 }
 
-/// Statements that share their draws.
+/// Statements that share their values.
 #[derive(Debug)]
 pub struct Step {
     pub statements: Vec<u16>,
@@ -79,17 +79,11 @@ impl Plan {
         GeneratorState {
             random: Random::member(self.stream, 0),
             counters: vec![0; self.counted.len()],
-            parts: parts
-                .map(|part| part_of(part, client, self.clients))
-                .collect(),
+            parts: parts.map(|part| part_of(part, client, self.clients)).collect(),
             turn: u64::from(turn),
             turns: u64::from(turns),
             answers: self.answers.clone(),
-            table: if self.by_client {
-                client % self.tables
-            } else {
-                0
-            },
+            table: if self.by_client { client % self.tables } else { 0 },
         }
     }
 
@@ -100,9 +94,7 @@ impl Plan {
 
     /// The statements that a client runs, as text, before it begins.
     pub fn setup_of(&self, client: u32) -> Result<Vec<String>, ValidationError> {
-        let values = self
-            .values
-            .with("client", Value::Integer(i64::from(client)));
+        let values = self.values.with("client", Value::Integer(i64::from(client)));
         let own = (client % self.tables.max(1)) as usize;
         let mut filled = Vec::new();
         for (position, text) in self.setup.iter().enumerate() {

@@ -58,48 +58,33 @@ impl Program {
         let by_client = tables.by_client;
         let covered = if by_client { 1 } else { tables.count() };
         let mut compiler = Compiler {
-            context: CompileContext {
-                definition,
-                values: &values,
-                tables: &tables,
-                protocol,
-            },
-            draws: GeneratorCompiler::new(&definition.draws, &values, seed, covered),
+            context: CompileContext { definition, values: &values, tables: &tables, protocol },
+            generators: GeneratorCompiler::new(&definition.generators, &values, seed, covered),
             statements: Vec::new(),
             needs: Vec::new(),
         };
         let transactions = compiler.transactions(name, test, &key)?;
-        let Compiler {
-            draws,
-            mut statements,
-            ..
-        } = compiler;
-        answers::assign(&mut statements, &draws.compiled, &draws.answers);
+        let Compiler { generators, mut statements, .. } = compiler;
+        answers::assign(&mut statements, &generators.compiled, &generators.answers);
         let ids = number_ids(&mut statements, tables.reachable());
         let plan = Plan {
             ids,
             names: Names {
-                statements: statements
-                    .iter()
-                    .map(|statement| statement.name.clone())
-                    .collect(),
+                statements: statements.iter().map(|statement| statement.name.clone()).collect(),
                 transactions: transactions.iter().map(|(name, _)| name.clone()).collect(),
             },
             statements,
             weights: transactions.last().map_or(0, |(_, last)| last.weights),
-            transactions: transactions
-                .into_iter()
-                .map(|(_, transaction)| transaction)
-                .collect(),
-            slots: draws.slots,
-            segments: draws
+            transactions: transactions.into_iter().map(|(_, transaction)| transaction).collect(),
+            slots: generators.slots,
+            segments: generators
                 .segments
                 .iter()
-                .map(|&draw| draws.segment(draw))
+                .map(|&generator| generators.segment(generator))
                 .collect(),
-            answers: draws.answer_defaults(),
-            counted: draws.counted,
-            draws: draws.compiled,
+            answers: generators.answer_defaults(),
+            counted: generators.counted,
+            generators: generators.compiled,
             tables: tables.count(),
             by_client,
             clients,
@@ -111,9 +96,7 @@ impl Program {
             stream: Stream::named(seed, &format!("clients/{name}")),
         };
         plan.setup_of(0)?;
-        Ok(Self {
-            plan: Arc::new(plan),
-        })
+        Ok(Self { plan: Arc::new(plan) })
     }
 
     /// The names that [`protocol::script::Request::statement`] counts.
@@ -142,9 +125,7 @@ impl Program {
 
     /// The statements that a client runs, as text, before it begins.
     pub fn client_setup(&self, client: u32) -> Vec<String> {
-        self.plan
-            .setup_of(client)
-            .expect("names do not depend on the client")
+        self.plan.setup_of(client).expect("names do not depend on the client")
     }
 
     /// Return the script of the client `client`, counted from 0.

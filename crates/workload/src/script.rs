@@ -55,11 +55,7 @@ struct Position {
     statement: u16,
 }
 
-const FIRST: Position = Position {
-    step: 0,
-    repetition: 0,
-    statement: 0,
-};
+const FIRST: Position = Position { step: 0, repetition: 0, statement: 0 };
 
 impl script::Script for Script {
     /// None where a permutation has not as many values left as the next transaction takes.
@@ -153,10 +149,7 @@ impl Script {
         self.state.random = Random::member(self.stream, self.number);
         if self.plan.transactions.len() > 1 {
             let weight = self.state.random.below(self.plan.weights);
-            let chosen = self
-                .plan
-                .transactions
-                .partition_point(|kind| kind.weights <= weight);
+            let chosen = self.plan.transactions.partition_point(|kind| kind.weights <= weight);
             self.transaction = u16::try_from(chosen).expect("a mix is small");
         }
         if self.is_used_up() {
@@ -182,13 +175,11 @@ impl Script {
     #[inline]
     fn is_used_up(&self) -> bool {
         let uses = self.counters.iter().zip(&self.current().uses);
-        uses.zip(&self.plan.counted).any(|((begun, uses), &draw)| {
-            let Some(values) = self.plan.draws[usize::from(draw)].values() else {
+        uses.zip(&self.plan.counted).any(|((begun, uses), &generator)| {
+            let Some(values) = self.plan.generators[usize::from(generator)].values() else {
                 return false;
             };
-            let left = values
-                .saturating_sub(self.state.turn)
-                .div_ceil(self.state.turns);
+            let left = values.saturating_sub(self.state.turn).div_ceil(self.state.turns);
             begun + uses > left
         })
     }
@@ -204,8 +195,7 @@ impl Script {
                 self.state.table = u32::try_from(table).expect("it is below a u32");
             }
             self.generated.clear();
-            self.state
-                .make(&step.generation, &plan.draws, &mut self.generated);
+            self.state.make(&step.generation, &plan.generators, &mut self.generated);
         }
         let index = step.statements[usize::from(position.statement)];
         let observe = plan.statements[usize::from(index)].observe;
@@ -231,10 +221,7 @@ impl Script {
         let transaction = &plan.transactions[usize::from(self.transaction)];
         let step = &transaction.steps[usize::from(position.step)];
         if usize::from(position.statement) + 1 < step.statements.len() {
-            return Next::Statement(Position {
-                statement: position.statement + 1,
-                ..position
-            });
+            return Next::Statement(Position { statement: position.statement + 1, ..position });
         }
         if position.repetition + 1 < step.times {
             return Next::Statement(Position {
@@ -246,20 +233,13 @@ impl Script {
         for next in position.step + 1..small(transaction.steps.len()) {
             let step = &transaction.steps[usize::from(next)];
             let holds = step.condition.as_ref().is_none_or(|condition| {
-                condition.holds(&plan.draws, &mut self.state, &mut self.generated)
+                condition.holds(&plan.generators, &mut self.state, &mut self.generated)
             });
             if holds {
-                return Next::Statement(Position {
-                    step: next,
-                    ..FIRST
-                });
+                return Next::Statement(Position { step: next, ..FIRST });
             }
         }
-        if transaction.commit.is_some() {
-            Next::Commit
-        } else {
-            Next::Another
-        }
+        if transaction.commit.is_some() { Next::Commit } else { Next::Another }
     }
 
     /// Append the packet of a statement.
@@ -272,7 +252,7 @@ impl Script {
             put_command_with(out, COM_QUERY, |out| {
                 statement.write_text(
                     table,
-                    &plan.draws,
+                    &plan.generators,
                     &mut self.state,
                     &mut self.generated,
                     out,
@@ -280,21 +260,13 @@ impl Script {
             });
             return;
         }
-        let reachable = if plan.by_client || !statement.per_table {
-            0
-        } else {
-            table as usize
-        };
+        let reachable = if plan.by_client || !statement.per_table { 0 } else { table as usize };
         let id = statement.first_id + reachable;
         let is_declared = std::mem::replace(&mut self.declared[id], true);
-        let declared = if is_declared {
-            &[][..]
-        } else {
-            &statement.kinds
-        };
+        let declared = if is_declared { &[][..] } else { &statement.kinds };
         let mut execute = Execute::begin(out, self.ids[id], statement.parameter_count(), declared);
         statement.write_values(
-            &plan.draws,
+            &plan.generators,
             &mut self.state,
             &mut self.generated,
             &mut execute,

@@ -5,15 +5,8 @@ use super::validation::ValidationError;
 use super::values::Values;
 use datagen::distribution::Shape;
 
-const NAMES: [&str; 7] = [
-    "uniform",
-    "zipf",
-    "zipf-scrambled",
-    "latest",
-    "pareto",
-    "special",
-    "normal",
-];
+const NAMES: [&str; 7] =
+    ["uniform", "zipf", "zipf-scrambled", "latest", "pareto", "special", "normal"];
 
 /// Compile the distribution of the generator that lies at `key`.
 pub fn compile(
@@ -34,55 +27,28 @@ pub fn compile(
         };
         range.check(value, &key)
     };
-    let exponent = || {
-        real(
-            &generator.exponent,
-            "exponent",
-            0.8,
-            Limits::closed(0.0, 100.0),
-        )
-    };
+    let exponent = || real(&generator.exponent, "exponent", 0.8, Limits::closed(0.0, 100.0));
     Ok(match name.as_str() {
         "uniform" => Shape::Uniform,
-        "zipf" | "zipf-scrambled" => Shape::Zipf {
-            exponent: exponent()?,
-            scrambled: name == "zipf-scrambled",
-        },
-        "latest" => Shape::Latest {
-            exponent: exponent()?,
-        },
+        "zipf" | "zipf-scrambled" => {
+            Shape::Zipf { exponent: exponent()?, scrambled: name == "zipf-scrambled" }
+        }
+        "latest" => Shape::Latest { exponent: exponent()? },
         "pareto" => {
             let h = real(&generator.h, "h", 0.2, Limits::open(0.0, 1.0))?;
-            Shape::Pareto {
-                power: h.ln() / (1.0 - h).ln(),
-            }
+            Shape::Pareto { power: h.ln() / (1.0 - h).ln() }
         }
         "special" => Shape::Special {
             share: real(&generator.share, "share", 75.0, Limits::closed(0.0, 100.0))? / 100.0,
-            central: real(
-                &generator.central,
-                "central",
-                1.0,
-                Limits::closed(0.0, 100.0),
-            )? / 100.0,
+            central: real(&generator.central, "central", 1.0, Limits::closed(0.0, 100.0))? / 100.0,
         },
         "normal" => Shape::Normal {
             mean: real(&generator.mean, "mean", 0.5, Limits::closed(0.0, 1.0))?,
             // A wider bell is cut off so much that it would rather be uniform.
-            deviation: real(
-                &generator.deviation,
-                "deviation",
-                0.125,
-                Limits::open(0.0, 2.0),
-            )?,
+            deviation: real(&generator.deviation, "deviation", 0.125, Limits::open(0.0, 2.0))?,
         },
         other => {
-            return Err(ValidationError::unknown(
-                name_key,
-                "distribution",
-                other,
-                NAMES,
-            ));
+            return Err(ValidationError::unknown(name_key, "distribution", other, NAMES));
         }
     })
 }
@@ -96,19 +62,11 @@ struct Limits {
 
 impl Limits {
     fn closed(least: f64, greatest: f64) -> Self {
-        Self {
-            least,
-            greatest,
-            ends: true,
-        }
+        Self { least, greatest, ends: true }
     }
 
     fn open(least: f64, greatest: f64) -> Self {
-        Self {
-            least,
-            greatest,
-            ends: false,
-        }
+        Self { least, greatest, ends: false }
     }
 
     fn check(&self, value: f64, key: &str) -> Result<f64, ValidationError> {
@@ -122,10 +80,7 @@ impl Limits {
         } else {
             format!("between {least} and {greatest}")
         };
-        Err(ValidationError::new(
-            key,
-            format!("{value} is not {wanted}"),
-        ))
+        Err(ValidationError::new(key, format!("{value} is not {wanted}")))
     }
 }
 
@@ -134,59 +89,37 @@ mod tests {
     use super::*;
 
     fn compiled(distribution: &str, change: impl FnOnce(&mut Generator)) -> Result<Shape, String> {
-        let mut generator = Generator {
-            distribution: Some(distribution.to_owned()),
-            ..Generator::default()
-        };
+        let mut generator =
+            Generator { distribution: Some(distribution.to_owned()), ..Generator::default() };
         change(&mut generator);
-        compile(&generator, &Values::default(), "draws.id").map_err(|m| m.to_string())
+        compile(&generator, &Values::default(), "generators.id").map_err(|m| m.to_string())
     }
 
     #[test]
     fn parameters_and_their_defaults() {
-        assert_eq!(
-            compiled("zipf", |_| ()),
-            Ok(Shape::Zipf {
-                exponent: 0.8,
-                scrambled: false
-            })
-        );
+        assert_eq!(compiled("zipf", |_| ()), Ok(Shape::Zipf { exponent: 0.8, scrambled: false }));
         let scrambled = compiled("zipf-scrambled", |g| {
             g.exponent = Some(Number::Integer(1));
         });
-        assert_eq!(
-            scrambled,
-            Ok(Shape::Zipf {
-                exponent: 1.0,
-                scrambled: true
-            })
-        );
-        let Ok(Shape::Pareto { power }) = compiled("pareto", |_| ()) else {
-            panic!("no Pareto")
-        };
+        assert_eq!(scrambled, Ok(Shape::Zipf { exponent: 1.0, scrambled: true }));
+        let Ok(Shape::Pareto { power }) = compiled("pareto", |_| ()) else { panic!("no Pareto") };
         assert!((power - 7.2126).abs() < 1e-4);
-        assert_eq!(
-            compiled("special", |_| ()),
-            Ok(Shape::Special {
-                share: 0.75,
-                central: 0.01
-            })
-        );
+        assert_eq!(compiled("special", |_| ()), Ok(Shape::Special { share: 0.75, central: 0.01 }));
     }
 
     #[test]
     fn mistakes_name_their_key() {
         assert_eq!(
             compiled("zipfian", |_| ()).unwrap_err(),
-            r#"draws.id.distribution: there is no distribution "zipfian"; did you mean "zipf"?"#
+            r#"generators.id.distribution: there is no distribution "zipfian"; did you mean "zipf"?"#
         );
         assert_eq!(
             compiled("zipf", |g| g.exponent = Some(Number::Integer(-1))).unwrap_err(),
-            "draws.id.exponent: -1 is not from 0 to 100"
+            "generators.id.exponent: -1 is not from 0 to 100"
         );
         assert_eq!(
             compiled("pareto", |g| g.h = Some(Number::Integer(1))).unwrap_err(),
-            "draws.id.h: 1 is not between 0 and 1"
+            "generators.id.h: 1 is not between 0 and 1"
         );
         assert!(compiled("normal", |g| g.mean = Some(Number::Float(f64::NAN))).is_err());
     }

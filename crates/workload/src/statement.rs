@@ -60,18 +60,13 @@ pub struct Parameter {
 }
 
 impl Parameter {
-    pub fn of(draw: &CompiledGenerator, slot: u16) -> Self {
-        let longest = match draw.form() {
-            Form::Integer | Form::Decimal => draw.longest(),
-            Form::Plain => draw.longest() + 2,
-            Form::Text => 2 * draw.longest() + HEXADECIMAL.len() + 1,
+    pub fn of(generator: &CompiledGenerator, slot: u16) -> Self {
+        let longest = match generator.form() {
+            Form::Integer | Form::Decimal => generator.longest(),
+            Form::Plain => generator.longest() + 2,
+            Form::Text => 2 * generator.longest() + HEXADECIMAL.len() + 1,
         };
-        Self {
-            slot,
-            form: draw.form(),
-            count: draw.count,
-            longest,
-        }
+        Self { slot, form: generator.form(), count: generator.count, longest }
     }
 
     pub fn kind(self) -> Kind {
@@ -166,10 +161,7 @@ impl Pieces {
 impl Pieces {
     /// A text without parameters, whatever the table.
     pub fn plain(text: &str) -> Self {
-        Self {
-            fixed: vec![text.as_bytes().into()],
-            parameters: Vec::new(),
-        }
+        Self { fixed: vec![text.as_bytes().into()], parameters: Vec::new() }
     }
 
     fn texts(&self) -> usize {
@@ -178,9 +170,7 @@ impl Pieces {
 
     fn longest(&self) -> usize {
         let fixed = self.fixed.chunks(self.parameters.len() + 1);
-        let fixed = fixed
-            .map(|pieces| pieces.iter().map(|piece| piece.len()).sum())
-            .max();
+        let fixed = fixed.map(|pieces| pieces.iter().map(|piece| piece.len()).sum()).max();
         let values = self.parameters.iter().map(|parameter| {
             let separator = 2;
             parameter.count as usize * (parameter.longest + separator)
@@ -225,9 +215,7 @@ impl Statement {
 
     /// Make it a prepared one.
     pub fn prepare(&mut self) {
-        self.to_prepare = (0..self.head.texts())
-            .map(|table| self.text_to_prepare(table))
-            .collect();
+        self.to_prepare = (0..self.head.texts()).map(|table| self.text_to_prepare(table)).collect();
         self.kinds = self.head.kinds().collect();
         if let Some(terms) = &self.terms {
             let all = (0..terms.times).flat_map(|_| terms.pieces.kinds());
@@ -280,7 +268,7 @@ impl Statement {
     pub fn write_text(
         &self,
         table: u32,
-        draws: &[CompiledGenerator],
+        generators: &[CompiledGenerator],
         state: &mut GeneratorState,
         made: &mut GeneratedValues,
         out: &mut Vec<u8>,
@@ -293,7 +281,7 @@ impl Statement {
                     out.extend_from_slice(&terms.join);
                 }
                 let mark = made.mark();
-                state.make(&terms.generation, draws, made);
+                state.make(&terms.generation, generators, made);
                 terms.pieces.write_text(table, made, out);
                 made.back_to(mark);
             }
@@ -305,7 +293,7 @@ impl Statement {
     #[inline]
     pub fn write_values(
         &self,
-        draws: &[CompiledGenerator],
+        generators: &[CompiledGenerator],
         state: &mut GeneratorState,
         made: &mut GeneratedValues,
         execute: &mut Execute<'_>,
@@ -314,7 +302,7 @@ impl Statement {
         if let Some(terms) = &self.terms {
             for _ in 0..terms.times {
                 let mark = made.mark();
-                state.make(&terms.generation, draws, made);
+                state.make(&terms.generation, generators, made);
                 terms.pieces.write_values(made, execute);
                 made.back_to(mark);
             }

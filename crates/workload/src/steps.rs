@@ -1,4 +1,4 @@
-//! A test's transactions and steps, with the statements and draws they need.
+//! A test's transactions and steps, with the statements and generators they need.
 
 use std::collections::HashSet;
 
@@ -18,9 +18,9 @@ const MAX_TIMES: i64 = 1_000_000;
 /// A test on its way to a program.
 pub struct Compiler<'a> {
     pub context: CompileContext<'a>,
-    pub draws: GeneratorCompiler<'a>,
+    pub generators: GeneratorCompiler<'a>,
     pub statements: Vec<Statement>,
-    /// For each statement, what its step has to draw.
+    /// For each statement, the generators that its step needs.
     pub needs: Vec<Needs>,
 }
 
@@ -33,22 +33,13 @@ impl Compiler<'_> {
         key: &str,
     ) -> Result<Vec<(String, Transaction)>, ValidationError> {
         let choose = |chosen, key: &str| {
-            self.context
-                .values
-                .choose(chosen, &format!("{key}.transaction"))
-                .copied()
+            self.context.values.choose(chosen, &format!("{key}.transaction")).copied()
         };
         match (test.steps.is_empty(), test.mix.is_empty()) {
             (false, true) => {
                 let wrapped = choose(&test.transaction, key)?;
                 let transaction = self.transaction(&test.steps, wrapped, key)?;
-                Ok(vec![(
-                    name.to_owned(),
-                    Transaction {
-                        weights: 1,
-                        ..transaction
-                    },
-                )])
+                Ok(vec![(name.to_owned(), Transaction { weights: 1, ..transaction })])
             }
             (true, false) => self.mix(test, key),
             _ => Err(ValidationError::new(key, "has either steps or a mix")),
@@ -65,10 +56,7 @@ impl Compiler<'_> {
         for (position, written) in test.mix.iter().enumerate() {
             let key = format!("{key}.mix[{position}]");
             if transactions.iter().any(|(name, _)| *name == written.name) {
-                return Err(ValidationError::new(
-                    format!("{key}.name"),
-                    "is there twice",
-                ));
+                return Err(ValidationError::new(format!("{key}.name"), "is there twice"));
             }
             let values = self.context.values;
             let weight =
@@ -76,19 +64,10 @@ impl Compiler<'_> {
             let wrapped = *values.choose(&written.transaction, &format!("{key}.transaction"))?;
             let transaction = self.transaction(&written.steps, wrapped, &key)?;
             weights += weight.unsigned_abs();
-            transactions.push((
-                written.name.clone(),
-                Transaction {
-                    weights,
-                    ..transaction
-                },
-            ));
+            transactions.push((written.name.clone(), Transaction { weights, ..transaction }));
         }
         if weights == 0 {
-            return Err(ValidationError::new(
-                format!("{key}.mix"),
-                "has no weight above 0",
-            ));
+            return Err(ValidationError::new(format!("{key}.mix"), "has no weight above 0"));
         }
         Ok(transactions)
     }
@@ -140,32 +119,25 @@ impl Compiler<'_> {
 
     fn step(&mut self, written: &WrittenStep, key: &str) -> Result<Step, ValidationError> {
         if written.statements.is_empty() {
-            return Err(ValidationError::new(
-                format!("{key}.statements"),
-                "is empty",
-            ));
+            return Err(ValidationError::new(format!("{key}.statements"), "is empty"));
         }
         let one = Number::Integer(1);
         let times = written.times.as_ref().unwrap_or(&one);
         let times =
-            self.context
-                .values
-                .integer_in(times, 0..=MAX_TIMES, &format!("{key}.times"))?;
+            self.context.values.integer_in(times, 0..=MAX_TIMES, &format!("{key}.times"))?;
         let mut scope = Scope::default();
         let mut statements = Vec::new();
         for (position, name) in written.statements.iter().enumerate() {
             let index = self.statement(name, &format!("{key}.statements[{position}]"))?;
-            for (draw, key) in &self.needs[usize::from(index)] {
-                self.draws.slot(draw, key, &mut scope)?;
+            for (generator, key) in &self.needs[usize::from(index)] {
+                self.generators.slot(generator, key, &mut scope)?;
             }
             statements.push(index);
         }
-        let asks_table = statements
-            .iter()
-            .any(|&s| self.statements[usize::from(s)].per_table);
-        let by_permutation = scope.generation.iter().any(|making| {
+        let asks_table = statements.iter().any(|&s| self.statements[usize::from(s)].per_table);
+        let by_permutation = scope.generation.iter().any(|generated| {
             matches!(
-                self.draws.compiled[usize::from(making.draw)].source,
+                self.generators.compiled[usize::from(generated.generator)].source,
                 ValueSource::Permutation { .. }
             )
         });
@@ -187,7 +159,7 @@ impl Compiler<'_> {
         })
     }
 
-    /// Compile the condition that the draw `name` is for a step.
+    /// Compile the condition that the generator `name` is for a step.
     fn condition(
         &mut self,
         name: &str,
@@ -195,44 +167,36 @@ impl Compiler<'_> {
         key: &str,
     ) -> Result<Condition, ValidationError> {
         let mut scope = Scope::default();
-        let slot = self.draws.slot(name, key, &mut scope)?;
-        let is_of_answer = |making: &GenerationStep| {
-            let source = &self.draws.compiled[usize::from(making.draw)].source;
-            matches!(
-                source,
-                ValueSource::Answer { .. } | ValueSource::Derived { .. }
-            )
+        let slot = self.generators.slot(name, key, &mut scope)?;
+        let is_of_answer = |generated: &GenerationStep| {
+            let source = &self.generators.compiled[usize::from(generated.generator)].source;
+            matches!(source, ValueSource::Answer { .. } | ValueSource::Derived { .. })
         };
         if !scope.generation.iter().all(is_of_answer) {
             let message = format!("{name:?} is not made from an answer");
             return Err(ValidationError::new(key, message));
         }
-        Ok(Condition {
-            generation: scope.generation,
-            slot,
-            wants_non_zero,
-        })
+        Ok(Condition { generation: scope.generation, slot, wants_non_zero })
     }
 
-    /// Check that each draw made from an answer comes after its statement.
+    /// Check that each generator made from an answer comes after its statement.
     fn check_answers(&self, steps: &[Step], key: &str) -> Result<(), ValidationError> {
         let mut asked = HashSet::new();
         for step in steps {
             let statements = step.statements.iter();
-            let statements: Vec<&Statement> = statements
-                .map(|&statement| &self.statements[usize::from(statement)])
-                .collect();
+            let statements: Vec<&Statement> =
+                statements.map(|&statement| &self.statements[usize::from(statement)]).collect();
             let of_terms = statements.iter().filter_map(|other| other.terms.as_ref());
             let of_terms = of_terms.flat_map(|terms| &terms.generation);
             let of_condition = step.condition.iter().flat_map(|other| &other.generation);
-            for making in step.generation.iter().chain(of_condition).chain(of_terms) {
-                let draw = &self.draws.compiled[usize::from(making.draw)];
-                if let ValueSource::Answer { from, .. } = &draw.source
+            for generated in step.generation.iter().chain(of_condition).chain(of_terms) {
+                let generator = &self.generators.compiled[usize::from(generated.generator)];
+                if let ValueSource::Answer { from, .. } = &generator.source
                     && !asked.contains(from.as_str())
                 {
                     let message = format!("no earlier step of {key} asks {from:?}");
                     return Err(ValidationError::new(
-                        format!("draws.{}.from", draw.name),
+                        format!("generators.{}.from", generator.name),
                         message,
                     ));
                 }
@@ -246,18 +210,18 @@ impl Compiler<'_> {
         if let Some(known) = self.statements.iter().position(|other| other.name == name) {
             return Ok(small(known));
         }
-        let (statement, needs) = self.context.statement(name, key, &mut self.draws)?;
+        let (statement, needs) = self.context.statement(name, key, &mut self.generators)?;
         self.statements.push(statement);
         self.needs.push(needs);
         Ok(small(self.statements.len() - 1))
     }
 
     fn uses(&self, steps: &[Step]) -> Vec<u64> {
-        let mut uses = vec![0; self.draws.counted.len()];
+        let mut uses = vec![0; self.generators.counted.len()];
         let mut count = |generation: &[GenerationStep], times: u64| {
-            for making in generation {
-                if self.draws.counted.contains(&making.draw) {
-                    uses[usize::from(making.other)] += times;
+            for generated in generation {
+                if self.generators.counted.contains(&generated.generator) {
+                    uses[usize::from(generated.other)] += times;
                 }
             }
         };
@@ -265,10 +229,7 @@ impl Compiler<'_> {
             count(&step.generation, u64::from(step.times));
             for &statement in &step.statements {
                 if let Some(terms) = &self.statements[usize::from(statement)].terms {
-                    count(
-                        &terms.generation,
-                        u64::from(step.times) * u64::from(terms.times),
-                    );
+                    count(&terms.generation, u64::from(step.times) * u64::from(terms.times));
                 }
             }
         }

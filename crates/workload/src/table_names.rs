@@ -21,11 +21,7 @@ impl Tables {
 
     /// Return the number of tables one client asks.
     pub fn reachable(&self) -> usize {
-        if self.by_client {
-            1
-        } else {
-            self.names.len().max(1)
-        }
+        if self.by_client { 1 } else { self.names.len().max(1) }
     }
 }
 
@@ -60,10 +56,8 @@ pub fn of_test(
         ),
         (None, 0 | 1) => definition.tables.first_key_value(),
         (None, _) => {
-            let message = format!(
-                "is missing; there are {}",
-                known().collect::<Vec<_>>().join(", ")
-            );
+            let message =
+                format!("is missing; there are {}", known().collect::<Vec<_>>().join(", "));
             return Err(ValidationError::new(set_key, message));
         }
     };
@@ -90,7 +84,5 @@ pub fn count(set: &TableSet, values: &Values, key: &str) -> Result<i64, Validati
 fn table_names(set: &TableSet, values: &Values, key: &str) -> Result<Vec<String>, ValidationError> {
     let count = count(set, values, key)?;
     let key = format!("{key}.name");
-    (1..=count)
-        .map(|n| values.with("n", Value::Integer(n)).fill(&set.name, &key))
-        .collect()
+    (1..=count).map(|n| values.with("n", Value::Integer(n)).fill(&set.name, &key)).collect()
 }

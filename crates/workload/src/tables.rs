@@ -49,10 +49,7 @@ pub fn plan(
             if !names.insert(table.name.clone()) {
                 return Err(ValidationError::new(
                     format!("{key}.name"),
-                    format!(
-                        "two tables are called {:?}: put {{n}} into the name",
-                        table.name
-                    ),
+                    format!("two tables are called {:?}: put {{n}} into the name", table.name),
                 ));
             }
             tables.push(table);
@@ -76,23 +73,11 @@ fn table(set: &TableSet, values: &Values, seed: u64, key: &str) -> Result<Table,
         create: values.fill(values.choose(&set.create, &create)?, &create)?,
         after_load: fill(values.choose(&set.after_load, &after_load)?, &after_load)?,
         warm: fill(values.choose(&set.warm, &warm)?, &warm)?,
-        rows: Arc::new(
-            Columns {
-                set,
-                values,
-                seed,
-                table: &name,
-                key,
-            }
-            .rows()?,
-        ),
+        rows: Arc::new(Columns { set, values, seed, table: &name, key }.rows()?),
         columns: set
             .columns
             .iter()
-            .map(|column| ColumnName {
-                name: column.name.clone(),
-                binary: column.binary,
-            })
+            .map(|column| ColumnName { name: column.name.clone(), binary: column.binary })
             .collect(),
         name,
     })
@@ -111,31 +96,20 @@ struct Columns<'a> {
 impl Columns<'_> {
     fn rows(&self) -> Result<TableRows, ValidationError> {
         let key = format!("{}.rows", self.key);
-        let count = self
-            .values
-            .integer_in(&self.set.rows, 0..=MAX_ROWS.cast_signed(), &key)?;
+        let count = self.values.integer_in(&self.set.rows, 0..=MAX_ROWS.cast_signed(), &key)?;
         let columns = &self.set.columns;
         if columns.is_empty() {
-            return Err(ValidationError::new(
-                format!("{}.columns", self.key),
-                "there are none",
-            ));
+            return Err(ValidationError::new(format!("{}.columns", self.key), "there are none"));
         }
         for (position, column) in columns.iter().enumerate() {
-            if columns[..position]
-                .iter()
-                .any(|other| other.name == column.name)
-            {
+            if columns[..position].iter().any(|other| other.name == column.name) {
                 return Err(ValidationError::new(
                     self.key_of(column),
                     "there are two of this name",
                 ));
             }
         }
-        let values = columns
-            .iter()
-            .map(|column| self.value(column))
-            .collect::<Result<_, _>>()?;
+        let values = columns.iter().map(|column| self.value(column)).collect::<Result<_, _>>()?;
         Ok(TableRows::new(count.cast_unsigned(), values))
     }
 
@@ -152,33 +126,20 @@ impl Columns<'_> {
             ));
         }
         let stream = self.stream_of(column);
-        Ok(
-            match ValueSource::of_column(&column.generator, self.values, &key)? {
-                ValueSource::Decimal { units, scale } => Value::Decimal {
-                    units: RandomInteger {
-                        integers: units,
-                        stream,
-                    },
-                    scale,
-                },
-                ValueSource::Digits { groups, length } => Value::Digits {
-                    stream,
-                    groups,
-                    length,
-                },
-                ValueSource::Letters { shortest, longest } => Value::Letters {
-                    stream,
-                    shortest,
-                    longest,
-                },
-                ValueSource::ConstantInteger(value) => Value::Constant {
-                    text: value.to_string().into_bytes(),
-                    is_number: true,
-                },
-                ValueSource::ConstantText { text, form } => constant(&text, form, &key)?,
-                source => Value::Integer(self.whole(column, source, self.set.columns.len())?),
-            },
-        )
+        Ok(match ValueSource::of_column(&column.generator, self.values, &key)? {
+            ValueSource::Decimal { units, scale } => {
+                Value::Decimal { units: RandomInteger { integers: units, stream }, scale }
+            }
+            ValueSource::Digits { groups, length } => Value::Digits { stream, groups, length },
+            ValueSource::Letters { shortest, longest } => {
+                Value::Letters { stream, shortest, longest }
+            }
+            ValueSource::ConstantInteger(value) => {
+                Value::Constant { text: value.to_string().into_bytes(), is_number: true }
+            }
+            ValueSource::ConstantText { text, form } => constant(&text, form, &key)?,
+            source => Value::Integer(self.whole(column, source, self.set.columns.len())?),
+        })
     }
 
     /// A whole number; `depth` columns may still be gone through to where it comes from.
@@ -190,16 +151,11 @@ impl Columns<'_> {
     ) -> Result<Integer, ValidationError> {
         let key = self.key_of(column);
         match source {
-            ValueSource::Sequence { first, step } => Ok(Integer {
-                source: Source::Row,
-                times: step,
-                plus: first,
-            }),
+            ValueSource::Sequence { first, step } => {
+                Ok(Integer { source: Source::Row, times: step, plus: first })
+            }
             ValueSource::Integer(integers) => Ok(Integer {
-                source: Source::Random(RandomInteger {
-                    integers,
-                    stream: self.stream_of(column),
-                }),
+                source: Source::Random(RandomInteger { integers, stream: self.stream_of(column) }),
                 times: 1,
                 plus: 0,
             }),
@@ -229,13 +185,10 @@ impl Columns<'_> {
 
     fn column(&self, name: &str, key: &str) -> Result<&Column, ValidationError> {
         let columns = &self.set.columns;
-        columns
-            .iter()
-            .find(|column| column.name == name)
-            .ok_or_else(|| {
-                let names = columns.iter().map(|column| column.name.as_str());
-                ValidationError::unknown(key, "column", name, names)
-            })
+        columns.iter().find(|column| column.name == name).ok_or_else(|| {
+            let names = columns.iter().map(|column| column.name.as_str());
+            ValidationError::unknown(key, "column", name, names)
+        })
     }
 
     fn stream_of(&self, column: &Column) -> Stream {
@@ -252,10 +205,7 @@ fn constant(text: &[u8], form: Form, key: &str) -> Result<Value, ValidationError
              backslashes, and without a space at its end",
         ));
     }
-    Ok(Value::Constant {
-        text: text.to_vec(),
-        is_number: form == Form::Decimal,
-    })
+    Ok(Value::Constant { text: text.to_vec(), is_number: form == Form::Decimal })
 }
 
 #[cfg(test)]

@@ -16,10 +16,7 @@ pub struct ValidationError {
 
 impl ValidationError {
     pub fn new(key: impl Into<String>, message: impl Into<String>) -> Self {
-        Self {
-            key: key.into(),
-            message: message.into(),
-        }
+        Self { key: key.into(), message: message.into() }
     }
 
     /// `name` at `key` should be one of the `known` things of its `kind`, and is not.
@@ -55,21 +52,19 @@ mod tests {
 
     #[test]
     fn a_mistake_names_its_key_and_what_was_meant() {
-        let mistake = ValidationError::unknown("draws.id.from", "draw", "foo", ["bar", "food"]);
+        let mistake =
+            ValidationError::unknown("generators.id.from", "generator", "foo", ["bar", "food"]);
         assert_eq!(
             mistake.to_string(),
-            r#"draws.id.from: there is no draw "foo"; did you mean "food"?"#
+            r#"generators.id.from: there is no generator "foo"; did you mean "food"?"#
         );
     }
 
     #[test]
     fn names_that_are_unlike_are_listed() {
-        let mistake = ValidationError::unknown("a", "draw", "x", ["bar", "food"]);
-        assert_eq!(
-            mistake.message,
-            r#"there is no draw "x"; there are bar, food"#
-        );
-        let mistake = ValidationError::unknown("a", "draw", "x", []);
-        assert_eq!(mistake.message, r#"there is no draw "x""#);
+        let mistake = ValidationError::unknown("a", "generator", "x", ["bar", "food"]);
+        assert_eq!(mistake.message, r#"there is no generator "x"; there are bar, food"#);
+        let mistake = ValidationError::unknown("a", "generator", "x", []);
+        assert_eq!(mistake.message, r#"there is no generator "x""#);
     }
 }

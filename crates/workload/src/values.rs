@@ -87,10 +87,7 @@ impl Values {
             Number::Expression(expression) => format!(" ({expression})"),
             _ => String::new(),
         };
-        Err(ValidationError::new(
-            key,
-            format!("{value}{source} is not {wanted}"),
-        ))
+        Err(ValidationError::new(key, format!("{value}{source} is not {wanted}")))
     }
 
     /// A number with a fraction: as it is, one value alone (`"{h}"`), or the result of integer
@@ -178,9 +175,8 @@ fn placeholder(text: &str) -> Option<(&str, &str, &str)> {
     loop {
         let open = from + text[from..].find('{')?;
         let inside = &text[open + 1..];
-        let length = inside
-            .find(|c: char| !c.is_ascii_alphanumeric() && c != '_')
-            .unwrap_or(inside.len());
+        let length =
+            inside.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(inside.len());
         if length > 0 && inside[length..].starts_with('}') {
             return Some((&text[..open], &inside[..length], &inside[length + 1..]));
         }
@@ -216,10 +212,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn values(pairs: &[(&str, Value)]) -> BTreeMap<String, Value> {
-        pairs
-            .iter()
-            .map(|(name, value)| ((*name).to_owned(), value.clone()))
-            .collect()
+        pairs.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect()
     }
 
     fn some() -> Values {
@@ -231,10 +224,8 @@ mod tests {
             ("tls", Value::Boolean(false)),
             ("clients", Value::Text("8".to_owned())),
         ]);
-        let of_test = values(&[
-            ("range_size", Value::Integer(10)),
-            ("table_size", Value::Integer(1)),
-        ]);
+        let of_test =
+            values(&[("range_size", Value::Integer(10)), ("table_size", Value::Integer(1))]);
         let explicit = values(&[("table_size", Value::Integer(500))]);
         Values::new(&defaults, &of_test, &explicit)
     }
@@ -252,10 +243,7 @@ mod tests {
     #[test]
     fn braces_without_a_name_stay() {
         let text = "JSON '{\"a\": {}}' {engine}{";
-        assert_eq!(
-            some().fill(text, "x").unwrap(),
-            "JSON '{\"a\": {}}' InnoDB{"
-        );
+        assert_eq!(some().fill(text, "x").unwrap(), "JSON '{\"a\": {}}' InnoDB{");
     }
 
     #[test]
@@ -266,10 +254,10 @@ mod tests {
 
     #[test]
     fn unknown_names_are_told_with_their_key() {
-        let mistake = some().fill("{table_sise}", "draws.id.high").unwrap_err();
+        let mistake = some().fill("{table_sise}", "generators.id.high").unwrap_err();
         assert_eq!(
             mistake.to_string(),
-            r#"draws.id.high: there is no value "table_sise"; did you mean "table_size"?"#
+            r#"generators.id.high: there is no value "table_sise"; did you mean "table_size"?"#
         );
     }
 
@@ -279,22 +267,14 @@ mod tests {
         assert_eq!(integer(expression("{table_size}/2+1")), Ok(251));
         assert_eq!(integer(expression("{clients}*2")), Ok(16));
         assert_eq!(integer(Number::Float(3.0)), Ok(3));
-        assert_eq!(
-            integer(Number::Float(0.5)),
-            Err("k: 0.5 is not a whole number".to_owned())
-        );
+        assert_eq!(integer(Number::Float(0.5)), Err("k: 0.5 is not a whole number".to_owned()));
         assert_eq!(
             integer(expression("{engine}+1")),
-            Err(
-                r#"k: "{engine}+1" has no value: engine is "InnoDB", not a whole number"#
-                    .to_owned()
-            )
+            Err(r#"k: "{engine}+1" has no value: engine is "InnoDB", not a whole number"#
+                .to_owned())
         );
         let range = some().integer_in(&expression("{range_size}-11"), 0..=i64::MAX, "k");
-        assert_eq!(
-            range.unwrap_err().to_string(),
-            "k: -1 ({range_size}-11) is not 0 or more"
-        );
+        assert_eq!(range.unwrap_err().to_string(), "k: -1 ({range_size}-11) is not 0 or more");
     }
 
     #[test]
@@ -306,10 +286,7 @@ mod tests {
             expression("{table_size}/3"),
             Number::Float(1.5),
         ];
-        assert_eq!(
-            format!("{:?}", numbers.map(real)),
-            "[0.2, 500.0, 166.0, 1.5]"
-        );
+        assert_eq!(format!("{:?}", numbers.map(real)), "[0.2, 500.0, 166.0, 1.5]");
         assert!(some().real(&expression("{tls}"), "k").is_err());
     }
 
@@ -317,22 +294,14 @@ mod tests {
     fn levels_choose() {
         let chosen = |by: &str, levels: &[(&str, i32)]| Chosen::By {
             by: by.to_owned(),
-            levels: levels
-                .iter()
-                .map(|(name, one)| ((*name).to_owned(), *one))
-                .collect(),
+            levels: levels.iter().map(|(name, one)| ((*name).to_owned(), *one)).collect(),
         };
         let of = |chosen: Chosen<i32>| some().choose(&chosen, "x.sql").copied();
         assert_eq!(of(Chosen::Always(7)), Ok(7));
-        assert_eq!(
-            of(chosen("engine", &[("innodb", 1), ("default", 2)])),
-            Ok(1)
-        );
+        assert_eq!(of(chosen("engine", &[("innodb", 1), ("default", 2)])), Ok(1));
         assert_eq!(of(chosen("tls", &[("true", 1), ("default", 2)])), Ok(2));
         assert_eq!(
-            of(chosen("engine", &[("MEMORY", 1)]))
-                .unwrap_err()
-                .to_string(),
+            of(chosen("engine", &[("MEMORY", 1)])).unwrap_err().to_string(),
             r#"x.sql: there is nothing for engine = "InnoDB", and no default; there are MEMORY"#
         );
         assert!(

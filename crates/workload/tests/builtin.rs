@@ -38,26 +38,14 @@ struct Workload {
 impl Workload {
     fn defaults(&self) -> BTreeMap<String, Value> {
         let offers = self.file.factors.iter().chain(&self.file.parameters);
-        offers
-            .filter_map(|(name, offer)| Some((name.clone(), offer.default.clone()?)))
-            .collect()
+        offers.filter_map(|(name, offer)| Some((name.clone(), offer.default.clone()?))).collect()
     }
 
     fn program(&self, test: &str, protocol: Protocol, values: &[(&str, Value)]) -> Program {
-        let values = values
-            .iter()
-            .map(|(name, value)| ((*name).to_owned(), value.clone()));
+        let values = values.iter().map(|(name, value)| ((*name).to_owned(), value.clone()));
         let values = values.collect();
-        Program::compile(
-            &self.definition,
-            &self.defaults(),
-            &values,
-            test,
-            2,
-            protocol,
-            1,
-        )
-        .unwrap_or_else(|mistake| panic!("{mistake}"))
+        Program::compile(&self.definition, &self.defaults(), &values, test, 2, protocol, 1)
+            .unwrap_or_else(|mistake| panic!("{mistake}"))
     }
 }
 
@@ -72,19 +60,15 @@ fn workloads() -> BTreeMap<String, Workload> {
         if !file.contains_key("tables") {
             continue;
         }
-        let parts = ["tables", "draws", "statements", "tests"];
+        let parts = ["tables", "generators", "statements", "tests"];
         let definition: toml::Table = parts
             .into_iter()
             .filter_map(|part| Some((part.to_owned(), file.remove(part)?)))
             .collect();
         let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
         let workload = Workload {
-            definition: definition
-                .try_into()
-                .unwrap_or_else(|error| panic!("{name}: {error}")),
-            file: file
-                .try_into()
-                .unwrap_or_else(|error| panic!("{name}: {error}")),
+            definition: definition.try_into().unwrap_or_else(|error| panic!("{name}: {error}")),
+            file: file.try_into().unwrap_or_else(|error| panic!("{name}: {error}")),
         };
         found.insert(name, workload);
     }
@@ -98,9 +82,7 @@ fn first_transaction(program: &Program) -> Vec<String> {
     let mut names = Vec::new();
     let mut out = Vec::new();
     loop {
-        let Request {
-            statement, last, ..
-        } = script.next(&mut out).unwrap();
+        let Request { statement, last, .. } = script.next(&mut out).unwrap();
         names.push(program.statement_names()[usize::from(statement)].clone());
         if last {
             return names;
@@ -112,14 +94,7 @@ fn first_transaction(program: &Program) -> Vec<String> {
 fn every_test_of_every_workload_compiles_at_its_defaults() {
     let workloads = workloads();
     let names: Vec<&str> = workloads.keys().map(String::as_str).collect();
-    let expected = [
-        "bulk-insert",
-        "insert-methods",
-        "mysqlslap",
-        "one-row",
-        "sysbench",
-        "updates",
-    ];
+    let expected = ["bulk-insert", "insert-methods", "mysqlslap", "one-row", "sysbench", "updates"];
     assert_eq!(names, expected);
     for workload in workloads.values() {
         for test in workload.definition.tests.keys() {
@@ -136,11 +111,7 @@ fn every_test_of_every_workload_compiles_at_its_defaults() {
 #[test]
 fn every_choice_of_every_workload_compiles() {
     for workload in workloads().values() {
-        let offers = workload
-            .file
-            .factors
-            .iter()
-            .chain(&workload.file.parameters);
+        let offers = workload.file.factors.iter().chain(&workload.file.parameters);
         for (name, offer) in offers {
             for choice in &offer.choices {
                 let values = BTreeMap::from([(name.clone(), choice.clone())]);
@@ -158,26 +129,19 @@ fn every_choice_of_every_workload_compiles() {
 #[test]
 fn nothing_that_is_defined_is_left_unused() {
     for (name, workload) in workloads() {
-        let Definition {
-            draws,
-            statements,
-            tests,
-            ..
-        } = &workload.definition;
-        let steps = tests.values().flat_map(|test| {
-            test.steps
-                .iter()
-                .chain(test.mix.iter().flat_map(|kind| &kind.steps))
-        });
+        let Definition { generators, statements, tests, .. } = &workload.definition;
+        let steps = tests
+            .values()
+            .flat_map(|test| test.steps.iter().chain(test.mix.iter().flat_map(|kind| &kind.steps)));
         let used: BTreeSet<&String> = steps.flat_map(|step| &step.statements).collect();
         assert_eq!(used, statements.keys().collect(), "statements of {name}");
         let parameters = statements.values().flat_map(|statement| {
             let terms = statement.terms.iter().flat_map(|terms| &terms.parameters);
             statement.parameters.iter().chain(terms)
         });
-        let sources = draws.values().filter_map(|draw| draw.from.as_ref());
+        let sources = generators.values().filter_map(|generator| generator.from.as_ref());
         let used: BTreeSet<&String> = parameters.chain(sources).collect();
-        assert_eq!(used, draws.keys().collect(), "draws of {name}");
+        assert_eq!(used, generators.keys().collect(), "generators of {name}");
     }
 }
 
@@ -189,18 +153,12 @@ fn transactions_are_sysbenchs() {
     let ranges = ["simple_range", "sum_range", "order_range", "distinct_range"];
     let writes = ["index_update", "non_index_update", "delete", "insert"];
     let points = ["point_select"; 10];
-    assert_eq!(
-        of("oltp_read_only"),
-        [&["BEGIN"], &points[..], &ranges, &["COMMIT"]].concat()
-    );
+    assert_eq!(of("oltp_read_only"), [&["BEGIN"], &points[..], &ranges, &["COMMIT"]].concat());
     assert_eq!(
         of("oltp_read_write"),
         [&["BEGIN"], &points[..], &ranges, &writes, &["COMMIT"]].concat()
     );
-    assert_eq!(
-        of("oltp_write_only"),
-        [&["BEGIN"], &writes[..], &["COMMIT"]].concat()
-    );
+    assert_eq!(of("oltp_write_only"), [&["BEGIN"], &writes[..], &["COMMIT"]].concat());
     assert_eq!(of("read-only-sum").len(), 13);
     assert_eq!(of("read-only-count"), ["count_range"]);
     let off = [("skip_trx", Value::Text("on".to_owned()))];
@@ -247,11 +205,7 @@ fn lists_and_terms_have_their_lengths() {
     assert!(first_text("sysbench", "hot-points", &[]).contains("IN (5001, 5002, "));
     assert!(first_text("sysbench", "hot-points", &[]).ends_with(", 5100)"));
     let bulk = first_text("bulk-insert", "bulk_insert", &[]);
-    assert!(
-        bulk.starts_with("INSERT INTO sbtest2 VALUES (1,1),(2,2),(3,3),"),
-        "{}",
-        &bulk[..60]
-    );
+    assert!(bulk.starts_with("INSERT INTO sbtest2 VALUES (1,1),(2,2),(3,3),"), "{}", &bulk[..60]);
     assert!((300_000..600_000).contains(&bulk.len()), "{}", bulk.len());
 }
 
@@ -263,10 +217,7 @@ fn statements_of_the_studies() {
         "select k from foo force index(xj) where j >= 100 order by j limit 1000"
     );
     let handler = first_text("updates", "read-handler", &[]);
-    assert!(
-        handler.starts_with("HANDLER sbtest2 READ `PRIMARY` = ("),
-        "{handler}"
-    );
+    assert!(handler.starts_with("HANDLER sbtest2 READ `PRIMARY` = ("), "{handler}");
     let workloads = workloads();
     let program = workloads["updates"].program("read-handler", Protocol::Prepared, &[]);
     assert_eq!(program.client_setup(1), ["HANDLER sbtest2 OPEN"]);

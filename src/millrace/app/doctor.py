@@ -14,7 +14,7 @@ from typing import Any, Literal
 from millrace.app.host_activity import Activity, Process, observe
 from millrace.errors import MillraceError
 from millrace.loadgen import cpu_idle
-from millrace.loadgen.cpu_idle import CpuWakeup
+from millrace.loadgen.cpu_idle import IdleLatency
 from millrace.trial.cpu_idle import WORTH_AVOIDING_US
 
 Status = Literal["ok", "warn", "problem", "unknown"]
@@ -55,7 +55,7 @@ def examine(
     return judge(facts, observe(root, sample_s), work_dir, _measured_wakeups())
 
 
-def _measured_wakeups() -> tuple[CpuWakeup, ...]:
+def _measured_wakeups() -> tuple[IdleLatency, ...]:
     """Return wake-up latencies; none where they cannot be measured.
 
     That is a finding, not an error.
@@ -67,7 +67,7 @@ def _measured_wakeups() -> tuple[CpuWakeup, ...]:
 
 
 def judge(
-    facts: Facts, seen: Activity, work_dir: Path, wakeups: Sequence[CpuWakeup]
+    facts: Facts, seen: Activity, work_dir: Path, latencies: Sequence[IdleLatency]
 ) -> tuple[Finding, ...]:
     """Run every check on the given facts and activity; observes nothing itself."""
     return (
@@ -77,7 +77,7 @@ def judge(
         _databases(seen),
         _virtual_machine(facts["virtualisation"]),
         _steal(seen),
-        _wakeup(wakeups),
+        _wakeup(latencies),
         _cpu_limit(facts),
         _swap(facts["memory"]),
         _huge_pages(facts["huge_pages"]),
@@ -194,18 +194,18 @@ def _steal(seen: Activity) -> Finding:
     )
 
 
-def _wakeup(wakeups: Sequence[CpuWakeup]) -> Finding:
+def _wakeup(latencies: Sequence[IdleLatency]) -> Finding:
     why = "a CPU that slept is late in every answer to few clients, and hides a server's own time"
-    if not wakeups:
+    if not latencies:
         return _finding("CPU wake-up", why, "it could not be measured", "unknown")
     observed = ", ".join(
         f"CPU {cpu.cpu} {cpu.idle_us:.0f} µs ({cpu.awake_us:.0f} kept awake)"
-        for cpu in sorted(wakeups, key=lambda cpu: -cpu.idle_us)[:_SHOWN_CPUS]
+        for cpu in sorted(latencies, key=lambda cpu: -cpu.idle_us)[:_SHOWN_CPUS]
     )
-    if len(wakeups) > _SHOWN_CPUS:
-        observed += f", {len(wakeups) - _SHOWN_CPUS} more that are quicker"
-    late = any(cpu.idle_us - cpu.awake_us >= WORTH_AVOIDING_US for cpu in wakeups)
-    hint = 'nothing: trials with few clients keep them awake by themselves (keep_awake = "auto")'
+    if len(latencies) > _SHOWN_CPUS:
+        observed += f", {len(latencies) - _SHOWN_CPUS} more that are quicker"
+    late = any(cpu.idle_us - cpu.awake_us >= WORTH_AVOIDING_US for cpu in latencies)
+    hint = 'nothing: trials with few clients disable idle states (disable_idle_states = "auto")'
     return _finding("CPU wake-up", why, observed, "warn" if late else "ok", hint)
 
 

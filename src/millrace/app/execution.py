@@ -20,7 +20,7 @@ from millrace.campaign.scheduler import TIME_LIMIT, Executed, Policy, Prepare, R
 from millrace.errors import HostError, Interrupted, PermanentHostError
 from millrace.experiment.model import Experiment, Plan
 from millrace.host import facts as host
-from millrace.loadgen import client as load
+from millrace.loadgen import datasets
 from millrace.model.events import Notice, OnEvent, ignore
 from millrace.store.records import HostRecord
 from millrace.store.store import Store
@@ -162,4 +162,4 @@ def host_record() -> HostRecord:
 
 def versions() -> dict[str, str]:
     """Return the versions that a run is recorded with."""
-    return {"millrace": __version__, **load.versions()}
+    return {"millrace": __version__, **datasets.versions()}

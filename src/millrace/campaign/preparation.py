@@ -23,7 +23,7 @@ from millrace.experiment.model import Experiment, Plan, Treatment
 from millrace.experiment.plan import chosen
 from millrace.experiment.slowdown import slowdown_of
 from millrace.host import cpuset
-from millrace.loadgen import client as load
+from millrace.loadgen import datasets
 from millrace.model.events import Notice, OnEvent
 from millrace.model.servers import AttachedServer, InstalledServer, Option, Server
 from millrace.servers import attached, configurations, install, options
@@ -36,7 +36,7 @@ from millrace.trial.data_file import generated_file
 from millrace.trial.fault_injection import refuse_left_out, slowed_server
 from millrace.trial.resolved_workload import ResolvedWorkload
 from millrace.trial.spec import ServerSpec
-from millrace.workloads.cpu_numbers import cpu_numbers
+from millrace.workloads.schema_factors import cpu_numbers
 
 _OTHER_PLACE = "set MILLRACE_WORK to a directory of your own, on the disk to measure"
 
@@ -206,7 +206,7 @@ def work_directory(place: Path) -> Path:
     return place
 
 
-def expected_data(experiment: Experiment) -> load.DataChecksum | None:
+def expected_data(experiment: Experiment) -> datasets.DataChecksum | None:
     """Return rows, bytes and checksum of the named data set that the trials load.
 
     They are computed once, then cached. None where the workload has tables of its own, which the
@@ -214,7 +214,7 @@ def expected_data(experiment: Experiment) -> load.DataChecksum | None:
     """
     if "data" not in experiment.workload:
         return None
-    return load.data_checksum(
+    return datasets.data_checksum(
         experiment.workload["data"]["set"],
         int(experiment.parameters["rows"]),
         int(experiment.parameters["data_seed"]),

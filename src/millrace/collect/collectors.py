@@ -17,6 +17,7 @@ from millrace.collect.model import Collector, ConnectionCollector, RepeatableCol
 from millrace.collect.thread_states import ThreadStates
 from millrace.collect.thread_usage import ServerUsage
 from millrace.errors import DatabaseError, MillraceError, Unavailable
+from millrace.loadgen.events import Event, Mark, PhaseResult, TablesResult
 
 VERSION = 1
 
@@ -43,16 +44,18 @@ class Window:
     last: str
     drives: bool
 
-    def edge(self, event: Mapping[str, Any]) -> Edge | None:
+    def edge(self, event: Event) -> Edge | None:
         """Return the edge of the measured part that an event marks; None where it marks none."""
-        match event["type"], event.get("mark"):
-            case "mark", "measure_started":
+        match event:
+            case Mark(mark="measure_started"):
                 return "begin"
-            case "mark", "measure_ended":
+            case Mark(mark="measure_ended"):
                 return "end"
-            case "mark", "phase_started" if not self.drives and event["phase"] == self.first:
+            case Mark(mark="phase_started", phase=phase) if not self.drives and phase == self.first:
                 return "begin"
-            case "phase", _ if not self.drives and event["name"] == self.last:
+            case PhaseResult(name=name) | TablesResult(name=name) if (
+                not self.drives and name == self.last
+            ):
                 return "end"
         return None
 
@@ -79,9 +82,9 @@ class CollectorSet:
             opened.callback(collector.close)
             self._collectors[name] = collector
 
-    def on_event(self, event: Mapping[str, Any]) -> None:
+    def on_event(self, event: Event) -> None:
         """Handle an event of the load generator."""
-        if self._window.drives and event.get("mark") == "connected":
+        if self._window.drives and isinstance(event, Mark) and event.mark == "connected":
             self._each(_connected)
         edge = self._window.edge(event)
         if edge == "begin" and self._began is None:
@@ -96,7 +99,7 @@ class CollectorSet:
         """Return whether the measured part is over and some collector observed too little of it."""
         return self._window_s is not None and bool(self._unsatisfied())
 
-    def on_repeated_event(self, event: Mapping[str, Any]) -> None:
+    def on_repeated_event(self, event: Event) -> None:
         """Handle an event of a repetition of the measured part.
 
         Only the collectors that observed too little run again; all others keep their first result.

@@ -10,7 +10,7 @@ from typing import Generic, Protocol, TypeVar, runtime_checkable
 
 from millrace.databases.client import ServerClient, Session
 from millrace.errors import DatabaseError, TrialFailed, Unavailable
-from millrace.loadgen.statement_activity import Board
+from millrace.loadgen.statement_activity import StatementActivity
 
 Reading = TypeVar("Reading")
 
@@ -21,7 +21,8 @@ class Target:
 
     ``pid`` and ``data_dir`` are None where this host does not show them. ``statements`` are the
     test's statements by name, with values as a client sends them. ``limit_s`` limits one query.
-    ``board`` holds the statements that clients execute, None where clients do not publish them.
+    ``statement_activity`` has the statements that clients execute, None where they do not publish
+    them.
     ``connections`` is the number of clients that work at the same time. ``own_pid`` is the millrace
     process that started the trial; its descendants are not other processes of the host.
     """
@@ -32,7 +33,7 @@ class Target:
     database: str
     statements: Mapping[str, str]
     limit_s: float
-    board: Board | None = None
+    statement_activity: StatementActivity | None = None
     connections: int = 1
     own_pid: int = field(default_factory=os.getpid)
 

@@ -34,7 +34,7 @@ from millrace.databases.monitoring import POOL
 from millrace.errors import Unavailable
 from millrace.host import procfs
 from millrace.host.tracing import Tracing
-from millrace.loadgen.statement_activity import Shown
+from millrace.loadgen.statement_activity import MappedActivity
 
 NAME = "switches"
 _MOST_THREADS = 8  # a filter of the kernel compares with each
@@ -103,7 +103,7 @@ class SchedWaitCollector:
     def __init__(self, watch: ThreadWatch, tracing: Tracing, target: Target) -> None:
         self._watch = watch
         self._tracing = tracing
-        self._board = target.board
+        self._activity = target.statement_activity
         self._port = target.instance.port
         self._connected = False
         self._over = threading.Event()
@@ -122,8 +122,8 @@ class SchedWaitCollector:
         self._connected = True
         samples = self._watch.sample()
         # Where a client has a single statement, all of its time belongs to that one.
-        if self._board is not None and len(self._board.statements()) > 1:
-            slots = connection_map(self._board, self._watch.pid, self._port)
+        if self._activity is not None and len(self._activity.statements()) > 1:
+            slots = connection_map(self._activity, self._watch.pid, self._port)
             self._slots = slots_of_threads(samples, slots)
 
     def begin(self) -> None:
@@ -191,8 +191,8 @@ class SchedWaitCollector:
             slots = {tid: slot for tid, slot in self._slots.items() if tid in self._tids}
             with contextlib.ExitStack() as opened:
                 shown = None
-                if self._board is not None and slots:
-                    shown = opened.enter_context(self._board.shown())
+                if self._activity is not None and slots:
+                    shown = opened.enter_context(self._activity.mapped())
                 self._tracing.choose(filters(self._tids, both=shown is not None))
                 while not self._over.wait(_about(gap_s)):
                     self._tracing.start()
@@ -208,10 +208,10 @@ class SchedWaitCollector:
         except OSError as trouble:
             self._trouble = trouble
 
-    def _sample(self, shown: Shown, slots: Mapping[int, int], until_s: float) -> None:
+    def _sample(self, shown: MappedActivity, slots: Mapping[int, int], until_s: float) -> None:
         """Sample the statements of clients until ``until_s``."""
         while not self._over.wait(_about(_SAMPLE_S)) and (now_s := time.monotonic()) < until_s:
-            under_way = {tid: shown.under_way(slot) for tid, slot in slots.items()}
+            under_way = {tid: shown.statement_of(slot) for tid, slot in slots.items()}
             known = {tid: name for tid, name in under_way.items() if name is not None}
             self._samples.append(ActivitySample(now_s, known))
 

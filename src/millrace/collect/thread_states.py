@@ -36,7 +36,7 @@ from millrace.collect.threads.thread_watch import (
 from millrace.databases.monitoring import BACKGROUND, POOL, FileKinds
 from millrace.errors import Unavailable
 from millrace.host import procfs, syscalls
-from millrace.loadgen.statement_activity import Board
+from millrace.loadgen.statement_activity import StatementActivity
 
 NAME = "states"
 
@@ -109,15 +109,15 @@ class StateCollector:
     sampler: ThreadSampler
     files: FileKinds
     written_through: Collection[str]
-    board: Board | None = None
+    statement_activity: StatementActivity | None = None
     port: int | None = None
     _is_mapped: bool = False
     _missing: list[Unavailable] = field(default_factory=list)
 
     def connected(self) -> None:
         """Let the sampler learn which thread waits for which client."""
-        if self.board is not None:
-            self._map(self.board)
+        if self.statement_activity is not None:
+            self._map(self.statement_activity)
 
     def begin(self) -> None:
         self.watch.sample()
@@ -140,20 +140,21 @@ class StateCollector:
         self.watch.close()
         self.sampler.close()
 
-    def _map(self, board: Board) -> None:
+    def _map(self, activity: StatementActivity) -> None:
         """Make the sampler read the clients' statements.
 
         Where a client has a single statement, all of its time belongs to that one.
         """
-        if len(board.statements()) < 2:
+        if len(activity.statements()) < 2:
             return
         if self.watch.serving == POOL:
             self._miss("clients share a pool of threads")
             return
-        slots = connection_map(board, self.watch.pid, self.port)
+        slots = connection_map(activity, self.watch.pid, self.port)
         if slots:
             self._is_mapped = True
-            self.sampler.send(f"board {json.dumps({'path': str(board.path), 'slots': slots})}")
+            place = json.dumps({"path": str(activity.path), "slots": slots})
+            self.sampler.send(f"statement_activity {place}")
         else:
             self._miss(
                 "the kernel does not report the clients of the server's sockets",
@@ -173,8 +174,8 @@ def collector(target: Target) -> StateCollector:
         written_through = frozenset(_written_through(pid, files))
         sampler = ThreadSampler(pid, target.connections)
         opened.pop_all()
-        port = target.instance.port
-        return StateCollector(watch, sampler, files, written_through, target.board, port)
+        activity, port = target.statement_activity, target.instance.port
+        return StateCollector(watch, sampler, files, written_through, activity, port)
 
 
 def activity(thread: SampledThread) -> ThreadActivity:

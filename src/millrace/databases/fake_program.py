@@ -2,7 +2,7 @@
 
     fake-server --list-options | --initialise --data=DIR
     fake-server --data=DIR --socket=PATH --draw=NUMBER [--OPTION=VALUE ...]
-    millrace-load version | wakeup | statements - | run -
+    millrace-load version | idle-latency | statements - | run -
 
 The file needs only the standard library. The server follows ``SCRIPT``, a line that
 ``databases.fake`` appends, and answers JSON lines on its socket. The load generator speaks the
@@ -156,7 +156,7 @@ def answer(arguments: list[str], given: str) -> dict[str, Any] | None:
         return {"statements": {name: each["sql"] for name, each in named.items()}}
     known: dict[str, dict[str, Any]] = {
         "version": {"load_generator": "0-fake", "data": {}, "tables": "fake"},
-        "wakeup": {"idle": [], "kept_awake": []},
+        "idle-latency": {"idle_states_enabled": [], "idle_states_disabled": []},
     }
     return known.get(command)
 

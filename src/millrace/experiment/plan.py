@@ -30,6 +30,7 @@ from millrace.experiment.levels import CONFIGURATION, resolved_level
 from millrace.experiment.model import Experiment, Plan, PlannedTrial, Treatment
 from millrace.experiment.ordering import drawn
 from millrace.levels import Level
+from millrace.model.renamed_keys import identify_parameters, identify_workload
 from millrace.model.trials import Purpose
 
 _FORMAT = 1
@@ -80,8 +81,8 @@ def digest(experiment: Experiment) -> str:
             "format": _FORMAT,
             "name": experiment.name,
             "scale": experiment.scale,
-            "workload": experiment.workload,
-            "parameters": experiment.parameters,
+            "workload": identify_workload(experiment.workload),
+            "parameters": identify_parameters(experiment.parameters),
             **({"side_by_side": True} if experiment.side_by_side else {}),
         }
     )

@@ -1,9 +1,4 @@
-"""Run the load generator: send it a specification, read its events and build a result.
-
-The program writes JSON lines: ``start``; a ``mark`` where a phase begins (``phase_started``) and
-where a part of a drive phase begins or ends; an ``interval`` each second; a ``phase`` at the end of
-each phase; and a ``summary``, or an ``error`` before the summary. Times are seconds, sizes bytes.
-"""
+"""Run the load generator: send it a specification, read its events and build a result."""
 
 from __future__ import annotations
 
@@ -11,52 +6,24 @@ import contextlib
 import subprocess
 import tempfile
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import IO
 
 from millrace import safe_json
 from millrace.errors import HostError, TrialFailed
 from millrace.loadgen import program
-from millrace.loadgen.datasets import DataChecksum, data_checksum, versions, write_data_file
-from millrace.loadgen.program import find_load_generator
-from millrace.loadgen.results import (
-    ClientUsage,
-    DriveResult,
+from millrace.loadgen.events import (
+    Error,
     Event,
-    HistogramResult,
-    LoadedTable,
+    Interval,
     LoadResult,
-    PhaseResult,
-    Record,
-    StatementResult,
-    TablesResult,
-    partial_result,
+    Summary,
+    read_event,
     result_of,
 )
-from millrace.loadgen.spec import RunSpec
-from millrace.loadgen.statements import statements
+from millrace.loadgen.spec import Drive, RunSpec
 from millrace.shown_text import shown_line
-
-__all__ = [
-    "ClientUsage",
-    "DataChecksum",
-    "DriveResult",
-    "Event",
-    "HistogramResult",
-    "LoadFailed",
-    "LoadResult",
-    "LoadedTable",
-    "PhaseResult",
-    "Record",
-    "StatementResult",
-    "TablesResult",
-    "data_checksum",
-    "find_load_generator",
-    "run",
-    "statements",
-    "versions",
-    "write_data_file",
-]
 
 _SPEC_REFUSED = 2
 # A result of 16 MiB with each character escaped; the histograms of 100 statements take 1 MiB.
@@ -105,7 +72,7 @@ def run(
         try:
             _hand_over(process, spec)
             for event in _events(process):
-                if event["type"] != "interval":
+                if not isinstance(event, Interval):
                     events.append(event)
                 if on_event is not None:
                     on_event(event)
@@ -115,11 +82,10 @@ def run(
         if late.is_set():
             raise LoadFailed(
                 f"the load generator was ended after {limit_s:g} s, its time limit",
-                result=partial_result(events),
+                result=result_of(events),
             )
         stderr.seek(0)
-        _raise_failure(events, returncode, stderr.read())
-    return result_of(events)
+        return _result(events, returncode, stderr.read())
 
 
 @contextlib.contextmanager
@@ -165,40 +131,53 @@ def _events(process: subprocess.Popen[bytes]) -> Iterator[Event]:
     assert process.stdout is not None
     while line := process.stdout.readline(_OF_AN_EVENT.size_bytes + 1):
         try:
-            event = safe_json.parse_object(line, _OF_AN_EVENT)
-        except safe_json.JsonRefused as error:
+            event = read_event(safe_json.parse_object(line, _OF_AN_EVENT))
+        except ValueError as error:
             if len(line) <= _OF_AN_EVENT.size_bytes and not line.endswith(b"\n"):
                 return  # the truncated line of a killed program
             raise LoadFailed(f"{program.NAME} reported what cannot be kept: {error}") from error
         yield event
 
 
-def _raise_failure(events: list[Event], returncode: int, stderr: bytes) -> None:
+def _result(events: list[Event], returncode: int, stderr: bytes) -> LoadResult:
+    """Return the result of a run that ended; raise the reason where it failed."""
+    result = result_of(events)
     for event in events:
-        if event["type"] == "error":
-            raise LoadFailed(
-                _describe(event),
-                hint=_hint(event),
-                step=event["phase"],
-                result=partial_result(events),
-            )
+        if isinstance(event, Error):
+            raise LoadFailed(_describe(event), hint=_hint(event), step=event.phase, result=result)
     if returncode == _SPEC_REFUSED:
         raise HostError(
             f"{program.NAME} refused its specification: {program.last_words(returncode, stderr)}",
             hint="millrace and its load generator are of different versions: run `make setup`",
         )
-    if returncode != 0 or not events or events[-1]["type"] != "summary":
+    if returncode != 0 or result is None or not isinstance(events[-1], Summary):
         raise HostError(f"{program.NAME}: {program.last_words(returncode, stderr)}")
+    return result
 
 
-def _describe(error: Event) -> str:
-    text = f"{error['phase']}: {shown_line(error['message'])}"
-    if error["code"] is not None:
-        text += f" (error {error['code']}, SQLSTATE {error['sqlstate']})"
+def statements(spec: RunSpec) -> Mapping[str, str]:
+    """Return the SQL of each statement by its name, with values as a client sends them.
+
+    The result leaves out statements that transactions hardly ever reach. Raise HostError where the
+    program fails.
+    """
+    phases = [
+        replace(phase, protocol="text") if isinstance(phase, Drive) else phase
+        for phase in spec.phases
+    ]
+    as_text = replace(spec, phases=phases).to_json()
+    found: Mapping[str, str] = program.ask(["statements", "-"], as_text)["statements"]
+    return found
+
+
+def _describe(error: Error) -> str:
+    text = f"{error.phase}: {shown_line(error.message)}"
+    if error.code is not None:
+        text += f" (error {error.code}, SQLSTATE {error.sqlstate})"
     return text
 
 
-def _hint(error: Event) -> str | None:
-    if error["code"] in _LOCAL_INFILE_OFF:
+def _hint(error: Error) -> str | None:
+    if error.code in _LOCAL_INFILE_OFF:
         return "local_infile is off there; SET GLOBAL local_infile=1 would allow it"
     return None

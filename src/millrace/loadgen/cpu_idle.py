@@ -1,4 +1,4 @@
-"""Measure the wake-up time of idle CPUs, and keep CPUs awake, with the load generator."""
+"""Measure how long idle CPUs take to wake, and disable idle states, with the load generator."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _END_LIMIT_S = 10.0
 
 
 @dataclass(frozen=True)
-class CpuWakeup:
+class IdleLatency:
     """The median time in microseconds that one CPU takes to run a signalled thread.
 
     ``idle_us``: when the CPU is idle. ``awake_us``: when it is kept awake.
@@ -33,7 +33,7 @@ class CpuWakeup:
 
 
 @dataclass(frozen=True)
-class KeptAwake:
+class DisabledIdleStates:
     """The means that keep CPUs awake.
 
     ``latency_request``: the kernel's own idle loop polls, because it accepted the request for no
@@ -45,26 +45,29 @@ class KeptAwake:
 
 
 @functools.cache
-def measure() -> tuple[CpuWakeup, ...]:
+def measure() -> tuple[IdleLatency, ...]:
     """Measure each CPU that this process may use, one after the other, in about a second in all.
 
     The measurement runs only once, so that the reported facts of a host and the decisions based on
     them agree. Raise HostError where it fails.
     """
     samples = max(_LEAST_SAMPLES, _SAMPLES_OF_ALL_CPUS // len(os.sched_getaffinity(0)))
-    answer = program.ask(["wakeup", "--samples", str(samples)])
-    awake = {one["cpu"]: one["p50_us"] for one in answer["kept_awake"]}
-    return tuple(CpuWakeup(one["cpu"], one["p50_us"], awake[one["cpu"]]) for one in answer["idle"])
+    answer = program.ask(["idle-latency", "--samples", str(samples)])
+    awake = {one["cpu"]: one["p50_us"] for one in answer["idle_states_disabled"]}
+    return tuple(
+        IdleLatency(one["cpu"], one["p50_us"], awake[one["cpu"]])
+        for one in answer["idle_states_enabled"]
+    )
 
 
 @contextlib.contextmanager
-def kept_awake() -> Iterator[KeptAwake]:
+def disable_idle_states() -> Iterator[DisabledIdleStates]:
     """Keep all CPUs that this process may use from halting while the block runs.
 
     Raise HostError where the host refuses the scheduling class of the pollers, and at the end of
     the block where they ended before it.
     """
-    command = [str(program.find_load_generator()), "--die-with-parent", "keep-awake"]
+    command = [str(program.find_load_generator()), "--die-with-parent", "disable-idle-states"]
     with subprocess.Popen(
         command,
         stdin=subprocess.PIPE,
@@ -80,7 +83,7 @@ def kept_awake() -> Iterator[KeptAwake]:
             if not said:
                 raise HostError(program.last_words(process.wait(), process.stderr.read()))
             how: Mapping[str, Any] = json.loads(said)
-            yield KeptAwake(how["latency_request"], how["pollers"])
+            yield DisabledIdleStates(how["latency_request"], how["pollers"])
             if process.poll() is not None:
                 raise HostError("what keeps the CPUs awake ended before the measurement did")
         finally:

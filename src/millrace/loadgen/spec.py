@@ -7,8 +7,9 @@ errors. Sizes and times have their unit in the name; a limit applies to one phas
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -54,17 +55,6 @@ class Connection:
         if not (by_socket or by_tcp):
             raise ValueError("a connection needs either a socket, or a host and a port")
 
-    def _plain(self) -> dict[str, Any]:
-        place: dict[str, Any] = {"host": self.host, "port": self.port}
-        if self.socket is not None:
-            place = {"socket": str(self.socket)}
-        if self.tls is not None:
-            ca = None if self.tls.ca is None else str(self.tls.ca)
-            place["tls"] = {"mode": self.tls.mode, "ca": ca}
-        login = {"user": self.user, "password": self.password, "database": self.database}
-        allowed = {"allow_unverified": True} if self.allow_unverified else {}
-        return {**place, **login, **allowed}
-
 
 @dataclass(frozen=True)
 class GeneratedSource:
@@ -74,18 +64,12 @@ class GeneratedSource:
     rows: int
     seed: int
 
-    def _plain(self) -> dict[str, Any]:
-        return {"generate": {"set": self.set, "rows": self.rows, "seed": self.seed}}
-
 
 @dataclass(frozen=True)
 class ServerFile:
     """A file that the server reads itself (LOAD DATA)."""
 
     path: Path
-
-    def _plain(self) -> dict[str, Any]:
-        return {"server_file": str(self.path)}
 
 
 @dataclass(frozen=True)
@@ -98,14 +82,6 @@ class LoadData:
     source: GeneratedSource | ServerFile
     limit_s: float
 
-    def _plain(self) -> dict[str, Any]:
-        return {
-            "kind": "load_data",
-            "table": self.table,
-            "columns": list(self.columns),
-            "source": self.source._plain(),
-        }
-
 
 @dataclass(frozen=True)
 class Statement:
@@ -114,9 +90,6 @@ class Statement:
     name: str
     sql: Sequence[str]
     limit_s: float
-
-    def _plain(self) -> dict[str, Any]:
-        return {"kind": "statement", "sql": list(self.sql)}
 
 
 @dataclass(frozen=True)
@@ -134,15 +107,6 @@ class LoadTables:
     lock_tables: bool = False
     linger_s: float = 0.0
 
-    def _plain(self) -> dict[str, Any]:
-        return {
-            "kind": "load_tables",
-            "threads": self.threads,
-            "method": self.method,
-            "lock_tables": self.lock_tables,
-            "linger_s": self.linger_s,
-        }
-
 
 @dataclass(frozen=True)
 class VerifyTables:
@@ -150,9 +114,6 @@ class VerifyTables:
 
     name: str
     limit_s: float
-
-    def _plain(self) -> dict[str, Any]:
-        return {"kind": "verify_tables"}
 
 
 @dataclass(frozen=True)
@@ -162,36 +123,22 @@ class WarmTables:
     name: str
     limit_s: float
 
-    def _plain(self) -> dict[str, Any]:
-        return {"kind": "warm_tables"}
-
 
 @dataclass(frozen=True)
 class Closed:
     """A closed loop: each client sends its next request when the last one is answered."""
-
-    def _plain(self) -> dict[str, Any]:
-        return {"kind": "closed"}
 
 
 @dataclass(frozen=True)
 class Open:
     """An open loop: ``rate`` transactions begin per second in all, at any speed of the server.
 
-    A transaction that would begin more than ``late_limit_s`` late is skipped.
+    A transaction that would begin more than ``max_lateness_s`` late is skipped.
     """
 
     rate: float
     arrivals: Literal["poisson", "constant"]
-    late_limit_s: float | None = None
-
-    def _plain(self) -> dict[str, Any]:
-        return {
-            "kind": "open",
-            "rate": self.rate,
-            "arrivals": self.arrivals,
-            "late_limit_s": self.late_limit_s,
-        }
+    max_lateness_s: float | None = None
 
 
 @dataclass(frozen=True)
@@ -202,8 +149,9 @@ class Drive:
     is steady, after ``warmup_s`` at the latest. The measured part lasts ``time_s`` or, where that
     is None, until ``transactions`` were executed in all. A client restarts a transaction that ends
     with one of the ``retry`` codes. Each client begins with ``pings`` empty requests, and stays
-    connected for ``linger_s`` after the mark ``measure_ended``. Clients publish their statements on
-    the ``board``, if there is one. Where a run has several drive phases, one is ``primary``.
+    connected for ``linger_s`` after the mark ``measure_ended``. Clients publish their statements in
+    the file ``statement_activity``, if any. Where a run has several drive phases, one is
+    ``primary``.
     """
 
     name: str
@@ -222,37 +170,12 @@ class Drive:
     cpus: Sequence[int] | None = None
     pings: int = 0
     linger_s: float = 0.0
-    board: Path | None = None
+    statement_activity: Path | None = None
     primary: bool = False
 
     def __post_init__(self) -> None:
         if (self.time_s is None) == (self.transactions is None):
             raise ValueError("clients are driven for a time or for a number of transactions")
-
-    def _plain(self) -> dict[str, Any]:
-        end: dict[str, Any] = {"kind": "time", "seconds": self.time_s}
-        if self.transactions is not None:
-            end = {"kind": "operations", "transactions": self.transactions}
-        warmup: dict[str, Any] = {"kind": "time", "seconds": self.warmup_s}
-        if self.until_steady:
-            warmup = {"kind": "steady", "limit_s": self.warmup_s}
-        return {
-            "kind": "drive",
-            "test": self.test,
-            "clients": self.clients,
-            "threads": self.threads,
-            "protocol": self.protocol,
-            "pacing": self.pacing._plain(),
-            "warmup": warmup,
-            "end": end,
-            "retry": list(self.retry),
-            "busy_poll": self.busy_poll,
-            "cpus": None if self.cpus is None else list(self.cpus),
-            "pings": self.pings,
-            "linger_s": self.linger_s,
-            "board": None if self.board is None else str(self.board),
-            "primary": self.primary,
-        }
 
 
 Phase = LoadData | Statement | LoadTables | VerifyTables | WarmTables | Drive
@@ -285,18 +208,52 @@ class RunSpec:
         """Return the specification as JSON for the load generator, with the password."""
         plain: dict[str, Any] = {
             "version": VERSION,
-            "connection": self.connection._plain(),
-            "session": list(self.session),
+            "connection": {
+                key: value for key, value in asdict(self.connection).items() if value is not None
+            },
+            "session": self.session,
         }
         if self.tables is not None:
             plain |= {
-                "workload": dict(self.tables.definition),
-                "defaults": dict(self.tables.defaults),
-                "values": dict(self.tables.values),
+                "workload": self.tables.definition,
+                "defaults": self.tables.defaults,
+                "values": self.tables.values,
                 "seed": self.tables.seed,
             }
-        plain["phases"] = [
-            {"name": phase.name, **phase._plain(), "limit_s": phase.limit_s}
-            for phase in self.phases
-        ]
-        return json.dumps(plain)
+        plain["phases"] = [_phase(phase) for phase in self.phases]
+        return json.dumps(plain, default=os.fspath)
+
+
+_KINDS: dict[type[Phase], str] = {
+    LoadData: "load_data",
+    Statement: "statement",
+    LoadTables: "load_tables",
+    VerifyTables: "verify_tables",
+    WarmTables: "warm_tables",
+    Drive: "drive",
+}
+
+
+def _phase(phase: Phase) -> dict[str, Any]:
+    plain = {"kind": _KINDS[type(phase)], **asdict(phase)}
+    match phase:
+        case LoadData(source=GeneratedSource()):
+            plain["source"] = {"generate": plain["source"]}
+        case LoadData(source=ServerFile(path)):
+            plain["source"] = {"server_file": path}
+        case Drive():
+            time_s, transactions = plain.pop("time_s"), plain.pop("transactions")
+            warmup_s, until_steady = plain.pop("warmup_s"), plain.pop("until_steady")
+            plain |= {
+                "pacing": {
+                    "kind": "open" if isinstance(phase.pacing, Open) else "closed",
+                    **plain["pacing"],
+                },
+                "end": {"kind": "time", "seconds": time_s}
+                if transactions is None
+                else {"kind": "operations", "transactions": transactions},
+                "warmup": {"kind": "steady", "limit_s": warmup_s}
+                if until_steady
+                else {"kind": "time", "seconds": warmup_s},
+            }
+    return plain

@@ -1,8 +1,8 @@
 """Share in memory which statement each client of the load generator executes.
 
-The board is a file in memory without a name: it ends with this process, and nothing of it ever
-reaches a disk. The load generator fills it when its clients have connected. The form is described
-in ``crates/engine/src/statement_activity.rs``.
+The file is in memory and has no name: it ends with this process and never reaches a disk. The load
+generator fills it when its clients have connected. ``crates/engine/src/statement_activity.rs``
+describes its form.
 """
 
 from __future__ import annotations
@@ -20,9 +20,8 @@ from typing import Literal
 _MAGIC, _VERSION = b"millrace", 1
 _HEADER = struct.Struct("=8sIII")
 _SLOT = struct.Struct("=IIQ")
-_STATEMENT = struct.Struct(
-    "=4xI"
-)  # of a slot: 0 for no statement, else the index of its name plus 1
+# Of a slot: 0 for no statement, else the index of its name plus 1.
+_STATEMENT = struct.Struct("=4xI")
 _HEADER_BYTES = _SLOT_BYTES = 64
 _UNIX = 1
 
@@ -39,80 +38,75 @@ class Client:
 
 
 @dataclass(frozen=True)
-class Board:
-    """A board, by the path under which processes of the same user open it."""
+class MappedActivity:
+    """The file's current bytes, and the names of the clients' statements."""
+
+    content: mmap.mmap
+    names: tuple[str, ...]
+
+    def statement_of(self, slot: int) -> str | None:
+        """Return the measured statement that a client executes; None where there is none."""
+        (number,) = _STATEMENT.unpack_from(self.content, _HEADER_BYTES + slot * _SLOT_BYTES)
+        return self.names[number - 1] if 0 < number <= len(self.names) else None
+
+
+@dataclass(frozen=True)
+class StatementActivity:
+    """The file, by the path under which processes of the same user open it."""
 
     path: Path
 
+    @classmethod
+    @contextlib.contextmanager
+    def create(cls) -> Iterator[StatementActivity]:
+        """Create an empty file for the block."""
+        descriptor = os.memfd_create("millrace-statement-activity")
+        try:
+            yield cls(Path(f"/proc/{os.getpid()}/fd/{descriptor}"))
+        finally:
+            os.close(descriptor)
+
     def clients(self) -> tuple[Client, ...]:
-        """Return the clients of the board; none before they have connected."""
-        told = self._told()
-        if told is None:
-            return ()
-        text, slots, _ = told
+        """Return the clients; none before they have connected."""
+        content, slots, _ = self._read() or (b"", 0, 0)
         found = []
         for slot in range(slots):
-            kind, _, socket = _SLOT.unpack_from(text, _HEADER_BYTES + slot * _SLOT_BYTES)
+            kind, _, socket = _SLOT.unpack_from(content, _HEADER_BYTES + slot * _SLOT_BYTES)
             found.append(Client(slot, "inode" if kind == _UNIX else "port", socket))
         return tuple(found)
 
     def statements(self) -> tuple[str, ...]:
         """Return the names of the clients' statements; none before the clients have connected."""
-        told = self._told()
-        if told is None:
+        read = self._read()
+        if read is None:
             return ()
-        text, slots, size = told
+        content, slots, size = read
         begin = _HEADER_BYTES + slots * _SLOT_BYTES
-        *names, _rollback = json.loads(
-            text[begin : begin + size]
-        )  # no measurement counts the rollback
+        *names, _rollback = json.loads(content[begin : begin + size])  # nothing counts a rollback
         return tuple(names)
 
     @contextlib.contextmanager
-    def shown(self) -> Iterator[Shown]:
-        """Map the board into memory for the block.
+    def mapped(self) -> Iterator[MappedActivity]:
+        """Map the file into memory for the block.
 
         Raise OSError or ValueError where no load generator has filled it.
         """
         names = self.statements()
         with (
             self.path.open("rb") as file,
-            mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as text,
+            mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content,
         ):
-            yield Shown(text, names)
+            yield MappedActivity(content, names)
 
-    def _told(self) -> tuple[bytes, int, int] | None:
-        """Return the bytes of the board, the number of its slots and the length of its names.
+    def _read(self) -> tuple[bytes, int, int] | None:
+        """Return the file's bytes, its number of slots and the length of its names.
 
         Return None where it is not complete.
         """
-        text = self.path.read_bytes()
-        if len(text) < _HEADER_BYTES:
+        content = self.path.read_bytes()
+        if len(content) < _HEADER_BYTES:
             return None
-        magic, version, slots, size = _HEADER.unpack_from(text)
+        magic, version, slots, size = _HEADER.unpack_from(content)
         known = (magic, version) == (_MAGIC, _VERSION)
-        is_whole = len(text) >= _HEADER_BYTES + slots * _SLOT_BYTES + size
-        return (text, slots, size) if known and is_whole else None
-
-
-@dataclass(frozen=True)
-class Shown:
-    """The current bytes of a board, and the names of the clients' statements."""
-
-    text: mmap.mmap
-    names: tuple[str, ...]
-
-    def under_way(self, slot: int) -> str | None:
-        """Return the measured statement that a client executes; None where there is none."""
-        (number,) = _STATEMENT.unpack_from(self.text, _HEADER_BYTES + slot * _SLOT_BYTES)
-        return self.names[number - 1] if 0 < number <= len(self.names) else None
-
-
-@contextlib.contextmanager
-def made() -> Iterator[Board]:
-    """Create an empty board for the block."""
-    descriptor = os.memfd_create("millrace-board")
-    try:
-        yield Board(Path(f"/proc/{os.getpid()}/fd/{descriptor}"))
-    finally:
-        os.close(descriptor)
+        is_whole = len(content) >= _HEADER_BYTES + slots * _SLOT_BYTES + size
+        return (content, slots, size) if known and is_whole else None

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import AliasChoices, Field, model_validator
+from pydantic import AliasChoices, BeforeValidator, Field, model_validator
 
 from millrace.levels import Level
 from millrace.model.documents import (
@@ -22,6 +22,7 @@ from millrace.model.documents import (
     OpenDocument,
 )
 from millrace.model.phases import MeasuredPhases, measured_phases
+from millrace.model.renamed_keys import read_parameters, read_workload
 
 MOST_BLOCKS = 1_000_000
 MOST_BLOCKS_OF_A_VERDICT = 10_000
@@ -74,6 +75,11 @@ class WorkloadDefinition(OpenDocument):
     phases: Items[PhaseDefinition] = ()
     metrics: Annotated[Mapping[str, MetricDefinition], Field(min_length=1)]
     tables: Mapping[str, TableDefinition] | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _under_names_of_today(cls, value: Any) -> Any:
+        return read_workload(value) if isinstance(value, dict) else value
 
     @property
     def measured(self) -> MeasuredPhases:
@@ -188,6 +194,10 @@ class Bisects(ExactDocument):
     margin: Annotated[Number, Field(gt=0, lt=1)]
 
 
+def _parameters(value: object) -> object:
+    return read_parameters(value) if isinstance(value, dict) else value
+
+
 class CampaignPart(Document):
     """What a campaign made a run for: at most one of these is set."""
 
@@ -212,7 +222,7 @@ class RunSpec(CampaignPart):
     factors: Annotated[Items[FactorSpec], Field(min_length=1)]
     compare: CompareSpec
     configurations: Mapping[str, ConfigurationDefinition] = {}
-    parameters: Mapping[str, Level] = {}
+    parameters: Annotated[Mapping[str, Level], BeforeValidator(_parameters)] = {}
     # It names a file of the package.
     published: Annotated[str, Field(pattern=r"^\w[\w-]{0,63}$")] | None = None
     source: str = ""

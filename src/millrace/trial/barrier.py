@@ -14,7 +14,7 @@ from contextlib import ExitStack
 
 from millrace.collect.collectors import Edge
 from millrace.host.cpuset import CpuPartition
-from millrace.loadgen.results import LoadResult
+from millrace.loadgen.events import LoadResult
 from millrace.model.instance_facts import ConcurrentFact
 from millrace.trial.hooks import Measurement, MeasurementHook, Wait, WindowHook
 

@@ -55,7 +55,7 @@ class ClientPreparation:
             result = run_phases(warming, self.workload, self.server, self.emit, limit_s)
             passed = measurements.step_records(result)
             done += [replace(step, started_s=began_s + step.started_s) for step in passed]
-            if self.workload.values["fits"] != "cached":
+            if self.workload.values["cache_mode"] != "cached":
                 break
             if self._occupancy().is_resident is not False:
                 break
@@ -63,7 +63,7 @@ class ClientPreparation:
 
     def _check_fit(self, _limit_s: float) -> None:
         option = self.server.client.family.storage.pool_option
-        requested = self.workload.values["fits"]
+        requested = self.workload.values["cache_mode"]
         buffer_pool.require_fit(requested, self._occupancy(), option, passes=_PASSES)
 
     def _occupancy(self) -> Occupancy:

@@ -13,10 +13,9 @@ from millrace.collect.model import Target
 from millrace.collect.registry import COLLECTORS
 from millrace.databases.client import QUERY_LIMIT_S, ServerClient
 from millrace.loadgen import client as load
-from millrace.loadgen import statement_activity
-from millrace.loadgen.results import Event, LoadResult
+from millrace.loadgen.events import Event, LoadResult
 from millrace.loadgen.spec import RunSpec
-from millrace.loadgen.statement_activity import Board
+from millrace.loadgen.statement_activity import StatementActivity
 from millrace.servers.instances.lifecycle import Instance
 from millrace.trial.hooks import Measurement, MeasurementHook, adjust_drives
 from millrace.trial.resolved_workload import ResolvedWorkload
@@ -33,7 +32,7 @@ def hooks(measurement: Measurement, opened: ExitStack) -> Iterator[MeasurementHo
     if workload.drives and spec.collectors:
         statements = load.statements(measurement.load)
         if thread_states.NAME in spec.collectors:
-            activity = opened.enter_context(statement_activity.made())
+            activity = opened.enter_context(StatementActivity.create())
     for server in measurement.servers:
         target = target_of(
             server.client, server.database, statements, activity, workload.connections or 1
@@ -53,7 +52,7 @@ class _Collection(MeasurementHook):
         measurement: Measurement,
         role: str,
         collectors: CollectorSet,
-        activity: Board | None,
+        activity: StatementActivity | None,
     ) -> None:
         self._measurement = measurement
         self._role = role
@@ -64,7 +63,7 @@ class _Collection(MeasurementHook):
         if self._activity is None:
             return load
         path = self._activity.path
-        return adjust_drives(load, lambda drive: replace(drive, board=path))
+        return adjust_drives(load, lambda drive: replace(drive, statement_activity=path))
 
     def on_event(self, event: Event) -> None:
         self._collectors.on_event(event)
@@ -84,7 +83,7 @@ def target_of(
     client: ServerClient,
     database: str,
     statements: Mapping[str, str],
-    activity: Board | None = None,
+    activity: StatementActivity | None = None,
     connections: int = 1,
 ) -> Target:
     """Return a trial's server as its collectors observe it."""
@@ -96,7 +95,7 @@ def target_of(
         database=database,
         statements=statements,
         limit_s=QUERY_LIMIT_S,
-        board=activity,
+        statement_activity=activity,
         connections=connections,
     )
 

@@ -25,8 +25,8 @@ from typing import Literal
 
 from millrace.errors import MillraceError
 from millrace.loadgen import cpu_idle
-from millrace.loadgen.cpu_idle import CpuWakeup, KeptAwake
-from millrace.loadgen.results import DriveResult
+from millrace.loadgen.cpu_idle import DisabledIdleStates, IdleLatency
+from millrace.loadgen.events import DriveResult
 from millrace.model.instance_facts import CpuIdleFact
 from millrace.store.records import StoredRun
 from millrace.trial.resolved_workload import ResolvedWorkload
@@ -51,7 +51,7 @@ class CpuIdleSettings:
     where they could not be measured.
     """
 
-    keep_awake: bool
+    disable_idle_states: bool
     busy_poll: bool
     client_cpus: tuple[int, ...] | None
     shared_cpu: int | None
@@ -64,15 +64,15 @@ class CpuIdleSettings:
 class CpuIdlePolicy:
     """The experiment's parameters and the measured latencies, which decide for all trials of a run.
 
-    ``busy_poll`` and ``share_cpu`` are None where tables are loaded and no clients are driven.
+    ``busy_poll`` and ``colocate_client`` are None where tables are loaded and no client is driven.
     ``cpus`` are those that this process may use. ``most`` is the largest number of clients of a
     trial. Single clients do not share a CPU where the number of clients is ``compared``, nor where
     threads of a server are not ``placeable``.
     """
 
-    keep_awake: Setting
+    disable_idle_states: Setting
     busy_poll: Setting | None
-    share_cpu: Setting | None
+    colocate_client: Setting | None
     idle_us: float | None
     awake_us: float | None
     cpus: tuple[int, ...]
@@ -91,7 +91,7 @@ class CpuIdlePolicy:
         polls = sleeps and ample if self.busy_poll == "auto" else self.busy_poll == "on"
         shared = clients == 1 and self._shares(polls=polls)
         needed = sleeps and room and not (self.most == 1 and shared)
-        awake = needed if self.keep_awake == "auto" else self.keep_awake == "on"
+        awake = needed if self.disable_idle_states == "auto" else self.disable_idle_states == "on"
         return CpuIdleSettings(
             awake,
             polls,
@@ -109,14 +109,14 @@ class CpuIdlePolicy:
         if len(self.cpus) < 2 or self.compared or polls or not self.placeable:
             return False
         slow_to_wake = self.awake_us is not None and self.awake_us >= WORTH_AVOIDING_US
-        return slow_to_wake if self.share_cpu == "auto" else self.share_cpu == "on"
+        return slow_to_wake if self.colocate_client == "auto" else self.colocate_client == "on"
 
     def _reasons(self, *, sleeps: bool, room: bool) -> Iterator[str]:
         yield self._latencies()
-        if sleeps and not room and "auto" in (self.keep_awake, self.busy_poll):
+        if sleeps and not room and "auto" in (self.disable_idle_states, self.busy_poll):
             what, n_cpus = "clients" if self.busy_poll else "connections", len(self.cpus)
             yield f"{what} = {self.most} leaves none of the {n_cpus} CPUs to spare"
-        for name in ("keep_awake", "busy_poll", "share_cpu"):
+        for name in ("disable_idle_states", "busy_poll", "colocate_client"):
             if (setting := getattr(self, name)) in ("on", "off"):
                 yield f'the experiment says {name} = "{setting}"'
 
@@ -148,9 +148,9 @@ def policy_of(
     idle_us, awake_us = _earlier(earlier) or _measured()
     values = next(iter(workloads)).values  # parameters, which all treatments share
     return CpuIdlePolicy(
-        values["keep_awake"],
+        values["disable_idle_states"],
         values.get("busy_poll"),
-        values.get("share_cpu"),
+        values.get("colocate_client"),
         idle_us,
         awake_us,
         tuple(sorted(os.sched_getaffinity(0))),
@@ -161,7 +161,9 @@ def policy_of(
 
 
 def fact(
-    settings: CpuIdleSettings, awake: KeptAwake | None = None, driven: DriveResult | None = None
+    settings: CpuIdleSettings,
+    awake: DisabledIdleStates | None = None,
+    driven: DriveResult | None = None,
 ) -> CpuIdleFact:
     """Return the fact that records the settings, and their effect once it is known.
 
@@ -171,7 +173,7 @@ def fact(
     if awake is not None:
         effect["kept_awake_by"] = asdict(awake)
     if driven is not None:
-        effect |= {"polled": driven.details["busy_poll"], "on_cpus": driven.details["cpus"]}
+        effect |= {"polled": driven.busy_poll, "on_cpus": driven.cpus}
     return CpuIdleFact.model_validate({**asdict(settings), **effect})
 
 
@@ -180,7 +182,7 @@ def initial_facts(settings: CpuIdleSettings | None) -> dict[str, CpuIdleFact]:
     return {} if settings is None else {"cpu_idle": fact(settings)}
 
 
-def slowest(measured: Sequence[CpuWakeup]) -> tuple[float | None, float | None]:
+def slowest(measured: Sequence[IdleLatency]) -> tuple[float | None, float | None]:
     """Return the slowest CPU's wake-up latency from sleep and when kept awake, in microseconds."""
     return (
         max((cpu.idle_us for cpu in measured), default=None),

@@ -7,8 +7,8 @@ from contextlib import ExitStack
 from dataclasses import replace
 
 from millrace.loadgen import cpu_idle as load_generator
-from millrace.loadgen.cpu_idle import KeptAwake
-from millrace.loadgen.results import LoadResult
+from millrace.loadgen.cpu_idle import DisabledIdleStates
+from millrace.loadgen.events import LoadResult
 from millrace.loadgen.spec import Drive, RunSpec
 from millrace.trial import cpu_idle
 from millrace.trial.cpu_idle import CpuIdleSettings
@@ -29,7 +29,7 @@ class _CpuIdle(MeasurementHook):
         self._outputs = measurement.outputs
         self._settings = settings
         self._kept_awake = kept_awake
-        self._awake: KeptAwake | None = None
+        self._awake: DisabledIdleStates | None = None
 
     def adjust(self, load: RunSpec) -> RunSpec:
         return adjust_drives(load, self._adjusted)
@@ -41,8 +41,8 @@ class _CpuIdle(MeasurementHook):
         return replace(drive, busy_poll=self._settings.busy_poll, cpus=drive.cpus or cpus)
 
     def before(self) -> None:
-        if self._settings.keep_awake:
-            self._awake = self._kept_awake.enter_context(load_generator.kept_awake())
+        if self._settings.disable_idle_states:
+            self._awake = self._kept_awake.enter_context(load_generator.disable_idle_states())
 
     def ended(self) -> None:
         self._kept_awake.close()

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from millrace.loadgen import client as load
+from millrace.loadgen import datasets
 from millrace.model import measurements as names
 from millrace.servers import snapshots
 from millrace.servers.instances.closing import close_tree
@@ -34,7 +34,7 @@ class DataDirectory:
     @classmethod
     def with_tables(cls, instance: Instance, workload: ResolvedWorkload) -> DataDirectory:
         """Return the data directory with the tables of ``workload``."""
-        made_of = {**workload.made_of, "versions": load.versions()}
+        made_of = {**workload.made_of, "versions": datasets.versions()}
         key = snapshots.key(instance.server, instance.options, made_of, user=instance.runs_as)
         return cls(instance, key, workload.values["page_cache"], is_warmed=bool(workload.warming))
 

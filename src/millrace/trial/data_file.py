@@ -8,7 +8,7 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from millrace.loadgen import client as load
+from millrace.loadgen import datasets
 from millrace.servers.instances import ownership
 from millrace.servers.instances.signals import signals_held
 from millrace.trial.resolved_workload import ResolvedWorkload
@@ -26,7 +26,7 @@ def generated_file(workload: ResolvedWorkload, work_dir: Path) -> Iterator[Path]
     try:
         directory.mkdir(parents=True)
         path = directory / f"{name}.tsv"
-        load.write_data_file(path, name, workload.rows, int(workload.values["data_seed"]))
+        datasets.write_data_file(path, name, workload.rows, int(workload.values["data_seed"]))
         path.chmod(0o644)
         yield path
     finally:

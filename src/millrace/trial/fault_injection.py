@@ -28,7 +28,7 @@ from millrace.collect.collectors import Edge
 from millrace.collect.server_processes import ServerProcesses, Stopper, processes_of
 from millrace.errors import HostError, TrialFailed, UserError
 from millrace.experiment.slowdown import OptionGiven, Slowdown, SlowFsync, Stopped
-from millrace.loadgen.results import LoadResult
+from millrace.loadgen.events import LoadResult
 from millrace.model.measurements import SLOWDOWN_STOPPED_S, SLOWDOWN_WINDOW_S
 from millrace.model.servers import FittedOptions, InstalledServer, Server
 from millrace.servers.configurations.check import about

@@ -16,7 +16,7 @@ from millrace.collect.collectors import Edge, Window
 from millrace.databases.base import TableSize
 from millrace.databases.client import ServerClient
 from millrace.databases.load_dialect import LoadDialect
-from millrace.loadgen.results import Event, LoadResult
+from millrace.loadgen.events import Event, LoadResult
 from millrace.loadgen.spec import Connection, Drive, RunSpec
 from millrace.trial.outputs import TrialOutputs
 from millrace.trial.spec import TrialSpec

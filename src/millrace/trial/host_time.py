@@ -18,7 +18,7 @@ from pathlib import Path
 from millrace.collect.collectors import Edge
 from millrace.host.files import read_file
 from millrace.host.parsers import cpu_steal
-from millrace.loadgen.results import LoadResult
+from millrace.loadgen.events import LoadResult
 from millrace.model.instance_facts import HostTimeFact
 from millrace.trial.hooks import Measurement, MeasurementHook, WindowHook
 

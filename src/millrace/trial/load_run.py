@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from millrace.errors import TrialFailed
 from millrace.loadgen import client as load
-from millrace.loadgen.results import Event, LoadResult
+from millrace.loadgen.events import DriveInterval, Event, Interval, LoadResult
 from millrace.loadgen.spec import RunSpec
 from millrace.model.events import IntervalEnded, TrialEvent
 from millrace.trial import phase_spec
@@ -116,14 +116,15 @@ class _Trouble:
 
 
 def _emit_interval(event: Event, emit: Emit) -> None:
-    if event["type"] == "interval":
+    if isinstance(event, Interval):
+        drive = event if isinstance(event, DriveInterval) else None
         emit(
             IntervalEnded(
-                phase=event["phase"],
-                t_s=event["t_s"],
-                rows=event["rows"],
-                kind=event.get("kind"),
-                part=event.get("part"),
+                phase=event.phase,
+                t_s=event.t_s,
+                rows=event.rows,
+                kind=None if drive is None else drive.kind,
+                part=None if drive is None else drive.part,
             )
         )
 

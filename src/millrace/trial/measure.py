@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 
 from millrace.databases.client import QUERY_LIMIT_S
-from millrace.loadgen.results import Event, LoadResult
+from millrace.loadgen.events import Event, LoadResult
 from millrace.loadgen.spec import RunSpec
 from millrace.store.records import StepRecord
 from millrace.trial import (

@@ -15,7 +15,7 @@ from millrace.databases.base import PoolStatus
 from millrace.databases.client import QUERY_LIMIT_S, Session
 from millrace.errors import DatabaseError, TrialFailed
 from millrace.host.cpu_clock import CpuTime, cpu_between
-from millrace.loadgen.results import LoadResult
+from millrace.loadgen.events import LoadResult
 from millrace.model import measurements as names
 from millrace.trial import buffer_pool
 from millrace.trial.hooks import LiveServer, Measurement, MeasurementHook, WindowHook
@@ -88,5 +88,5 @@ class Counters(WindowHook):
         self._measurement.outputs.add_facts(
             self._server.role, residency=found.mode, residency_why=found.reason
         )
-        requested = self._measurement.spec.workload.values["fits"]
+        requested = self._measurement.spec.workload.values["cache_mode"]
         buffer_pool.require_mode(requested, found, self._server.client.family.storage.pool_option)

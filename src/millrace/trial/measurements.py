@@ -8,8 +8,10 @@ from typing import Literal
 
 from millrace.databases.client import count_of
 from millrace.errors import TrialFailed
-from millrace.loadgen.client import (
-    DataChecksum,
+from millrace.loadgen.datasets import DataChecksum
+from millrace.loadgen.events import (
+    AnyPhaseResult,
+    ClientUsage,
     DriveResult,
     HistogramResult,
     LoadResult,
@@ -50,9 +52,7 @@ def measurements(result: LoadResult) -> tuple[MeasurementRecord, ...]:
     found = [each for phase in result.phases for each in _of_phase(phase)]
     usage = result.client
     if usage is not None and result.driven() is None:
-        found += _client(
-            usage.user_s, usage.system_s, usage.voluntary_switches, usage.involuntary_switches
-        )
+        found += _client(usage)
     return tuple(found)
 
 
@@ -72,7 +72,7 @@ def data_measurements(expected: DataChecksum) -> tuple[MeasurementRecord, ...]:
     )
 
 
-def _of_phase(phase: PhaseResult | TablesResult | DriveResult) -> Iterator[MeasurementRecord]:
+def _of_phase(phase: AnyPhaseResult) -> Iterator[MeasurementRecord]:
     yield MeasurementRecord(names.duration_s(phase.name), phase.duration_s)
     match phase:
         case DriveResult():
@@ -94,8 +94,8 @@ def _loaded(phase: PhaseResult | TablesResult) -> Iterator[MeasurementRecord]:
 def _driven(phase: DriveResult) -> Iterator[MeasurementRecord]:
     """Yield a drive phase's measurements: errors and retries by transaction, rows by statement."""
     yield MeasurementRecord(names.warmup_s(phase.name), phase.warmup_s)
-    if (steady := phase.details.get("warmup_steady")) is not None:
-        yield MeasurementRecord(names.WARMUP_STEADY, int(steady))
+    if phase.warmup_steady is not None:
+        yield MeasurementRecord(names.WARMUP_STEADY, int(phase.warmup_steady))
     yield MeasurementRecord(names.connect_s(phase.name), phase.connect_s)
     if phase.partial:
         yield MeasurementRecord(names.PARTIAL, 1)
@@ -111,29 +111,20 @@ def _driven(phase: DriveResult) -> Iterator[MeasurementRecord]:
     yield MeasurementRecord(names.RETRIES, sum(each.retries for each in transactions))
     yield MeasurementRecord(names.BYTES_SENT, sum(each.bytes_sent for each in statements))
     yield MeasurementRecord(names.BYTES_RECEIVED, sum(each.bytes_received for each in statements))
-    pacing = phase.details["pacing"]
-    if pacing["kind"] == "open":
-        yield MeasurementRecord(names.SCHEDULED, pacing["scheduled"])
-        yield MeasurementRecord(names.LATE, pacing["late"])
-        yield MeasurementRecord(names.SKIPPED, pacing["skipped"])
-    elif phase.details["mean_gap_s"] is not None:
-        yield MeasurementRecord(names.MEAN_GAP_S, phase.details["mean_gap_s"])
-    usage = phase.details["client"]
-    yield from _client(
-        usage["user_s"],
-        usage["system_s"],
-        usage["voluntary_switches"],
-        usage["involuntary_switches"],
-    )
+    if phase.pacing.kind == "open":
+        yield MeasurementRecord(names.SCHEDULED, phase.pacing.scheduled)
+        yield MeasurementRecord(names.LATE, phase.pacing.late)
+        yield MeasurementRecord(names.SKIPPED, phase.pacing.skipped)
+    elif phase.mean_gap_s is not None:
+        yield MeasurementRecord(names.MEAN_GAP_S, phase.mean_gap_s)
+    yield from _client(phase.client)
 
 
-def _client(
-    user_s: float, system_s: float, voluntary: int, involuntary: int
-) -> Iterator[MeasurementRecord]:
-    yield MeasurementRecord(names.LOAD_GENERATOR_USER_S, user_s)
-    yield MeasurementRecord(names.LOAD_GENERATOR_SYSTEM_S, system_s)
-    yield MeasurementRecord(names.LOAD_GENERATOR_VOLUNTARY_SWITCHES, voluntary)
-    yield MeasurementRecord(names.LOAD_GENERATOR_INVOLUNTARY_SWITCHES, involuntary)
+def _client(usage: ClientUsage) -> Iterator[MeasurementRecord]:
+    yield MeasurementRecord(names.LOAD_GENERATOR_USER_S, usage.user_s)
+    yield MeasurementRecord(names.LOAD_GENERATOR_SYSTEM_S, usage.system_s)
+    yield MeasurementRecord(names.LOAD_GENERATOR_VOLUNTARY_SWITCHES, usage.voluntary_switches)
+    yield MeasurementRecord(names.LOAD_GENERATOR_INVOLUNTARY_SWITCHES, usage.involuntary_switches)
 
 
 def histograms(result: LoadResult) -> tuple[HistogramRecord, ...]:

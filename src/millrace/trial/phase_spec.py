@@ -9,8 +9,8 @@ from millrace.databases.load_dialect import LoadDialect
 from millrace.loadgen import spec as load
 from millrace.trial.resolved_workload import ResolvedWorkload
 from millrace.trial.time_limits import phase_limit_s, warms_until_steady, warmup_s
-from millrace.workloads.cpu_numbers import cpu_numbers
 from millrace.workloads.definition import DataSet, Phase
+from millrace.workloads.schema_factors import cpu_numbers
 
 # A thread ends with its connection, and its figures with it; collectors read them after the end of
 # the measured part.
@@ -109,4 +109,4 @@ def _pacing(workload: ResolvedWorkload) -> load.Closed | load.Open:
     rate = float(values["rate"])
     if not rate:
         return load.Closed()
-    return load.Open(rate, values["arrivals"], float(values["late_limit_s"]) or None)
+    return load.Open(rate, values["arrivals"], float(values["max_lateness_s"]) or None)

@@ -19,7 +19,7 @@ _VOLATILE_ENGINES = frozenset(("memory", "heap"))
 # the tables.
 _BUILT_IN = frozenset(("table", "n", "client"))
 
-_TABLES = ("tables", "draws", "statements", "tests")
+_TABLES = ("tables", "generators", "statements", "tests")
 
 
 @dataclass(frozen=True)

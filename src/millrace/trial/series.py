@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from contextlib import ExitStack
 
-from millrace.loadgen.results import Event
+from millrace.loadgen.events import DriveInterval, DriveResult, Event, Mark
 from millrace.trial.hooks import Measurement, MeasurementHook
 from millrace.trial.outputs import TrialOutputs
 
@@ -25,30 +25,15 @@ class _Series(MeasurementHook):
         self._lines: list[str] = []
 
     def on_event(self, event: Event) -> None:
-        match event["type"], event.get("kind"):
-            case ("mark", _) if event["mark"] == "phase_started":
+        match event:
+            case Mark(mark="phase_started"):
                 pass  # of phases of all kinds, while the series belongs to the one that drives
-            case ("mark", _) | ("interval", "drive"):
-                self._lines.append(json.dumps(event))
-            case ("phase", "drive"):
-                self._lines.append(json.dumps(_figures(event)))
+            case Mark() | DriveInterval():
+                self._lines.append(json.dumps(event.to_json()))
+            case DriveResult():
+                self._lines.append(json.dumps(event.figures()))
 
     def keep(self, outputs: TrialOutputs, role: str) -> None:
         if self._lines:
             lines = "".join(f"{line}\n" for line in self._lines)
             outputs.artefacts.append(("series", role, lines.encode()))
-
-
-def _figures(driven: Event) -> Event:
-    """Return the event of a drive phase without its histograms, which are kept separately."""
-    lists = ("transactions", "statements")
-    return {**driven, **{of: list(map(_without_histograms, driven[of])) for of in lists}}
-
-
-def _without_histograms(record: Event) -> Event:
-    latencies = {
-        time: {key: value for key, value in record[time].items() if key != "encoded"}
-        for time in ("service", "response")
-        if record[time] is not None
-    }
-    return {**record, **latencies}

@@ -21,7 +21,7 @@ from millrace.collect.server_processes import ServerProcesses
 from millrace.collect.threads.thread_watch import ThreadWatch, needs_processes
 from millrace.databases.monitoring import CONNECTION
 from millrace.errors import TrialFailed
-from millrace.loadgen.results import Event
+from millrace.loadgen.events import Event, Mark
 from millrace.loadgen.spec import RunSpec
 from millrace.trial.collection import target_of
 from millrace.trial.hooks import Measurement, MeasurementHook, adjust_drives
@@ -63,7 +63,7 @@ class Placement(MeasurementHook):
         self._before = switches(self._processes)
 
     def on_event(self, event: Event) -> None:
-        if event["type"] == "mark" and event["mark"] == "connected":
+        if isinstance(event, Mark) and event.mark == "connected":
             self._place()
 
     def _place(self) -> None:
@@ -71,7 +71,7 @@ class Placement(MeasurementHook):
         if serving is None:
             raise TrialFailed(
                 "the server's thread that serves the client could not be found",
-                hint='set the parameter share_cpu = "off"',
+                hint='set the parameter colocate_client = "off"',
             )
         others = os.sched_getaffinity(0) - {self._cpu}
         try:
@@ -80,7 +80,7 @@ class Placement(MeasurementHook):
         except OSError as error:
             raise TrialFailed(
                 f"the server's threads cannot be given CPUs: {error.strerror}",
-                hint='set the parameter share_cpu = "off", or run as root',
+                hint='set the parameter colocate_client = "off", or run as root',
             ) from error
 
     def _waiting_thread(self) -> int | None:

@@ -33,7 +33,7 @@ _LOADING: dict[str, Any] = {
     # Connections that load; 0 is one for each table, up to the number of the host's CPUs.
     "load_threads": {"kind": "integer", "default": 0, "minimum": 0, "maximum": 1024},
     "settle_s": {"kind": "number", "default": 600, "minimum": 0},
-    "keep_awake": {"kind": "text", "default": "auto", "choices": _SWITCH},
+    "disable_idle_states": {"kind": "text", "default": "auto", "choices": _SWITCH},
 }
 
 _DRIVING_FACTORS: dict[str, Any] = {
@@ -52,13 +52,13 @@ _DRIVING: dict[str, Any] = {
     "warmup": {"kind": "text", "default": "time", "choices": ["time", "steady"]},
     "warmup_s": {"kind": "number", "default": 5, "minimum": 0},
     # A request that would start later than this after its time is skipped; 0 is no limit.
-    "late_limit_s": {"kind": "number", "default": 0, "minimum": 0},
+    "max_lateness_s": {"kind": "number", "default": 0, "minimum": 0},
     # Threads of the load generator; 0 lets it choose.
     "threads": {"kind": "integer", "default": 0, "minimum": 0, "maximum": 1024},
     "client_cpus": {"kind": "cpus", "default": ""},
     "busy_poll": {"kind": "text", "default": "auto", "choices": _SWITCH},
-    "share_cpu": {"kind": "text", "default": "auto", "choices": _SWITCH},
-    "fits": {"kind": "text", "default": "any", "choices": ["any", "cached", "io_bound"]},
+    "colocate_client": {"kind": "text", "default": "auto", "choices": _SWITCH},
+    "cache_mode": {"kind": "text", "default": "any", "choices": ["any", "cached", "io_bound"]},
     "template": {"kind": "text", "default": "on", "choices": ["on", "off"]},
     # The place of a restored data directory when its server starts: the disk, or also memory, for
     # servers that read through the page cache.

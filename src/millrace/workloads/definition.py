@@ -3,8 +3,8 @@
 A definition is plain data (TOML). ``checked`` turns it into typed values or raises ValidationError
 with every error. This module does not depend on a particular workload, engine or server. Two kinds
 of data sets exist: ``data``, one table that is loaded from a named set, and ``tables`` with the
-``draws``, ``statements`` and ``tests`` of clients that drive them. The load generator interprets
-the latter and checks them in depth; this module checks only what an experiment refers to.
+``generators``, ``statements`` and ``tests`` of clients that drive them. The load generator
+interprets the latter and checks them in depth; this module checks what an experiment refers to.
 """
 
 from __future__ import annotations
@@ -171,7 +171,7 @@ class Workload(Part):
     parameters: dict[str, Parameter] = Field(default={})
     data: DataSet | None = None
     tables: dict[str, TableSet] = Field(default={})
-    draws: dict[str, dict[str, Any]] = Field(default={})
+    generators: dict[str, dict[str, Any]] = Field(default={})
     statements: dict[str, dict[str, Any]] = Field(default={})
     tests: dict[str, Test] = Field(default={})
     default_test: str | None = None

@@ -12,12 +12,14 @@ from typing import Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from millrace.levels import Level
-from millrace.workloads.cpu_numbers import WANTED, cpu_numbers
 
 Kind = Literal["text", "integer", "number", "boolean"]
 
 # Free levels are inserted into statements unchanged.
 _FREE_LEVEL = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}")
+_CPUS = 'numbers of CPUs such as "0" or "1-3,5", or "" for any'
+_CPU_RANGES = re.compile(r"\d{1,4}(-\d{1,4})?(,\d{1,4}(-\d{1,4})?)*")
+
 FREE_LEVEL = "a letter, then letters, digits and _, at most 64 in all"
 
 _KINDS: dict[type, Kind] = {str: "text", bool: "boolean", int: "integer", float: "number"}
@@ -119,13 +121,32 @@ class Parameter(Part):
     def complaint(self, value: object) -> str | None:
         """Describe the acceptable values where ``value`` is not one; return None where it is."""
         if self.kind == "cpus":
-            return None if _names_cpus(value) else WANTED
+            return None if _names_cpus(value) else _CPUS
         wanted = _IN_WORDS[self.kind] + _between(self.minimum, self.maximum)
         if not _is_of(self.kind, value) or _is_outside(value, self.minimum, self.maximum):
             return wanted
         if self.choices and value not in self.choices:
             return f"one of {', '.join(self.choices)}"
         return None
+
+
+def cpu_numbers(text: str) -> tuple[int, ...] | None:
+    """Return the CPUs that a text names, in order; None, for all CPUs, when it is empty.
+
+    Raise ValueError for any other text, for example one with a range from 3 to 1.
+    """
+    if not text:
+        return None
+    if not _CPU_RANGES.fullmatch(text):
+        raise ValueError(f"{text!r} is not {_CPUS}")
+    found: set[int] = set()
+    for part in text.split(","):
+        first, _, last = part.partition("-")
+        numbers = range(int(first), int(last or first) + 1)
+        if not numbers:
+            raise ValueError(f"{part} ends before it begins")
+        found.update(numbers)
+    return tuple(sorted(found))
 
 
 def _names_cpus(value: object) -> bool:

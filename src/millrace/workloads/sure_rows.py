@@ -1,9 +1,9 @@
 """Derive from a workload's definition the statements of a test that find a row each time.
 
-A statement is listed only where its text and its draws prove it: it names one table of the test,
-its only condition is on a column that counts the table's rows (``sequence``), and the key lies
-within the table's rows. Statements of any other form may find nothing, and are not listed. A test
-that deletes rows without inserting them again proves nothing for its other statements.
+A statement is listed only where its text and its generators prove it: it names one table of the
+test, its only condition is on a column that counts the table's rows (``sequence``), and the key
+lies within the table's rows. Statements of any other form may find nothing and are not listed. A
+test that deletes rows without inserting them again proves nothing for its other statements.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class _Known:
         self, definition: Mapping[str, Any], table: Mapping[str, Any], values: Mapping[str, Any]
     ) -> None:
         self._statements = definition.get("statements", {})
-        self._draws = definition.get("draws", {})
+        self._generators = definition.get("generators", {})
         self._table, self._values = table, values
 
     def text(self, name: str) -> str:
@@ -122,7 +122,9 @@ class _Known:
             is_sure = not gone and self._is_new(name, match) and self._hits(name, text, match)
             return "changed" if is_sure else None
         if match := _DELETE.fullmatch(text):
-            is_sure = not gone or self._draw(name, text, match, "key").get("kind") == "permutation"
+            is_sure = (
+                not gone or self._generator(name, text, match, "key").get("kind") == "permutation"
+            )
             return "changed" if is_sure and self._hits(name, text, match) else None
         return None
 
@@ -142,25 +144,29 @@ class _Known:
         if is_between and not self._reaches(name, text, match):
             return False
         first = self._number(column.get("first", 1))
-        low, high = self._range(self._draw(name, text, match, "key"))
+        low, high = self._range(self._generator(name, text, match, "key"))
         return first <= low and high <= first + rows - 1
 
-    def _range(self, draw: Mapping[str, Any]) -> tuple[int, int]:
-        """Return the least and the greatest number of a draw. Raises ValueError for other kinds."""
-        match draw.get("kind"):
+    def _range(self, generator: Mapping[str, Any]) -> tuple[int, int]:
+        """Return the least and the greatest number of a generator.
+
+        Raise ValueError for other kinds.
+        """
+        match generator.get("kind"):
             case "integer" | "permutation":
-                return self._number(draw["low"]), self._number(draw["high"])
-            case "constant" if type(draw["value"]) is int:
-                return draw["value"], draw["value"]
+                return self._number(generator["low"]), self._number(generator["high"])
+            case "constant" if type(generator["value"]) is int:
+                return generator["value"], generator["value"]
             case "series":
-                first, step = self._number(draw.get("first", 1)), self._number(draw.get("step", 1))
-                last = first + step * (self._number(draw["count"]) - 1)
+                first = self._number(generator.get("first", 1))
+                step = self._number(generator.get("step", 1))
+                last = first + step * (self._number(generator["count"]) - 1)
                 return min(first, last), max(first, last)
-        raise ValueError(f"no range: {draw.get('kind')}")
+        raise ValueError(f"no range: {generator.get('kind')}")
 
     def _reaches(self, name: str, text: str, match: re.Match[str]) -> bool:
         """Return whether the end of a range is its begin plus a number that is not negative."""
-        end = self._draw(name, text, match, "end")
+        end = self._generator(name, text, match, "end")
         if match["key"] != "?" or end.get("kind") != "derived":
             return False
         begin = self._parameters(name)[text.count("?", 0, match.start("key"))]
@@ -173,15 +179,17 @@ class _Known:
             return False
         if match["value"] != "?":
             return True
-        return bool(self._draws[self._parameters(name)[0]]["kind"] in _NEW_EACH_TIME)
+        return bool(self._generators[self._parameters(name)[0]]["kind"] in _NEW_EACH_TIME)
 
-    def _draw(self, name: str, text: str, match: re.Match[str], group: str) -> Mapping[str, Any]:
-        """Return the draw in a place of a condition; a number is a constant."""
+    def _generator(
+        self, name: str, text: str, match: re.Match[str], group: str
+    ) -> Mapping[str, Any]:
+        """Return the generator in a place of a condition; a number is a constant."""
         if match[group] != "?":
             return {"kind": "constant", "value": int(match[group])}
         at = text.count("?", 0, match.start(group))
-        draw: Mapping[str, Any] = self._draws[self._parameters(name)[at]]
-        return draw
+        generator: Mapping[str, Any] = self._generators[self._parameters(name)[at]]
+        return generator
 
     def _parameters(self, name: str) -> list[str]:
         return list(self._statements[name].get("parameters", ()))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -15,9 +15,9 @@ import psutil
 from millrace.collect.collectors import agreed, as_json
 from millrace.collect.model import Collector, ConnectionCollector, Target
 from millrace.loadgen import client as load
-from millrace.loadgen import statement_activity as boards
+from millrace.loadgen.events import Event, LoadResult, Mark
 from millrace.loadgen.spec import Connection
-from millrace.loadgen.statement_activity import Board
+from millrace.loadgen.statement_activity import StatementActivity
 from millrace.servers.instances.lifecycle import Instance
 from millrace.trial import phase_spec
 from millrace.trial.hooks import adjust_drives
@@ -45,7 +45,7 @@ class Observed:
     longest_s: float
     window_s: float
     transactions: int
-    result: load.LoadResult
+    result: LoadResult
     ours: frozenset[int]
 
 
@@ -58,19 +58,21 @@ class _Marks:
     threads: frozenset[int] = frozenset()
     ours: set[int] = field(default_factory=lambda: {os.getpid()})
 
-    def hear(self, event: Mapping[str, Any]) -> None:
-        if event.get("mark") == "connected":
+    def hear(self, event: Event) -> None:
+        if not isinstance(event, Mark):
+            return
+        if event.mark == "connected":
             for observer in self.observers:
                 if isinstance(observer, ConnectionCollector):
                     observer.connected()
-        if event["type"] != "mark" or event["mark"] not in ("measure_started", "measure_ended"):
+        if event.mark not in ("measure_started", "measure_ended"):
             return
         self.at_s.append(time.monotonic())
         self.threads = threads_of(self.pid)
         self.ours |= {child.pid for child in psutil.Process().children(recursive=True)}
         for observer in self.observers:
             began_s = time.monotonic()
-            if event["mark"] == "measure_started":
+            if event.mark == "measure_started":
                 observer.begin()
             else:
                 observer.end()
@@ -93,8 +95,8 @@ def threads_of(pid: int) -> frozenset[int]:
     return frozenset(int(path.name) for path in Path(f"/proc/{pid}/task").iterdir())
 
 
-def target_of(instance: Instance, board: Board | None = None) -> Target:
-    return Target(instance, instance.pid, instance.data_dir, DATABASE, {}, LIMIT_S, board)
+def target_of(instance: Instance, activity: StatementActivity | None = None) -> Target:
+    return Target(instance, instance.pid, instance.data_dir, DATABASE, {}, LIMIT_S, activity)
 
 
 @contextlib.contextmanager
@@ -132,16 +134,16 @@ def observed(
         {"table_size": 1_000, "time_s": 1.0, "warmup_s": 0.2, "clients": clients, **chosen},
     )
     with contextlib.ExitStack() as opened:
-        board = opened.enter_context(boards.made())
+        activity = opened.enter_context(StatementActivity.create())
         spec = adjust_drives(
             phase_spec.spec(
                 work.measuring, work, instance.family.load_dialect, connection(instance, tcp=tcp)
             ),
-            lambda drive: replace(drive, board=board.path),
+            lambda drive: replace(drive, statement_activity=activity.path),
         )
         observers = []
         for opener in openers:
-            observers.append(opener(target_of(instance, board)))
+            observers.append(opener(target_of(instance, activity)))
             opened.callback(observers[-1].close)
         marks = _Marks(instance.pid, observers)
         result = load.run(spec, on_event=marks.hear, limit_s=LIMIT_S)

@@ -38,7 +38,7 @@ def seen(request: pytest.FixtureRequest, instance_of: InstanceOf) -> Iterator[Ob
         pytest.MonkeyPatch.context() as patch,
         instance_of(request.param, **durable) as instance,
         loaded(instance),
-        cpu_idle.kept_awake(),
+        cpu_idle.disable_idle_states(),
     ):
         patch.setattr(thread_sampler, "budget", lambda _connections: BUDGET)
         yield observed(instance, ALL, clients=CLIENTS, test="pair", time_s=2.0)

@@ -180,7 +180,7 @@ def specification(
         "session": session,
         "workload": {
             "tables": {"t": TABLE},
-            "draws": DRAWS,
+            "generators": DRAWS,
             "statements": STATEMENTS,
             "tests": TESTS,
         },

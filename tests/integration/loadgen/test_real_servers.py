@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from millrace.errors import TrialFailed
-from millrace.loadgen import client
+from millrace.loadgen import client, datasets
+from millrace.loadgen.events import Event, LoadInterval, LoadResult, PhaseResult
 from millrace.loadgen.spec import (
     Connection,
     GeneratedSource,
@@ -70,22 +71,22 @@ def load_spec(connection: Connection, source: GeneratedSource | ServerFile) -> R
     )
 
 
-def ask(connection: Connection, *sql: str, limit_s: float = 60) -> client.LoadResult:
+def ask(connection: Connection, *sql: str, limit_s: float = 60) -> LoadResult:
     return client.run(
         RunSpec(connection, (), (Statement("ask", sql, limit_s),)), limit_s=FAR_AWAY_S
     )
 
 
-def statement_phases(result: client.LoadResult) -> list[client.PhaseResult]:
-    return [phase for phase in result.phases if isinstance(phase, client.PhaseResult)]
+def statement_phases(result: LoadResult) -> list[PhaseResult]:
+    return [phase for phase in result.phases if isinstance(phase, PhaseResult)]
 
 
 @pytest.mark.parametrize("name", [NATIVE, SHA2, MARIADB])
 def test_what_arrives_is_what_was_made(instance_of: InstanceOf, name: str) -> None:
-    expected = client.data_checksum("nodes", ROWS, SEED)
+    expected = datasets.data_checksum("nodes", ROWS, SEED)
     with instance_of(name) as instance:
         file = Path(instance.load_dir) / "nodes.tsv"
-        client.write_data_file(file, "nodes", ROWS, SEED)
+        datasets.write_data_file(file, "nodes", ROWS, SEED)
         file.chmod(0o644)
         generated = GeneratedSource("nodes", ROWS, SEED)
         # TCP first: the server has the password's proof cached after any full login.
@@ -149,8 +150,8 @@ def test_a_server_killed_in_the_middle_of_a_load_is_a_lost_connection(
     with instance_of(NATIVE) as instance:
         endless = load_spec(by_socket(instance), GeneratedSource("nodes", 10**9, SEED))
 
-        def kill(event: client.Event) -> None:
-            if event["type"] == "interval" and event["phase"] == "load":
+        def kill(event: Event) -> None:
+            if isinstance(event, LoadInterval) and event.phase == "load":
                 instance.kill()
 
         with pytest.raises(TrialFailed, match="load: lost the connection to the server"):
@@ -162,7 +163,7 @@ def test_a_load_that_violates_its_table_says_so(instance_of: InstanceOf) -> None
         strict = ("SET time_zone = '+00:00'", "SET sql_mode = 'STRICT_ALL_TABLES'")
         prepare = ("CREATE DATABASE d", "USE d", "CREATE TABLE nodes (id int)")
         file = Path(instance.load_dir) / "nodes.tsv"
-        client.write_data_file(file, "nodes", 100, SEED)
+        datasets.write_data_file(file, "nodes", 100, SEED)
         file.chmod(0o644)
         spec = RunSpec(
             by_socket(instance),

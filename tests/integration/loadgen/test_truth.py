@@ -169,7 +169,7 @@ def test_over_tcp_it_is_the_same(instance: Instance) -> None:
 def test_an_open_loop_begins_or_skips_what_is_scheduled(instance: Instance) -> None:
     driving.fresh(instance)
     before = driving.status(instance)["Com_select"]
-    pacing = {"kind": "open", "rate": 400, "late_limit_s": 5}
+    pacing = {"kind": "open", "rate": 400, "max_lateness_s": 5}
     done = run(specification(by_socket(instance), drive("select", pacing=pacing)))
     assert done.status == 0, done.said
     paced, record = done.driven["pacing"], done.driven["transactions"][0]

@@ -238,7 +238,7 @@ def test_an_open_loop_is_counted(server_of: ServerOf) -> None:
 
 
 def test_a_run_that_is_to_be_io_bound_and_cannot_be_is_refused(server_of: ServerOf) -> None:
-    result = trial(server_of, "mysql-5.6.24", fits="io_bound")
+    result = trial(server_of, "mysql-5.6.24", cache_mode="io_bound")
     assert (result.outcome, result.failed_step) == ("failed", "fits")
     assert "must be I/O-bound" in (result.reason or "")
     assert "set innodb_buffer_pool_size lower" in (result.reason or "")
@@ -246,13 +246,13 @@ def test_a_run_that_is_to_be_io_bound_and_cannot_be_is_refused(server_of: Server
 
 def test_a_run_that_is_to_be_cached_and_cannot_be_is_refused(server_of: ServerOf) -> None:
     small = FittedOptions("small", (Option("innodb_buffer_pool_size", "5M", False, "small"),))
-    result = trial(server_of, "mysql-5.6.24", small, fits="cached", table_size=20_000)
+    result = trial(server_of, "mysql-5.6.24", small, cache_mode="cached", table_size=20_000)
     assert (result.outcome, result.failed_step) == ("failed", "fits")
     assert "set innodb_buffer_pool_size higher" in (result.reason or "")
 
 
 def test_a_cached_run_is_known_to_be_one(server_of: ServerOf) -> None:
-    result = trial(server_of, "mysql-5.6.24", fits="cached")
+    result = trial(server_of, "mysql-5.6.24", cache_mode="cached")
     assert result.outcome == "finished", result.reason
     [instance] = result.instances
     assert instance.facts.residency == "cached"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from millrace import workloads
-from millrace.loadgen import client as load
+from millrace.loadgen import datasets
 from millrace.model.events import StepBegan, TrialEvent
 from millrace.model.servers import FittedOptions
 from millrace.trial.execute import execute_trial
@@ -26,7 +26,7 @@ def given(server_of: ServerOf, definition: Mapping[str, Any]) -> TrialSpec:
         name="test/1",
         servers=(ServerSpec(server_of("mysql-5.6.24"), FittedOptions("default", ())),),
         workload=ResolvedWorkload(definition, {"rows": ROWS, "data_seed": 1}),
-        expected=load.data_checksum("nodes", ROWS, 1),
+        expected=datasets.data_checksum("nodes", ROWS, 1),
     )
 
 

@@ -271,7 +271,7 @@ class QueryRun:
                 for name, levels in factors.items()
             ],
             "compare": {"factor": self.compare, "base": self.base},
-            "parameters": {"table_size": 1_000_000, "operations": 0, "fits": "any"}
+            "parameters": {"table_size": 1_000_000, "operations": 0, "cache_mode": "any"}
             | dict(self.parameters),
             "published": self.published,
         }

@@ -18,7 +18,7 @@ from millrace.app.host_activity import Activity, Process
 from millrace.errors import Unavailable
 from millrace.host import facts as host
 from millrace.host.parsers import CpuTimes
-from millrace.loadgen.cpu_idle import CpuWakeup
+from millrace.loadgen.cpu_idle import IdleLatency
 from tests.unit.host import host_trees as trees
 
 QUIET = Activity(
@@ -46,19 +46,21 @@ GOOD: dict[str, str] = {
 del GOOD["sys/devices/system/node/node1/cpulist"]
 
 
-ALERT = (CpuWakeup(0, 4.0, 3.5), CpuWakeup(1, 5.0, 4.5))
-SLEEPY = (CpuWakeup(0, 20.0, 18.5), CpuWakeup(1, 48.0, 19.0))
+ALERT = (IdleLatency(0, 4.0, 3.5), IdleLatency(1, 5.0, 4.5))
+SLEEPY = (IdleLatency(0, 20.0, 18.5), IdleLatency(1, 48.0, 19.0))
 
 
 def findings(
     root: Path,
     tree: dict[str, str],
     seen: Activity = QUIET,
-    wakeups: Sequence[CpuWakeup] = ALERT,
+    latencies: Sequence[IdleLatency] = ALERT,
 ) -> dict[str, doctor.Finding]:
     facts = host.facts(root, root=trees.plant(root, tree))
     facts["filesystem"] |= {"total_bytes": 1 << 40, "free_bytes": 1 << 39}
-    return {finding.check: finding for finding in doctor.judge(facts, seen, Path("/srv"), wakeups)}
+    return {
+        finding.check: finding for finding in doctor.judge(facts, seen, Path("/srv"), latencies)
+    }
 
 
 def test_a_good_host_has_nothing_to_do(tmp_path: Path) -> None:
@@ -180,7 +182,7 @@ def test_what_else_can_be_wrong(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("wakeups", "status", "observed"),
+    ("latencies", "status", "observed"),
     [
         (ALERT, "ok", "CPU 1 5 µs (4 kept awake), CPU 0 4 µs (4 kept awake)"),
         (SLEEPY, "warn", "CPU 1 48 µs (19 kept awake), CPU 0 20 µs (18 kept awake)"),
@@ -189,9 +191,9 @@ def test_what_else_can_be_wrong(tmp_path: Path) -> None:
     ],
 )
 def test_cpus_that_sleep(
-    wakeups: Sequence[CpuWakeup], status: str, observed: str, tmp_path: Path
+    latencies: Sequence[IdleLatency], status: str, observed: str, tmp_path: Path
 ) -> None:
-    found = findings(tmp_path, GOOD, wakeups=wakeups)["CPU wake-up"]
+    found = findings(tmp_path, GOOD, latencies=latencies)["CPU wake-up"]
     assert found.status == status
     assert found.observed.endswith(observed)
 

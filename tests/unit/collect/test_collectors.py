@@ -14,19 +14,17 @@ from millrace.collect.registry import COLLECTORS, PROFILE
 from millrace.collect.thread_states import StatesOfThread, ThreadStates
 from millrace.collect.thread_usage import ServerUsage, ThreadUsage, Usage
 from millrace.errors import DatabaseError, Unavailable
+from millrace.loadgen.events import Event, Mark
+from tests.unit.loadgen.made_events import interval, mark
+from tests.unit.loadgen.made_events import phase_ended as ended
 
 DRIVEN = Window("measure", "measure", drives=True)
 LOADING = Window("load", "finish", drives=False)
-BEGIN = {"type": "mark", "phase": "measure", "mark": "measure_started", "t_s": 1.0}
-END = {"type": "mark", "phase": "measure", "mark": "measure_ended", "t_s": 2.0}
+BEGIN, END = mark("measure_started"), mark("measure_ended")
 
 
-def started(phase: str) -> dict[str, Any]:
-    return {"type": "mark", "phase": phase, "mark": "phase_started", "t_s": 0.0}
-
-
-def ended(phase: str, kind: str = "sql") -> dict[str, Any]:
-    return {"type": "phase", "name": phase, "kind": kind}
+def started(phase: str) -> Mark:
+    return mark("phase_started", phase)
 
 
 @pytest.mark.parametrize(
@@ -35,19 +33,17 @@ def ended(phase: str, kind: str = "sql") -> dict[str, Any]:
         (DRIVEN, BEGIN, "begin"),
         (DRIVEN, END, "end"),
         (DRIVEN, started("measure"), None),
-        (DRIVEN, ended("measure", "drive"), None),
-        (DRIVEN, {"type": "interval", "phase": "measure"}, None),
+        (DRIVEN, ended("measure"), None),
+        (DRIVEN, interval(), None),
         (LOADING, started("create"), None),
         (LOADING, started("load"), "begin"),
         (LOADING, ended("load", "load_data"), None),
         (LOADING, started("finish"), None),
         (LOADING, ended("finish"), "end"),
-        (LOADING, {"type": "summary"}, None),
+        (LOADING, interval(), None),
     ],
 )
-def test_the_measured_part_has_two_edges(
-    window: Window, event: Mapping[str, Any], edge: Edge | None
-) -> None:
+def test_the_measured_part_has_two_edges(window: Window, event: Event, edge: Edge | None) -> None:
     assert window.edge(event) == edge
 
 
@@ -98,7 +94,7 @@ def maker(observer: Collector) -> CollectorFactory:
 
 
 def collected(
-    observer: CollectorFactory, target: Target, events: tuple[Mapping[str, Any], ...] = (BEGIN, END)
+    observer: CollectorFactory, target: Target, events: tuple[Event, ...] = (BEGIN, END)
 ) -> dict[str, Any]:
     with collecting({"one": observer}, ["one"], target, DRIVEN) as collector:
         for event in events:
@@ -130,7 +126,7 @@ class RecordedEarly(Recorded):
 
 
 def test_some_look_before_the_clients_begin(target: Target) -> None:
-    connected = {"type": "mark", "phase": "measure", "mark": "connected"}
+    connected = mark("connected")
     early, other = RecordedEarly(), Recorded()
     collected(maker(early), target, (connected, BEGIN, END))
     collected(maker(other), target, (connected, BEGIN, END))
@@ -143,7 +139,7 @@ def test_some_look_before_the_clients_begin(target: Target) -> None:
 
 @pytest.mark.parametrize("events", [(), (BEGIN,), (END,)])
 def test_a_measurement_without_an_end_was_not_observed(
-    target: Target, events: tuple[Mapping[str, Any], ...]
+    target: Target, events: tuple[Event, ...]
 ) -> None:
     observer = Recorded()
     assert collected(maker(observer), target, events) == {}

@@ -63,7 +63,7 @@ OURS_LATER = {
     SERVER: process("mysqld", 1, 9_000),
     LOAD: process("millrace-load", OWN, 800),
     71: process("child", LOAD, 100),
-    72: process("keep-awake", OWN, 5_000, started=9),
+    72: process("disable-idle-states", OWN, 5_000, started=9),
 }
 
 

@@ -20,7 +20,7 @@ from millrace.collect.threads.thread_watch import ThreadActivity, ThreadWatch
 from millrace.databases.monitoring import FileKinds
 from millrace.host import sockets
 from millrace.host.sockets import Sockets
-from millrace.loadgen.statement_activity import Board
+from millrace.loadgen.statement_activity import StatementActivity
 from tests.unit.loadgen.test_statement_activity import written
 
 FILES = FileKinds(((re.compile(r"ib_logfile\d"), "redo log"),), frozenset({"redo log"}))
@@ -197,18 +197,22 @@ def connected(
     path.write_bytes(written((1, 0, 7), (1, 0, 8), names=names))
     sampler = Commanded()
     made = StateCollector(
-        cast(ThreadWatch, Watch(**watch)), cast(ThreadSampler, sampler), FILES, (), Board(path)
+        cast(ThreadWatch, Watch(**watch)),
+        cast(ThreadSampler, sampler),
+        FILES,
+        (),
+        StatementActivity(path),
     )
     made.connected()
     return sampler.commands, [each.message for each in made.result().missing]
 
 
 def test_the_sampler_is_told_who_is_whose(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "board"
+    path = tmp_path / "activity"
     monkeypatch.setattr(sockets, "peers", lambda: {7: 70, 8: 80, 9: 90})
     (command,), (lack,) = connected(path)
     what, _, argument = command.partition(" ")
-    assert what == "board"
+    assert what == "statement_activity"
     assert json.loads(argument) == {"path": str(path), "slots": {"70": 0, "80": 1}}
     assert lack.endswith("none was seen to wait for a client's next request")
 
@@ -216,7 +220,7 @@ def test_the_sampler_is_told_who_is_whose(tmp_path: Path, monkeypatch: pytest.Mo
 def test_why_nobody_knows_the_statement_of_a_thread(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = tmp_path / "board"
+    path = tmp_path / "activity"
     monkeypatch.setattr(sockets, "peers", dict)
     commands, (lack,) = connected(path)
     assert (commands, lack.rpartition(": ")[2]) == (

@@ -63,7 +63,7 @@ def test_tables_fit_the_buffer_pool_or_not_as_the_experiment_says(path: Path, sc
     experiment = shipped(path, scale)
     for treatment in expand(experiment, seed=1).treatments:
         work = ResolvedWorkload(experiment.workload, chosen(experiment, treatment))
-        fits = work.values.get("fits", "any")
+        fits = work.values.get("cache_mode", "any")
         if fits == "any" or str(treatment.resolved.get("engine", "")) == "MEMORY":
             continue
         held = work.checked.volume(work.chosen).disk_bytes / pool_bytes(experiment, treatment)

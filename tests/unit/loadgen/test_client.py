@@ -5,6 +5,7 @@ The programs here are real processes: shell scripts that misbehave as the real o
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -16,8 +17,10 @@ from pathlib import Path
 import pytest
 
 from millrace.errors import HostError, TrialFailed, UserError
-from millrace.loadgen import client
+from millrace.loadgen import client, program
+from millrace.loadgen.events import DriveResult, Event, PhaseResult, TablesResult
 from millrace.loadgen.spec import Connection, RunSpec, Statement
+from tests.unit.loadgen import made_events
 
 SPEC = RunSpec(
     Connection(user="u", password="p", socket=Path("/nowhere")), (), (Statement("s", ("x",), 5),)
@@ -43,7 +46,7 @@ DRIVEN = (
     '{"type":"phase","kind":"drive","name":"measure","primary":true,"duration_s":1.0,'
     '"warmup_s":0.5,"connect_s":0.1,"partial":PARTIAL,"partial_reason":REASON,"clients":2,"threads":1,'
     '"protocol":"text","test":"point","busy_poll":false,"cpus":null,"pacing":{"kind":"closed"},'
-    '"mean_gap_s":0.001,"transactions":[RECORD],"statements":[RECORD],"client":{"user_s":1.0}}'
+    '"mean_gap_s":0.001,"transactions":[RECORD],"statements":[RECORD],"client":{"user_s":1.0,"system_s":0.5,"voluntary_switches":1,"involuntary_switches":2}}'
 ).replace("RECORD", RECORD)
 LOADED = (
     '{"type":"phase","name":"load","kind":"load_tables","duration_s":1.5,"affected_rows":2,'
@@ -72,15 +75,20 @@ def test_a_good_run_becomes_a_result(acting: Acting) -> None:
     interval = '{"type":"interval","phase":"s","t_s":1.0,"rows":5,"bytes":9}'
     lines = "\n".join((START, interval, PHASE, SUMMARY))
     acting(f"cat >/dev/null; cat <<'END'\n{lines}\nEND")
-    events: list[client.Event] = []
+    events: list[Event] = []
     result = client.run(SPEC, on_event=events.append, limit_s=FAR_AWAY_S)
-    assert [event["type"] for event in events] == ["start", "interval", "phase", "summary"]
+    assert [event.type for event in events] == ["start", "interval", "phase", "summary"]
     assert result.server_version == "5.6.24"
     [phase] = result.phases
-    assert phase == client.PhaseResult("s", "statement", 1.5, 2, 3, 0, 0, None, (("a", None),))
+    assert isinstance(phase, PhaseResult)
+    assert (phase.name, phase.kind, phase.duration_s) == ("s", "statement", 1.5)
+    assert (phase.affected_rows, phase.warnings) == (2, 3)
+    assert phase.result == (("a", None),)
     assert result.driven() is None
-    assert result.statements == (client.StatementResult("s", 1, {1290: 2}, "HIST"),)
-    assert result.client == client.ClientUsage(0.5, 0.25, 3, 4, 5)
+    (statement,) = result.statements
+    assert (statement.name, statement.count, statement.errors) == ("s", 1, {1290: 2})
+    assert result.client is not None
+    assert (result.client.user_s, result.client.max_rss_bytes) == (0.5, 5)
     assert (result.bytes_sent, result.bytes_received) == (6, 7)
 
 
@@ -91,24 +99,24 @@ def driven(reason: str | None = None) -> str:
 
 def test_tables_and_clients_become_results(acting: Acting) -> None:
     mark = '{"type":"mark","phase":"measure","mark":"measure_started","t_s":0.6}'
-    interval = '{"type":"interval","phase":"measure","kind":"drive","part":"measure","t_s":1.0}'
+    interval = json.dumps(made_events.interval().model_dump())
     other = driven().replace('"name":"measure","primary":true', '"name":"before","primary":false')
     lines = "\n".join((START, LOADED, other, mark, interval, driven(), SUMMARY))
     acting(f"cat >/dev/null; cat <<'END'\n{lines}\nEND")
-    events: list[client.Event] = []
+    events: list[Event] = []
     result = client.run(SPEC, on_event=events.append, limit_s=FAR_AWAY_S)
-    assert [event["type"] for event in events][3:5] == ["mark", "interval"]
+    assert [event.type for event in events][3:5] == ["mark", "interval"]
     loaded, before, measured = result.phases
-    assert isinstance(loaded, client.TablesResult)
-    assert loaded.tables == (client.LoadedTable("t1", 2, 9, "77", 1.0, 0.5),)
+    assert isinstance(loaded, TablesResult)
+    assert [(table.name, table.checksum) for table in loaded.tables] == [("t1", "77")]
     assert (loaded.method, loaded.method_reason) == ("multi_row", "LOCAL is off")
-    assert isinstance(measured, client.DriveResult)
-    assert isinstance(before, client.DriveResult)
+    assert isinstance(measured, DriveResult)
+    assert isinstance(before, DriveResult)
     assert measured is result.driven()
     assert measured.transactions[0].errors == {1213: 2}
     assert measured.transactions[0].service.encoded == "HIST"
     assert measured.transactions[0].response is None
-    assert measured.details["pacing"] == {"kind": "closed"}
+    assert measured.pacing.kind == "closed"
     assert not measured.partial
 
 
@@ -195,7 +203,7 @@ def test_a_program_that_hangs_is_ended(acting: Acting, tmp_path: Path) -> None:
 def test_what_the_listener_raises_ends_the_program(acting: Acting, tmp_path: Path) -> None:
     acting(f"echo $$ > {tmp_path}/pid; cat >/dev/null; echo '{START}'; exec sleep 600")
 
-    def listener(_event: client.Event) -> None:
+    def listener(_event: Event) -> None:
         raise TrialFailed("the server is gone")
 
     with pytest.raises(TrialFailed, match="the server is gone"):
@@ -265,7 +273,7 @@ def test_the_named_program_must_be_one(monkeypatch: pytest.MonkeyPatch, tmp_path
     for wrong in (tmp_path, tmp_path / "absent"):
         monkeypatch.setenv("MILLRACE_LOAD", str(wrong))
         with pytest.raises(UserError, match="MILLRACE_LOAD names"):
-            client.find_load_generator()
+            program.find_load_generator()
 
 
 def test_no_program_at_all(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -273,9 +281,9 @@ def test_no_program_at_all(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> N
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
     with pytest.raises(HostError, match="is not beside") as caught:
-        client.find_load_generator()
+        program.find_load_generator()
     assert "make setup" in (caught.value.hint or "")
     beside = tmp_path / "millrace-load"
     beside.write_text("")
     beside.chmod(0o755)
-    assert client.find_load_generator() == beside
+    assert program.find_load_generator() == beside

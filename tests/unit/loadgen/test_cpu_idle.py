@@ -45,7 +45,7 @@ def test_it_is_measured_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_pollers_live_as_long_as_the_block() -> None:
     before = idle_class_threads()
-    with cpu_idle.kept_awake() as how:
+    with cpu_idle.disable_idle_states() as how:
         assert how.pollers == len(os.sched_getaffinity(0))
         assert len(idle_class_threads()) == len(before) + how.pollers
     assert idle_class_threads() == before
@@ -54,7 +54,7 @@ def test_pollers_live_as_long_as_the_block() -> None:
 @pytest.mark.skipif(not Path("/proc/self/autogroup").exists(), reason="no scheduling by session")
 def test_pollers_give_way_to_a_server_in_another_session() -> None:
     before = set(idle_class_threads())
-    with cpu_idle.kept_awake():
+    with cpu_idle.disable_idle_states():
         (poller,) = set(idle_class_threads()) - before
         assert Path(f"/proc/{poller}/autogroup").read_text().split()[-1] == "19"
 
@@ -64,5 +64,8 @@ def test_a_program_that_cannot_is_an_error(tmp_path: Path, monkeypatch: pytest.M
     refusing.write_text("#!/bin/sh\necho 'cannot keep CPUs awake: no' >&2; exit 1\n")
     refusing.chmod(0o755)
     monkeypatch.setenv("MILLRACE_LOAD", str(refusing))
-    with pytest.raises(HostError, match="cannot keep CPUs awake: no"), cpu_idle.kept_awake():
+    with (
+        pytest.raises(HostError, match="cannot keep CPUs awake: no"),
+        cpu_idle.disable_idle_states(),
+    ):
         pass

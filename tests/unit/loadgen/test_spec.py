@@ -46,7 +46,10 @@ def test_the_form_as_json() -> None:
     written = json.loads(every_kind(connection).to_json())
     assert written == {
         "version": 2,
-        "connection": {"socket": "/run/s", "user": "u", "password": "p", "database": "d"},
+        "connection": {
+            "user": "u", "password": "p", "database": "d", "socket": "/run/s",
+            "allow_unverified": False,
+        },
         "session": ["SET time_zone = '+00:00'"],
         "phases": [
             {
@@ -75,10 +78,11 @@ def with_tables(connection: Connection) -> RunSpec:
         Drive(
             "open", "pair", 2, 60.0, transactions=100, protocol="text", threads=1, cpus=(0, 1),
             pacing=Open(50.5, "constant", 0.5), retry=(1213,), busy_poll=True,
-            warmup_s=20, until_steady=True, linger_s=0.25, board=Path("/run/board"), primary=True,
+            warmup_s=20, until_steady=True, linger_s=0.25, primary=True,
+            statement_activity=Path("/run/activity"),
         ),
     )  # fmt: skip
-    names = ("tables", "draws", "statements", "tests")
+    names = ("tables", "generators", "statements", "tests")
     tables = Tables(
         {name: definition[name] for name in names},
         defaults={"tables": 1, "table_size": 10, "range_size": 100, "engine": "InnoDB"},
@@ -108,10 +112,10 @@ def test_the_form_of_tables_and_clients() -> None:
     assert (closed["pacing"], closed["cpus"]) == ({"kind": "closed"}, None)
     assert (closed["linger_s"], opened["linger_s"]) == (0.0, 0.25)
     assert (closed["primary"], opened["primary"]) == (False, True)
-    assert (closed["board"], opened["board"]) == (None, "/run/board")
+    assert (closed["statement_activity"], opened["statement_activity"]) == (None, "/run/activity")
     assert opened["end"] == {"kind": "operations", "transactions": 100}
     assert opened["pacing"] == {
-        "kind": "open", "rate": 50.5, "arrivals": "constant", "late_limit_s": 0.5,
+        "kind": "open", "rate": 50.5, "arrivals": "constant", "max_lateness_s": 0.5,
     }  # fmt: skip
 
 

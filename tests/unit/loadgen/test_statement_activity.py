@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from millrace.loadgen import statement_activity
-from millrace.loadgen.statement_activity import Board, Client
+from millrace.loadgen.statement_activity import Client, StatementActivity
 
 
 def written(*slots: tuple[int, int, int], names: bytes = b'["a","ROLLBACK"]') -> bytes:
@@ -18,23 +17,23 @@ def written(*slots: tuple[int, int, int], names: bytes = b'["a","ROLLBACK"]') ->
 
 
 def test_clients_and_statements(tmp_path: Path) -> None:
-    path = tmp_path / "board"
+    path = tmp_path / "activity"
     path.write_bytes(written((1, 0, 1 << 40), (2, 1, 40_000)))
-    found = Board(path)
+    found = StatementActivity(path)
     assert found.clients() == (Client(0, "inode", 1 << 40), Client(1, "port", 40_000))
     assert found.statements() == ("a",)
 
 
 def test_what_clients_have_under_way(tmp_path: Path) -> None:
-    path = tmp_path / "board"
+    path = tmp_path / "activity"
     names = b'["a","b","ROLLBACK"]'
     slots = [(1, 0, 7), (1, 2, 8), (2, 3, 9), (2, 4, 10)]
     path.write_bytes(written(*slots, names=names))
-    with Board(path).shown() as shown:
-        assert [shown.under_way(slot) for slot in range(4)] == [None, "b", None, None]
+    with StatementActivity(path).mapped() as shown:
+        assert [shown.statement_of(slot) for slot in range(4)] == [None, "b", None, None]
         with path.open("r+b") as file:
             file.write(written((1, 1, 7)))
-        assert shown.under_way(0) == "a"
+        assert shown.statement_of(0) == "a"
 
 
 @pytest.mark.parametrize(
@@ -48,15 +47,15 @@ def test_what_clients_have_under_way(tmp_path: Path) -> None:
     ],
 )
 def test_a_board_that_nobody_has_filled(tmp_path: Path, text: bytes) -> None:
-    path = tmp_path / "board"
+    path = tmp_path / "activity"
     path.write_bytes(text)
-    assert Board(path).clients() == ()
-    assert Board(path).statements() == ()
+    assert StatementActivity(path).clients() == ()
+    assert StatementActivity(path).statements() == ()
 
 
 def test_one_that_is_made_is_gone_after() -> None:
     before = set(Path("/proc/self/fd").iterdir())
-    with statement_activity.made() as made:
+    with StatementActivity.create() as made:
         assert made.clients() == ()
         made.path.write_bytes(written((2, 0, 7)))
         assert made.clients() == (Client(0, "port", 7),)

@@ -116,3 +116,29 @@ def test_facts_of_an_earlier_run_are_read_under_their_names_of_today(path: Path)
     }
     written = json.loads(json.dumps(read.to_json()))
     assert written == {renamed.get(name, name): fact for name, fact in facts.items()}
+
+
+def test_keys_that_were_renamed_are_read_under_their_names_of_today(path: Path) -> None:
+    first_names = {
+        "keep_awake": "off", "share_cpu": "on", "late_limit_s": 2.5, "fits": "cached",
+    }  # fmt: skip
+    names = ("disable_idle_states", "colocate_client", "max_lateness_s", "cache_mode")
+    values = dict(zip(names, first_names.values(), strict=True))
+    with contextlib.closing(sqlite3.connect(path)) as connection, connection:
+        (text,) = connection.execute("SELECT spec FROM runs WHERE id = 'first'").fetchone()
+        spec = json.loads(text)
+        spec["parameters"] |= first_names
+        spec["workload"] |= {
+            "draws": {"id": {"kind": "integer"}},
+            "parameters": {name: {"default": 0} for name in first_names},
+            "tests": {"one": {"title": "One", "values": first_names}},
+        }
+        connection.execute("UPDATE runs SET spec = ? WHERE id = 'first'", (json.dumps(spec),))
+    with Store.open(path) as store:
+        read = store.load_run("first").run.spec
+    assert read.parameters.items() > values.items()
+    workload = read.workload.to_json()
+    assert "draws" not in workload
+    assert workload["generators"] == {"id": {"kind": "integer"}}
+    assert workload["parameters"].keys() == values.keys()
+    assert workload["tests"]["one"]["values"] == values

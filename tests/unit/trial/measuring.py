@@ -7,16 +7,16 @@ from typing import Any, cast
 from millrace.collect.collectors import Window
 from millrace.databases.client import ServerClient
 from millrace.host.cpuset import CpuPartition
-from millrace.loadgen.results import LoadResult
+from millrace.loadgen.events import LoadResult
 from millrace.trial.hooks import LiveServer, Measurement
 from millrace.trial.outputs import TrialOutputs
 from millrace.trial.resolved_workload import ResolvedWorkload
 from millrace.trial.spec import TrialSpec
+from tests.unit.loadgen.made_events import mark
 from tests.unit.store.stored_records import result
 from tests.unit.workloads.small import driving
 
-BEGIN = {"type": "mark", "mark": "measure_started", "phase": "measure"}
-END = {"type": "mark", "mark": "measure_ended", "phase": "measure"}
+BEGIN, END = mark("measure_started"), mark("measure_ended")
 
 RESULT = LoadResult("0.1.0", "8.0.12", (), (), None, 0, 0)
 

@@ -8,55 +8,67 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millrace.loadgen.cpu_idle import CpuWakeup
+from millrace.loadgen.cpu_idle import IdleLatency
 from millrace.trial.cpu_idle import WORTH_AVOIDING_US, CpuIdlePolicy, Setting, slowest
 
 SLEEPY = CpuIdlePolicy("auto", "auto", "off", 48.0, 19.0, (0, 1), most=1)
-SHARING = replace(SLEEPY, share_cpu="auto")
+SHARING = replace(SLEEPY, colocate_client="auto")
 ALERT = replace(SLEEPY, idle_us=5.0, awake_us=4.5)
 
 
 def test_the_slowest_cpu_counts() -> None:
-    assert slowest((CpuWakeup(0, 20.0, 18.0), CpuWakeup(1, 48.0, 19.0))) == (48.0, 19.0)
+    assert slowest((IdleLatency(0, 20.0, 18.0), IdleLatency(1, 48.0, 19.0))) == (48.0, 19.0)
     assert slowest(()) == (None, None)
 
 
 def test_cpus_are_kept_awake_where_each_client_leaves_one_to_the_server() -> None:
     chosen = SLEEPY.settings(1)
-    assert (chosen.keep_awake, chosen.busy_poll, chosen.client_cpus) == (True, False, None)
+    assert (chosen.disable_idle_states, chosen.busy_poll, chosen.client_cpus) == (True, False, None)
     assert "takes 48 µs to run again, one kept awake 19 µs" in chosen.reason
 
 
 def test_clients_poll_on_cpus_of_their_own_where_the_server_has_three_times_as_many() -> None:
     wide = replace(SLEEPY, cpus=tuple(range(8)), most=2)
     chosen = wide.settings(2)
-    assert (chosen.keep_awake, chosen.busy_poll, chosen.client_cpus) == (True, True, (6, 7))
+    assert (chosen.disable_idle_states, chosen.busy_poll, chosen.client_cpus) == (
+        True,
+        True,
+        (6, 7),
+    )
     chosen = replace(wide, most=3).settings(3)
-    assert (chosen.keep_awake, chosen.busy_poll, chosen.client_cpus) == (True, False, None)
+    assert (chosen.disable_idle_states, chosen.busy_poll, chosen.client_cpus) == (True, False, None)
 
 
 def test_many_clients_leave_no_cpu_to_spare() -> None:
     chosen = replace(SLEEPY, most=8).settings(8)
-    assert (chosen.keep_awake, chosen.busy_poll, chosen.client_cpus) == (False, False, None)
+    assert (chosen.disable_idle_states, chosen.busy_poll, chosen.client_cpus) == (
+        False,
+        False,
+        None,
+    )
     assert "clients = 8 leaves none of the 2 CPUs to spare" in chosen.reason
 
 
 def test_cpus_that_wake_at_once_are_left_alone() -> None:
     chosen = replace(ALERT, cpus=tuple(range(8))).settings(1)
-    assert (chosen.keep_awake, chosen.busy_poll, chosen.client_cpus) == (False, False, None)
+    assert (chosen.disable_idle_states, chosen.busy_poll, chosen.client_cpus) == (
+        False,
+        False,
+        None,
+    )
 
 
 def test_the_largest_number_of_clients_decides_for_all_trials() -> None:
     policy = replace(SLEEPY, most=8)
     assert policy.settings(1) == policy.settings(8)
-    assert not policy.settings(1).keep_awake
+    assert not policy.settings(1).disable_idle_states
 
 
 def test_a_single_client_shares_a_cpu_where_even_one_that_is_awake_is_slow_to_wake() -> None:
     chosen = SHARING.settings(1)
-    assert (chosen.shared_cpu, chosen.keep_awake, chosen.busy_poll) == (1, False, False)
+    assert (chosen.shared_cpu, chosen.disable_idle_states, chosen.busy_poll) == (1, False, False)
     quick = replace(SHARING, awake_us=WORTH_AVOIDING_US - 0.1).settings(1)
-    assert (quick.shared_cpu, quick.keep_awake) == (None, True)
+    assert (quick.shared_cpu, quick.disable_idle_states) == (None, True)
     assert replace(SHARING, idle_us=None, awake_us=None).settings(1).shared_cpu is None
 
 
@@ -64,7 +76,11 @@ def test_single_clients_share_a_cpu_beside_many_and_the_rest_is_alike() -> None:
     policy = replace(SHARING, most=8)
     one, many = policy.settings(1), policy.settings(8)
     assert (one.shared_cpu, many.shared_cpu) == (1, None)
-    assert (one.keep_awake, one.busy_poll) == (many.keep_awake, many.busy_poll) == (False, False)
+    assert (
+        (one.disable_idle_states, one.busy_poll)
+        == (many.disable_idle_states, many.busy_poll)
+        == (False, False)
+    )
 
 
 @pytest.mark.parametrize(
@@ -74,8 +90,8 @@ def test_single_clients_share_a_cpu_beside_many_and_the_rest_is_alike() -> None:
         replace(SHARING, placeable=False),
         replace(SHARING, cpus=(0,)),
         replace(SHARING, busy_poll="on"),
-        replace(SHARING, share_cpu="off"),
-        replace(SHARING, share_cpu=None),
+        replace(SHARING, colocate_client="off"),
+        replace(SHARING, colocate_client=None),
     ],
 )
 def test_no_cpu_is_shared_where_that_would_be_unfair_or_is_not_wanted(
@@ -85,30 +101,30 @@ def test_no_cpu_is_shared_where_that_would_be_unfair_or_is_not_wanted(
 
 
 def test_a_shared_cpu_can_be_asked_for() -> None:
-    chosen = replace(ALERT, share_cpu="on").settings(1)
+    chosen = replace(ALERT, colocate_client="on").settings(1)
     assert chosen.shared_cpu == 1
-    assert 'share_cpu = "on"' in chosen.reason
+    assert 'colocate_client = "on"' in chosen.reason
 
 
 def test_what_the_experiment_says_holds() -> None:
-    chosen = replace(ALERT, keep_awake="on", busy_poll="on", most=64).settings(64)
-    assert chosen.keep_awake
+    chosen = replace(ALERT, disable_idle_states="on", busy_poll="on", most=64).settings(64)
+    assert chosen.disable_idle_states
     assert chosen.busy_poll
     assert chosen.client_cpus is None
-    assert 'keep_awake = "on"' in chosen.reason
+    assert 'disable_idle_states = "on"' in chosen.reason
     assert 'busy_poll = "on"' in chosen.reason
 
 
 def test_without_a_measurement_nothing_is_done_by_itself() -> None:
     chosen = replace(SLEEPY, idle_us=None, awake_us=None).settings(1)
-    assert (chosen.keep_awake, chosen.busy_poll) == (False, False)
+    assert (chosen.disable_idle_states, chosen.busy_poll) == (False, False)
     assert "could not be measured" in chosen.reason
 
 
 def test_connections_that_load_do_not_poll() -> None:
-    policy = replace(SLEEPY, busy_poll=None, share_cpu=None, cpus=tuple(range(8)))
+    policy = replace(SLEEPY, busy_poll=None, colocate_client=None, cpus=tuple(range(8)))
     chosen = policy.settings(1)
-    assert (chosen.keep_awake, chosen.busy_poll, chosen.client_cpus) == (True, False, None)
+    assert (chosen.disable_idle_states, chosen.busy_poll, chosen.client_cpus) == (True, False, None)
     assert "busy_poll" not in chosen.reason
 
 
@@ -118,12 +134,20 @@ latencies = st.floats(0.1, 1e4)
 
 @given(any_setting, any_setting, latencies, latencies, st.integers(1, 64), st.integers(1, 64))
 def test_settings_hold_and_nothing_is_taken_from_a_server(
-    keep_awake: Setting, busy_poll: Setting, idle: float, awake: float, clients: int, n_cpus: int
+    disable_idle_states: Setting,
+    busy_poll: Setting,
+    idle: float,
+    awake: float,
+    clients: int,
+    n_cpus: int,
 ) -> None:
     cpus = tuple(range(n_cpus))
-    policy = CpuIdlePolicy(keep_awake, busy_poll, "auto", idle, awake, cpus, most=clients)
+    policy = CpuIdlePolicy(disable_idle_states, busy_poll, "auto", idle, awake, cpus, most=clients)
     chosen = policy.settings(clients)
-    for setting, done in ((keep_awake, chosen.keep_awake), (busy_poll, chosen.busy_poll)):
+    for setting, done in (
+        (disable_idle_states, chosen.disable_idle_states),
+        (busy_poll, chosen.busy_poll),
+    ):
         if setting != "auto":
             assert done is (setting == "on")
         elif done:
@@ -141,6 +165,6 @@ def test_settings_hold_and_nothing_is_taken_from_a_server(
 
 @pytest.mark.parametrize("setting", ["on", "off"])
 def test_a_setting_of_the_experiment_is_told_and_so_is_no_room(setting: Setting) -> None:
-    reason = replace(SLEEPY, keep_awake=setting, most=8).settings(8).reason
-    assert f'keep_awake = "{setting}"' in reason
+    reason = replace(SLEEPY, disable_idle_states=setting, most=8).settings(8).reason
+    assert f'disable_idle_states = "{setting}"' in reason
     assert "to spare" in reason  # busy_poll is automatic

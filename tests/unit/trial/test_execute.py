@@ -11,7 +11,7 @@ import pytest
 from millrace.databases import fake
 from millrace.databases.fake import Script
 from millrace.errors import TrialFailed
-from millrace.loadgen.results import LoadResult
+from millrace.loadgen.events import LoadResult
 from millrace.model.servers import FittedOptions
 from millrace.trial import measure
 from millrace.trial.execute import execute_trial

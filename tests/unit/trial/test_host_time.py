@@ -11,6 +11,7 @@ import pytest
 
 from millrace.trial import host_time
 from millrace.trial.host_time import HostTime, Moment, between, moment
+from tests.unit.loadgen.made_events import interval, mark
 from tests.unit.trial.measuring import BEGIN as BEGINS
 from tests.unit.trial.measuring import END as ENDS
 from tests.unit.trial.measuring import RESULT, measurement
@@ -71,12 +72,12 @@ def test_the_moments_are_those_of_the_measured_part(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(host_time, "moment", lambda _cpus: next(moments))
     measuring = measurement()
     hook = HostTime(measuring)
-    hook.on_event({"type": "mark", "mark": "connected"})
+    hook.on_event(mark("connected"))
     hook.on_event(BEGINS)
     hook.contribute(RESULT)
     facts = measuring.outputs.instances["server"].facts
     assert facts.host_time is None, "the end did not come"
-    hook.on_event({"type": "interval"})
+    hook.on_event(interval())
     hook.on_event(ENDS)
     hook.contribute(RESULT)
     found = measuring.outputs.instances["server"].facts.host_time

@@ -13,6 +13,7 @@ from millrace.databases.client import QUERY_LIMIT_S
 from millrace.errors import DatabaseError, TrialFailed
 from millrace.trial import measurement_counters
 from millrace.trial.hooks import Measurement, MeasurementHook
+from tests.unit.loadgen.made_events import interval, mark
 from tests.unit.trial.measuring import BEGIN, END, RESULT, live, measured, measurement
 
 POOL = {
@@ -95,8 +96,8 @@ def test_each_server_has_counters_of_its_own() -> None:
 
 def test_two_questions_are_asked_at_each_mark_and_none_in_between() -> None:
     session = Session()
-    measuring, hook = counters(session, fits="any")
-    for event in (BEGIN, {"type": "interval"}, {"type": "mark", "mark": "connected"}, END):
+    measuring, hook = counters(session, cache_mode="any")
+    for event in (BEGIN, interval(), mark("connected"), END):
         hook.on_event(event)
     assert len(session.asked) == 4
     hook.contribute(RESULT)
@@ -115,7 +116,7 @@ def test_two_questions_are_asked_at_each_mark_and_none_in_between() -> None:
 
 
 def test_a_server_that_does_not_show_its_engine_fails_no_trial() -> None:
-    measuring, hook = counters(Session("SHOW ENGINE"), fits="any")
+    measuring, hook = counters(Session("SHOW ENGINE"), cache_mode="any")
     hook.on_event(BEGIN)
     hook.on_event(END)
     hook.contribute(RESULT)

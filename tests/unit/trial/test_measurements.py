@@ -9,13 +9,14 @@ import pytest
 
 from millrace import workloads
 from millrace.errors import TrialFailed
-from millrace.loadgen.client import (
+from millrace.loadgen.datasets import DataChecksum
+from millrace.loadgen.events import (
     ClientUsage,
-    DataChecksum,
     DriveResult,
     HistogramResult,
     LoadedTable,
     LoadResult,
+    Pacing,
     PhaseResult,
     Record,
     TablesResult,
@@ -26,6 +27,12 @@ from millrace.workloads.sure_rows import Rows
 
 LOAD_DATA = workloads.checked(workloads.load("load-data"))
 EXPECTED = DataChecksum(rows=1_000, bytes=79_000, checksum=4_242, data_version="nodes-1")
+
+
+def usage(user_s: float, system_s: float) -> ClientUsage:
+    return ClientUsage(
+        user_s=user_s, system_s=system_s, voluntary_switches=11, involuntary_switches=12
+    )
 
 
 def phase(name: str, result: tuple[tuple[str | None, ...], ...] | None = None) -> PhaseResult:
@@ -57,7 +64,7 @@ def answer(
             phase("verify", verify),
         ),
         statements=(),
-        client=ClientUsage(0.5, 0.25, 10, 2, 1 << 20),
+        client=usage(0.5, 0.25),
         bytes_sent=79_000,
         bytes_received=1_000,
     )
@@ -106,14 +113,19 @@ def test_phases_are_steps_one_after_another() -> None:
     assert [step.started_s for step in steps] == [0.0, 2.0, 4.0, 6.0, 8.0]
 
 
+def histogram(count: int) -> HistogramResult:
+    return HistogramResult(encoded="HIST", count=count, sum_s=0.5, min_s=0.1, max_s=0.2)
+
+
 def record(name: str, count: int, **changes: Any) -> Record:
-    histogram = HistogramResult("HIST", count, 0.5, 0.1, 0.2)
-    made = Record(name, count, {}, 0, 3 * count, count, 10 * count, 20 * count, histogram, None)
-    return replace(made, **changes)
+    made = Record(
+        name=name, count=count, errors={}, retries=0, rows=3 * count, affected_rows=count,
+        bytes_sent=10 * count, bytes_received=20 * count, service=histogram(count), response=None,
+    )  # fmt: skip
+    return made.replace(**changes)
 
 
 def driven(**changes: Any) -> LoadResult:
-    waited = HistogramResult("LATE", 90, 0.75, 0.1, 0.3)
     phase = DriveResult(
         name="measure",
         primary=True,
@@ -123,24 +135,21 @@ def driven(**changes: Any) -> LoadResult:
         partial=False,
         partial_reason=None,
         transactions=(
-            record("pair", 90, errors={1213: 2, 1205: 1}, retries=4, response=waited),
+            record("pair", 90, errors={1213: 2, 1205: 1}, retries=4, response=histogram(90)),
             record("one", 10),
         ),
         statements=(record("select", 180), record("update", 10)),
-        details={
-            "clients": 8,
-            "pacing": {"kind": "open", "scheduled": 120, "late": 7, "skipped": 1},
-            "mean_gap_s": None,
-            "client": {
-                "user_s": 1.5,
-                "system_s": 2.5,
-                "voluntary_switches": 11,
-                "involuntary_switches": 12,
-                "host_share": 0.2,
-            },
-        },
+        test="pair",
+        protocol="text",
+        clients=8,
+        threads=1,
+        busy_poll=False,
+        cpus=None,
+        pacing=Pacing(kind="open", scheduled=120, late=7, skipped=1),
+        mean_gap_s=None,
+        client=usage(1.5, 2.5),
     )
-    return replace(answer(), phases=(replace(phase, **changes),))
+    return replace(answer(), phases=(phase.replace(**changes),))
 
 
 def measured(result: LoadResult) -> dict[str, float]:
@@ -149,11 +158,7 @@ def measured(result: LoadResult) -> dict[str, float]:
 
 @pytest.mark.parametrize("steady", [True, False])
 def test_a_warmup_until_throughput_is_steady_tells_whether_it_was(steady: bool) -> None:
-    result = driven()
-    (phase,) = result.phases
-    assert isinstance(phase, DriveResult)
-    warmed = replace(phase, details={**phase.details, "warmup_steady": steady}, warmup_s=8.0)
-    found = measured(replace(result, phases=(warmed,)))
+    found = measured(driven(warmup_steady=steady, warmup_s=8.0))
     assert (found["measure_warmup_s"], found["warmup_steady"]) == (8.0, int(steady))
 
 
@@ -185,9 +190,7 @@ def test_what_clients_did() -> None:
 
 
 def test_a_closed_loop_has_a_gap_and_no_schedule() -> None:
-    details = driven().driven().details  # type: ignore[union-attr]
-    closed = {**details, "pacing": {"kind": "closed"}, "mean_gap_s": 0.001}
-    found = measured(driven(details=closed))
+    found = measured(driven(pacing=Pacing(kind="closed"), mean_gap_s=0.001))
     assert found["mean_gap_s"] == 0.001
     assert not {"scheduled", "late", "skipped"} & found.keys()
 
@@ -211,8 +214,15 @@ def test_every_latency_is_kept() -> None:
 
 
 def test_loaded_tables_are_rows_and_bytes() -> None:
-    tables = tuple(LoadedTable(f"t{n}", 500, 9_000, "1", 0.5, 0.25) for n in (1, 2))
-    loaded = TablesResult("load", "load_tables", 3.0, tables, "local", None)
+    tables = tuple(
+        LoadedTable(
+            name=f"t{n}", rows=500, bytes=9_000, checksum="1", load_s=0.5, after_load_s=0.25
+        )
+        for n in (1, 2)
+    )
+    loaded = TablesResult(
+        name="load", kind="load_tables", duration_s=3.0, tables=tables, method="local"
+    )
     found = measured(replace(answer(), phases=(loaded,)))
     assert (found["rows"], found["data_bytes"], found["load_duration_s"]) == (1_000, 18_000, 3.0)
 

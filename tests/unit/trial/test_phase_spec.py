@@ -116,10 +116,10 @@ def test_clients_are_driven_as_the_levels_say() -> None:
     steady = drive(warmup="steady", warmup_s=1)
     assert (steady.until_steady, steady.warmup_s) == (True, 300.0)
     assert steady.limit_s > 300 + 30
-    open_loop = drive(clients=8, protocol="text", rate=1000, arrivals="constant", late_limit_s=2)
+    open_loop = drive(clients=8, protocol="text", rate=1000, arrivals="constant", max_lateness_s=2)
     assert (open_loop.clients, open_loop.protocol) == (8, "text")
     assert open_loop.pacing == spec.Open(1000.0, "constant", 2.0)
-    assert drive(rate=5, late_limit_s=0).pacing == spec.Open(5.0, "poisson", None)
+    assert drive(rate=5, max_lateness_s=0).pacing == spec.Open(5.0, "poisson", None)
     equal_work = drive(operations=100, client_cpus="0,2-3", threads=2)
     assert (equal_work.time_s, equal_work.transactions) == (None, 100)
     assert (equal_work.cpus, equal_work.threads) == ((0, 2, 3), 2)

@@ -43,7 +43,7 @@ _DEFINITION: dict[str, Any] = {
             ],
         }
     },
-    "draws": {
+    "generators": {
         "id": {"kind": "integer", "low": 1, "high": "{table_size}"},
         "last": {"kind": "derived", "from": "id", "plus": "{range_size}-1"},
     },

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from millrace.workloads.cpu_numbers import cpu_numbers
+from millrace.workloads.schema_factors import cpu_numbers
 
 
 def test_numbers_and_ranges() -> None:

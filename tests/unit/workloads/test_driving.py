@@ -21,7 +21,13 @@ def test_what_its_phases_imply_is_part_of_the_definition() -> None:
     assert workload.factors["test"].choices == ["point", "pair", "repeat", "one"]
     assert workload.factors["test"].default == "point"
     assert {"clients", "protocol", "transport", "tls", "rate", "arrivals"} < workload.factors.keys()
-    assert {"time_s", "operations", "fits", "settle_s", "data_seed"} < workload.parameters.keys()
+    assert {
+        "time_s",
+        "operations",
+        "cache_mode",
+        "settle_s",
+        "data_seed",
+    } < workload.parameters.keys()
     assert workloads.completed(definition) == definition
     load_data = workloads.load("load-data")
     assert workloads.completed(load_data) == load_data

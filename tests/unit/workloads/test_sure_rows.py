@@ -45,7 +45,7 @@ def small(statement: dict[str, Any], **changes: Any) -> dict[str, str]:
     definition = driving()
     definition["statements"]["mine"] = statement
     definition["tests"]["point"] = {"title": "mine", "steps": [{"statements": ["mine"]}], **changes}
-    definition["draws"]["beyond"] = {"kind": "integer", "low": 1, "high": "{table_size}+1"}
+    definition["generators"]["beyond"] = {"kind": "integer", "low": 1, "high": "{table_size}+1"}
     values = workloads.checked(definition).values({"test": "point"})
     return dict(sure_rows(definition, values))
 

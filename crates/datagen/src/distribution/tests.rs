@@ -20,14 +20,9 @@ fn counts(shape: &Shape, high: usize, seed: u64) -> Vec<u64> {
 }
 
 fn assert_distribution(shape: &Shape, high: usize, probability: impl Fn(usize) -> f64) {
-    let expected: Vec<f64> = (0..high)
-        .map(|n| probability(n) * f64::from(DRAWS))
-        .collect();
+    let expected: Vec<f64> = (0..high).map(|n| probability(n) * f64::from(DRAWS)).collect();
     let sum: f64 = expected.iter().sum();
-    assert!(
-        (sum / f64::from(DRAWS) - 1.0).abs() < 1e-6,
-        "probabilities sum to {sum}"
-    );
+    assert!((sum / f64::from(DRAWS) - 1.0).abs() < 1e-6, "probabilities sum to {sum}");
     assert_fits(&counts(shape, high, 5), &expected);
 }
 
@@ -41,10 +36,7 @@ fn uniform() {
 #[test]
 fn zipf_from_the_low_and_from_the_high_end() {
     let all: f64 = (1..=500).map(|rank| f64::from(rank).powf(-0.8)).sum();
-    let zipf = Shape::Zipf {
-        exponent: 0.8,
-        scrambled: false,
-    };
+    let zipf = Shape::Zipf { exponent: 0.8, scrambled: false };
     assert_distribution(&zipf, 500, |n| (n as f64 + 1.0).powf(-0.8) / all);
     let latest = Shape::Latest { exponent: 0.8 };
     assert_distribution(&latest, 500, |n| (500.0 - n as f64).powf(-0.8) / all);
@@ -53,10 +45,7 @@ fn zipf_from_the_low_and_from_the_high_end() {
 #[test]
 fn scrambled_zipf_has_the_same_frequencies_elsewhere() {
     let all: f64 = (1..=500).map(|rank| f64::from(rank).powf(-0.8)).sum();
-    let scrambled = Shape::Zipf {
-        exponent: 0.8,
-        scrambled: true,
-    };
+    let scrambled = Shape::Zipf { exponent: 0.8, scrambled: true };
     let order = Bijection::new(500, Stream::named(0, "scrambled"));
     let mut rank_of = [0; 500];
     for rank in 0..500 {
@@ -64,10 +53,7 @@ fn scrambled_zipf_has_the_same_frequencies_elsewhere() {
     }
     assert_distribution(&scrambled, 500, |n| (rank_of[n] as f64).powf(-0.8) / all);
     let popular: Vec<u64> = (0..3).map(|rank| order.at(rank)).collect();
-    assert!(
-        popular.windows(2).all(|pair| pair[0].abs_diff(pair[1]) > 1),
-        "{popular:?}"
-    );
+    assert!(popular.windows(2).all(|pair| pair[0].abs_diff(pair[1]) > 1), "{popular:?}");
 }
 
 #[test]
@@ -97,15 +83,10 @@ fn mean_of_twelve_below(x: f64) -> f64 {
 
 #[test]
 fn special() {
-    let shape = Shape::Special {
-        share: 0.75,
-        central: 0.01,
-    };
+    let shape = Shape::Special { share: 0.75, central: 0.01 };
     let (length, part) = (999.0, 9.99);
-    let (low, high) = (
-        (length - part) / 2.0 + 0.25 * (part + 1.0),
-        f64::midpoint(length, part) + 1.0,
-    );
+    let (low, high) =
+        ((length - part) / 2.0 + 0.25 * (part + 1.0), f64::midpoint(length, part) + 1.0);
     assert_distribution(&shape, 1000, |n| {
         let n = n as f64;
         let bell = mean_of_twelve_below((n + 1.0) / length) - mean_of_twelve_below(n / length);
@@ -136,33 +117,10 @@ fn normal() {
 #[test]
 fn frequencies_are_those_of_sysbench() {
     let shapes = BTreeMap::from([
-        (
-            "pareto",
-            Shape::Pareto {
-                power: 0.2f64.ln() / 0.8f64.ln(),
-            },
-        ),
-        (
-            "special",
-            Shape::Special {
-                share: 0.75,
-                central: 0.01,
-            },
-        ),
-        (
-            "zipf 0.8",
-            Shape::Zipf {
-                exponent: 0.8,
-                scrambled: false,
-            },
-        ),
-        (
-            "zipf 1",
-            Shape::Zipf {
-                exponent: 1.0,
-                scrambled: false,
-            },
-        ),
+        ("pareto", Shape::Pareto { power: 0.2f64.ln() / 0.8f64.ln() }),
+        ("special", Shape::Special { share: 0.75, central: 0.01 }),
+        ("zipf 0.8", Shape::Zipf { exponent: 0.8, scrambled: false }),
+        ("zipf 1", Shape::Zipf { exponent: 1.0, scrambled: false }),
     ]);
     let classes: Vec<std::ops::Range<usize>> =
         [(0, 20, 1), (20, 480, 20), (480, 520, 1), (520, 1000, 20)]
@@ -170,22 +128,13 @@ fn frequencies_are_those_of_sysbench() {
             .flat_map(|(from, to, step)| (from..to).step_by(step).map(move |n| n..n + step))
             .collect();
     let table = include_str!("sysbench.txt");
-    let rows: Vec<_> = table
-        .lines()
-        .filter(|line| !line.starts_with('#'))
-        .collect();
+    let rows: Vec<_> = table.lines().filter(|line| !line.starts_with('#')).collect();
     assert_eq!(rows.len(), shapes.len());
     for row in rows {
         let (name, numbers) = row.split_once(':').unwrap();
-        let sysbench: Vec<u64> = numbers
-            .split_whitespace()
-            .map(|n| n.parse().unwrap())
-            .collect();
+        let sysbench: Vec<u64> = numbers.split_whitespace().map(|n| n.parse().unwrap()).collect();
         let own = counts(&shapes[name], 1000, 9);
-        let own: Vec<u64> = classes
-            .iter()
-            .map(|class| own[class.clone()].iter().sum())
-            .collect();
+        let own: Vec<u64> = classes.iter().map(|class| own[class.clone()].iter().sum()).collect();
         assert_eq!(own.len(), sysbench.len());
         assert_same(&own, &sysbench);
     }
@@ -195,10 +144,7 @@ fn shapes() -> impl Strategy<Value = Shape> {
     let scrambled = prop::bool::ANY;
     prop_oneof![
         Just(Shape::Uniform),
-        (0.0..3.0, scrambled).prop_map(|(exponent, scrambled)| Shape::Zipf {
-            exponent,
-            scrambled
-        }),
+        (0.0..3.0, scrambled).prop_map(|(exponent, scrambled)| Shape::Zipf { exponent, scrambled }),
         (0.0..3.0).prop_map(|exponent| Shape::Latest { exponent }),
         (0.1..20.0).prop_map(|power| Shape::Pareto { power }),
         (0.0..=1.0, 0.0..=1.0).prop_map(|(share, central)| Shape::Special { share, central }),

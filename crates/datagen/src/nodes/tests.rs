@@ -36,10 +36,7 @@ fn row(line: &str) -> Row {
         let decimals = degrees.split_once('.').map(|(_, decimals)| decimals.len());
         assert_eq!(decimals, Some(7), "{line}");
     }
-    assert!(
-        !lon.starts_with("-0.0000000"),
-        "a server would print {lon} without its sign"
-    );
+    assert!(!lon.starts_with("-0.0000000"), "a server would print {lon} without its sign");
     Row {
         id: id.parse().unwrap(),
         lat: lat.parse().unwrap(),
@@ -100,10 +97,7 @@ fn rows_are_about_79_bytes_long_at_every_size() {
             })
             .sum();
         let mean = bytes / usize::try_from(samples).unwrap();
-        assert!(
-            (50 * 77..50 * 82).contains(&mean),
-            "{count} rows: {mean} / 50"
-        );
+        assert!((50 * 77..50 * 82).contains(&mean), "{count} rows: {mean} / 50");
     }
 }
 
@@ -116,11 +110,7 @@ fn few_users_make_most_of_the_map() {
     let mut counts: Vec<u32> = activity.into_values().collect();
     counts.sort_unstable_by(|a, b| b.cmp(a));
     let tenth: u32 = counts[..counts.len() / 10].iter().sum();
-    assert!(
-        counts.len() > 3_000 && tenth > 70_000,
-        "{} users, {tenth} rows",
-        counts.len()
-    );
+    assert!(counts.len() > 3_000 && tenth > 70_000, "{} users, {tenth} rows", counts.len());
 }
 
 proptest! {

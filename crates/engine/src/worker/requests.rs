@@ -32,10 +32,9 @@ impl<C: Session, S: Script> Worker<'_, C, S> {
         let client = &mut self.clients[index];
         match client.send_more() {
             Ok(false) => Ok(()),
-            Ok(true) => self
-                .poller
-                .set_writing(&client.session, index as u64, false)
-                .map_err(cannot_wait),
+            Ok(true) => {
+                self.poller.set_writing(&client.session, index as u64, false).map_err(cannot_wait)
+            }
             Err(error) => Err(self.lost(index, error)),
         }
     }
@@ -75,9 +74,7 @@ impl<C: Session, S: Script> Worker<'_, C, S> {
             State::Asking => {}
             State::RollingBack { again } => return self.rolled_back(index, again, end, now_ns),
             State::Idle | State::Ended => {
-                return Err(end
-                    .error
-                    .map_or_else(more_than_asked, |error| (*error).into()));
+                return Err(end.error.map_or_else(more_than_asked, |error| (*error).into()));
             }
         }
         let tally = Tally {
@@ -88,18 +85,18 @@ impl<C: Session, S: Script> Worker<'_, C, S> {
             retries: 0,
         };
         client.transaction.tally.add(&tally);
-        self.counts.rows += tally.rows;
-        self.counts.bytes += tally.bytes_sent + tally.bytes_received;
+        self.counts.totals.rows += tally.rows;
+        self.counts.totals.bytes += tally.bytes_sent + tally.bytes_received;
         let request = client.request;
         let record = &mut self.records.statements[usize::from(request.statement)];
         let is_measured = client.transaction.measured;
         if is_measured {
-            record.add(&tally);
+            record.tally.add(&tally);
         }
         if let Some(error) = end.error {
             return self.failed(index, *error, now_ns);
         }
-        self.counts.statements += 1;
+        self.counts.totals.statements += 1;
         if is_measured {
             record.succeeded(now_ns - client.sent_ns, now_ns - client.due_ns);
         }
@@ -107,11 +104,7 @@ impl<C: Session, S: Script> Worker<'_, C, S> {
             Observe::Nothing => request.last,
             Observe::Counts | Observe::FirstRow(_) => self.observed(index, &end)?,
         };
-        if is_last {
-            self.completed(index, now_ns)
-        } else {
-            self.ask(index, now_ns).map(drop)
-        }
+        if is_last { self.completed(index, now_ns) } else { self.ask(index, now_ns).map(drop) }
     }
 
     /// Hand an answer to the client's script; true where the transaction ends with it.
@@ -134,7 +127,7 @@ impl<C: Session, S: Script> Worker<'_, C, S> {
         let transaction = &client.transaction;
         let begun_ns = transaction.begun_ns.unwrap_or(now_ns);
         let (service_ns, response_ns) = (now_ns - begun_ns, now_ns - transaction.intended_ns);
-        self.counts.transactions += 1;
+        self.counts.totals.transactions += 1;
         self.counts.latencies.record(if self.arrivals.is_some() {
             response_ns
         } else {
@@ -142,7 +135,7 @@ impl<C: Session, S: Script> Worker<'_, C, S> {
         });
         if transaction.measured {
             let record = &mut self.records.transactions[usize::from(client.request.transaction)];
-            record.add(&transaction.tally);
+            record.tally.add(&transaction.tally);
             record.succeeded(service_ns, response_ns);
             self.clients[index].transactions += 1;
             self.last_end_ns = now_ns;
@@ -161,21 +154,18 @@ impl<C: Session, S: Script> Worker<'_, C, S> {
         let client = &mut self.clients[index];
         let (code, request) = (error.code, client.request);
         let again = self.retry.contains(&code) && client.transaction.tally.retries < most_retries;
-        self.records
-            .error_messages
-            .entry(code)
-            .or_insert(error.message);
-        self.counts.errors += 1;
-        self.counts.retries += u64::from(again);
+        self.records.error_messages.entry(code).or_insert(error.message);
+        self.counts.totals.errors += 1;
+        self.counts.totals.retries += u64::from(again);
         client.transaction.tally.retries += u64::from(again);
         if client.transaction.measured {
             let statement = &mut self.records.statements[usize::from(request.statement)];
             statement.failed(code);
-            statement.retries += u64::from(again);
+            statement.tally.retries += u64::from(again);
             if !again {
                 let transaction = &mut self.records.transactions[usize::from(request.transaction)];
                 transaction.failed(code);
-                transaction.add(&client.transaction.tally);
+                transaction.tally.add(&client.transaction.tally);
                 self.last_end_ns = now_ns;
             }
         }
@@ -250,10 +240,9 @@ impl<C: Session, S: Script> Worker<'_, C, S> {
         let client = &mut self.clients[index];
         match client.send(&self.packet) {
             Ok(true) => Ok(()),
-            Ok(false) => self
-                .poller
-                .set_writing(&client.session, index as u64, true)
-                .map_err(cannot_wait),
+            Ok(false) => {
+                self.poller.set_writing(&client.session, index as u64, true).map_err(cannot_wait)
+            }
             Err(error) => Err(self.lost(index, error)),
         }
     }
@@ -262,18 +251,11 @@ impl<C: Session, S: Script> Worker<'_, C, S> {
     #[cold]
     fn lost(&mut self, index: usize, source: io::Error) -> ClientError {
         let client = &mut self.clients[index];
-        let mut context = format!(
-            "lost the connection of client {} to the server",
-            client.number
-        );
-        let last = client
-            .session
-            .read(&mut self.received)
-            .ok()
-            .and_then(|count| {
-                let fed = client.answers.feed(&self.received[..count]).ok()?;
-                fed.end?.error
-            });
+        let mut context = format!("lost the connection of client {} to the server", client.number);
+        let last = client.session.read(&mut self.received).ok().and_then(|count| {
+            let fed = client.answers.feed(&self.received[..count]).ok()?;
+            fed.end?.error
+        });
         if let Some(error) = last {
             context = format!("{context}, which said: {error}");
         }
@@ -286,8 +268,7 @@ impl<C: Session, S: Script> Worker<'_, C, S> {
 fn unasked<P: Protocol>(bytes: &[u8]) -> ClientError {
     let fed = P::Answers::default().feed(bytes);
     let end = fed.ok().and_then(|fed| fed.end);
-    end.and_then(|end| end.error)
-        .map_or_else(more_than_asked, |error| (*error).into())
+    end.and_then(|end| end.error).map_or_else(more_than_asked, |error| (*error).into())
 }
 
 fn more_than_asked() -> ClientError {

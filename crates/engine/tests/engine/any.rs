@@ -12,12 +12,8 @@ use super::{drive_scripts, settings};
 fn pacings() -> impl Strategy<Value = Pacing> {
     let arrivals = prop_oneof![Just(Arrivals::Poisson), Just(Arrivals::Constant)];
     let limits = prop::option::of((0u64..10).prop_map(Duration::from_millis));
-    let open =
-        (100.0..20_000.0, arrivals, limits).prop_map(|(rate, arrivals, late_limit)| Pacing::Open {
-            rate,
-            arrivals,
-            late_limit,
-        });
+    let open = (100.0..20_000.0, arrivals, limits)
+        .prop_map(|(rate, arrivals, max_lateness)| Pacing::Open { rate, arrivals, max_lateness });
     prop_oneof![Just(Pacing::Closed), open]
 }
 

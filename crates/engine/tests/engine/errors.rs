@@ -23,14 +23,8 @@ fn errors_are_counted_by_code_and_the_clients_go_on() {
     assert_eq!(transaction.errors.len(), 1, "{:?}", transaction.errors);
     let deadlocks = statement.errors[&1213];
     assert!((29..=30).contains(&deadlocks));
-    assert_eq!(
-        (transaction.retries, statement.retries),
-        (deadlocks, deadlocks)
-    );
-    assert_eq!(
-        statement.count + statement.errors.values().sum::<u64>(),
-        server.seen()
-    );
+    assert_eq!((transaction.tally.retries, statement.tally.retries), (deadlocks, deadlocks));
+    assert_eq!(statement.count + statement.errors.values().sum::<u64>(), server.seen());
     assert_eq!(driven.error_messages[&1062], "scripted");
     assert_eq!((driven.rollbacks, server.rollbacks()), (0, 0));
 }
@@ -47,11 +41,8 @@ fn an_error_inside_a_transaction_is_rolled_back() {
     let driven = outcome.unwrap();
     let transaction = &driven.transactions[0];
     assert_eq!(transaction.count + transaction.errors[&1205], 200);
-    assert!(transaction.retries > 0);
-    assert_eq!(
-        driven.rollbacks,
-        transaction.errors[&1205] + transaction.retries
-    );
+    assert!(transaction.tally.retries > 0);
+    assert_eq!(driven.rollbacks, transaction.errors[&1205] + transaction.tally.retries);
     assert_eq!(driven.rollbacks, server.rollbacks());
     let answered: u64 = driven.statements.iter().map(|record| record.count).sum();
     assert_eq!(answered + driven.rollbacks, server.seen());
@@ -61,16 +52,12 @@ fn an_error_inside_a_transaction_is_rolled_back() {
 fn a_retried_transaction_takes_as_long_as_all_its_attempts() {
     let server = Server::new(|asked| {
         thread::sleep(Duration::from_millis(20));
-        Answer::Bytes(if asked.number < 3 {
-            error(1213)
-        } else {
-            OK.to_vec()
-        })
+        Answer::Bytes(if asked.number < 3 { error(1213) } else { OK.to_vec() })
     });
     let driven = drive(&until(1, 1, 1), &server).unwrap();
     assert!(driven.transactions[0].service.min_s().unwrap() >= 0.08);
     assert!(driven.statements[0].service.max_s() < driven.transactions[0].service.min_s());
-    assert_eq!(driven.transactions[0].retries, 3);
+    assert_eq!(driven.transactions[0].tally.retries, 3);
 }
 
 #[test]
@@ -79,7 +66,7 @@ fn equal_work_that_never_succeeds_ends() {
     let driven = drive(&until(5, 2, 1), &server).unwrap();
     let transaction = &driven.transactions[0];
     assert_eq!((transaction.count, transaction.errors[&1213]), (0, 5));
-    assert_eq!((transaction.retries, server.seen()), (5_000, 5_005));
+    assert_eq!((transaction.tally.retries, server.seen()), (5_000, 5_005));
     assert!(!driven.partial);
 }
 
@@ -89,12 +76,9 @@ fn what_still_fails_after_the_end_is_given_up() {
         thread::sleep(Duration::from_millis(5));
         Answer::Bytes(error(1213))
     });
-    let short = DriveSettings {
-        end: End::Time(Duration::from_millis(100)),
-        ..settings(3, 1)
-    };
+    let short = DriveSettings { end: End::Time(Duration::from_millis(100)), ..settings(3, 1) };
     let driven = drive(&short, &server).unwrap();
     let transaction = &driven.transactions[0];
     assert_eq!((transaction.count, transaction.errors[&1213]), (0, 3));
-    assert_eq!(transaction.retries + 3, server.seen());
+    assert_eq!(transaction.tally.retries + 3, server.seen());
 }

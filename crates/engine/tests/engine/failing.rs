@@ -28,19 +28,12 @@ fn assert_partial(driven: &DriveResult) {
 
 #[test]
 fn a_connection_that_is_lost_ends_the_drive() {
-    for before in [
-        b"".as_slice(),
-        &TWO_ROWS[..2],
-        &TWO_ROWS[..TWO_ROWS.len() - 3],
-    ] {
+    for before in [b"".as_slice(), &TWO_ROWS[..2], &TWO_ROWS[..TWO_ROWS.len() - 3]] {
         let (driven, error) = fails_with(move || Answer::Close(before.to_vec()));
         assert_partial(&driven);
         assert_eq!(error.kind(), "connection");
         let message = error.to_string();
-        assert!(
-            message.starts_with("lost the connection of client 1 to the server"),
-            "{message}"
-        );
+        assert!(message.starts_with("lost the connection of client 1 to the server"), "{message}");
     }
 }
 
@@ -56,11 +49,7 @@ fn a_killed_connection_says_so() {
 #[test]
 fn bytes_against_the_protocol_end_the_drive() {
     let out_of_order = [&OK[..3], &[7], &OK[4..]].concat();
-    for bytes in [
-        out_of_order,
-        b"\x01\0\0\x01\xfb".to_vec(),
-        b"\0\0\0\x01".to_vec(),
-    ] {
+    for bytes in [out_of_order, b"\x01\0\0\x01\xfb".to_vec(), b"\0\0\0\x01".to_vec()] {
         let (driven, error) = fails_with(move || Answer::Bytes(bytes.clone()));
         assert_partial(&driven);
         assert_eq!(error.kind(), "protocol", "{error}");
@@ -84,19 +73,8 @@ fn an_idle_connection_that_is_closed_ends_an_open_loop() {
         0 => Answer::Close(OK.to_vec()),
         _ => Answer::Nothing,
     });
-    let pacing = Pacing::Open {
-        rate: 2.0,
-        arrivals: Arrivals::Constant,
-        late_limit: None,
-    };
-    let failed = drive(
-        &DriveSettings {
-            pacing,
-            ..settings(2, 1)
-        },
-        &server,
-    )
-    .unwrap_err();
+    let pacing = Pacing::Open { rate: 2.0, arrivals: Arrivals::Constant, max_lateness: None };
+    let failed = drive(&DriveSettings { pacing, ..settings(2, 1) }, &server).unwrap_err();
     assert_eq!(failed.error.kind(), "connection");
 }
 
@@ -141,10 +119,7 @@ fn a_request_to_stop_ends_it_with_what_there_is() {
 #[test]
 fn the_limit_ends_a_server_that_never_answers() {
     let limit = Some(Duration::from_millis(1_300));
-    let (failed, took) = mute(
-        |drive| DriveSettings { limit, ..drive },
-        &AtomicBool::new(false),
-    );
+    let (failed, took) = mute(|drive| DriveSettings { limit, ..drive }, &AtomicBool::new(false));
     assert!(matches!(failed.error, ClientError::TimeLimit { .. }));
     let driven = failed.driven.unwrap();
     // The measured part was over before: only the answers were missing.
@@ -155,52 +130,31 @@ fn the_limit_ends_a_server_that_never_answers() {
 #[test]
 fn a_server_that_falls_silent_is_given_up_whatever_was_to_end_the_drive() {
     let closed = |drive| drive;
-    let by_work = |drive| DriveSettings {
-        end: End::Operations(1_000_000),
-        ..drive
-    };
-    let in_warmup = |drive| DriveSettings {
-        warmup: Warmup::Time(Duration::from_secs(3_600)),
-        ..drive
-    };
+    let by_work = |drive| DriveSettings { end: End::Operations(1_000_000), ..drive };
+    let in_warmup =
+        |drive| DriveSettings { warmup: Warmup::Time(Duration::from_secs(3_600)), ..drive };
     let open = |drive| DriveSettings {
-        pacing: Pacing::Open {
-            rate: 1_000.0,
-            arrivals: Arrivals::Constant,
-            late_limit: None,
-        },
+        pacing: Pacing::Open { rate: 1_000.0, arrivals: Arrivals::Constant, max_lateness: None },
         ..by_work(drive)
     };
     let changes: [(&dyn Fn(DriveSettings) -> DriveSettings, u64); 4] =
         [(&closed, 40), (&by_work, 40), (&in_warmup, 0), (&open, 40)];
     for (change, count) in changes {
-        let patient = |drive| DriveSettings {
-            idle_timeout: Duration::from_secs(2),
-            ..change(drive)
-        };
+        let patient =
+            |drive| DriveSettings { idle_timeout: Duration::from_secs(2), ..change(drive) };
         let (failed, _) = mute(patient, &AtomicBool::new(false));
         assert!(matches!(failed.error, ClientError::Silent { .. }));
         let driven = failed.driven.unwrap();
-        assert_eq!(
-            (driven.transactions[0].count, driven.unanswered),
-            (count, 4)
-        );
+        assert_eq!((driven.transactions[0].count, driven.unanswered), (count, 4));
         let reason = driven.partial_reason.unwrap();
-        assert!(
-            driven.partial && reason.contains("unanswered for 2 s"),
-            "{reason}"
-        );
+        assert!(driven.partial && reason.contains("unanswered for 2 s"), "{reason}");
     }
 }
 
 #[test]
 fn a_server_that_is_asked_nothing_is_not_silent() {
     let rare = DriveSettings {
-        pacing: Pacing::Open {
-            rate: 0.3,
-            arrivals: Arrivals::Constant,
-            late_limit: None,
-        },
+        pacing: Pacing::Open { rate: 0.3, arrivals: Arrivals::Constant, max_lateness: None },
         end: End::Operations(2),
         idle_timeout: Duration::from_secs(2),
         ..settings(2, 1)
@@ -211,15 +165,8 @@ fn a_server_that_is_asked_nothing_is_not_silent() {
 
 #[test]
 fn a_cpu_that_does_not_exist_is_an_error() {
-    let pinned = DriveSettings {
-        cpus: vec![1_000],
-        ..settings(1, 1)
-    };
+    let pinned = DriveSettings { cpus: vec![1_000], ..settings(1, 1) };
     let failed = drive(&pinned, &Server::answering(OK)).unwrap_err();
     assert_eq!(failed.error.kind(), "system");
-    assert!(
-        failed.error.to_string().contains("CPU 1000"),
-        "{}",
-        failed.error
-    );
+    assert!(failed.error.to_string().contains("CPU 1000"), "{}", failed.error);
 }

@@ -18,11 +18,7 @@ struct Reader {
 impl Script for Reader {
     fn next(&mut self, out: &mut Vec<u8>) -> Option<Request> {
         out.extend_from_slice(b"\x09\0\0\0\x03SELECT 1");
-        Some(Request {
-            first: self.is_first,
-            observe: self.observe,
-            ..Request::default()
-        })
+        Some(Request { first: self.is_first, observe: self.observe, ..Request::default() })
     }
 
     fn answered(&mut self, answer: &Answer) -> Result<bool, String> {
@@ -33,11 +29,7 @@ impl Script for Reader {
             Observe::FirstRow(_) if answer.rows > 0 => row,
             _ => None,
         };
-        if answer.first_row == expected {
-            Ok(self.is_first)
-        } else {
-            Err(format!("{answer:?}"))
-        }
+        if answer.first_row == expected { Ok(self.is_first) } else { Err(format!("{answer:?}")) }
     }
 
     fn rollback_needed(&self) -> bool {
@@ -50,22 +42,12 @@ impl Script for Reader {
 }
 
 fn drive(observe: Observe, server: &Server) -> Result<DriveResult, Failed> {
-    let names = Names {
-        statements: vec!["s".to_owned()],
-        transactions: vec!["t".to_owned()],
-    };
+    let names = Names { statements: vec!["s".to_owned()], transactions: vec!["t".to_owned()] };
     let open = |client| {
-        let script = Reader {
-            observe,
-            is_first: true,
-            answers: Vec::new(),
-        };
+        let script = Reader { observe, is_first: true, answers: Vec::new() };
         Ok((server.connect(client), script))
     };
-    let drive = DriveSettings {
-        end: End::Operations(20),
-        ..settings(2, 1)
-    };
+    let drive = DriveSettings { end: End::Operations(20), ..settings(2, 1) };
     engine::drive(&drive, &names, open, &|_| (), &AtomicBool::new(false))
 }
 
@@ -102,9 +84,5 @@ fn an_answer_that_a_script_cannot_use_ends_the_drive() {
     );
     let failed = drive(Observe::FirstRow(RowFormat::Text), &server).unwrap_err();
     assert_eq!(failed.error.kind(), "workload");
-    assert!(
-        failed.error.to_string().contains("Some(\"z\")"),
-        "{}",
-        failed.error
-    );
+    assert!(failed.error.to_string().contains("Some(\"z\")"), "{}", failed.error);
 }

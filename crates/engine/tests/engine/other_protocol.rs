@@ -89,11 +89,7 @@ struct LineScript;
 impl Script for LineScript {
     fn next(&mut self, out: &mut Vec<u8>) -> Option<Request> {
         out.extend_from_slice(b"get\n");
-        Some(Request {
-            first: true,
-            last: true,
-            ..Request::default()
-        })
+        Some(Request { first: true, last: true, ..Request::default() })
     }
 
     fn answered(&mut self, _: &Answer) -> Result<bool, String> {
@@ -131,23 +127,14 @@ fn the_engine_speaks_the_protocol_of_its_session() {
     let (ours, theirs) = UnixStream::pair().unwrap();
     ours.set_nonblocking(true).unwrap();
     let server = thread::spawn(move || serve(theirs));
-    let names = Names {
-        statements: vec!["get".to_owned()],
-        transactions: vec!["t".to_owned()],
-    };
-    let drive = DriveSettings {
-        end: End::Operations(10),
-        ..settings(1, 1)
-    };
+    let names = Names { statements: vec!["get".to_owned()], transactions: vec!["t".to_owned()] };
+    let drive = DriveSettings { end: End::Operations(10), ..settings(1, 1) };
     let open = |_| Ok((LineSession(ours.try_clone().unwrap()), LineScript));
     let stop = AtomicBool::new(false);
     let driven = engine::drive(&drive, &names, open, &|_| (), &stop).unwrap();
     assert_eq!(driven.transactions[0].count, 10);
-    assert_eq!((driven.transactions[0].retries, driven.rollbacks), (1, 1));
-    assert_eq!(driven.statements[0].rows, 10);
+    assert_eq!((driven.transactions[0].tally.retries, driven.rollbacks), (1, 1));
+    assert_eq!(driven.statements[0].tally.rows, 10);
     let lines = server.join().unwrap();
-    assert_eq!(
-        (lines[5].as_str(), lines[12].as_str()),
-        ("rollback", "quit")
-    );
+    assert_eq!((lines[5].as_str(), lines[12].as_str()), ("rollback", "quit"));
 }

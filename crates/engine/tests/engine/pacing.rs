@@ -13,11 +13,7 @@ use super::{drive, drive_scripts, settings};
 
 fn open(rate: f64, arrivals: Arrivals, clients: u32, threads: u32) -> DriveSettings {
     DriveSettings {
-        pacing: Pacing::Open {
-            rate,
-            arrivals,
-            late_limit: None,
-        },
+        pacing: Pacing::Open { rate, arrivals, max_lateness: None },
         ..settings(clients, threads)
     }
 }
@@ -25,12 +21,7 @@ fn open(rate: f64, arrivals: Arrivals, clients: u32, threads: u32) -> DriveSetti
 /// Scheduled, late, skipped.
 fn fate(pacing: &Paced) -> (u64, u64, u64) {
     match *pacing {
-        Paced::Open {
-            scheduled,
-            late,
-            skipped,
-            ..
-        } => (scheduled, late, skipped),
+        Paced::Open { scheduled, late, skipped, .. } => (scheduled, late, skipped),
         Paced::Closed => panic!("a closed loop has no schedule"),
     }
 }
@@ -49,10 +40,8 @@ fn a_stall_shows_in_response_time_and_once_a_connection_in_service_time() {
         }
         Answer::Bytes(OK.to_vec())
     });
-    let stalled = DriveSettings {
-        end: End::Time(10 * STALL),
-        ..open(400.0, Arrivals::Constant, CLIENTS, 1)
-    };
+    let stalled =
+        DriveSettings { end: End::Time(10 * STALL), ..open(400.0, Arrivals::Constant, CLIENTS, 1) };
     let driven = drive(&stalled, &server).unwrap();
     let record = &driven.transactions[0];
     assert_eq!(record.count, server.seen());
@@ -82,15 +71,8 @@ fn the_schedule_is_kept_where_the_server_can_serve_it() {
         let count = driven.transactions[0].count;
         assert_eq!(count + skipped, scheduled);
         assert_eq!(count, server.seen());
-        assert!(
-            skipped as f64 <= 0.005 * scheduled as f64,
-            "{skipped} of {scheduled}"
-        );
-        let expected = if arrivals == Arrivals::Constant {
-            0
-        } else {
-            5 * 45
-        }; // 5 sigma
+        assert!(skipped as f64 <= 0.005 * scheduled as f64, "{skipped} of {scheduled}");
+        let expected = if arrivals == Arrivals::Constant { 0 } else { 5 * 45 }; // 5 sigma
         assert!(scheduled.abs_diff(2_000) <= expected);
         let record = &driven.statements[0];
         let (service, response) = (&record.service, record.response.as_ref().unwrap());
@@ -115,23 +97,13 @@ fn assert_evenly_spread(asked: &mut [Instant], duration_s: f64) {
 }
 
 /// One connection, 10 ms a request, ten times the arrivals that it can serve.
-fn overloaded(late_limit: Option<Duration>) -> (DriveSettings, Server) {
+fn overloaded(max_lateness: Option<Duration>) -> (DriveSettings, Server) {
     let server = Server::new(|_| {
         thread::sleep(Duration::from_millis(10));
         Answer::Bytes(OK.to_vec())
     });
-    let pacing = Pacing::Open {
-        rate: 1_000.0,
-        arrivals: Arrivals::Constant,
-        late_limit,
-    };
-    (
-        DriveSettings {
-            pacing,
-            ..settings(1, 1)
-        },
-        server,
-    )
+    let pacing = Pacing::Open { rate: 1_000.0, arrivals: Arrivals::Constant, max_lateness };
+    (DriveSettings { pacing, ..settings(1, 1) }, server)
 }
 
 #[test]
@@ -183,10 +155,8 @@ fn what_comes_too_late_is_skipped() {
 #[test]
 fn equal_work_holds_in_an_open_loop() {
     let server = Server::answering(OK);
-    let work = DriveSettings {
-        end: End::Operations(777),
-        ..open(3_000.0, Arrivals::Poisson, 5, 2)
-    };
+    let work =
+        DriveSettings { end: End::Operations(777), ..open(3_000.0, Arrivals::Poisson, 5, 2) };
     let driven = drive(&work, &server).unwrap();
     assert_eq!(driven.transactions[0].count, 777);
     assert_eq!((server.seen(), fate(&driven.pacing).0), (777, 777));
@@ -196,12 +166,7 @@ fn equal_work_holds_in_an_open_loop() {
 fn arrivals_go_on_while_some_scripts_are_used_up_and_end_with_the_last() {
     let server = Server::answering(OK);
     let script = |client| Asker::new(2).with_transactions(if client == 0 { 0 } else { 20 });
-    let (outcome, _) = drive_scripts(
-        &open(1_000.0, Arrivals::Constant, 3, 1),
-        &server,
-        2,
-        &script,
-    );
+    let (outcome, _) = drive_scripts(&open(1_000.0, Arrivals::Constant, 3, 1), &server, 2, &script);
     let driven = outcome.unwrap();
     assert_eq!((driven.transactions[0].count, server.seen()), (40, 80));
     assert!(driven.partial_reason.unwrap().contains("used up"));
@@ -210,10 +175,7 @@ fn arrivals_go_on_while_some_scripts_are_used_up_and_end_with_the_last() {
 #[test]
 fn a_spinning_thread_keeps_the_schedule_too() {
     let server = Server::answering(OK);
-    let spinning = DriveSettings {
-        busy_poll: true,
-        ..open(1_000.0, Arrivals::Constant, 2, 1)
-    };
+    let spinning = DriveSettings { busy_poll: true, ..open(1_000.0, Arrivals::Constant, 2, 1) };
     let driven = drive(&spinning, &server).unwrap();
     assert!(driven.busy_poll);
     assert_eq!(driven.transactions[0].count + fate(&driven.pacing).2, 1_000);
@@ -259,10 +221,8 @@ fn first_answers_do_not_wait_until_all_that_arrived_is_sent() {
     const CLIENTS: u32 = 100;
     let server = Server::answering(OK);
     let asked = Arc::new(Mutex::new(Vec::new()));
-    let crowded = DriveSettings {
-        end: End::Operations(400),
-        ..open(1e9, Arrivals::Constant, CLIENTS, 1)
-    };
+    let crowded =
+        DriveSettings { end: End::Operations(400), ..open(1e9, Arrivals::Constant, CLIENTS, 1) };
     engine::drive(
         &crowded,
         &Asker::names(1),

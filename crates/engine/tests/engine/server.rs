@@ -21,11 +21,7 @@ pub const TWO_ROWS: &[u8] = b"\x01\0\0\x01\x01\
 
 pub fn error(code: u16) -> Vec<u8> {
     let payload = [&[0xff], &code.to_le_bytes()[..], b"#HY000scripted"].concat();
-    [
-        &[u8::try_from(payload.len()).unwrap(), 0, 0, 1],
-        &payload[..],
-    ]
-    .concat()
+    [&[u8::try_from(payload.len()).unwrap(), 0, 0, 1], &payload[..]].concat()
 }
 
 /// The reaction of the server to a request.
@@ -114,11 +110,7 @@ impl Server {
                 payload => {
                     self.seen.fetch_add(1, Ordering::SeqCst);
                     number += 1;
-                    (self.behaviour)(&Asked {
-                        client,
-                        number: number - 1,
-                        payload,
-                    })
+                    (self.behaviour)(&Asked { client, number: number - 1, payload })
                 }
             };
             // The client may have gone already: that is what some tests are about.
@@ -162,27 +154,16 @@ pub struct Asker {
 
 impl Asker {
     pub fn new(statements: u16) -> Self {
-        Self {
-            statements,
-            left: None,
-            position: 0,
-            payload: b"\x03SELECT 1".to_vec(),
-        }
+        Self { statements, left: None, position: 0, payload: b"\x03SELECT 1".to_vec() }
     }
 
     pub fn with_transactions(self, left: u64) -> Self {
-        Self {
-            left: Some(left),
-            ..self
-        }
+        Self { left: Some(left), ..self }
     }
 
     /// Its requests have so many bytes.
     pub fn with_length(self, length: usize) -> Self {
-        Self {
-            payload: vec![3; length],
-            ..self
-        }
+        Self { payload: vec![3; length], ..self }
     }
 
     /// The names of this script's statements, and of its one transaction.

@@ -11,7 +11,7 @@ use super::{drive_scripts, settings};
 #[test]
 fn each_request_is_shown_while_it_is_under_way() {
     let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("board");
+    let path = directory.path().join("activity");
     let shown = Arc::new(Mutex::new(Vec::new()));
     let (seen, place) = (Arc::clone(&shown), path.clone());
     let server = Server::new(move |asked| {
@@ -47,14 +47,9 @@ fn each_request_is_shown_while_it_is_under_way() {
 #[test]
 fn a_board_that_cannot_be_made_ends_the_drive() {
     let server = Server::answering(OK);
-    let settings = DriveSettings {
-        statement_activity: Some("/nowhere/activity".into()),
-        ..settings(1, 1)
-    };
+    let settings =
+        DriveSettings { statement_activity: Some("/nowhere/activity".into()), ..settings(1, 1) };
     let failed = drive_scripts(&settings, &server, 1, &|_| Asker::new(1)).0;
     let message = failed.unwrap_err().error.to_string();
-    assert!(
-        message.contains("cannot create the activity file /nowhere/activity"),
-        "{message}"
-    );
+    assert!(message.contains("cannot create the activity file /nowhere/activity"), "{message}");
 }

@@ -12,10 +12,7 @@ use super::server::{Answer, Asker, OK, Server, TWO_ROWS};
 use super::{drive, drive_scripts, settings};
 
 pub fn until(transactions: u64, clients: u32, threads: u32) -> DriveSettings {
-    DriveSettings {
-        end: End::Operations(transactions),
-        ..settings(clients, threads)
-    }
+    DriveSettings { end: End::Operations(transactions), ..settings(clients, threads) }
 }
 
 #[test]
@@ -26,12 +23,9 @@ fn counts_are_what_the_server_saw() {
     assert!(record.count > 0);
     assert_eq!(record.count, server.seen());
     assert_eq!(record.service.count(), record.count);
-    assert_eq!(record.rows, 2 * record.count);
-    assert_eq!(record.bytes_received, record.count * TWO_ROWS.len() as u64);
-    assert_eq!(
-        record.bytes_sent,
-        record.count * (4 + "\x03SELECT 1".len() as u64)
-    );
+    assert_eq!(record.tally.rows, 2 * record.count);
+    assert_eq!(record.tally.bytes_received, record.count * TWO_ROWS.len() as u64);
+    assert_eq!(record.tally.bytes_sent, record.count * (4 + "\x03SELECT 1".len() as u64));
     assert!(record.response.is_none());
     assert_eq!(driven.transactions[0].count, record.count);
     assert!(!driven.partial);
@@ -47,19 +41,12 @@ fn equal_work_is_exact_for_any_clients_and_threads() {
     for (transactions, clients, threads) in [(1, 4, 2), (1_000, 1, 1), (10_007, 7, 3), (3, 2, 2)] {
         let server = Server::answering(OK);
         let (outcome, _) =
-            drive_scripts(&until(transactions, clients, threads), &server, 3, &|_| {
-                Asker::new(3)
-            });
+            drive_scripts(&until(transactions, clients, threads), &server, 3, &|_| Asker::new(3));
         let driven = outcome.unwrap();
         assert_eq!(driven.transactions[0].count, transactions);
-        assert_eq!(driven.transactions[0].affected_rows, 3 * transactions);
+        assert_eq!(driven.transactions[0].tally.affected_rows, 3 * transactions);
         assert_eq!(server.seen(), 3 * transactions);
-        assert!(
-            driven
-                .statements
-                .iter()
-                .all(|record| record.count == transactions)
-        );
+        assert!(driven.statements.iter().all(|record| record.count == transactions));
         assert!(!driven.partial && driven.duration_s > 0.0);
     }
 }
@@ -114,12 +101,7 @@ fn the_warm_up_is_not_measured_and_the_marks_are_in_order() {
     }
     assert_eq!(
         marks,
-        [
-            Mark::Connected,
-            Mark::WarmupStarted,
-            Mark::MeasureStarted,
-            Mark::MeasureEnded
-        ]
+        [Mark::Connected, Mark::WarmupStarted, Mark::MeasureStarted, Mark::MeasureEnded]
     );
     let durations: Vec<(Part, u32)> = parts
         .iter()
@@ -127,20 +109,13 @@ fn the_warm_up_is_not_measured_and_the_marks_are_in_order() {
         .collect();
     assert_eq!(
         durations,
-        [
-            (Part::Warmup, 1000),
-            (Part::Warmup, 500),
-            (Part::Measure, 1000),
-            (Part::Measure, 200)
-        ]
+        [(Part::Warmup, 1000), (Part::Warmup, 500), (Part::Measure, 1000), (Part::Measure, 200)]
     );
     assert!(
-        parts
-            .iter()
-            .all(|interval| interval.transactions > 0 && interval.max_us.is_some())
+        parts.iter().all(|interval| interval.totals.transactions > 0 && interval.max_us.is_some())
     );
     // Each client may have had one under way at the end.
-    let ended: u64 = parts.iter().map(|interval| interval.transactions).sum();
+    let ended: u64 = parts.iter().map(|interval| interval.totals.transactions).sum();
     assert!((server.seen() - 3..=server.seen()).contains(&ended));
     assert!(driven.transactions[0].count < server.seen());
 }
@@ -152,12 +127,7 @@ const HOUR: Duration = Duration::from_secs(3_600);
 fn clients_linger_until_they_are_stopped() {
     for end in [End::Time(Duration::from_millis(200)), End::Operations(50)] {
         let server = Server::answering(OK);
-        let lingering = DriveSettings {
-            end,
-            linger: HOUR,
-            limit: None,
-            ..settings(4, 2)
-        };
+        let lingering = DriveSettings { end, linger: HOUR, limit: None, ..settings(4, 2) };
         let stop = AtomicBool::new(false);
         let (ended, at_the_end) = channel();
         let (server, stop) = (&server, &stop);
@@ -198,10 +168,7 @@ fn clients_linger_no_longer_than_the_limit_or_after_an_error() {
         linger: HOUR,
         ..settings(2, 1)
     };
-    let limited = DriveSettings {
-        limit: Some(Duration::from_secs(1)),
-        ..lingering.clone()
-    };
+    let limited = DriveSettings { limit: Some(Duration::from_secs(1)), ..lingering.clone() };
     assert!(!drive(&limited, &answering).unwrap().partial);
     assert!(drive(&lingering, &failing).unwrap_err().driven.is_some());
 }
@@ -213,9 +180,7 @@ fn a_steady_server_ends_the_warm_up() {
         Answer::Bytes(OK.to_vec())
     });
     let steady = DriveSettings {
-        warmup: Warmup::Steady {
-            limit: Duration::from_secs(20),
-        },
+        warmup: Warmup::Steady { limit: Duration::from_secs(20) },
         end: End::Time(Duration::from_millis(1_200)),
         ..settings(2, 1)
     };
@@ -234,11 +199,7 @@ fn a_steady_server_ends_the_warm_up() {
     };
     let warmup = durations(Part::Warmup);
     assert!((warmup.len() as f64 - driven.warmup_s).abs() < 1e-6);
-    assert!(
-        warmup
-            .iter()
-            .all(|duration_s| (duration_s - 1.0).abs() < 1e-6)
-    );
+    assert!(warmup.iter().all(|duration_s| (duration_s - 1.0).abs() < 1e-6));
     let measured = durations(Part::Measure);
     assert!((measured[0] - 1.0).abs() < 1e-6, "{measured:?}");
     assert!((measured.iter().sum::<f64>() - driven.duration_s).abs() < 1e-6);
@@ -262,10 +223,7 @@ fn scripts_that_are_used_up_end_the_drive_early() {
 #[test]
 fn a_time_in_which_some_scripts_were_used_up_is_not_whole() {
     let server = Server::answering(OK);
-    let short = DriveSettings {
-        end: End::Time(Duration::from_millis(200)),
-        ..settings(3, 1)
-    };
+    let short = DriveSettings { end: End::Time(Duration::from_millis(200)), ..settings(3, 1) };
     let script = |client: u32| match client {
         0 => Asker::new(1).with_transactions(2),
         _ => Asker::new(1),
@@ -284,14 +242,7 @@ fn whichever_comes_first_ends_a_drive_by_time_and_work() {
     let server = Server::answering(OK);
     let ended = |time_ms, transactions| {
         let end = End::Either(Duration::from_millis(time_ms), transactions);
-        let driven = drive(
-            &DriveSettings {
-                end,
-                ..settings(2, 2)
-            },
-            &server,
-        )
-        .unwrap();
+        let driven = drive(&DriveSettings { end, ..settings(2, 2) }, &server).unwrap();
         assert!(!driven.partial);
         (driven.transactions[0].count, driven.duration_s)
     };
@@ -336,8 +287,8 @@ fn answers_larger_than_the_buffer_are_followed() {
     let server = Server::new(move |_| Answer::Bytes(answer.clone()));
     let driven = drive(&until(50, 2, 1), &server).unwrap();
     let record = &driven.statements[0];
-    assert_eq!((record.count, record.rows), (50, 50 * 402));
-    assert_eq!(record.bytes_received, 50 * length);
+    assert_eq!((record.count, record.tally.rows), (50, 50 * 402));
+    assert_eq!(record.tally.bytes_received, 50 * length);
 }
 
 #[test]
@@ -350,11 +301,7 @@ fn many_connections_share_a_thread() {
 #[test]
 fn threads_may_spin_and_be_pinned() {
     let server = Server::answering(OK);
-    let pinned = DriveSettings {
-        busy_poll: true,
-        cpus: vec![0],
-        ..until(300, 2, 1)
-    };
+    let pinned = DriveSettings { busy_poll: true, cpus: vec![0], ..until(300, 2, 1) };
     let driven = drive(&pinned, &server).unwrap();
     assert!(driven.busy_poll);
     assert_eq!((driven.cpus, server.seen()), (Some(vec![0]), 300));

@@ -61,13 +61,7 @@ impl Subject {
     }
 
     fn about_code(&self, code: u16) -> Option<String> {
-        let Self {
-            user,
-            database,
-            test,
-            connections,
-            ..
-        } = self;
+        let Self { user, database, test, connections, .. } = self;
         Some(match code {
             ACCESS_DENIED => format!(
                 "Is the password of {user} right? It is taken from --password or the environment's \

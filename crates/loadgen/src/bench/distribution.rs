@@ -24,12 +24,7 @@ pub fn histogram_lines(histogram: &Histogram<u64>) -> String {
         let length = (number * BAR).div_ceil(most.max(1));
         let bar = "*".repeat(usize::try_from(length).unwrap_or(0));
         // Writing to a string cannot fail.
-        let _ = writeln!(
-            text,
-            "  {:>10.4}  {bar:40}  {:>10}",
-            bound_ns / 1e6,
-            count(number)
-        );
+        let _ = writeln!(text, "  {:>10.4}  {bar:40}  {:>10}", bound_ns / 1e6, count(number));
     }
     text
 }

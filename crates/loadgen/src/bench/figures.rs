@@ -92,11 +92,7 @@ pub fn per_second(number: u64, duration_s: f64) -> String {
 /// A rate with about four digits.
 pub fn rate(per_second: f64) -> String {
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // a positive rate
-    if per_second >= 1000.0 {
-        count(per_second.round() as u64)
-    } else {
-        format!("{per_second:.2}")
-    }
+    if per_second >= 1000.0 { count(per_second.round() as u64) } else { format!("{per_second:.2}") }
 }
 
 /// Bytes in the decimal unit that suits them.

@@ -54,19 +54,16 @@ fn throughput(driven: &DriveResult) -> String {
         ]
     };
     let rows = [
-        heads(
-            &[&format!("Throughput in {:.2} s", driven.duration_s)],
-            &["total", "per second"],
-        ),
+        heads(&[&format!("Throughput in {:.2} s", driven.duration_s)], &["total", "per second"]),
         line("transactions", transactions),
         line("statements", sum(|record| record.count)),
-        line("rows read", sum(|record| record.rows)),
-        line("rows affected", sum(|record| record.affected_rows)),
+        line("rows read", sum(|record| record.tally.rows)),
+        line("rows affected", sum(|record| record.tally.affected_rows)),
     ];
     let moved = format!(
         "  {} sent, {} received\n",
-        bytes(sum(|record| record.bytes_sent)),
-        bytes(sum(|record| record.bytes_received)),
+        bytes(sum(|record| record.tally.bytes_sent)),
+        bytes(sum(|record| record.tally.bytes_received)),
     );
     let each = fairness(driven.clients, driven.transactions_per_client);
     table(&rows) + &moved + &each + &missing(driven.unanswered)
@@ -91,15 +88,7 @@ fn missing(unanswered: u64) -> String {
 
 /// Write how well the schedule was kept; None in a closed loop.
 fn schedule(driven: &DriveResult) -> Option<String> {
-    let Paced::Open {
-        rate,
-        arrivals,
-        scheduled,
-        late,
-        skipped,
-        ..
-    } = &driven.pacing
-    else {
+    let Paced::Open { rate, arrivals, scheduled, late, skipped, .. } = &driven.pacing else {
         return None;
     };
     Some(format!(
@@ -118,33 +107,18 @@ fn errors(driven: &DriveResult) -> Option<String> {
     for (&code, number) in driven.statements.iter().flat_map(|record| &record.errors) {
         *failed.entry(code).or_default() += number;
     }
-    let retries: u64 = driven
-        .transactions
-        .iter()
-        .map(|record| record.retries)
-        .sum();
-    let given_up: u64 = driven
-        .transactions
-        .iter()
-        .flat_map(|record| record.errors.values())
-        .sum();
+    let retries: u64 = driven.transactions.iter().map(|record| record.tally.retries).sum();
+    let given_up: u64 = driven.transactions.iter().flat_map(|record| record.errors.values()).sum();
     if failed.is_empty() {
         return None;
     }
     let mut rows = vec![heads(&["Errors", "first message"], &["count"])];
     rows.extend(failed.iter().map(|(code, number)| {
         let message = driven.error_messages.get(code).map_or("", String::as_str);
-        vec![
-            Cell::word(code.to_string()),
-            Cell::word(message),
-            Cell::number(count(*number)),
-        ]
+        vec![Cell::word(code.to_string()), Cell::word(message), Cell::number(count(*number))]
     }));
-    let ends = format!(
-        "  {} transactions begun again, {} given up\n",
-        count(retries),
-        count(given_up)
-    );
+    let ends =
+        format!("  {} transactions begun again, {} given up\n", count(retries), count(given_up));
     Some(table(&rows) + &ends)
 }
 
@@ -153,18 +127,10 @@ fn latencies(driven: &DriveResult, look: &Look) -> String {
     let mut rows = vec![latency_heads(&["Latency (ms)", ""], &percentiles)];
     // A test of single statements has each of them twice: once is enough.
     let is_single = driven.statements.len() == 1 && driven.transactions.len() == 1;
-    let statements = if is_single {
-        &[][..]
-    } else {
-        &driven.statements
-    };
+    let statements = if is_single { &[][..] } else { &driven.statements };
     for record in driven.transactions.iter().chain(statements) {
         let words = |time| [record.name.as_str(), time];
-        rows.push(latency_row(
-            &words("service"),
-            &record.service,
-            &percentiles,
-        ));
+        rows.push(latency_row(&words("service"), &record.service, &percentiles));
         if let Some(response) = &record.response {
             rows.push(latency_row(&words("response"), response, &percentiles));
         }
@@ -183,9 +149,7 @@ pub fn percentiles(asked: &[f64]) -> Vec<f64> {
 
 /// The first row of a table of latencies; `words` stand over the words of its rows.
 pub fn latency_heads(words: &[&str], percentiles: &[f64]) -> Vec<Cell> {
-    let names = percentiles
-        .iter()
-        .map(|percentile| percentile_name(*percentile));
+    let names = percentiles.iter().map(|percentile| percentile_name(*percentile));
     let numbers = ["count", "mean", "min"].map(str::to_owned).into_iter();
     let numbers = numbers.chain(names).chain(["max".to_owned()]);
     let words = words.iter().map(|word| Cell::word(*word));
@@ -194,12 +158,8 @@ pub fn latency_heads(words: &[&str], percentiles: &[f64]) -> Vec<Cell> {
 
 /// A row of a table of latencies, in milliseconds.
 pub fn latency_row(words: &[&str], latencies: &Latencies, percentiles: &[f64]) -> Vec<Cell> {
-    let values = percentiles
-        .iter()
-        .map(|percentile| latencies.percentile_s(*percentile));
-    let values = [latencies.mean_s(), latencies.min_s()]
-        .into_iter()
-        .chain(values);
+    let values = percentiles.iter().map(|percentile| latencies.percentile_s(*percentile));
+    let values = [latencies.mean_s(), latencies.min_s()].into_iter().chain(values);
     let values = values.chain([latencies.max_s()]).map(milliseconds);
     let count = [count(latencies.count())].into_iter();
     let words = words.iter().map(|word| Cell::word(*word));
@@ -210,11 +170,7 @@ pub fn latency_row(words: &[&str], latencies: &Latencies, percentiles: &[f64]) -
 fn histograms(driven: &DriveResult) -> impl Iterator<Item = String> {
     driven.transactions.iter().map(|record| {
         let latencies = record.response.as_ref().unwrap_or(&record.service);
-        format!(
-            "  {}\n{}",
-            record.name,
-            histogram_lines(latencies.histogram())
-        )
+        format!("  {}\n{}", record.name, histogram_lines(latencies.histogram()))
     })
 }
 
@@ -226,11 +182,7 @@ fn generator(driven: &DriveResult) -> String {
         "  Load generator: {} {}, {cpu_s:.2} s CPU ({:.2} user, {:.2} system), {} a statement, \
          {:.1} % of the host; {} voluntary and {} involuntary switches; {:.2} s to connect\n",
         driven.threads,
-        if driven.threads == 1 {
-            "thread"
-        } else {
-            "threads"
-        },
+        if driven.threads == 1 { "thread" } else { "threads" },
         cost.user_s,
         cost.system_s,
         microseconds_each(cpu_s, statements),
@@ -278,9 +230,7 @@ fn waits_long(driven: &DriveResult) -> bool {
 
 fn heads(words: &[&str], numbers: &[&str]) -> Vec<Cell> {
     let words = words.iter().map(|word| Cell::word(*word));
-    words
-        .chain(numbers.iter().map(|number| Cell::number(*number)))
-        .collect()
+    words.chain(numbers.iter().map(|number| Cell::number(*number))).collect()
 }
 
 fn percent(part: u64, whole: u64) -> String {
@@ -289,11 +239,7 @@ fn percent(part: u64, whole: u64) -> String {
 
 #[allow(clippy::cast_precision_loss)] // counts below 2^53
 fn share(part: u64, whole: u64) -> f64 {
-    if whole == 0 {
-        0.0
-    } else {
-        part as f64 / whole as f64
-    }
+    if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
 }
 
 #[allow(clippy::cast_precision_loss)] // counts below 2^53

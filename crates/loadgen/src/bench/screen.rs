@@ -7,7 +7,7 @@ use super::figures::{bytes, count, milliseconds, per_second};
 use super::{Command, Look, Settings, report};
 use crate::events::{Event, Listener, PhaseResult};
 use crate::spec::Drive;
-use engine::{Interval, Latencies, Pacing, Part, Warmup};
+use engine::{Interval, Latencies, Pacing, Part, Totals, Warmup};
 use protocol::mysql::Login;
 use protocol::shown::shown_line;
 use workload::program::Protocol;
@@ -116,18 +116,8 @@ impl Listener for Screen {
                 writeln!(self.out, "{}", self.heading.replace("{version}", &version))?;
                 self.out.flush()
             }
-            Event::Interval {
-                t_s,
-                rows,
-                bytes: sent,
-                ..
-            } => {
-                writeln!(
-                    self.out,
-                    "[ {t_s:.0}s ] {} rows, {} sent",
-                    count(*rows),
-                    bytes(*sent)
-                )?;
+            Event::Interval { t_s, rows, bytes: sent, .. } => {
+                writeln!(self.out, "[ {t_s:.0}s ] {} rows, {} sent", count(*rows), bytes(*sent))?;
                 self.out.flush()
             }
             Event::DriveInterval { interval, .. } => self.interval(interval),
@@ -139,12 +129,7 @@ impl Listener for Screen {
 }
 
 fn heading(settings: &Settings) -> String {
-    let Login {
-        address,
-        user,
-        database,
-        ..
-    } = &settings.login;
+    let Login { address, user, database, .. } = &settings.login;
     let mut text = format!(
         "{}: {} ({})\nserver {{version}} at {address}, database {}, user {user}",
         settings.test,
@@ -187,12 +172,7 @@ struct Sum {
     intervals: u32,
     t_s: f64,
     duration_s: f64,
-    transactions: u64,
-    statements: u64,
-    errors: u64,
-    retries: u64,
-    late: u64,
-    skipped: u64,
+    totals: Totals,
     latencies: Latencies,
 }
 
@@ -203,12 +183,7 @@ impl Sum {
             intervals: 0,
             t_s: 0.0,
             duration_s: 0.0,
-            transactions: 0,
-            statements: 0,
-            errors: 0,
-            retries: 0,
-            late: 0,
-            skipped: 0,
+            totals: Totals::default(),
             latencies: Latencies::rough(),
         }
     }
@@ -217,19 +192,14 @@ impl Sum {
         self.intervals += 1;
         self.t_s = interval.t_s;
         self.duration_s += interval.duration_s;
-        self.transactions += interval.transactions;
-        self.statements += interval.statements;
-        self.errors += interval.errors;
-        self.retries += interval.retries;
-        self.late += interval.late;
-        self.skipped += interval.skipped;
+        self.totals.add(&interval.totals);
         self.latencies.merge(&interval.latencies);
     }
 
     fn line(&self, clients: u32, is_open_loop: bool) -> String {
         let rate = |number| per_second(number, self.duration_s);
         let schedule = if is_open_loop {
-            let (late, skipped) = (rate(self.late), rate(self.skipped));
+            let (late, skipped) = (rate(self.totals.late), rate(self.totals.skipped));
             format!(" late/s: {late} skipped/s: {skipped}")
         } else {
             String::new()
@@ -242,13 +212,13 @@ impl Sum {
                 Part::Warmup => "warm-up ",
                 Part::Measure => "",
             },
-            rate(self.transactions),
-            rate(self.statements),
+            rate(self.totals.transactions),
+            rate(self.totals.statements),
             milliseconds(self.latencies.percentile_s(50.0)),
             milliseconds(self.latencies.percentile_s(99.0)),
             milliseconds(self.latencies.max_s()),
-            rate(self.errors),
-            rate(self.retries),
+            rate(self.totals.errors),
+            rate(self.totals.retries),
         )
     }
 }

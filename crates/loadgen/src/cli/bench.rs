@@ -27,16 +27,16 @@ use values::{GeneratorOptions, WorkloadOptions, with_clients};
 const DEFAULT_TIME: Duration = Duration::from_secs(10);
 
 /// A silent server is waited for so long where no time is to end the measurement.
-const UNTIMED_PATIENCE: Duration = Duration::from_secs(600);
+const UNTIMED_IDLE_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// A server may take so long to fill a table, to make an index or to drop a table.
-const TABLES_PATIENCE: Duration = Duration::from_secs(3600);
+const TABLES_IDLE_TIMEOUT: Duration = Duration::from_secs(3600);
 
 /// Parameters with an option of their own, which `--set` leaves to it.
 const OPTIONS: [(&str, &str); 9] = [
     ("clients", "--threads"),
     ("data_seed", "--rand-seed"),
-    ("late_limit_s", "--late-limit"),
+    ("max_lateness_s", "--max-lateness"),
     ("operations", "--events"),
     ("protocol", "--db-ps-mode"),
     ("rate", "--rate"),
@@ -78,7 +78,7 @@ pub struct BenchArgs {
     arrivals: Gaps,
     /// Skip a transaction that is late by more than so many seconds, with --rate.
     #[arg(long, value_name = "S", value_parser = seconds)]
-    late_limit: Option<Duration>,
+    max_lateness: Option<Duration>,
     /// Seconds to run before the measurement; `steady` for until the throughput is.
     #[arg(long, value_name = "S|steady", default_value = "0", value_parser = warmup)]
     warmup_time: Warmup,
@@ -94,7 +94,7 @@ pub struct BenchArgs {
     /// Give up on a server that is silent for so many seconds although it owes an answer [default: run: as
     /// long as --time, at least 60, without a time 600; prepare and cleanup: 3600].
     #[arg(long, value_name = "S", value_parser = positive_seconds)]
-    patience: Option<Duration>,
+    idle_timeout: Option<Duration>,
     /// Write the result as JSON lines to this file; - for standard output, the rest then goes to
     /// standard error.
     #[arg(long, value_name = "FILE")]
@@ -127,10 +127,7 @@ pub fn bench(args: BenchArgs) -> Result<(), Problem> {
     bench::bench(settings, &stop).map_err(|error| match error {
         BenchError::ValidationError(mistake) => user_mistake(mistake.to_string()),
         BenchError::Output(name, error) => output_problem(&name, &error),
-        BenchError::Failed {
-            failed: why,
-            message,
-        } => failed(&why, message),
+        BenchError::Failed { failed: why, message } => failed(&why, message),
     })
 }
 
@@ -142,9 +139,7 @@ impl BenchArgs {
         let login = self.server.login()?;
         let idle_timeout = self.idle_timeout()?;
         let command = match self.command {
-            Action::Prepare => Command::Prepare {
-                connections: self.threads,
-            },
+            Action::Prepare => Command::Prepare { connections: self.threads },
             Action::Cleanup => Command::Cleanup,
             Action::Run => Command::Run(Box::new(Drive {
                 test: test.clone(),
@@ -202,10 +197,10 @@ impl BenchArgs {
     }
 
     fn idle_timeout(&self) -> Result<Duration, Problem> {
-        Ok(match (self.patience, self.command) {
-            (Some(patience), _) => patience,
+        Ok(match (self.idle_timeout, self.command) {
+            (Some(idle_timeout), _) => idle_timeout,
             (None, Action::Run) => idle_timeout(self.end()?),
-            (None, Action::Prepare | Action::Cleanup) => TABLES_PATIENCE,
+            (None, Action::Prepare | Action::Cleanup) => TABLES_IDLE_TIMEOUT,
         })
     }
 
@@ -217,12 +212,12 @@ impl BenchArgs {
                     Gaps::Poisson => Arrivals::Poisson,
                     Gaps::Constant => Arrivals::Constant,
                 },
-                late_limit: self.late_limit.filter(|limit| !limit.is_zero()),
+                max_lateness: self.max_lateness.filter(|limit| !limit.is_zero()),
             });
         }
-        if self.late_limit.is_some() || self.arrivals != Gaps::Poisson {
+        if self.max_lateness.is_some() || self.arrivals != Gaps::Poisson {
             return Err(user_mistake(
-                "--late-limit and --arrivals are about a schedule: say --rate too".to_owned(),
+                "--max-lateness and --arrivals are about a schedule: say --rate too".to_owned(),
             ));
         }
         Ok(Pacing::Closed)
@@ -231,9 +226,9 @@ impl BenchArgs {
     fn end(&self) -> Result<End, Problem> {
         match (self.time, self.events) {
             (None, 0) => Ok(End::Time(DEFAULT_TIME)),
-            (Some(Duration::ZERO), 0) => Err(user_mistake(
-                "--time 0 without --events: it would never end".to_owned(),
-            )),
+            (Some(Duration::ZERO), 0) => {
+                Err(user_mistake("--time 0 without --events: it would never end".to_owned()))
+            }
             (Some(time), 0) => Ok(End::Time(time)),
             (None | Some(Duration::ZERO), events) => Ok(End::Operations(events)),
             (Some(time), events) => Ok(End::Either(time, events)),
@@ -245,7 +240,7 @@ impl BenchArgs {
 fn idle_timeout(end: End) -> Duration {
     match end {
         End::Time(time) | End::Either(time, _) => time.max(IDLE_TIMEOUT),
-        End::Operations(_) => UNTIMED_PATIENCE,
+        End::Operations(_) => UNTIMED_IDLE_TIMEOUT,
     }
 }
 

@@ -51,10 +51,8 @@ pub struct NodesArgs {
 pub fn make(set: &Set) -> Result<(), Problem> {
     let Set::Nodes(args) = set;
     let slice = slice(args)?;
-    let threads = args
-        .threads
-        .or_else(|| thread::available_parallelism().ok())
-        .map_or(1, NonZero::get);
+    let threads =
+        args.threads.or_else(|| thread::available_parallelism().ok()).map_or(1, NonZero::get);
     let nodes = Arc::new(Nodes::new(args.rows, args.seed));
     if args.checksum {
         let total = datagen::checksum(nodes.as_ref(), &slice, threads);

@@ -99,22 +99,14 @@ fn read(path: &Path) -> Result<Vec<(Key, Latencies)>, String> {
 
 fn histograms(driven: DriveResult) -> impl Iterator<Item = (Key, Latencies)> {
     let phase = driven.name;
-    let transactions = driven
-        .transactions
-        .into_iter()
-        .map(|record| ("transaction", record));
-    let statements = driven
-        .statements
-        .into_iter()
-        .map(|record| ("statement", record));
-    transactions
-        .chain(statements)
-        .flat_map(move |(of, record)| {
-            let key = |time| (phase.clone(), of, record.name.clone(), time);
-            let service = (key("service"), record.service);
-            let response = record.response.map(|response| (key("response"), response));
-            [Some(service), response].into_iter().flatten()
-        })
+    let transactions = driven.transactions.into_iter().map(|record| ("transaction", record));
+    let statements = driven.statements.into_iter().map(|record| ("statement", record));
+    transactions.chain(statements).flat_map(move |(of, record)| {
+        let key = |time| (phase.clone(), of, record.name.clone(), time);
+        let service = (key("service"), record.service);
+        let response = record.response.map(|response| (key("response"), response));
+        [Some(service), response].into_iter().flatten()
+    })
 }
 
 fn json_lines(merged: &BTreeMap<Key, Latencies>, percentiles: &[f64]) -> io::Result<()> {
@@ -123,14 +115,7 @@ fn json_lines(merged: &BTreeMap<Key, Latencies>, percentiles: &[f64]) -> io::Res
         let values = percentiles
             .iter()
             .map(|&percentile| (percentile.to_string(), latencies.percentile_s(percentile)));
-        let line = Merged {
-            phase,
-            of,
-            name,
-            time,
-            percentiles_s: values.collect(),
-            latencies,
-        };
+        let line = Merged { phase, of, name, time, percentiles_s: values.collect(), latencies };
         write_line(&mut out, &line)?;
     }
     Ok(())

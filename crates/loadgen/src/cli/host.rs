@@ -1,5 +1,5 @@
-//! `millrace-load threads`, `wakeup` and `keep-awake`: sample the threads of a process; measure sleeping
-//! CPUs, and keep them awake.
+//! `millrace-load threads`, `idle-latency` and `disable-idle-states`: sample the threads of a process;
+//! measure how long idle CPUs take to wake, and keep them awake.
 
 use std::io;
 
@@ -28,11 +28,7 @@ pub struct ThreadsArgs {
 }
 
 pub fn sample(args: &ThreadsArgs) -> Result<(), Problem> {
-    let settings = Settings {
-        pid: args.pid,
-        rate_hz: args.rate,
-        budget: args.budget,
-    };
+    let settings = Settings { pid: args.pid, rate_hz: args.rate, budget: args.budget };
     let mut out = io::stdout().lock();
     let emit = |message: &Message| write_line(&mut out, message);
     sampler::run(settings, io::stdin(), emit).map_err(|error| match error {
@@ -58,22 +54,26 @@ fn number_up_to(most: f64, text: &str) -> Result<f64, String> {
 }
 
 #[derive(Args)]
-pub struct WakeupArgs {
+pub struct IdleLatencyArgs {
     /// Wake-ups to measure on each CPU, in each state.
     #[arg(long, default_value_t = 500, value_parser = clap::value_parser!(u32).range(10..=1_000_000))]
     samples: u32,
 }
 
-pub fn measure_wakeup(args: &WakeupArgs) -> Result<(), Problem> {
+pub fn measure_idle_latency(args: &IdleLatencyArgs) -> Result<(), Problem> {
     let samples = args.samples as usize;
     let failed = |error: io::Error| host_problem(format!("cannot measure wake-ups: {error}"));
-    let idle = cpu_idle::measure(samples).map_err(failed)?;
+    let enabled = cpu_idle::measure(samples).map_err(failed)?;
     let awake = Awake::keep(&cpu_idle::allowed_cpus().map_err(failed)?).map_err(failed)?;
-    let kept_awake = cpu_idle::measure(samples).map_err(failed)?;
-    print(&json!({"idle": idle, "kept_awake": kept_awake, "how": awake.method()}))
+    let disabled = cpu_idle::measure(samples).map_err(failed)?;
+    print(&json!({
+        "idle_states_enabled": enabled,
+        "idle_states_disabled": disabled,
+        "method": awake.method(),
+    }))
 }
 
-pub fn keep_awake() -> Result<(), Problem> {
+pub fn disable_idle_states() -> Result<(), Problem> {
     let failed = |error: io::Error| host_problem(format!("cannot keep CPUs awake: {error}"));
     cpu_idle::yield_to_other_sessions();
     let awake = Awake::keep(&cpu_idle::allowed_cpus().map_err(failed)?).map_err(failed)?;

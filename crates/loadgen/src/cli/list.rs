@@ -40,10 +40,7 @@ fn table(tests: &[(&str, &str, &str)]) -> io::Result<()> {
     let workload_width = tests.iter().map(|test| test.2.len()).max().unwrap_or(0);
     let mut out = io::stdout().lock();
     for (name, title, workload) in tests {
-        writeln!(
-            out,
-            "{name:name_width$}  {workload:workload_width$}  {title}"
-        )?;
+        writeln!(out, "{name:name_width$}  {workload:workload_width$}  {title}")?;
     }
     out.flush()
 }

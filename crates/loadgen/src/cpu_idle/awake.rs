@@ -50,10 +50,7 @@ impl Awake {
     pub fn keep(cpus: &[usize]) -> io::Result<Self> {
         let latency_request = request_no_latency().ok();
         let mut awake = Self {
-            method: AwakeMethod {
-                latency_request: latency_request.is_some(),
-                pollers: cpus.len(),
-            },
+            method: AwakeMethod { latency_request: latency_request.is_some(), pollers: cpus.len() },
             stop: Arc::new(AtomicBool::new(false)),
             pollers: Vec::new(),
             _latency_request: latency_request,
@@ -74,9 +71,7 @@ impl Awake {
             }));
         }
         for _ in cpus {
-            outcomes
-                .recv()
-                .map_err(|_| io::Error::other("a poller ended before it began"))??;
+            outcomes.recv().map_err(|_| io::Error::other("a poller ended before it began"))??;
         }
         Ok(awake)
     }

@@ -17,7 +17,7 @@ const LONGEST_NS: u64 = 1_000_000_000;
 
 /// The time one CPU takes to run a thread that was signalled, in microseconds.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct CpuWakeup {
+pub struct IdleLatency {
     pub cpu: usize,
     pub samples: usize,
     pub p50_us: f64,
@@ -26,7 +26,7 @@ pub struct CpuWakeup {
 }
 
 /// Measure each CPU this process may use, `samples` times each.
-pub fn measure(samples: usize) -> io::Result<Vec<CpuWakeup>> {
+pub fn measure(samples: usize) -> io::Result<Vec<IdleLatency>> {
     let cpus = allowed_cpus()?;
     cpus.iter()
         .enumerate()
@@ -41,9 +41,7 @@ pub fn measure(samples: usize) -> io::Result<Vec<CpuWakeup>> {
 /// The CPUs that this process may run on.
 pub fn allowed_cpus() -> io::Result<Vec<usize>> {
     let set = sched_getaffinity(None)?;
-    Ok((0..CpuSet::MAX_CPU)
-        .filter(|&cpu| set.is_set(cpu))
-        .collect())
+    Ok((0..CpuSet::MAX_CPU).filter(|&cpu| set.is_set(cpu)).collect())
 }
 
 /// Binds the calling thread to one CPU.
@@ -53,7 +51,7 @@ pub fn pin_to(cpu: usize) -> io::Result<()> {
     Ok(sched_setaffinity(None, &set)?)
 }
 
-fn measure_one(cpu: usize, from: usize, samples: usize) -> io::Result<CpuWakeup> {
+fn measure_one(cpu: usize, from: usize, samples: usize) -> io::Result<IdleLatency> {
     let (signal, signals) = channel::<Instant>();
     let (answer, answers) = channel::<Duration>();
     let sleeper = thread::spawn(move || -> io::Result<()> {
@@ -84,7 +82,7 @@ fn measure_one(cpu: usize, from: usize, samples: usize) -> io::Result<CpuWakeup>
     sleeper.join().expect("the sleeper does not panic")?;
     #[allow(clippy::cast_precision_loss)] // below 2^53
     let quantile = |q: f64| latencies_ns.value_at_quantile(q) as f64 / 1e3;
-    Ok(CpuWakeup {
+    Ok(IdleLatency {
         cpu,
         samples,
         p50_us: quantile(0.5),

@@ -8,4 +8,4 @@ mod awake;
 mod measure;
 
 pub use awake::{Awake, AwakeMethod, yield_to_other_sessions};
-pub use measure::{CpuWakeup, allowed_cpus, measure};
+pub use measure::{IdleLatency, allowed_cpus, measure};

@@ -33,16 +33,12 @@ pub fn drive(
     };
     let report = |report: &Report| {
         context.events.emit(&match report {
-            Report::Mark { mark, t_s } => Event::Mark {
-                phase: &phase.name,
-                mark: *mark,
-                t_s: *t_s,
-            },
-            Report::Interval(interval) => Event::DriveInterval {
-                phase: &phase.name,
-                kind: "drive",
-                interval,
-            },
+            Report::Mark { mark, t_s } => {
+                Event::Mark { phase: &phase.name, mark: *mark, t_s: *t_s }
+            }
+            Report::Interval(interval) => {
+                Event::DriveInterval { phase: &phase.name, kind: "drive", interval }
+            }
         });
     };
     let (driven, outcome) =

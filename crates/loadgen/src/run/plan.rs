@@ -36,11 +36,7 @@ pub(super) struct PlannedPhase {
 /// The compiled work of a phase.
 pub(super) enum Work {
     Statements(Vec<String>),
-    LoadData {
-        table: String,
-        columns: Vec<String>,
-        source: Source,
-    },
+    LoadData { table: String, columns: Vec<String>, source: Source },
     LoadTables(Arc<[Table]>, LoadOptions),
     VerifyTables(Arc<[Table]>),
     WarmTables(Arc<[Table]>, usize),
@@ -61,11 +57,7 @@ impl Plan {
     /// Compile what the phases need of the workload.
     pub fn make(spec: Spec) -> Result<Self, ValidationError> {
         let count = spec.phases.len();
-        let mut compiler = Compiler {
-            workload: spec.workload,
-            tables: None,
-            drives: 0,
-        };
+        let mut compiler = Compiler { workload: spec.workload, tables: None, drives: 0 };
         let phases = spec
             .phases
             .into_iter()
@@ -100,15 +92,9 @@ impl Compiler {
     fn work(&mut self, work: spec::Work, key: &str) -> Result<Work, ValidationError> {
         Ok(match work {
             spec::Work::Statements(list) => Work::Statements(list),
-            spec::Work::LoadData {
-                table,
-                columns,
-                source,
-            } => Work::LoadData {
-                table,
-                columns,
-                source,
-            },
+            spec::Work::LoadData { table, columns, source } => {
+                Work::LoadData { table, columns, source }
+            }
             spec::Work::LoadTables(how) => Work::LoadTables(self.tables()?, how),
             spec::Work::VerifyTables => Work::VerifyTables(self.tables()?),
             spec::Work::WarmTables { threads } => Work::WarmTables(self.tables()?, threads),
@@ -117,9 +103,7 @@ impl Compiler {
     }
 
     fn workload(&self) -> Result<&Workload, ValidationError> {
-        self.workload
-            .as_ref()
-            .ok_or_else(|| ValidationError::new("workload", "is missing"))
+        self.workload.as_ref().ok_or_else(|| ValidationError::new("workload", "is missing"))
     }
 
     fn tables(&mut self) -> Result<Arc<[Table]>, ValidationError> {
@@ -141,9 +125,7 @@ impl Compiler {
                 known,
             ));
         }
-        let seed = workload
-            .seed
-            .wrapping_add(SEED_STEP.wrapping_mul(self.drives));
+        let seed = workload.seed.wrapping_add(SEED_STEP.wrapping_mul(self.drives));
         let program = Program::compile(
             &workload.definition,
             &workload.defaults,
@@ -157,10 +139,7 @@ impl Compiler {
         Ok(PlannedDrive {
             test: drive.test,
             protocol: drive.protocol,
-            settings: DriveSettings {
-                seed,
-                ..drive.settings
-            },
+            settings: DriveSettings { seed, ..drive.settings },
             program,
             pings: drive.pings,
             primary: drive.primary,

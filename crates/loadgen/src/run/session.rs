@@ -26,14 +26,7 @@ pub struct Session {
 
 impl Session {
     pub fn new(login: Login, statements: Vec<String>, idle_timeout: Option<Duration>) -> Self {
-        Self {
-            login,
-            statements,
-            idle_timeout,
-            connection: None,
-            bytes_sent: 0,
-            bytes_received: 0,
-        }
+        Self { login, statements, idle_timeout, connection: None, bytes_sent: 0, bytes_received: 0 }
     }
 
     /// The shared connection; an error comes with the name of what failed.
@@ -54,16 +47,13 @@ impl Session {
     }
 
     fn open(&self, deadline: &Deadline) -> Result<Connection, (&'static str, ClientError)> {
-        let login = self
-            .idle_timeout
-            .map_or_else(|| deadline.clone(), |limit| deadline.within(limit));
+        let login =
+            self.idle_timeout.map_or_else(|| deadline.clone(), |limit| deadline.within(limit));
         let mut connection =
             Connection::open(&self.login, &login).map_err(|error| ("connect", error))?;
         connection.set_idle_timeout(self.idle_timeout);
         for sql in &self.statements {
-            connection
-                .query(sql, deadline)
-                .map_err(|error| ("session", error))?;
+            connection.query(sql, deadline).map_err(|error| ("session", error))?;
         }
         Ok(connection)
     }
@@ -81,10 +71,6 @@ impl Session {
     }
 
     pub fn bytes_received(&self) -> u64 {
-        self.bytes_received
-            + self
-                .connection
-                .as_ref()
-                .map_or(0, Connection::bytes_received)
+        self.bytes_received + self.connection.as_ref().map_or(0, Connection::bytes_received)
     }
 }

@@ -28,9 +28,8 @@ pub fn load(
     let sent = Arc::new(Sent::default());
     let ticker = Ticker::start(&phase.name, &sent, context.events);
     let started = Instant::now();
-    let loaded = with_sessions(context, phase, |sessions| {
-        tables::load(sessions, tables, how, &sent)
-    })?;
+    let loaded =
+        with_sessions(context, phase, |sessions| tables::load(sessions, tables, how, &sent))?;
     let duration_s = started.elapsed().as_secs_f64();
     drop(ticker);
     let result = PhaseResult::LoadTables {
@@ -83,13 +82,9 @@ pub fn warm(
     threads: usize,
 ) -> Result<(), Failure> {
     let started = Instant::now();
-    with_sessions(context, phase, |sessions| {
-        tables::warm(sessions, tables, threads)
-    })?;
+    with_sessions(context, phase, |sessions| tables::warm(sessions, tables, threads))?;
     let duration_s = started.elapsed().as_secs_f64();
-    context
-        .events
-        .emit(&phase.ended(PhaseResult::WarmTables { duration_s }));
+    context.events.emit(&phase.ended(PhaseResult::WarmTables { duration_s }));
     Ok(())
 }
 
@@ -102,10 +97,6 @@ fn with_sessions<T>(
         let deadline = deadline.within(OPENING_LIMIT);
         context.session.open_another(&deadline)
     };
-    let sessions = Sessions {
-        open: &open,
-        stop: context.stop,
-        limit: phase.limit,
-    };
+    let sessions = Sessions { open: &open, stop: context.stop, limit: phase.limit };
     Ok(work(&sessions)?)
 }

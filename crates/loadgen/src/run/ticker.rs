@@ -37,10 +37,7 @@ impl Ticker {
                 due += INTERVAL;
             }
         });
-        Self {
-            alive: Some(alive),
-            thread: Some(thread),
-        }
+        Self { alive: Some(alive), thread: Some(thread) }
     }
 }
 

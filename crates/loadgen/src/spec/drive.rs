@@ -59,7 +59,7 @@ pub struct RawDrive {
     primary: bool,
     #[serde(default)]
     linger_s: f64,
-    board: Option<PathBuf>,
+    statement_activity: Option<PathBuf>,
 }
 
 #[derive(Deserialize)]
@@ -89,7 +89,7 @@ struct RawOpen {
     rate: f64,
     #[serde(default)]
     arrivals: RawArrivals,
-    late_limit_s: Option<f64>,
+    max_lateness_s: Option<f64>,
 }
 
 #[derive(Clone, Copy, Default, Deserialize)]
@@ -156,14 +156,9 @@ impl RawDrive {
         }
         let mut numbers = self.cpus.iter().flatten().enumerate();
         if let Some((position, cpu)) = numbers.find(|(_, cpu)| **cpu >= CPU_NUMBERS) {
-            let message = format!(
-                "{cpu} is no CPU; they are numbered from 0 to {}",
-                CPU_NUMBERS - 1
-            );
-            return Err(ValidationError::new(
-                format!("{key}.cpus[{position}]"),
-                message,
-            ));
+            let message =
+                format!("{cpu} is no CPU; they are numbered from 0 to {}", CPU_NUMBERS - 1);
+            return Err(ValidationError::new(format!("{key}.cpus[{position}]"), message));
         }
         let pacing = self.pacing.as_deref();
         let warmup = self.warmup.as_deref();
@@ -187,7 +182,7 @@ impl RawDrive {
                 // A statement may take as long as the phase.
                 idle_timeout: limit.map_or(IDLE_TIMEOUT, |limit| limit.max(IDLE_TIMEOUT)),
                 linger: zero_or_more(self.linger_s, &format!("{key}.linger_s"))?,
-                statement_activity: self.board,
+                statement_activity: self.statement_activity,
                 seed,
             },
             pings: self.pings,
@@ -209,9 +204,9 @@ fn check_pacing(json: &RawValue, key: &str) -> Result<Pacing, ValidationError> {
                 let message = format!("{} is no rate, {expected}", raw.rate);
                 return Err(ValidationError::new(format!("{key}.rate"), message));
             }
-            let late_limit = raw
-                .late_limit_s
-                .map(|seconds| phase::above_zero(seconds, &format!("{key}.late_limit_s")))
+            let max_lateness = raw
+                .max_lateness_s
+                .map(|seconds| phase::above_zero(seconds, &format!("{key}.max_lateness_s")))
                 .transpose()?;
             Ok(Pacing::Open {
                 rate: raw.rate,
@@ -219,7 +214,7 @@ fn check_pacing(json: &RawValue, key: &str) -> Result<Pacing, ValidationError> {
                     RawArrivals::Poisson => Arrivals::Poisson,
                     RawArrivals::Constant => Arrivals::Constant,
                 },
-                late_limit,
+                max_lateness,
             })
         }
     }

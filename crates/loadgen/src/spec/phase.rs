@@ -102,10 +102,8 @@ enum RawSet {
 /// Read the phase that lies at `key`; `seed` is that of the whole specification.
 pub fn check(json: &RawValue, key: &str, seed: u64) -> Result<Phase, ValidationError> {
     let common: Common = read::part(json, key)?;
-    let limit = common
-        .limit_s
-        .map(|seconds| above_zero(seconds, &format!("{key}.limit_s")))
-        .transpose()?;
+    let limit =
+        common.limit_s.map(|seconds| above_zero(seconds, &format!("{key}.limit_s"))).transpose()?;
     let work = match common.kind {
         Kind::Statement => {
             let raw: RawStatement = read::part(json, key)?;
@@ -143,20 +141,14 @@ pub fn check(json: &RawValue, key: &str, seed: u64) -> Result<Phase, ValidationE
         }
         Kind::WarmTables => {
             let raw: RawWarmTables = read::part(json, key)?;
-            Work::WarmTables {
-                threads: raw.threads,
-            }
+            Work::WarmTables { threads: raw.threads }
         }
         Kind::Drive => {
             let raw: RawDrive = read::part(json, key)?;
             Work::Drive(raw.check(key, limit, seed)?)
         }
     };
-    Ok(Phase {
-        name: common.name,
-        limit,
-        work,
-    })
+    Ok(Phase { name: common.name, limit, work })
 }
 
 impl RawSource {
@@ -183,13 +175,7 @@ impl RawSource {
 
 /// Seconds above 0.
 pub fn above_zero(seconds: f64, key: &str) -> Result<Duration, ValidationError> {
-    Duration::try_from_secs_f64(seconds)
-        .ok()
-        .filter(|limit| !limit.is_zero())
-        .ok_or_else(|| {
-            ValidationError::new(
-                key,
-                format!("{seconds} is no time, expected seconds above 0"),
-            )
-        })
+    Duration::try_from_secs_f64(seconds).ok().filter(|limit| !limit.is_zero()).ok_or_else(|| {
+        ValidationError::new(key, format!("{seconds} is no time, expected seconds above 0"))
+    })
 }

@@ -20,9 +20,7 @@ pub fn whole<T: DeserializeOwned>(json: &str) -> Result<T, ValidationError> {
         }
         ValidationError::new(key, message)
     })?;
-    reader
-        .end()
-        .map_err(|error| ValidationError::new("the specification", error.to_string()))?;
+    reader.end().map_err(|error| ValidationError::new("the specification", error.to_string()))?;
     Ok(value)
 }
 

@@ -19,7 +19,7 @@ fn good() -> Json {
         "workload": {
             "tables": {"t": {"name": "t", "rows": "{size}", "create": "CREATE TABLE {table} (id int)",
                              "columns": [{"name": "id", "kind": "sequence", "first": 1}]}},
-            "draws": {"id": {"kind": "integer", "low": 1, "high": "{size}"}},
+            "generators": {"id": {"kind": "integer", "low": 1, "high": "{size}"}},
             "statements": {"point": {"sql": "SELECT 1 FROM {table} WHERE id = ?", "parameters": ["id"]}},
             "tests": {"point": {"title": "a row", "steps": [{"statements": ["point"]}]}},
         },
@@ -39,8 +39,8 @@ fn good() -> Json {
             {"name": "warm", "kind": "warm_tables", "limit_s": 60},
             {"name": "measure", "kind": "drive", "test": "point", "clients": 8, "threads": 1,
              "protocol": "text", "busy_poll": true, "cpus": [0, 2], "retry": [1213], "linger_s": 0.25,
-             "pings": 3, "board": "/run/board", "primary": true,
-             "pacing": {"kind": "open", "rate": 1000, "arrivals": "constant", "late_limit_s": 0.1},
+             "pings": 3, "statement_activity": "/run/activity", "primary": true,
+             "pacing": {"kind": "open", "rate": 1000, "arrivals": "constant", "max_lateness_s": 0.1},
              "warmup": {"kind": "steady", "limit_s": 60},
              "end": {"kind": "operations", "transactions": 100_000}},
             {"name": "again", "kind": "drive", "test": "point", "clients": 1,
@@ -72,10 +72,7 @@ fn a_good_specification() {
         }
     );
     assert_eq!(spec.phases[1].limit, Some(Duration::from_millis(500)));
-    assert_eq!(
-        spec.phases[1].work,
-        Work::Statements(vec!["COMMIT".to_owned()])
-    );
+    assert_eq!(spec.phases[1].work, Work::Statements(vec!["COMMIT".to_owned()]));
     assert_eq!(spec.phases[2].limit, None);
     assert_eq!(
         spec.phases[4].work,
@@ -109,9 +106,7 @@ fn connections_to_other_hosts_are_verified_unless_the_specification_says_otherwi
         match parse(&spec) {
             Ok(spec) => spec.connection.tls.verifies(),
             // This host may trust nobody.
-            Err(mistake) => mistake
-                .to_string()
-                .contains("trusts no certificate authorities"),
+            Err(mistake) => mistake.to_string().contains("trusts no certificate authorities"),
         }
     };
     assert!(mode("db.test", Json::Null));
@@ -126,32 +121,20 @@ fn assert_mistakes(cases: &[(Change, &str)]) {
         let mut spec = good();
         change(&mut spec);
         let message = parse(&spec).unwrap_err().to_string();
-        assert!(
-            message.starts_with(expected),
-            "{message:?} should start with {expected:?}"
-        );
+        assert!(message.starts_with(expected), "{message:?} should start with {expected:?}");
     }
 }
 
 #[test]
 fn every_mistake_at_the_top_names_its_key() {
     assert_mistakes(&[
-        (
-            |s| s["version"] = json!(1),
-            "version: 1 is not known, expected 2",
-        ),
+        (|s| s["version"] = json!(1), "version: 1 is not known, expected 2"),
         (
             |s| s["verison"] = json!(2),
             "verison: unknown field `verison`, expected one of `version`",
         ),
-        (
-            |s| s["connection"]["port"] = json!(1),
-            "connection: expected either socket, or",
-        ),
-        (
-            |s| s["connection"]["user"] = json!(1),
-            "connection.user: invalid type: integer `1`",
-        ),
+        (|s| s["connection"]["port"] = json!(1), "connection: expected either socket, or"),
+        (|s| s["connection"]["user"] = json!(1), "connection.user: invalid type: integer `1`"),
         (
             |s| s["connection"]["tls"] = json!({"mode": "on"}),
             "connection.tls.mode: unknown variant `on`",
@@ -168,10 +151,7 @@ fn every_mistake_at_the_top_names_its_key() {
             |s| s["connection"]["tls"] = json!({"mode": "required", "ca": "/x"}),
             "connection.tls.ca: has a meaning in",
         ),
-        (
-            |s| s["workload"] = json!(null),
-            "workload: is missing; phases[4] needs it",
-        ),
+        (|s| s["workload"] = json!(null), "workload: is missing; phases[4] needs it"),
         (
             |s| {
                 s["workload"] = json!(null);
@@ -181,17 +161,14 @@ fn every_mistake_at_the_top_names_its_key() {
         ),
         (|s| s["seed"] = json!(null), "seed: is missing"),
         (|s| s["seed"] = json!(-1), "seed: invalid value"),
-        (
-            |s| s["values"]["size"] = json!([]),
-            "values.size: data did not match",
-        ),
+        (|s| s["values"]["size"] = json!([]), "values.size: data did not match"),
         (
             |s| s["workload"]["tests"]["point"]["stepz"] = json!([]),
             "workload.tests.point.stepz: unknown field",
         ),
         (
-            |s| s["workload"]["draws"]["id"]["kind"] = json!("dice"),
-            "workload.draws.id.kind: unknown variant `dice`",
+            |s| s["workload"]["generators"]["id"]["kind"] = json!("dice"),
+            "workload.generators.id.kind: unknown variant `dice`",
         ),
     ]);
 }
@@ -199,40 +176,19 @@ fn every_mistake_at_the_top_names_its_key() {
 #[test]
 fn every_mistake_in_a_phase_names_its_key() {
     assert_mistakes(&[
-        (
-            |s| s["phases"][0]["kind"] = json!("x"),
-            "phases[0].kind: unknown variant `x`, expected",
-        ),
-        (
-            |s| s["phases"][0]["limit"] = json!(1),
-            "phases[0].limit: unknown field `limit`",
-        ),
-        (
-            |s| s["phases"][0]["limit_s"] = json!(0),
-            "phases[0].limit_s: 0 is no time",
-        ),
-        (
-            |s| s["phases"][0]["limit_s"] = json!(-1),
-            "phases[0].limit_s: -1 is no time",
-        ),
-        (
-            |s| s["phases"][0]["sql"] = json!("x"),
-            "phases[0].sql: unknown field `sql`",
-        ),
+        (|s| s["phases"][0]["kind"] = json!("x"), "phases[0].kind: unknown variant `x`, expected"),
+        (|s| s["phases"][0]["limit"] = json!(1), "phases[0].limit: unknown field `limit`"),
+        (|s| s["phases"][0]["limit_s"] = json!(0), "phases[0].limit_s: 0 is no time"),
+        (|s| s["phases"][0]["limit_s"] = json!(-1), "phases[0].limit_s: -1 is no time"),
+        (|s| s["phases"][0]["sql"] = json!("x"), "phases[0].sql: unknown field `sql`"),
         (
             |s| {
                 s["phases"][1].as_object_mut().unwrap().remove("sql");
             },
             "phases[1]: missing field `sql`",
         ),
-        (
-            |s| s["phases"][1]["sql"] = json!(1),
-            "phases[1].sql: expected a statement or a list",
-        ),
-        (
-            |s| s["phases"][1]["table"] = json!("t"),
-            "phases[1].table: unknown field `table`",
-        ),
+        (|s| s["phases"][1]["sql"] = json!(1), "phases[1].sql: expected a statement or a list"),
+        (|s| s["phases"][1]["table"] = json!("t"), "phases[1].table: unknown field `table`"),
         (
             |s| s["phases"][0]["source"]["generate"]["rows"] = json!("many"),
             "phases[0].source.generate.rows: invalid type: string \"many\"",
@@ -245,22 +201,10 @@ fn every_mistake_in_a_phase_names_its_key() {
             |s| s["phases"][3]["source"]["server_file"] = json!("it's"),
             "phases[3].source.server_file: \"it's\" has a quote",
         ),
-        (
-            |s| s["phases"][4]["method"] = json!("local"),
-            "phases[4].lock_tables: has no meaning",
-        ),
-        (
-            |s| s["phases"][4]["method"] = json!("bulk"),
-            "phases[4].method: unknown variant `bulk`",
-        ),
-        (
-            |s| s["phases"][5]["threads"] = json!(1),
-            "phases[5].threads: unknown field",
-        ),
-        (
-            |s| s["phases"][6]["threads"] = json!(-1),
-            "phases[6].threads: invalid value",
-        ),
+        (|s| s["phases"][4]["method"] = json!("local"), "phases[4].lock_tables: has no meaning"),
+        (|s| s["phases"][4]["method"] = json!("bulk"), "phases[4].method: unknown variant `bulk`"),
+        (|s| s["phases"][5]["threads"] = json!(1), "phases[5].threads: unknown field"),
+        (|s| s["phases"][6]["threads"] = json!(-1), "phases[6].threads: invalid value"),
     ]);
 }
 

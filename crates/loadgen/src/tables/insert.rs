@@ -18,11 +18,7 @@ pub struct Statement {
 impl Statement {
     pub fn new(table: &Table) -> Self {
         let text = super::sql::insert(table);
-        Self {
-            head: text.len(),
-            text,
-            numbers: table.rows.numbers(),
-        }
+        Self { head: text.len(), text, numbers: table.rows.numbers() }
     }
 
     /// The statement as it is now.
@@ -76,19 +72,9 @@ mod tests {
     use workload::tables::ColumnName;
 
     fn statement() -> Statement {
-        let column = |name: &str| ColumnName {
-            name: name.to_owned(),
-            binary: false,
-        };
-        let id = Value::Integer(Integer {
-            source: Source::Row,
-            times: 1,
-            plus: 0,
-        });
-        let word = Value::Constant {
-            text: b"x".to_vec(),
-            is_number: false,
-        };
+        let column = |name: &str| ColumnName { name: name.to_owned(), binary: false };
+        let id = Value::Integer(Integer { source: Source::Row, times: 1, plus: 0 });
+        let word = Value::Constant { text: b"x".to_vec(), is_number: false };
         Statement::new(&Table {
             name: "t".to_owned(),
             create: String::new(),
@@ -104,17 +90,11 @@ mod tests {
         let mut statement = statement();
         statement.push("-1\tab");
         statement.push("2\t7");
-        assert_eq!(
-            statement.text(),
-            "INSERT INTO `t` (`id`, `c`) VALUES (-1,'ab'),(2,'7')"
-        );
+        assert_eq!(statement.text(), "INSERT INTO `t` (`id`, `c`) VALUES (-1,'ab'),(2,'7')");
         statement.clear();
         assert!(statement.is_empty());
         statement.push("3\t");
-        assert_eq!(
-            statement.text(),
-            "INSERT INTO `t` (`id`, `c`) VALUES (3,'')"
-        );
+        assert_eq!(statement.text(), "INSERT INTO `t` (`id`, `c`) VALUES (3,'')");
     }
 
     #[test]

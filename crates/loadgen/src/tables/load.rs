@@ -94,18 +94,11 @@ pub fn load(
     how: &LoadOptions,
     sent: &Arc<Sent>,
 ) -> Result<Loaded, TableError> {
-    let Done {
-        results,
-        connections,
-    } = each(
-        sessions,
-        tables,
-        how.threads,
-        |connection, table, deadline| {
+    let Done { results, connections } =
+        each(sessions, tables, how.threads, |connection, table, deadline| {
             load_table(connection, table, how, sent, deadline)
                 .map_err(|source| TableError::client(table, source))
-        },
-    )?;
+        })?;
     let mut loaded = Loaded {
         tables: Vec::with_capacity(tables.len()),
         method: match how.method {
@@ -146,13 +139,8 @@ fn load_table(
     deadline: &Deadline,
 ) -> Result<(LoadedTable, Filled), ClientError> {
     connection.query(&table.create, deadline)?;
-    let mut filler = Filler {
-        connection,
-        table,
-        rows: Arc::new(Summed::new(&table.rows)),
-        sent,
-        deadline,
-    };
+    let mut filler =
+        Filler { connection, table, rows: Arc::new(Summed::new(&table.rows)), sent, deadline };
     let started = Instant::now();
     if how.lock_tables {
         filler.run(&format!("LOCK TABLES {} WRITE", sql::quoted(&table.name)))?;
@@ -217,10 +205,7 @@ impl Filler<'_> {
         // Rows may have been made for the method that was refused.
         self.rows = Arc::new(Summed::new(&self.table.rows));
         let filled = self.multi_row()?;
-        Ok(Filled {
-            fell_back: Some(reason),
-            ..filled
-        })
+        Ok(Filled { fell_back: Some(reason), ..filled })
     }
 
     /// One stream a table. Two at a time were no faster (before MySQL 8.0 they wait for each other's
@@ -231,9 +216,7 @@ impl Filler<'_> {
         let columns = self.table.columns.iter().map(|column| column.name.as_str());
         let sql = sql::load_data(&from, &self.table.name, columns);
         let mut rows = LocalRows::start(&self.rows, self.sent);
-        let outcome = self
-            .connection
-            .load_local(&sql, LOCAL_FILE, &mut rows, self.deadline)?;
+        let outcome = self.connection.load_local(&sql, LOCAL_FILE, &mut rows, self.deadline)?;
         Ok(filled(&rows, outcome.warnings.into()))
     }
 
@@ -260,10 +243,7 @@ impl Filler<'_> {
     }
 
     fn single_row(&mut self) -> Result<Filled, ClientError> {
-        self.insert(
-            |_, _| false,
-            |filler, statement| Ok(filler.run(statement)?.warnings),
-        )
+        self.insert(|_, _| false, |filler, statement| Ok(filler.run(statement)?.warnings))
     }
 
     /// Send the rows as statements, each as long as it `has_room` for the next row.
@@ -294,25 +274,17 @@ impl Filler<'_> {
     /// Return the longest multi-row INSERT, in bytes.
     fn statement_limit(&mut self) -> Result<usize, ClientError> {
         let allowed = self.variable("max_allowed_packet")?;
-        let allowed = allowed
-            .and_then(|bytes| bytes.parse().ok())
-            .unwrap_or(STATEMENT_BYTES);
+        let allowed = allowed.and_then(|bytes| bytes.parse().ok()).unwrap_or(STATEMENT_BYTES);
         Ok(STATEMENT_BYTES.min(allowed.saturating_sub(PACKET_RESERVE)))
     }
 
     /// A variable of the session as text.
     fn variable(&mut self, name: &str) -> Result<Option<String>, ClientError> {
         let outcome = self.run(&format!("SELECT @@{name}"))?;
-        Ok(outcome
-            .rows
-            .and_then(|rows| rows.into_iter().flatten().next().flatten()))
+        Ok(outcome.rows.and_then(|rows| rows.into_iter().flatten().next().flatten()))
     }
 }
 
 fn filled(rows: &LocalRows, warnings: u64) -> Filled {
-    Filled {
-        warnings,
-        generator_wait: rows.waited(),
-        fell_back: None,
-    }
+    Filled { warnings, generator_wait: rows.waited(), fell_back: None }
 }

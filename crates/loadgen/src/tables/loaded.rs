@@ -36,11 +36,7 @@ fn verify_table(
     if (found.rows, found.sum) == (expected.rows, expected.sum) {
         return Ok(());
     }
-    Err(TableError::Mismatch {
-        table: table.name.clone(),
-        found,
-        expected,
-    })
+    Err(TableError::Mismatch { table: table.name.clone(), found, expected })
 }
 
 /// Return the expected checksum.
@@ -64,10 +60,7 @@ fn found(
     deadline: &Deadline,
 ) -> Result<Checksum, ClientError> {
     let outcome = connection.query(&sql::checksum(table), deadline)?;
-    let answer = outcome
-        .rows
-        .and_then(|mut rows| rows.pop())
-        .unwrap_or_default();
+    let answer = outcome.rows.and_then(|mut rows| rows.pop()).unwrap_or_default();
     let found = match answer.as_slice() {
         [Some(rows), sum] => rows.parse().ok().zip(match sum {
             Some(sum) => sum.parse().ok(),
@@ -78,11 +71,7 @@ fn found(
     let (rows, sum) = found.ok_or_else(|| {
         ProtocolError::unexpected(&format!("{answer:?} where a count and a sum were due"))
     })?;
-    Ok(Checksum {
-        rows,
-        bytes: 0,
-        sum,
-    })
+    Ok(Checksum { rows, bytes: 0, sum })
 }
 
 /// Run the statements that read every table and its indexes, on `threads` connections (0: as many

@@ -32,8 +32,7 @@ impl Sent {
     /// Count a chunk that the server has taken.
     pub fn add(&self, chunk: &Chunk) {
         self.rows.fetch_add(chunk.rows(), Ordering::Relaxed);
-        self.bytes
-            .fetch_add(chunk.bytes().len() as u64, Ordering::Relaxed);
+        self.bytes.fetch_add(chunk.bytes().len() as u64, Ordering::Relaxed);
     }
 }
 
@@ -54,19 +53,10 @@ pub struct LocalRows {
 impl LocalRows {
     /// Start making `rows` and wait for the first.
     pub fn start<R: Rows + 'static>(rows: &Arc<R>, sent: &Arc<Sent>) -> Self {
-        let mut producer = Producer::start(
-            rows,
-            &(0..rows.count()),
-            rows_in(rows.as_ref(), CHUNK_BYTES),
-            THREADS,
-        );
+        let mut producer =
+            Producer::start(rows, &(0..rows.count()), rows_in(rows.as_ref(), CHUNK_BYTES), THREADS);
         let next = producer.next_chunk();
-        Self {
-            producer,
-            next,
-            sending: None,
-            sent: Arc::clone(sent),
-        }
+        Self { producer, next, sending: None, sent: Arc::clone(sent) }
     }
 
     /// Return the time for which the sender waited for rows.

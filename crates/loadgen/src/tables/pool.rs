@@ -36,11 +36,7 @@ pub enum TableError {
          the server does not hold what was sent, or it was changed since",
         found.rows, found.sum, expected.rows, expected.sum
     )]
-    Mismatch {
-        table: String,
-        found: Checksum,
-        expected: Checksum,
-    },
+    Mismatch { table: String, found: Checksum, expected: Checksum },
 }
 
 impl TableError {
@@ -92,10 +88,7 @@ pub fn each<T: Send>(
         collect(&results, tables.len(), sessions.stop, &halt)
     })?;
     let connections = used.into_inner().expect("nobody panics while it holds it");
-    Ok(Done {
-        results,
-        connections,
-    })
+    Ok(Done { results, connections })
 }
 
 fn connections(threads: usize) -> usize {

@@ -39,11 +39,7 @@ pub fn checksum(table: &Table) -> String {
         .iter()
         .map(|column| {
             let name = quoted(&column.name);
-            if column.binary {
-                format!("CAST({name} AS BINARY)")
-            } else {
-                name
-            }
+            if column.binary { format!("CAST({name} AS BINARY)") } else { name }
         })
         .collect();
     format!(

@@ -50,10 +50,7 @@ fn run_marked(spec: &Value) -> (i32, Vec<Value>, String) {
     let events = String::from_utf8(output.stdout).unwrap();
     (
         output.status.code().unwrap(),
-        events
-            .lines()
-            .map(|line| serde_json::from_str(line).unwrap())
-            .collect(),
+        events.lines().map(|line| serde_json::from_str(line).unwrap()).collect(),
         String::from_utf8(output.stderr).unwrap(),
     )
 }
@@ -68,10 +65,7 @@ fn load() -> Value {
 }
 
 fn types(events: &[Value]) -> Vec<&str> {
-    events
-        .iter()
-        .map(|event| event["type"].as_str().unwrap())
-        .collect()
+    events.iter().map(|event| event["type"].as_str().unwrap()).collect()
 }
 
 #[test]
@@ -212,17 +206,11 @@ fn no_file_of_this_host_is_ever_sent() {
             peer.let_in();
             peer.hear();
             peer.say(1, b"\xfb/etc/hostname");
-            assert!(
-                peer.hear().is_empty(),
-                "nothing but an empty packet or the end"
-            );
+            assert!(peer.hear().is_empty(), "nothing but an empty packet or the end");
         });
         assert_eq!(status, 1);
         assert_eq!(events[1]["kind"], "protocol");
-        assert!(
-            events[1]["message"].as_str().unwrap().contains("file"),
-            "{events:?}"
-        );
+        assert!(events[1]["message"].as_str().unwrap().contains("file"), "{events:?}");
     }
 }
 
@@ -234,10 +222,7 @@ fn a_server_that_hangs_meets_the_time_limit() {
         peer.hear();
         assert_eq!(peer.hear(), b"\x01", "the client leaves");
     });
-    assert_eq!(
-        (status, types(&events)),
-        (1, vec!["start", "error", "summary"])
-    );
+    assert_eq!((status, types(&events)), (1, vec!["start", "error", "summary"]));
     assert_eq!(events[1]["kind"], "time_limit");
     assert!(said.contains("the time limit of 0.2 s is over"), "{said}");
 }
@@ -297,10 +282,7 @@ fn a_server_that_gives_up_in_the_middle_of_a_file_is_heard() {
         peer.0.shutdown(std::net::Shutdown::Read).unwrap();
     });
     assert_eq!(status, 1);
-    assert_eq!(
-        (&events[1]["code"], &events[1]["message"]),
-        (&json!(1021), &json!("disk full"))
-    );
+    assert_eq!((&events[1]["code"], &events[1]["message"]), (&json!(1021), &json!("disk full")));
 }
 
 #[test]
@@ -312,10 +294,7 @@ fn packets_out_of_order_are_refused() {
     });
     assert_eq!(status, 1);
     let message = events[1]["message"].as_str().unwrap();
-    assert!(
-        message.contains("packet 4 came where packet 1 was due"),
-        "{message}"
-    );
+    assert!(message.contains("packet 4 came where packet 1 was due"), "{message}");
 }
 
 #[test]
@@ -331,10 +310,7 @@ fn a_login_can_switch_plugins_and_be_refused() {
     });
     assert_eq!(status, 1);
     assert_eq!(types(&events), ["error"]);
-    assert_eq!(
-        (&events[0]["phase"], &events[0]["code"]),
-        (&json!("connect"), &json!(1045))
-    );
+    assert_eq!((&events[0]["phase"], &events[0]["code"]), (&json!("connect"), &json!(1045)));
 }
 
 #[test]

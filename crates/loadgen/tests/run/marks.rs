@@ -33,10 +33,7 @@ fn every_phase_is_marked_when_it_starts() {
     }));
     server.join().unwrap();
     assert_eq!(status, 0);
-    assert_eq!(
-        types(&events),
-        ["start", "mark", "phase", "mark", "phase", "summary"]
-    );
+    assert_eq!(types(&events), ["start", "mark", "phase", "mark", "phase", "summary"]);
     let mark = |phase| json!({"type": "mark", "phase": phase, "mark": "phase_started", "t_s": 0.0});
     assert_eq!((&events[1], &events[3]), (&mark("a"), &mark("b")));
 }
@@ -81,18 +78,10 @@ fn the_end_of_the_measured_part_is_told_before_clients_linger() {
         .spawn()
         .unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-    let mut read = || {
-        lines
-            .next()
-            .map(|line| line.unwrap().parse::<Value>().unwrap())
-    };
+    let mut read = || lines.next().map(|line| line.unwrap().parse::<Value>().unwrap());
     while read().unwrap()["mark"] != "measure_ended" {}
     // What was measured is whole, so that this is no failure.
-    kill(
-        Pid::from_raw(child.id().try_into().unwrap()),
-        Signal::SIGTERM,
-    )
-    .unwrap();
+    kill(Pid::from_raw(child.id().try_into().unwrap()), Signal::SIGTERM).unwrap();
     let rest: Vec<Value> = std::iter::from_fn(read).collect();
     assert_eq!(child.wait().unwrap().code(), Some(0));
     assert_eq!(types(&rest), ["interval", "phase", "summary"]);

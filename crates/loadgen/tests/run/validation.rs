@@ -11,10 +11,7 @@ fn a_bad_specification_ends_with_status_2() {
         .assert()
         .code(2);
     let said = String::from_utf8_lossy(&assert.get_output().stderr).into_owned();
-    assert!(
-        said.contains("unknown field `conection`, expected one of"),
-        "{said}"
-    );
+    assert!(said.contains("unknown field `conection`, expected one of"), "{said}");
     assert!(assert.get_output().stdout.is_empty());
 }
 
@@ -55,11 +52,7 @@ fn what_cannot_be_compiled_ends_with_status_2() {
             .code(2);
         String::from_utf8_lossy(&assert.get_output().stderr).into_owned()
     };
-    assert!(
-        said(&spec).contains("tests.a.steps[0].statements"),
-        "{}",
-        said(&spec)
-    );
+    assert!(said(&spec).contains("tests.a.steps[0].statements"), "{}", said(&spec));
     let mut unknown = spec;
     unknown["phases"][0]["test"] = json!("b");
     assert!(said(&unknown).contains("phases[0].test: there is no test \"b\""));

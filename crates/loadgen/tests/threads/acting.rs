@@ -3,10 +3,7 @@
 use super::*;
 
 pub fn begin(name: &str, act: impl FnOnce() + Send + 'static) {
-    thread::Builder::new()
-        .name(name.to_owned())
-        .spawn(act)
-        .unwrap();
+    thread::Builder::new().name(name.to_owned()).spawn(act).unwrap();
 }
 
 pub fn sync_for_ever(path: &Path) {
@@ -21,11 +18,7 @@ pub fn sync_for_ever(path: &Path) {
 pub fn poll_for_ever(sockets: &[UnixStream]) {
     let mut list: Vec<libc::pollfd> = sockets
         .iter()
-        .map(|socket| libc::pollfd {
-            fd: socket.as_raw_fd(),
-            events: libc::POLLIN,
-            revents: 0,
-        })
+        .map(|socket| libc::pollfd { fd: socket.as_raw_fd(), events: libc::POLLIN, revents: 0 })
         .collect();
     // SAFETY: the list is as long as it says, and outlives the call.
     unsafe { libc::poll(list.as_mut_ptr(), list.len() as libc::nfds_t, -1) };
@@ -51,10 +44,7 @@ impl Acting {
         let lines = BufReader::new(process.stdout.take().unwrap()).lines();
         let is_acting = |line: io::Result<String>| line.unwrap().ends_with("acting");
         assert!({ lines }.any(is_acting));
-        Self {
-            process,
-            _place: place,
-        }
+        Self { process, _place: place }
     }
 
     pub fn end(&mut self) {

@@ -136,9 +136,7 @@ fn said(output: &Output) -> String {
 
 fn thread_named<'a>(report: &'a Value, name: &str) -> &'a Value {
     let mut threads = report["threads"].as_array().unwrap().iter();
-    threads
-        .find(|thread| thread["name"] == name)
-        .unwrap_or_else(|| panic!("{name} in {report}"))
+    threads.find(|thread| thread["name"] == name).unwrap_or_else(|| panic!("{name} in {report}"))
 }
 
 fn states<'a>(report: &'a Value, name: &str) -> &'a [Value] {
@@ -146,10 +144,7 @@ fn states<'a>(report: &'a Value, name: &str) -> &'a [Value] {
 }
 
 fn sum(states: &[Value], key: &str) -> u64 {
-    states
-        .iter()
-        .map(|state| state[key].as_u64().unwrap())
-        .sum()
+    states.iter().map(|state| state[key].as_u64().unwrap()).sum()
 }
 
 /// The state that a thread always was in.
@@ -164,10 +159,7 @@ fn only<'a>(report: &'a Value, name: &str) -> &'a Value {
 /// The call that a thread always was in, and what is behind its descriptor.
 fn call<'a>(report: &'a Value, name: &str) -> (c_long, Option<&'a str>) {
     let state = only(report, name);
-    assert_eq!(
-        (&state["state"], &state["wchan"]),
-        (&"S".into(), &Value::Null)
-    );
+    assert_eq!((&state["state"], &state["wchan"]), (&"S".into(), &Value::Null));
     (state["syscall"].as_i64().unwrap(), state["target"].as_str())
 }
 
@@ -181,10 +173,7 @@ fn threads_are_seen_where_they_are() {
     assert_eq!(report["ended"], false);
 
     let spinning = only(&report, "spins");
-    assert_eq!(
-        (&spinning["state"], &spinning["syscall"]),
-        (&"R".into(), &Value::Null)
-    );
+    assert_eq!((&spinning["state"], &spinning["syscall"]), (&"R".into(), &Value::Null));
     assert_eq!(call(&report, "sleeps"), (libc::SYS_clock_nanosleep, None));
     assert_eq!(call(&report, "waits"), (libc::SYS_futex, None));
     for (name, number, target) in [
@@ -200,10 +189,7 @@ fn threads_are_seen_where_they_are() {
     assert_eq!(call(&report, "polls many"), (POLL, None));
 
     // Where the kernel tells of stacks, they end in what the thread is blocked in.
-    for state in ["syncs log", "syncs data"]
-        .map(|name| states(&report, name))
-        .concat()
-    {
+    for state in ["syncs log", "syncs data"].map(|name| states(&report, name)).concat() {
         if let Some(stack) = state["stack"].as_str() {
             let innermost = stack.rsplit(';').next();
             assert_eq!(innermost, state["wchan"].as_str(), "{stack}");
@@ -216,9 +202,7 @@ fn threads_are_seen_where_they_are() {
             let is_of_file = |target: &str| target.ends_with(file);
             state["syscall"] == libc::SYS_fsync && state["target"].as_str().is_some_and(is_of_file)
         });
-        syncs
-            .map(|state| state["count"].as_u64().unwrap())
-            .sum::<u64>()
+        syncs.map(|state| state["count"].as_u64().unwrap()).sum::<u64>()
     };
     let logs = synced("syncs log", "/ib_logfile0");
     assert!(logs > 0 && synced("syncs data", "/t.ibd") > 0, "{report}");
@@ -231,10 +215,7 @@ fn threads_are_seen_where_they_are() {
         // Each thread is looked at at ticks of its own.
         #[allow(clippy::cast_precision_loss)]
         let error = (0.25 / ticks(name) as f64 + 0.25 / ticks("syncs log") as f64).sqrt();
-        assert!(
-            (found - expected).abs() < 5.0 * error,
-            "{name}: {found}, {expected}"
-        );
+        assert!((found - expected).abs() < 5.0 * error, "{name}: {found}, {expected}");
     }
     assert_eq!(sum(states(&report, "syncs log"), "during_sync"), 0);
 }
@@ -249,15 +230,15 @@ fn looks_are_of_the_statements_that_clients_show() {
     let inode = link.trim_matches(|letter: char| !letter.is_ascii_digit());
 
     let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("board");
+    let path = directory.path().join("activity");
     let names = ["first".to_owned(), "second".to_owned()];
-    let board = Arc::new(
+    let activity = Arc::new(
         StatementActivity::create(&path, &[PeerAddress::Tcp { port: 1 }], &names).unwrap(),
     );
-    let place = ActivitySlot::new(&board, 0);
+    let place = ActivitySlot::new(&activity, 0);
     let mut sampling = Sampling::start(pid, &options);
     let order = serde_json::json!({"path": path, "slots": {inode: 0}});
-    sampling.order(&format!("board {order}\nbegin\n"));
+    sampling.order(&format!("statement_activity {order}\nbegin\n"));
     thread::sleep(Duration::from_millis(300));
     place.show(1);
     thread::sleep(Duration::from_millis(500));
@@ -270,9 +251,7 @@ fn looks_are_of_the_statements_that_clients_show() {
     let thread = thread_named(&report, "receives");
     let statements = thread["statements"].as_array().unwrap();
     let counts = |name: Option<&str>| {
-        let of = statements
-            .iter()
-            .find(|each| each["statement"].as_str() == name);
+        let of = statements.iter().find(|each| each["statement"].as_str() == name);
         let states = of.unwrap()["states"].as_array().unwrap();
         let [state] = states.as_slice() else {
             panic!("{report}");
@@ -283,11 +262,8 @@ fn looks_are_of_the_statements_that_clients_show() {
     };
     let (second, none) = (counts(Some("second")), counts(None));
     assert_eq!(statements.len(), 2, "{report}");
-    // It waited for its client when the board was shown.
-    assert_eq!(
-        second + none,
-        only(&report, "receives")["count"].as_u64().unwrap()
-    );
+    // It waited for its client when the activity was announced.
+    assert_eq!(second + none, only(&report, "receives")["count"].as_u64().unwrap());
     for other in ["polls", "spins"] {
         let statements = thread_named(&report, other)["statements"].as_array();
         assert!(statements.unwrap().is_empty(), "{other}");
@@ -302,10 +278,7 @@ fn neither_the_rate_nor_the_budget_is_exceeded() {
         let sampling = Sampling::start(acting.process.id(), &options);
         let report = sampling.sample(Duration::from_secs(2));
         let figure = |name: &str| report[name].as_f64().unwrap();
-        assert!(
-            figure("ticks") > 0.0 && figure("window_s") >= 2.0,
-            "{report}"
-        );
+        assert!(figure("ticks") > 0.0 && figure("window_s") >= 2.0, "{report}");
         let rate_hz = figure("ticks") / figure("window_s");
         assert!((figure("rate_hz") / rate_hz - 1.0).abs() < 1e-9, "{report}");
         (rate_hz, figure("cpu_s") / figure("window_s"))
@@ -339,10 +312,7 @@ fn a_process_that_is_not_there_is_named() {
     acting.end();
     let output = program(pid, &[]).output().unwrap();
     assert_eq!(output.status.code(), Some(1));
-    assert_eq!(
-        said(&output),
-        format!("millrace-load: there is no process {pid}\n")
-    );
+    assert_eq!(said(&output), format!("millrace-load: there is no process {pid}\n"));
     // The same when it has gone before anything was counted.
     sampling.order("begin\n");
     let (status, rest, said) = sampling.finish();
@@ -370,7 +340,10 @@ fn other_orders_are_mistakes() {
         ("end\n", "\"end\" came where begin was due"),
         ("begin\nbegin\n", "\"begin\" came where end was due"),
         ("start\n", "\"start\" came where begin was due"),
-        ("board {}\n", "came where a board and its slots was due"),
+        (
+            "statement_activity {}\n",
+            "came where the file of a statement activity and its slots was due",
+        ),
     ] {
         let mut sampling = Sampling::start(acting.process.id(), &[]);
         sampling.order(orders);
@@ -378,12 +351,7 @@ fn other_orders_are_mistakes() {
         assert_eq!((status.code(), rest.as_str()), (Some(2), ""));
         assert!(said.contains(expected), "{said}");
     }
-    for option in [
-        ["--rate", "0"],
-        ["--rate", "nan"],
-        ["--budget", "1.1"],
-        ["--pid", "0"],
-    ] {
+    for option in [["--rate", "0"], ["--rate", "nan"], ["--budget", "1.1"], ["--pid", "0"]] {
         let output = program(1, &option).output().unwrap();
         assert_eq!(output.status.code(), Some(2), "{option:?}");
         assert!(said(&output).contains(option[0]), "{}", said(&output));

@@ -16,10 +16,7 @@ fn read(bytes: &[u8]) -> Option<(u64, Done)> {
     decoder.feed(bytes);
     let mut next = || decoder.next_message().ok().flatten();
     let first = next()?;
-    if matches!(
-        first.first(),
-        None | Some(&(reply::OK | reply::ERROR | reply::LOCAL_FILE))
-    ) {
+    if matches!(first.first(), None | Some(&(reply::OK | reply::ERROR | reply::LOCAL_FILE))) {
         return None;
     }
     let count = reply::parse_column_count(&first).ok()?;

@@ -9,9 +9,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use libfuzzer_sys::fuzz_target;
-use protocol::mysql::channel::Channel;
-use protocol::mysql::{Address, Connection, Login, Parameter, Tls, Deadline};
 use protocol::ClientError;
+use protocol::mysql::channel::Channel;
+use protocol::mysql::{Address, Connection, Deadline, Login, Parameter, Tls};
 
 fn talk(channel: Channel) -> Result<(), ClientError> {
     let deadline = Deadline::start(&Arc::default(), Some(Duration::from_secs(20)));

@@ -92,10 +92,7 @@ impl AnswerReader for MysqlAnswerReader {
         if let Some(first_row) = &mut self.first_row {
             first_row.keep(bytes);
         }
-        Ok(Fed {
-            consumed: bytes.len(),
-            end: None,
-        })
+        Ok(Fed { consumed: bytes.len(), end: None })
     }
 
     fn keep_first_row(&mut self, format: RowFormat) {
@@ -316,11 +313,7 @@ impl MysqlAnswerReader {
         }
         self.answer.warnings = done.warnings;
         self.answer.in_transaction = done.in_transaction;
-        self.stage = if done.more_results {
-            Stage::Result
-        } else {
-            Stage::Over
-        };
+        self.stage = if done.more_results { Stage::Result } else { Stage::Over };
     }
 }
 

@@ -52,20 +52,14 @@ impl Plugin {
                 // SHA1(password) XOR SHA1(nonce, SHA1(SHA1(password)))
                 let once = Sha1::digest(password);
                 let twice = Sha1::digest(once);
-                let mask = Sha1::new()
-                    .chain_update(nonce)
-                    .chain_update(twice)
-                    .finalize();
+                let mask = Sha1::new().chain_update(nonce).chain_update(twice).finalize();
                 xor(&once, &mask)
             }
             Self::CachingSha2 => {
                 // SHA256(password) XOR SHA256(SHA256(SHA256(password)), nonce)
                 let once = Sha256::digest(password);
                 let twice = Sha256::digest(once);
-                let mask = Sha256::new()
-                    .chain_update(twice)
-                    .chain_update(nonce)
-                    .finalize();
+                let mask = Sha256::new().chain_update(twice).chain_update(nonce).finalize();
                 xor(&once, &mask)
             }
         }
@@ -105,18 +99,9 @@ pub fn encrypted_password(
         .map_err(|_| refuse("the server's public key is not text".to_owned()))?;
     let key = RsaPublicKey::from_public_key_pem(pem)
         .map_err(|error| refuse(format!("the server's public key cannot be read: {error}")))?;
-    let mask: Vec<u8> = nonce
-        .iter()
-        .copied()
-        .cycle()
-        .take(password.len() + 1)
-        .collect();
-    key.encrypt(
-        &mut OsRng,
-        Oaep::new::<Sha1>(),
-        &xor(&with_zero(password), &mask),
-    )
-    .map_err(|error| refuse(format!("the password cannot be encrypted: {error}")))
+    let mask: Vec<u8> = nonce.iter().copied().cycle().take(password.len() + 1).collect();
+    key.encrypt(&mut OsRng, Oaep::new::<Sha1>(), &xor(&with_zero(password), &mask))
+        .map_err(|error| refuse(format!("the password cannot be encrypted: {error}")))
 }
 
 /// The password as it goes over a connection that only this host can read.
@@ -201,10 +186,7 @@ mod tests {
     #[test]
     fn the_server_can_decrypt_the_password() {
         let private = RsaPrivateKey::new(&mut OsRng, 1024).unwrap();
-        let pem = private
-            .to_public_key()
-            .to_public_key_pem(LineEnding::LF)
-            .unwrap();
+        let pem = private.to_public_key().to_public_key_pem(LineEnding::LF).unwrap();
         let sent = encrypted_password(b"a rather long password", NONCE, pem.as_bytes()).unwrap();
         let hidden = private.decrypt(Oaep::new::<Sha1>(), &sent).unwrap();
         let mask: Vec<u8> = NONCE.iter().copied().cycle().take(hidden.len()).collect();
@@ -214,18 +196,12 @@ mod tests {
     #[test]
     fn a_broken_key_is_an_error() {
         let error = encrypted_password(b"x", NONCE, b"-----BEGIN NONSENSE-----").unwrap_err();
-        assert!(
-            error.to_string().contains("public key cannot be read"),
-            "{error}"
-        );
+        assert!(error.to_string().contains("public key cannot be read"), "{error}");
     }
 
     #[test]
     fn plugins_by_name() {
-        assert_eq!(
-            Plugin::by_name("caching_sha2_password"),
-            Some(Plugin::CachingSha2)
-        );
+        assert_eq!(Plugin::by_name("caching_sha2_password"), Some(Plugin::CachingSha2));
         assert_eq!(Plugin::by_name("auth_gssapi_client"), None);
     }
 }

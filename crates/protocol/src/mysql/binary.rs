@@ -50,13 +50,7 @@ impl<'a> Execute<'a> {
             out.push(u8::from(!declared.is_empty()));
             out.extend(declared.iter().flat_map(|&kind| [kind as u8, 0]));
         }
-        Self {
-            out,
-            packet,
-            nulls,
-            parameters,
-            next: 0,
-        }
+        Self { out, packet, nulls, parameters, next: 0 }
     }
 
     #[inline]

@@ -28,20 +28,14 @@ enum Socket {
 impl Channel {
     pub fn over_unix(stream: UnixStream) -> io::Result<Self> {
         stream.set_nonblocking(true)?;
-        Ok(Self {
-            socket: Socket::Unix(stream),
-            tls: None,
-        })
+        Ok(Self { socket: Socket::Unix(stream), tls: None })
     }
 
     /// Over TCP; what is written is sent at once.
     pub fn over_tcp(stream: TcpStream) -> io::Result<Self> {
         stream.set_nonblocking(true)?;
         stream.set_nodelay(true)?;
-        Ok(Self {
-            socket: Socket::Tcp(stream),
-            tls: None,
-        })
+        Ok(Self { socket: Socket::Tcp(stream), tls: None })
     }
 
     pub fn fd(&self) -> RawFd {
@@ -118,19 +112,13 @@ impl Session for Channel {
 
     #[inline]
     fn wants_write(&self) -> bool {
-        self.tls
-            .as_ref()
-            .is_some_and(|session| session.wants_write())
+        self.tls.as_ref().is_some_and(|session| session.wants_write())
     }
 
     fn peer_address(&self) -> io::Result<PeerAddress> {
         Ok(match &self.socket {
-            Socket::Unix(stream) => PeerAddress::Unix {
-                inode: fstat(stream)?.st_ino,
-            },
-            Socket::Tcp(stream) => PeerAddress::Tcp {
-                port: stream.local_addr()?.port(),
-            },
+            Socket::Unix(stream) => PeerAddress::Unix { inode: fstat(stream)?.st_ino },
+            Socket::Tcp(stream) => PeerAddress::Tcp { port: stream.local_addr()?.port() },
         })
     }
 }

@@ -51,10 +51,7 @@ fn connect_tcp(host: &str, port: u16, deadline: &Deadline) -> Connected<TcpStrea
         Ok(addresses) => addresses,
         Err(error) => return Ok(Err(error)),
     };
-    let mut outcome = Err(io::Error::new(
-        io::ErrorKind::NotFound,
-        "the host has no address",
-    ));
+    let mut outcome = Err(io::Error::new(io::ErrorKind::NotFound, "the host has no address"));
     for address in addresses {
         let family = match address {
             SocketAddr::V4(_) => AddressFamily::INET,
@@ -119,10 +116,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("s");
         let error = connect(&Address::Socket(path.clone()), &deadline(LONG)).unwrap_err();
-        assert!(
-            error.to_string().starts_with("cannot connect to /"),
-            "{error}"
-        );
+        assert!(error.to_string().starts_with("cannot connect to /"), "{error}");
         let _listener = UnixListener::bind(&path).unwrap();
         connect(&Address::Socket(path), &deadline(LONG)).unwrap();
 

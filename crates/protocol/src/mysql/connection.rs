@@ -34,11 +34,7 @@ struct Limits {
 
 /// Far above what a server of good will sends: 4096 columns of some hundred bytes, two of the longest
 /// rows.
-const LIMITS: Limits = Limits {
-    definitions: 16 << 20,
-    kept_rows: 128 << 20,
-    answer: 16 << 30,
-};
+const LIMITS: Limits = Limits { definitions: 16 << 20, kept_rows: 128 << 20, answer: 16 << 30 };
 
 /// Bytes asked of the socket at once.
 const RECEIVE_BYTES: usize = 64 << 10;
@@ -89,11 +85,7 @@ pub struct Connection {
 impl Connection {
     /// Connect and logs in.
     pub fn open(login: &Login, deadline: &Deadline) -> Result<Self, ClientError> {
-        Self::log_in(
-            Transport::connect(&login.address, deadline)?,
-            login,
-            deadline,
-        )
+        Self::log_in(Transport::connect(&login.address, deadline)?, login, deadline)
     }
 
     /// Log in over a channel that is connected already; the login's address is only its name.
@@ -125,9 +117,7 @@ impl Connection {
     /// Hand the stream over to somebody who reads and write it without waiting.
     pub fn into_channel(mut self) -> Result<Channel, ClientError> {
         if self.decoder.is_incomplete() {
-            return Err(unexpected(
-                "bytes that belong to no answer follow the last one",
-            ));
+            return Err(unexpected("bytes that belong to no answer follow the last one"));
         }
         let transport = self.transport.take();
         Ok(transport.expect(HANDED_OVER).into_channel())

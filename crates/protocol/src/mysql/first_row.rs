@@ -21,17 +21,13 @@ pub struct FirstRow {
 
 impl FirstRow {
     pub fn new(format: RowFormat) -> Self {
-        Self {
-            format,
-            bytes: Vec::new(),
-        }
+        Self { format, bytes: Vec::new() }
     }
 
     /// Keep bytes of the answer as far as they may belong to its first row.
     pub fn keep(&mut self, bytes: &[u8]) {
         let room = MAX_KEPT - self.bytes.len();
-        self.bytes
-            .extend_from_slice(&bytes[..bytes.len().min(room)]);
+        self.bytes.extend_from_slice(&bytes[..bytes.len().min(room)]);
     }
 
     /// Read the first row of a whole answer; None where its first result has no row.

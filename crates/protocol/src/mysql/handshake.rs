@@ -76,16 +76,8 @@ impl Greeting {
         let second = reader.bytes(nonce_length.saturating_sub(8).max(13), "nonce")?;
         nonce.extend_from_slice(second.strip_suffix(&[0]).unwrap_or(second));
         let plugin = String::from_utf8_lossy(reader.string_to_zero()).into_owned();
-        let server_version = version
-            .strip_prefix("5.5.5-")
-            .unwrap_or(&version)
-            .to_owned();
-        Ok(Self {
-            server_version,
-            capabilities,
-            nonce,
-            plugin,
-        })
+        let server_version = version.strip_prefix("5.5.5-").unwrap_or(&version).to_owned();
+        Ok(Self { server_version, capabilities, nonce, plugin })
     }
 
     pub fn offers_tls(&self) -> bool {

@@ -26,11 +26,7 @@ const STICKY: u32 = 0o1000;
 pub fn doubt(path: &Path, socket: BorrowedFd<'_>) -> Option<String> {
     match judge(path, socket) {
         Ok(doubt) => doubt,
-        Err(error) => Some(format!(
-            "{} cannot be looked at: {}",
-            path.display(),
-            error.kind()
-        )),
+        Err(error) => Some(format!("{} cannot be looked at: {}", path.display(), error.kind())),
     }
 }
 
@@ -64,10 +60,7 @@ fn judge(path: &Path, socket: BorrowedFd<'_>) -> io::Result<Option<String>> {
         if status.is_symlink() {
             links += 1;
             if links > MOST_LINKS {
-                return Ok(Some(format!(
-                    "{} leads through too many links",
-                    path.display()
-                )));
+                return Ok(Some(format!("{} leads through too many links", path.display())));
             }
             let target = fs::read_link(&next)?;
             if target.is_absolute() {

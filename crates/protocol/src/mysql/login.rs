@@ -171,9 +171,7 @@ fn parse_auth_switch(data: &[u8]) -> Result<(Plugin, Vec<u8>), ClientError> {
     let sent = reader.rest();
     let nonce = sent.get(..plugin.nonce_bytes()).ok_or_else(|| {
         let (sent, due) = (sent.len(), plugin.nonce_bytes());
-        unexpected(&format!(
-            "a nonce of {sent} bytes for {name}, where {due} are due"
-        ))
+        unexpected(&format!("a nonce of {sent} bytes for {name}, where {due} are due"))
     })?;
     Ok((plugin, nonce.to_vec()))
 }
@@ -193,10 +191,7 @@ mod tests {
 
     #[test]
     fn the_password_goes_to_nobody_whom_nothing_verifies() {
-        let tcp = Address::Tcp {
-            host: "127.0.0.1".to_owned(),
-            port: 3306,
-        };
+        let tcp = Address::Tcp { host: "127.0.0.1".to_owned(), port: 3306 };
         let login = |address: &Address, mode, allow_unverified| Login {
             address: address.clone(),
             user: "me".to_owned(),
@@ -232,17 +227,12 @@ mod tests {
     fn a_nonce_of_ed25519_may_end_with_zeros() {
         let nonce = [[7; 30].as_slice(), &[0, 0]].concat();
         let message = [b"client_ed25519\0", nonce.as_slice()].concat();
-        assert_eq!(
-            parse_auth_switch(&message).unwrap(),
-            (Plugin::Ed25519, nonce)
-        );
+        assert_eq!(parse_auth_switch(&message).unwrap(), (Plugin::Ed25519, nonce));
     }
 
     #[test]
     fn a_nonce_that_is_too_short_is_refused() {
-        let error = parse_auth_switch(b"client_ed25519\0abc")
-            .unwrap_err()
-            .to_string();
+        let error = parse_auth_switch(b"client_ed25519\0abc").unwrap_err().to_string();
         assert!(
             error.contains("a nonce of 3 bytes for client_ed25519, where 32 are due"),
             "{error}"
@@ -251,9 +241,7 @@ mod tests {
 
     #[test]
     fn a_switch_to_an_unknown_plugin_says_which_and_what_to_do() {
-        let error = parse_auth_switch(b"auth_gssapi_client\0abc")
-            .unwrap_err()
-            .to_string();
+        let error = parse_auth_switch(b"auth_gssapi_client\0abc").unwrap_err().to_string();
         assert!(error.contains("uses auth_gssapi_client"), "{error}");
         assert!(error.contains("mysql_native_password, caching_"), "{error}");
         let error = parse_auth_switch(b"").unwrap_err().to_string();

@@ -149,10 +149,7 @@ mod tests {
         for (length, packets) in [(MAX_PAYLOAD - 1, 1), (MAX_PAYLOAD, 2), (MAX_PAYLOAD + 1, 2)] {
             let message = vec![7; length];
             let mut out = Vec::new();
-            assert_eq!(
-                put_message(&mut out, &message, 255),
-                255u8.wrapping_add(packets)
-            );
+            assert_eq!(put_message(&mut out, &message, 255), 255u8.wrapping_add(packets));
             assert_eq!(out.len(), length + HEADER * usize::from(packets));
             let mut decoder = ready();
             decoder.expect(255);
@@ -167,10 +164,7 @@ mod tests {
     fn a_wrong_number_is_refused_unless_it_carries_an_error() {
         let mut decoder = ready();
         decoder.feed(&[1, 0, 0, 5, 0]);
-        let expected = ProtocolError::OutOfOrder {
-            expected: 0,
-            got: 5,
-        };
+        let expected = ProtocolError::OutOfOrder { expected: 0, got: 5 };
         assert_eq!(decoder.next_message(), Err(expected));
         let mut decoder = ready();
         decoder.feed(&[1, 0, 0, 5, 0xff]);
@@ -186,10 +180,7 @@ mod tests {
             decoder.feed(&packet);
             decoder.next_message().err()
         });
-        assert_eq!(
-            outcome,
-            Some(ProtocolError::TooLarge { limit: MAX_MESSAGE })
-        );
+        assert_eq!(outcome, Some(ProtocolError::TooLarge { limit: MAX_MESSAGE }));
     }
 
     #[test]
@@ -197,10 +188,7 @@ mod tests {
         let mut decoder = Decoder::default();
         decoder.feed(b"SSH-2.0");
         let limit = MAX_GREETING;
-        assert_eq!(
-            decoder.next_message(),
-            Err(ProtocolError::TooLarge { limit })
-        );
+        assert_eq!(decoder.next_message(), Err(ProtocolError::TooLarge { limit }));
     }
 
     #[test]

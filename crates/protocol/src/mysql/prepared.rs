@@ -119,11 +119,7 @@ mod tests {
     #[test]
     fn the_answer_to_a_statement_to_prepare() {
         let message = [0, 1, 2, 3, 4, 5, 0, 6, 0, 0, 0, 0];
-        let prepared = Prepared {
-            id: 0x0403_0201,
-            parameters: 6,
-            columns: 5,
-        };
+        let prepared = Prepared { id: 0x0403_0201, parameters: 6, columns: 5 };
         assert_eq!(Prepared::parse(&message), Ok(Ok(prepared)));
         let error = Prepared::parse(b"\xff\x28\x04#42000syntax").unwrap();
         assert_eq!(error.unwrap_err().code, 1064);

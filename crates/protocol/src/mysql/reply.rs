@@ -133,18 +133,12 @@ pub fn parse_error(message: &[u8]) -> Result<ServerError, ProtocolError> {
     reader.byte("error message")?;
     let code = reader.short("error code")?;
     let (sqlstate, text) = match reader.rest().strip_prefix(b"#") {
-        Some(marked) => marked
-            .split_at_checked(5)
-            .ok_or(ProtocolError::Truncated("SQLSTATE"))?,
+        Some(marked) => marked.split_at_checked(5).ok_or(ProtocolError::Truncated("SQLSTATE"))?,
         None => (b"HY000".as_slice(), reader.rest()),
     };
     let sqlstate = String::from_utf8_lossy(sqlstate).into_owned();
     let message = excerpt(&String::from_utf8_lossy(text));
-    Ok(ServerError {
-        code,
-        sqlstate,
-        message,
-    })
+    Ok(ServerError { code, sqlstate, message })
 }
 
 #[cfg(test)]
@@ -184,10 +178,7 @@ mod tests {
 
     #[test]
     fn a_request_for_a_local_file() {
-        assert_eq!(
-            parse_reply(b"\xfbnodes"),
-            Ok(Ok(Reply::LocalFile(b"nodes".to_vec())))
-        );
+        assert_eq!(parse_reply(b"\xfbnodes"), Ok(Ok(Reply::LocalFile(b"nodes".to_vec()))));
     }
 
     #[test]
@@ -211,9 +202,7 @@ mod tests {
 
     #[test]
     fn an_error_in_the_middle_of_rows() {
-        let error = parse_end(b"\xff\x25\x05#70100interrupted")
-            .unwrap()
-            .unwrap_err();
+        let error = parse_end(b"\xff\x25\x05#70100interrupted").unwrap().unwrap_err();
         assert_eq!(error.code, 1317);
     }
 

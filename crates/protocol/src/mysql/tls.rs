@@ -36,11 +36,7 @@ pub enum TlsMode {
 impl TlsMode {
     /// Return the mode for an address that names none: servers on other hosts are verified.
     pub fn default_for(address: &Address) -> Self {
-        if address.is_this_host() {
-            Self::Disabled
-        } else {
-            Self::VerifyIdentity
-        }
+        if address.is_this_host() { Self::Disabled } else { Self::VerifyIdentity }
     }
 }
 
@@ -90,18 +86,10 @@ impl Tls {
                     }
                     None => host_verifier(&provider)?,
                 };
-                Some(config(
-                    Some(by_web_pki),
-                    mode == TlsMode::VerifyIdentity,
-                    provider,
-                ))
+                Some(config(Some(by_web_pki), mode == TlsMode::VerifyIdentity, provider))
             }
         };
-        Ok(Self {
-            mode,
-            authority: authority.map(Path::to_owned),
-            config: config.map(Arc::new),
-        })
+        Ok(Self { mode, authority: authority.map(Path::to_owned), config: config.map(Arc::new) })
     }
 
     pub fn is_on(&self) -> bool {
@@ -129,9 +117,7 @@ impl Tls {
             ClientError::Tls(format!("no session with {host:?} can begin: {error}"))
         };
         let name = ServerName::try_from(host.to_owned()).map_err(|error| refuse(&error))?;
-        ClientConnection::new(Arc::clone(config), name)
-            .map(Some)
-            .map_err(|error| refuse(&error))
+        ClientConnection::new(Arc::clone(config), name).map(Some).map_err(|error| refuse(&error))
     }
 }
 
@@ -174,18 +160,13 @@ fn web_pki_verifier(
     path: &Path,
     provider: &Arc<CryptoProvider>,
 ) -> Result<Arc<WebPkiServerVerifier>, TlsMistake> {
-    let unreadable = |problem: String| TlsMistake::Unreadable {
-        path: path.to_owned(),
-        problem,
-    };
+    let unreadable = |problem: String| TlsMistake::Unreadable { path: path.to_owned(), problem };
     let mut roots = RootCertStore::empty();
     let certificates =
         CertificateDer::pem_file_iter(path).map_err(|error| unreadable(error.to_string()))?;
     for certificate in certificates {
         let certificate = certificate.map_err(|error| unreadable(error.to_string()))?;
-        roots
-            .add(certificate)
-            .map_err(|error| unreadable(error.to_string()))?;
+        roots.add(certificate).map_err(|error| unreadable(error.to_string()))?;
     }
     WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(provider))
         .build()
@@ -235,13 +216,9 @@ impl ServerCertVerifier for Verifier {
             return Ok(ServerCertVerified::assertion());
         };
         // The name is the last thing it looks at.
-        match by_web_pki.verify_server_cert(
-            end_entity,
-            intermediates,
-            server_name,
-            ocsp_response,
-            now,
-        ) {
+        match by_web_pki
+            .verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now)
+        {
             Err(TlsError::InvalidCertificate(
                 CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
             )) if !self.checks_name => Ok(ServerCertVerified::assertion()),
@@ -305,13 +282,7 @@ mod tests {
         for here in ["localhost", "127.0.0.1", "127.1.2.3", "::1"] {
             assert_eq!(default(here), TlsMode::Disabled, "{here}");
         }
-        for elsewhere in [
-            "db.test",
-            "192.0.2.1",
-            "localhost.db.test",
-            "::2",
-            "0.0.0.0",
-        ] {
+        for elsewhere in ["db.test", "192.0.2.1", "localhost.db.test", "::2", "0.0.0.0"] {
             assert_eq!(default(elsewhere), TlsMode::VerifyIdentity, "{elsewhere}");
         }
         let socket = Address::Socket("/run/s".into());

@@ -58,10 +58,7 @@ impl Deadline {
     /// Start a time limit now; None waits as long as it takes.
     pub fn start(stop: &Arc<AtomicBool>, limit: Option<Duration>) -> Self {
         let limit = limit.map(|limit| (limit, Instant::now() + limit));
-        Self {
-            stop: Arc::clone(stop),
-            limit,
-        }
+        Self { stop: Arc::clone(stop), limit }
     }
 
     /// The same, and a limit that starts now: whichever ends first.
@@ -111,12 +108,7 @@ impl Transport {
     }
 
     pub fn over(channel: Channel) -> Self {
-        Self {
-            channel,
-            bytes_sent: 0,
-            bytes_received: 0,
-            idle_timeout: None,
-        }
+        Self { channel, bytes_sent: 0, bytes_received: 0, idle_timeout: None }
     }
 
     /// Give a server up that neither takes nor sends anything for so long; None for never.
@@ -257,10 +249,7 @@ pub(super) fn wait_for(
 
 /// The error of a connection that was there and is no more.
 pub fn lost(source: io::Error) -> ClientError {
-    ClientError::Connection {
-        context: "lost the connection to the server".to_owned(),
-        source,
-    }
+    ClientError::Connection { context: "lost the connection to the server".to_owned(), source }
 }
 
 #[cfg(test)]

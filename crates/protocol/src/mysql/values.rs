@@ -113,25 +113,18 @@ pub fn parse_binary_row(message: &[u8], columns: &[Column]) -> Result<Vec<Value>
             "a binary row starts with {first} instead of 0"
         )));
     }
-    let nulls = reader.bytes(
-        (columns.len() + NULLS_OFFSET).div_ceil(8),
-        "bitmap of NULLs",
-    )?;
+    let nulls = reader.bytes((columns.len() + NULLS_OFFSET).div_ceil(8), "bitmap of NULLs")?;
     let mut values = Vec::with_capacity(columns.len());
     for (number, column) in columns.iter().enumerate() {
         let bit = number + NULLS_OFFSET;
         let is_null = nulls[bit / 8] >> (bit % 8) & 1 == 1;
-        values.push(if is_null {
-            Value::Null
-        } else {
-            parse_value(&mut reader, column)?
-        });
+        values.push(if is_null { Value::Null } else { parse_value(&mut reader, column)? });
     }
     match reader.rest().len() {
         0 => Ok(values),
-        left => Err(ProtocolError::Unexpected(format!(
-            "{left} bytes follow the last value of a row"
-        ))),
+        left => {
+            Err(ProtocolError::Unexpected(format!("{left} bytes follow the last value of a row")))
+        }
     }
 }
 
@@ -246,28 +239,12 @@ impl fmt::Display for Value {
             Self::Double(value) => write!(out, "{value}"),
             Self::Bytes(bytes) => out.write_str(&String::from_utf8_lossy(bytes)),
             Self::Date { year, month, day } => write!(out, "{year:04}-{month:02}-{day:02}"),
-            Self::DateTime {
-                year,
-                month,
-                day,
-                hour,
-                minute,
-                second,
-                microsecond,
-                decimals,
-            } => {
+            Self::DateTime { year, month, day, hour, minute, second, microsecond, decimals } => {
                 write!(out, "{year:04}-{month:02}-{day:02} ")?;
                 write!(out, "{hour:02}:{minute:02}:{second:02}")?;
                 put_fraction(out, *microsecond, *decimals)
             }
-            Self::Time {
-                is_negative,
-                hours,
-                minute,
-                second,
-                microsecond,
-                decimals,
-            } => {
+            Self::Time { is_negative, hours, minute, second, microsecond, decimals } => {
                 let sign = if *is_negative { "-" } else { "" };
                 write!(out, "{sign}{hours:02}:{minute:02}:{second:02}")?;
                 put_fraction(out, *microsecond, *decimals)
@@ -295,12 +272,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn column(kind: u8, decimals: u8) -> Column {
-        Column {
-            name: "c".to_owned(),
-            kind,
-            is_unsigned: false,
-            decimals,
-        }
+        Column { name: "c".to_owned(), kind, is_unsigned: false, decimals }
     }
 
     fn text(kind: u8, decimals: u8, value: &[u8]) -> Option<String> {

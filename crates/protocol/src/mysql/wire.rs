@@ -22,10 +22,8 @@ impl<'a> Reader<'a> {
 
     #[inline]
     pub fn bytes(&mut self, count: usize, what: &'static str) -> Result<&'a [u8], ProtocolError> {
-        let (taken, rest) = self
-            .rest
-            .split_at_checked(count)
-            .ok_or(ProtocolError::Truncated(what))?;
+        let (taken, rest) =
+            self.rest.split_at_checked(count).ok_or(ProtocolError::Truncated(what))?;
         self.rest = rest;
         Ok(taken)
     }
@@ -148,14 +146,8 @@ mod tests {
         assert_eq!(Reader::new(&[0xfb]).number_or_null("x"), Ok(None));
         assert!(Reader::new(&[0xff]).number_or_null("x").is_err());
         assert!(Reader::new(&[0xfb]).length("x").is_err());
-        assert_eq!(
-            Reader::new(&[3, b'a']).string_or_null("x"),
-            Err(ProtocolError::Truncated("x"))
-        );
-        assert_eq!(
-            Reader::new(&[]).byte("x"),
-            Err(ProtocolError::Truncated("x"))
-        );
+        assert_eq!(Reader::new(&[3, b'a']).string_or_null("x"), Err(ProtocolError::Truncated("x")));
+        assert_eq!(Reader::new(&[]).byte("x"), Err(ProtocolError::Truncated("x")));
     }
 
     proptest! {

@@ -91,11 +91,7 @@ impl Reader<'_> {
                         ValidationError::new(self.at("high"), "the range is too large")
                     })?;
                 let stream = Stream::named(seed, &format!("permutation/{name}"));
-                ValueSource::Permutation {
-                    low,
-                    order: Bijection::new(span, stream),
-                    tables,
-                }
+                ValueSource::Permutation { low, order: Bijection::new(span, stream), tables }
             }
         })
     }
@@ -108,9 +104,7 @@ impl Reader<'_> {
     fn answer(&self) -> Result<ValueSource, ValidationError> {
         let part = match (&self.generator.column, &self.generator.value) {
             (Some(column), None) => {
-                let column = self
-                    .values
-                    .integer_in(column, 1..=MAX_COLUMNS, &self.at("column"))?;
+                let column = self.values.integer_in(column, 1..=MAX_COLUMNS, &self.at("column"))?;
                 AnswerPart::Column(usize::try_from(column - 1).expect("the range is checked"))
             }
             (None, Some(Value::Text(name))) => match name.as_str() {
@@ -154,29 +148,21 @@ impl Reader<'_> {
 
     fn decimal(&self) -> Result<ValueSource, ValidationError> {
         let scale = self.generator.scale.as_ref().unwrap_or(&Number::Integer(0));
-        let scale = self
-            .values
-            .integer_in(scale, 0..=MAX_SCALE, &self.at("scale"))?;
+        let scale = self.values.integer_in(scale, 0..=MAX_SCALE, &self.at("scale"))?;
         let unit = 10f64.powi(i32::try_from(scale).expect("the range is checked"));
         let units = |number: &Option<Number>, part: &str| {
-            let number = number
-                .as_ref()
-                .ok_or_else(|| ValidationError::new(self.at(part), "is missing"))?;
+            let number =
+                number.as_ref().ok_or_else(|| ValidationError::new(self.at(part), "is missing"))?;
             let value = (self.values.real(number, &self.at(part))? * unit).round();
             if value.abs() < 9.0e15 {
                 #[allow(clippy::cast_possible_truncation)] // whole and below 2^53
                 Ok(value as i64)
             } else {
-                Err(ValidationError::new(
-                    self.at(part),
-                    "has more than 15 digits",
-                ))
+                Err(ValidationError::new(self.at(part), "has more than 15 digits"))
             }
         };
-        let (low, high) = (
-            units(&self.generator.low, "low")?,
-            units(&self.generator.high, "high")?,
-        );
+        let (low, high) =
+            (units(&self.generator.low, "low")?, units(&self.generator.high, "high")?);
         self.check_order(low, high)?;
         let shape = shape::compile(self.generator, self.values, &self.key)?;
         Ok(ValueSource::Decimal {
@@ -208,26 +194,18 @@ impl Reader<'_> {
         };
         let is_plain = |byte| (b' '..=b'~').contains(&byte) && byte != b'\'' && byte != b'\\';
         Ok(ValueSource::ConstantText {
-            form: if text.bytes().all(is_plain) {
-                Form::Plain
-            } else {
-                Form::Text
-            },
+            form: if text.bytes().all(is_plain) { Form::Plain } else { Form::Text },
             text: text.into_bytes().into(),
         })
     }
 
     fn range(&self) -> Result<(i64, i64), ValidationError> {
         let end = |number: &Option<Number>, part: &str| {
-            let number = number
-                .as_ref()
-                .ok_or_else(|| ValidationError::new(self.at(part), "is missing"))?;
+            let number =
+                number.as_ref().ok_or_else(|| ValidationError::new(self.at(part), "is missing"))?;
             self.values.integer(number, &self.at(part))
         };
-        let (low, high) = (
-            end(&self.generator.low, "low")?,
-            end(&self.generator.high, "high")?,
-        );
+        let (low, high) = (end(&self.generator.low, "low")?, end(&self.generator.high, "high")?);
         self.check_order(low, high)?;
         Ok((low, high))
     }
@@ -236,10 +214,7 @@ impl Reader<'_> {
         if low <= high {
             return Ok(());
         }
-        Err(ValidationError::new(
-            self.at("high"),
-            format!("{high} is less than low, {low}"),
-        ))
+        Err(ValidationError::new(self.at("high"), format!("{high} is less than low, {low}")))
     }
 
     fn length(
@@ -264,23 +239,13 @@ impl Reader<'_> {
         part: &str,
         default: i64,
     ) -> Result<i64, ValidationError> {
-        number.map_or(Ok(default), |number| {
-            self.values.integer(number, &self.at(part))
-        })
+        number.map_or(Ok(default), |number| self.values.integer(number, &self.at(part)))
     }
 
     /// A key that the kind does not look at is a mistake, not a decoration.
     pub fn refuse_what_has_no_meaning(&self) -> Result<(), ValidationError> {
-        const RANGE: [&str; 8] = [
-            "low",
-            "high",
-            "distribution",
-            "exponent",
-            "h",
-            "mean",
-            "deviation",
-            "share",
-        ];
+        const RANGE: [&str; 8] =
+            ["low", "high", "distribution", "exponent", "h", "mean", "deviation", "share"];
         let known: &[&str] = match self.generator.kind {
             GeneratorKind::Integer => &["central", "segment", "count"],
             GeneratorKind::Decimal => &["central", "scale", "count"],
@@ -293,10 +258,8 @@ impl Reader<'_> {
             GeneratorKind::Series => &["first", "step", "count"],
             GeneratorKind::Permutation => &["low", "high"],
         };
-        let has_range = matches!(
-            self.generator.kind,
-            GeneratorKind::Integer | GeneratorKind::Decimal
-        );
+        let has_range =
+            matches!(self.generator.kind, GeneratorKind::Integer | GeneratorKind::Decimal);
         for part in given(self.generator) {
             let has_meaning = known.contains(&part) || has_range && RANGE.contains(&part);
             if !has_meaning {

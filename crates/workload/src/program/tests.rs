@@ -8,7 +8,7 @@ fn good() -> Json {
             "name": "t{n}", "count": "{tables}", "rows": 1, "create": "CREATE TABLE {table} (id INT)",
             "columns": [{"name": "id", "kind": "sequence"}],
         }},
-        "draws": {
+        "generators": {
             "id": {"kind": "integer", "low": 1, "high": "{size}"},
             "end": {"kind": "derived", "from": "id", "plus": 1},
             "c": {"kind": "digits", "groups": 3, "length": 5},
@@ -32,15 +32,7 @@ fn compiled(definition: Json, test: &str) -> Result<Program, ValidationError> {
     let integer = |(name, value): (&str, i64)| (name.to_owned(), Value::Integer(value));
     let defaults = [("tables", 2), ("size", 100)].map(integer).into();
     let values = BTreeMap::new();
-    Program::compile(
-        &definition,
-        &defaults,
-        &values,
-        test,
-        1,
-        Protocol::Prepared,
-        1,
-    )
+    Program::compile(&definition, &defaults, &values, test, 1, Protocol::Prepared, 1)
 }
 
 #[test]
@@ -58,31 +50,20 @@ fn assert_mistakes(cases: &[Case]) {
         let mut definition = good();
         change(&mut definition);
         let message = compiled(definition, test).unwrap_err().to_string();
-        assert!(
-            message.starts_with(expected),
-            "{message:?} should start with {expected:?}"
-        );
+        assert!(message.starts_with(expected), "{message:?} should start with {expected:?}");
     }
 }
 
 #[test]
 fn every_mistake_in_tests_names_its_key() {
     assert_mistakes(&[
-        (
-            "z",
-            |_| (),
-            r#"tests: there is no test "z"; there are x, y"#,
-        ),
+        ("z", |_| (), r#"tests: there is no test "z"; there are x, y"#),
         (
             "x",
             |d| d["tests"]["x"]["steps"][0]["statements"][1] = json!("foo"),
             r#"tests.x.steps[0].statements[1]: there is no statement "foo"; did you mean "food"?"#,
         ),
-        (
-            "x",
-            |d| d["tests"]["x"]["steps"] = json!([]),
-            "tests.x: has either steps or a mix",
-        ),
+        ("x", |d| d["tests"]["x"]["steps"] = json!([]), "tests.x: has either steps or a mix"),
         (
             "x",
             |d| d["tests"]["x"]["steps"][0]["times"] = json!(0),
@@ -150,12 +131,12 @@ fn every_mistake_in_statements_names_its_key() {
         (
             "x",
             |d| d["statements"]["food"]["parameters"][0] = json!("idd"),
-            r#"statements.food.parameters[0]: there is no draw "idd"; did you mean "id"?"#,
+            r#"statements.food.parameters[0]: there is no generator "idd"; did you mean "id"?"#,
         ),
         (
             "x",
             |d| d["statements"]["food"]["parameters"] = json!([]),
-            "statements.food.parameters: names 0 draws, but sql has 1 question marks",
+            "statements.food.parameters: names 0 generators, but sql has 1 question marks",
         ),
         (
             "x",
@@ -195,18 +176,18 @@ fn every_mistake_in_draws_names_its_key() {
     assert_mistakes(&[
         (
             "x",
-            |d| d["draws"]["id"] = json!({"kind": "derived", "from": "end"}),
-            r#"draws.end.from: "end" is made from itself"#,
+            |d| d["generators"]["id"] = json!({"kind": "derived", "from": "end"}),
+            r#"generators.end.from: "end" is made from itself"#,
         ),
         (
             "y",
-            |d| d["draws"]["end"]["from"] = json!("c"),
-            r#"draws.end.from: "c" is not a single whole number"#,
+            |d| d["generators"]["end"]["from"] = json!("c"),
+            r#"generators.end.from: "c" is not a single whole number"#,
         ),
         (
             "y",
-            |d| d["draws"]["end"]["from"] = json!("ids"),
-            r#"draws.end.from: "ids" is not a single whole number"#,
+            |d| d["generators"]["end"]["from"] = json!("ids"),
+            r#"generators.end.from: "ids" is not a single whole number"#,
         ),
         (
             "x",
@@ -218,48 +199,54 @@ fn every_mistake_in_draws_names_its_key() {
         ),
         (
             "x",
-            |d| d["draws"]["id"]["high"] = json!(0),
-            "draws.id.high: 0 is less than low, 1",
+            |d| d["generators"]["id"]["high"] = json!(0),
+            "generators.id.high: 0 is less than low, 1",
         ),
         (
             "x",
-            |d| d["draws"]["id"]["length"] = json!(5),
-            "draws.id.length: has no meaning where the kind is integer",
+            |d| d["generators"]["id"]["length"] = json!(5),
+            "generators.id.length: has no meaning where the kind is integer",
         ),
         (
             "x",
-            |d| d["draws"]["id"] = json!({"kind": "text"}),
-            "draws.id.length: is missing",
+            |d| d["generators"]["id"] = json!({"kind": "text"}),
+            "generators.id.length: is missing",
         ),
         (
             "x",
-            |d| d["draws"]["id"] = json!({"kind": "text", "length": 5, "max_length": 4}),
-            "draws.id.max_length: 4 is less than length, 5",
+            |d| d["generators"]["id"] = json!({"kind": "text", "length": 5, "max_length": 4}),
+            "generators.id.max_length: 4 is less than length, 5",
         ),
         (
             "x",
-            |d| d["draws"]["id"] = json!({"kind": "decimal", "low": 0, "high": 1, "scale": 16}),
-            "draws.id.scale: 16 is not 0 to 15",
+            |d| {
+                d["generators"]["id"] =
+                    json!({"kind": "decimal", "low": 0, "high": 1, "scale": 16});
+            },
+            "generators.id.scale: 16 is not 0 to 15",
         ),
         (
             "x",
-            |d| d["draws"]["id"] = json!({"kind": "decimal", "low": 0, "high": 1e10, "scale": 9}),
-            "draws.id.high: has more than 15 digits",
+            |d| {
+                d["generators"]["id"] =
+                    json!({"kind": "decimal", "low": 0, "high": 1e10, "scale": 9});
+            },
+            "generators.id.high: has more than 15 digits",
         ),
         (
             "x",
-            |d| d["draws"]["id"]["segment"] = json!("table"),
-            r#"draws.id.segment: "table" is not known"#,
+            |d| d["generators"]["id"]["segment"] = json!("table"),
+            r#"generators.id.segment: "table" is not known"#,
         ),
         (
             "x",
-            |d| d["draws"]["id"]["count"] = json!(70_000),
-            "draws.id.count: 70000 is not 1 to 65535",
+            |d| d["generators"]["id"]["count"] = json!(70_000),
+            "generators.id.count: 70000 is not 1 to 65535",
         ),
         (
             "y",
             |d| {
-                d["draws"]["ids"]["count"] = json!(40_000);
+                d["generators"]["ids"]["count"] = json!(40_000);
                 d["statements"]["terms"]["terms"]["parameters"][0] = json!("ids");
             },
             "statements.terms: has 80000 parameters, a prepared statement at most 65535",
@@ -267,7 +254,7 @@ fn every_mistake_in_draws_names_its_key() {
         (
             "y",
             |d| {
-                d["draws"]["end"] = json!({"kind": "digits", "length": 10_000});
+                d["generators"]["end"] = json!({"kind": "digits", "length": 10_000});
                 d["statements"]["terms"]["terms"]["times"] = json!(2_000);
             },
             "statements.terms: may be 20",
@@ -283,24 +270,18 @@ fn a_permutation_without_tables_is_refused() {
             d["tables"] = json!({});
             d["statements"]["food"] = json!({"sql": "DO ?", "parameters": ["each"]});
         },
-        "draws.each.kind: is permutation, which goes through the rows of the test's tables",
+        "generators.each.kind: is permutation, which goes through the rows of the test's tables",
     )]);
 }
 
 #[test]
 fn unknown_keys_are_refused_where_they_stand() {
-    for place in [
-        "/draws/id",
-        "/tables/t/columns/0",
-        "/tables/t",
-        "/tests/x",
-        "/statements/food",
-    ] {
+    for place in
+        ["/generators/id", "/tables/t/columns/0", "/tables/t", "/tests/x", "/statements/food"]
+    {
         let mut definition = good();
         definition.pointer_mut(place).unwrap()["lenght"] = json!(1);
-        let error = serde_json::from_value::<Definition>(definition)
-            .unwrap_err()
-            .to_string();
+        let error = serde_json::from_value::<Definition>(definition).unwrap_err().to_string();
         assert!(error.contains("lenght"), "{place}: {error}");
     }
 }

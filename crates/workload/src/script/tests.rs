@@ -13,17 +13,8 @@ use asked::{Asked, ask, program, program_with, script_of, texts};
 
 #[test]
 fn a_point_query_byte_by_byte() {
-    let program = program_with(
-        "point",
-        Protocol::Prepared,
-        1,
-        1,
-        &[("tables", 1), ("size", 1)],
-    );
-    assert_eq!(
-        program.texts_to_prepare(0),
-        ["SELECT c FROM t1 WHERE id = ?"]
-    );
+    let program = program_with("point", Protocol::Prepared, 1, 1, &[("tables", 1), ("size", 1)]);
+    assert_eq!(program.texts_to_prepare(0), ["SELECT c FROM t1 WHERE id = ?"]);
     let mut script = program.client(0, vec![0x0102]);
     let mut out = Vec::new();
     let request = script.next(&mut out).unwrap();
@@ -38,12 +29,8 @@ fn a_point_query_byte_by_byte() {
         }
     );
     script.next(&mut out).unwrap();
-    let first = [
-        22, 0, 0, 0, 23, 2, 1, 0, 0, 0, 1, 0, 0, 0, 0, 1, 8, 0, 1, 0, 0, 0, 0, 0, 0, 0,
-    ];
-    let again = [
-        20, 0, 0, 0, 23, 2, 1, 0, 0, 0, 1, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0,
-    ];
+    let first = [22, 0, 0, 0, 23, 2, 1, 0, 0, 0, 1, 0, 0, 0, 0, 1, 8, 0, 1, 0, 0, 0, 0, 0, 0, 0];
+    let again = [20, 0, 0, 0, 23, 2, 1, 0, 0, 0, 1, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0];
     assert_eq!(out, [&first[..], &again].concat());
 
     let program = program_with("point", Protocol::Text, 1, 1, &[("tables", 1), ("size", 1)]);
@@ -67,10 +54,7 @@ fn a_transaction_in_its_order() {
     assert_eq!(names[..12], expected);
     assert_eq!(names[12..], expected[..10]);
     let ends = |flag: fn(&Request) -> bool| {
-        let found = asked
-            .iter()
-            .enumerate()
-            .filter(|(_, (request, _))| flag(request));
+        let found = asked.iter().enumerate().filter(|(_, (request, _))| flag(request));
         found.map(|(position, _)| position).collect::<Vec<_>>()
     };
     assert_eq!(ends(|request| request.first), [0, 12]);
@@ -79,9 +63,7 @@ fn a_transaction_in_its_order() {
 
 /// The numbers in a text.
 fn numbers(text: &str) -> Vec<i64> {
-    text.split(|c: char| !c.is_ascii_digit())
-        .filter_map(|digits| digits.parse().ok())
-        .collect()
+    text.split(|c: char| !c.is_ascii_digit()).filter_map(|digits| digits.parse().ok()).collect()
 }
 
 #[test]
@@ -92,9 +74,7 @@ fn draws_are_shared_by_a_repetition_and_tables_by_a_step() {
     for transaction in texts(&program, 0, 1200).chunks(12) {
         let text = |position: usize| transaction[position].1.as_str();
         for range in [3, 5] {
-            let [table, id, end] = numbers(text(range))[..] else {
-                panic!("{}", text(range))
-            };
+            let [table, id, end] = numbers(text(range))[..] else { panic!("{}", text(range)) };
             assert_eq!(end, id + 3);
             assert!(text(range + 1).ends_with(&format!("WHERE id = {id}")));
             assert!(text(range + 1).contains(&format!("UPDATE t{table} SET")));
@@ -103,18 +83,11 @@ fn draws_are_shared_by_a_repetition_and_tables_by_a_step() {
         same += u32::from(numbers(text(3)) == numbers(text(5)));
         let ranges = numbers(text(9));
         let (terms, own) = ranges[1..].split_at(6);
-        assert!(
-            terms.chunks(2).all(|pair| pair[1] == pair[0] + 3),
-            "{terms:?}"
-        );
+        assert!(terms.chunks(2).all(|pair| pair[1] == pair[0] + 3), "{terms:?}");
         assert!((1..=100).contains(&own[0]) && own.len() == 1);
         same += u32::from(terms[0] == terms[2]);
         assert!(text(10).ends_with("IN (51, 52, 53)"));
-        tables.insert([
-            numbers(text(1))[0],
-            numbers(text(3))[0],
-            numbers(text(7))[0],
-        ]);
+        tables.insert([numbers(text(1))[0], numbers(text(3))[0], numbers(text(7))[0]]);
     }
     assert!(same < 20, "repetitions and terms draw anew");
     assert!(tables.len() > 20, "each step draws its table: {tables:?}");
@@ -126,10 +99,7 @@ fn literals_need_no_escape() {
     let (_, text) = texts(&program, 0, 1).remove(0);
     let (_, values) = text.split_once("VALUES ").unwrap();
     assert!(values.starts_with("(1000, '"), "{values}");
-    assert!(
-        values.ends_with(", _utf8mb4 x'69742773', 1, 0.25)"),
-        "{values}"
-    );
+    assert!(values.ends_with(", _utf8mb4 x'69742773', 1, 0.25)"), "{values}");
 }
 
 proptest! {
@@ -216,13 +186,7 @@ proptest! {
 
 #[test]
 fn a_transaction_is_not_begun_when_its_permutation_would_end_within() {
-    let program = program_with(
-        "delete-two",
-        Protocol::Text,
-        1,
-        1,
-        &[("tables", 1), ("size", 5)],
-    );
+    let program = program_with("delete-two", Protocol::Text, 1, 1, &[("tables", 1), ("size", 5)]);
     let asked = texts(&program, 0, 100);
     assert_eq!(asked.len(), 8);
     assert!(asked[7].0.last);
@@ -246,10 +210,7 @@ fn sequences_are_shared_by_all_clients() {
 fn segments_part_the_range() {
     let program = program_with("own", Protocol::Text, 3, 1, &[("tables", 1), ("size", 10)]);
     let of = |client| -> HashSet<i64> {
-        texts(&program, client, 500)
-            .iter()
-            .map(|(_, text)| numbers(text)[1])
-            .collect()
+        texts(&program, client, 500).iter().map(|(_, text)| numbers(text)[1]).collect()
     };
     let parts = [0, 1, 2].map(of);
     assert_eq!(parts[0], (1..=3).collect());
@@ -290,12 +251,7 @@ fn only_what_a_client_reaches_is_prepared() {
     let all = program("all", Protocol::Prepared, 2);
     assert_eq!(all.texts_to_prepare(0), all.texts_to_prepare(1));
     let expected = 3 * 7 + 1 + 1; // SELECT 1 is dropped with its step, but was compiled
-    assert_eq!(
-        all.texts_to_prepare(0).len(),
-        expected,
-        "{:#?}",
-        all.texts_to_prepare(0)
-    );
+    assert_eq!(all.texts_to_prepare(0).len(), expected, "{:#?}", all.texts_to_prepare(0));
     assert!(all.texts_to_prepare(0).contains(&"COMMIT"));
     assert!(!all.texts_to_prepare(0).contains(&"BEGIN"));
     let own = program("own", Protocol::Prepared, 5);
@@ -304,18 +260,9 @@ fn only_what_a_client_reaches_is_prepared() {
     assert_eq!(read.texts_to_prepare(0), ["SELECT 1"]);
     assert_eq!(
         read.client_setup(4),
-        [
-            "SET @client = 4",
-            "HANDLER t1 OPEN",
-            "HANDLER t2 OPEN",
-            "HANDLER t3 OPEN"
-        ]
+        ["SET @client = 4", "HANDLER t1 OPEN", "HANDLER t2 OPEN", "HANDLER t3 OPEN"]
     );
-    assert!(
-        program("all", Protocol::Text, 1)
-            .texts_to_prepare(0)
-            .is_empty()
-    );
+    assert!(program("all", Protocol::Text, 1).texts_to_prepare(0).is_empty());
 }
 
 #[test]
@@ -340,17 +287,12 @@ fn digits_letters_and_decimals_are_even() {
         }
         let price: f64 = values[3].parse().unwrap();
         assert!((-5.0..=99.99).contains(&price) && values[3].split_once('.').unwrap().1.len() == 2);
-        let class = (0..105)
-            .find(|&class| price < f64::from(class) - 4.0 - 0.005)
-            .unwrap();
+        let class = (0..105).find(|&class| price < f64::from(class) - 4.0 - 0.005).unwrap();
         prices[usize::try_from(class).unwrap()] += 1;
     }
     assert_fits(&digits, &[3000.0; 150]);
     assert_fits(&lengths[2..], &[30_000.0 / 8.0; 8]);
     let all: u64 = letters.iter().sum();
-    assert_fits(
-        &letters,
-        &[all.to_string().parse::<f64>().unwrap() / 62.0; 62],
-    );
+    assert_fits(&letters, &[all.to_string().parse::<f64>().unwrap() / 62.0; 62]);
     assert_fits(&prices, &[30_000.0 / 105.0; 105]);
 }

@@ -67,10 +67,7 @@ fn tables_have_their_numbers_and_names() {
     assert_eq!(second.name, "sbtest2");
     assert_eq!(second.create, "CREATE TABLE sbtest2 (id INT) ENGINE=InnoDB");
     assert_eq!(second.after_load, ["CREATE INDEX k_2 ON sbtest2 (k)"]);
-    assert_eq!(
-        second.warm,
-        ["SELECT count(k) FROM sbtest2 FORCE INDEX (k_2)"]
-    );
+    assert_eq!(second.warm, ["SELECT count(k) FROM sbtest2 FORCE INDEX (k_2)"]);
     assert_ne!(text(&tables[0]), text(second));
 }
 
@@ -81,10 +78,7 @@ fn rows_follow_the_rules_of_sysbench() {
         let found: Vec<&str> = text.split('-').collect();
         assert_eq!(found.len(), groups);
         assert!(found.iter().all(|group| group.len() == 11), "{text}");
-        assert!(
-            found.concat().bytes().all(|byte| byte.is_ascii_digit()),
-            "{text}"
-        );
+        assert!(found.concat().bytes().all(|byte| byte.is_ascii_digit()), "{text}");
     };
     for (number, row) in text(table).lines().enumerate() {
         let columns: Vec<&str> = row.split('\t').collect();
@@ -111,11 +105,7 @@ fn the_content_is_the_one_its_version_names() {
          61824724855\n"
     );
     let many = &planned(&sbtest(), 10_000, 1).unwrap()[0].rows;
-    let expected = Checksum {
-        rows: 10_000,
-        bytes: 1_888_879,
-        sum: 21_383_773_194_767,
-    };
+    let expected = Checksum { rows: 10_000, bytes: 1_888_879, sum: 21_383_773_194_767 };
     assert_eq!(datagen::checksum(many.as_ref(), &(0..10_000), 2), expected);
 }
 
@@ -142,22 +132,11 @@ fn values_of_every_kind() {
         );
         assert_eq!(row[6..], ["InnoDB is it", "7"]);
     }
-    let seen = |column: usize| {
-        rows.iter()
-            .map(|row| row[column].clone())
-            .collect::<HashSet<_>>()
-    };
+    let seen = |column: usize| rows.iter().map(|row| row[column].clone()).collect::<HashSet<_>>();
     assert_eq!(seen(1).len(), 5);
     assert!(seen(4).contains("-0.05") && seen(4).contains("0.00") && seen(4).contains("0.05"));
     assert_eq!(seen(4).len(), 11);
-    assert_eq!(
-        seen(5)
-            .iter()
-            .map(String::len)
-            .collect::<HashSet<_>>()
-            .len(),
-        10
-    );
+    assert_eq!(seen(5).iter().map(String::len).collect::<HashSet<_>>().len(), 10);
     assert_eq!(
         planned(&with_columns(json!([{"name": "a", "kind": "sequence"}, {"name": "b", "kind": "text", "length": 1}])), 1, 1)
             .unwrap()[0].rows.numbers(),
@@ -170,10 +149,7 @@ fn mistakes_name_their_key() {
     let id = json!({"name": "id", "kind": "sequence"});
     for (columns, expected) in [
         (json!([]), "tables.set.columns: there are none"),
-        (
-            json!([id, id]),
-            "tables.set.columns.id: there are two of this name",
-        ),
+        (json!([id, id]), "tables.set.columns.id: there are two of this name"),
         (
             json!([{"name": "a", "kind": "derived", "from": "b"}, {"name": "b", "kind": "derived", "from": "a"}]),
             "tables.set.columns.a.from: it comes from itself",
@@ -213,10 +189,7 @@ fn mistakes_name_their_key() {
     let mut same = sbtest();
     same["name"] = json!("t");
     let found = planned(&same, 1, 1).err().unwrap();
-    assert_eq!(
-        found,
-        "tables.set.name: two tables are called \"t\": put {n} into the name"
-    );
+    assert_eq!(found, "tables.set.name: two tables are called \"t\": put {n} into the name");
 }
 
 proptest! {

@@ -1,4 +1,4 @@
-"""Map the server's sockets to the clients on the load generator's board.
+"""Map the server's sockets to the clients on the load generator's statement activity.
 
 A client knows its own end of a connection. For a UNIX socket the kernel reports the other end
 (sock_diag); for TCP, the server's socket tables do.
@@ -10,19 +10,19 @@ from collections.abc import Mapping
 
 from millrace.collect.threads.thread_watch import ThreadSample
 from millrace.host import procfs, sockets
-from millrace.loadgen.statement_activity import Board
+from millrace.loadgen.statement_activity import StatementActivity
 
 
-def connection_map(board: Board, pid: int, port: int | None) -> dict[int, int]:
-    """Return the slots of a board by the inodes of the server's sockets, as far as they are known.
+def connection_map(activity: StatementActivity, pid: int, port: int | None) -> dict[int, int]:
+    """Return the slots of clients by the inodes of the server's sockets, as far as they are known.
 
     ``pid`` is the server's process, ``port`` the one on which it listens. Raise OSError where the
-    board is gone.
+    statement activity is gone.
     """
-    ends = _ends(board, pid, port)
+    ends = _ends(activity, pid, port)
     return {
         ends[client.by, client.socket]: client.slot
-        for client in board.clients()
+        for client in activity.clients()
         if (client.by, client.socket) in ends
     }
 
@@ -30,7 +30,7 @@ def connection_map(board: Board, pid: int, port: int | None) -> dict[int, int]:
 def slots_of_threads(
     samples: Mapping[int, ThreadSample], slots: Mapping[int, int]
 ) -> dict[int, int]:
-    """Return the slots of a board by the threads that wait for their clients in ``samples``.
+    """Return the slots of clients by the threads that wait for their clients in ``samples``.
 
     ``slots`` are by the inodes of the server's sockets.
     """
@@ -40,9 +40,9 @@ def slots_of_threads(
     }
 
 
-def _ends(board: Board, pid: int, port: int | None) -> Mapping[tuple[str, int], int]:
+def _ends(activity: StatementActivity, pid: int, port: int | None) -> Mapping[tuple[str, int], int]:
     """Return the server's ends of connections by the clients' ends."""
-    ways = {client.by for client in board.clients()}
+    ways = {client.by for client in activity.clients()}
     found: dict[tuple[str, int], int] = {}
     if "inode" in ways:
         try:

@@ -316,7 +316,7 @@ def _shared_cpu(explanation: Explanation, found: BreakdownDifference) -> Iterato
     most = f"up to {' and '.join(ran)} of it are" if len(ran) == len(sides) else "some of it is"
     where = f"{within(sides[0], explanation.factor)} " if len(sides) == 1 else ""
     yield (
-        f"{where}the client and the server’s thread take turns on one CPU (share_cpu), and "
+        f"{where}the client and the server’s thread take turns on one CPU (colocate_client), and "
         f"“{ready}” is also waiting for the client’s turn to end: {most} the client’s own CPU time"
     )
 

@@ -154,7 +154,7 @@ def test_a_range_stays_a_range() -> None:
 @pytest.mark.parametrize(("fits", "ratio"), [("cached", 1 / 1.47), ("io_bound", 0.9)])
 def test_parameters_choose_the_cell_too(fits: str, ratio: float) -> None:
     found = of_cells(
-        "S2", "mysql-5.5.34", {"fits": fits}, tests=("update",), clients=(1, 8),
+        "S2", "mysql-5.5.34", {"cache_mode": fits}, tests=("update",), clients=(1, 8),
         factors={"secondary_index": ["k"]},
     )  # fmt: skip
     figure = found["mysql-5.7.22", "clients 1"]

@@ -11,7 +11,7 @@ import pytest
 
 from millrace.collect.threads.connection_map import connection_map
 from millrace.host import sockets
-from millrace.loadgen.statement_activity import Board
+from millrace.loadgen.statement_activity import StatementActivity
 from tests.unit.host.test_sockets import TCP
 from tests.unit.loadgen.test_statement_activity import written
 
@@ -40,15 +40,15 @@ def test_the_map_of_clients(family: socket.AddressFamily, tmp_path: Path) -> Non
         server, _ = listener.accept()
         with server:
             end = client.getsockname()[1] if by_port else os.fstat(client.fileno()).st_ino
-            board = tmp_path / "board"
+            activity = tmp_path / "activity"
             # The first slot has no peer.
-            board.write_bytes(written((1, 0, 2), (2 if by_port else 1, 0, end)))
+            activity.write_bytes(written((1, 0, 2), (2 if by_port else 1, 0, end)))
             port = listener.getsockname()[1] if by_port else None
-            found = connection_map(Board(board), os.getpid(), port)
+            found = connection_map(StatementActivity(activity), os.getpid(), port)
             assert found == {os.fstat(server.fileno()).st_ino: 1}
 
 
 def test_nobody_has_connected(tmp_path: Path) -> None:
-    board = tmp_path / "board"
-    board.write_bytes(b"")
-    assert connection_map(Board(board), os.getpid(), 3306) == {}
+    activity = tmp_path / "activity"
+    activity.write_bytes(b"")
+    assert connection_map(StatementActivity(activity), os.getpid(), 3306) == {}

@@ -195,11 +195,13 @@ def test_a_shared_cpu_is_told_beside_the_account(study: Explanation) -> None:
         return replace(side, trials=tuple(trials))
 
     def told(found: Explanation) -> list[str]:
-        return [note for note in breakdown_notes(found) if "share_cpu" in note]
+        return [note for note in breakdown_notes(found) if "colocate_client" in note]
 
     assert told(study) == []
     (both,) = told(replace(study, a=sharing(study.a), b=sharing(study.b)))
-    assert both.startswith("the client and the server’s thread take turns on one CPU (share_cpu)")
+    assert both.startswith(
+        "the client and the server’s thread take turns on one CPU (colocate_client)"
+    )
     assert "“ready, but no CPU free” is also waiting for the client’s turn to end" in both
     assert both.endswith("up to 9 µs and 9 µs of it are the client’s own CPU time")
     alone = replace(study, b=sharing(study.b))

@@ -22,8 +22,8 @@ from tests.unit.analysis.query_runs import Levels, QueryRun, Values, nothing_els
 
 TWO = ("mysql-5.6.24", "mysql-8.0.12")
 WAKEUP = {
-    "keep_awake": True, "busy_poll": True, "client_cpus": [1], "polled": True, "on_cpus": [1],
-    "kept_awake_by": {"latency_request": True, "pollers": 2},
+    "disable_idle_states": True, "busy_poll": True, "client_cpus": [1], "polled": True,
+    "on_cpus": [1], "kept_awake_by": {"latency_request": True, "pollers": 2},
     "reason": "a sleeping CPU takes 52 µs to run again, one kept awake 4 µs",
     "idle_wakeup_us": 52.31, "awake_wakeup_us": 4.06,
 }  # fmt: skip
@@ -217,11 +217,16 @@ def test_how_sleeping_cpus_were_dealt_with_is_told_with_the_reason() -> None:
         "again, one kept awake 4 µs)"
     )
     # The option set for many clients was not applied.
-    off = {"keep_awake": False, "busy_poll": True, "polled": False, "reason": "asked for"}
+    off = {"disable_idle_states": False, "busy_poll": True, "polled": False, "reason": "asked for"}
     said = "idle CPUs could sleep and clients did not poll (asked for)"
     assert note(few(wakeup=off), "sleep") == said
 
-    shared = {"keep_awake": False, "shared_cpu": 1, "polled": False, "reason": "it is slow to wake"}
+    shared = {
+        "disable_idle_states": False,
+        "shared_cpu": 1,
+        "polled": False,
+        "reason": "it is slow to wake",
+    }
     assert note(few(wakeup=shared), "sleep") == (
         "idle CPUs could sleep, and CPU 1 was shared by the client and the server's thread for it "
         "(it is slow to wake)"

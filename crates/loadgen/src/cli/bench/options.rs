@@ -128,10 +128,7 @@ mod tests {
         let program = Command::new("millrace-load").subcommand(bench);
         let arguments = arguments.split(' ').map(OsString::from);
         let translated = with_parameters(&program, arguments);
-        let words: Vec<_> = translated
-            .iter()
-            .map(|word| word.to_str().unwrap())
-            .collect();
+        let words: Vec<_> = translated.iter().map(|word| word.to_str().unwrap()).collect();
         words.join(" ")
     }
 
@@ -139,14 +136,8 @@ mod tests {
     fn parameters_are_set_by_sysbenchs_options() {
         for (said, meant) in [
             ("l bench --range-size=10", "l bench --set range_size=10"),
-            (
-                "l bench run --range_size 10",
-                "l bench run --set range_size=10",
-            ),
-            (
-                "l -d bench --point-selects=1",
-                "l -d bench --set point_selects=1",
-            ),
+            ("l bench run --range_size 10", "l bench run --set range_size=10"),
+            ("l -d bench --point-selects=1", "l -d bench --set point_selects=1"),
             (
                 "l bench --rand-zipfian-exp=0.9 --rand-pareto-h=0.3",
                 "l bench --set zipf_exponent=0.9 --set pareto_h=0.3",
@@ -155,14 +146,8 @@ mod tests {
                 "l bench --rand-spec-pct=2 --rand-spec-res=80",
                 "l bench --set special_percent=2 --set special_share=80",
             ),
-            (
-                "l bench --create-secondary before run",
-                "l bench --set create_secondary=before run",
-            ),
-            (
-                "l bench --create-secondary prepare",
-                "l bench --set create_secondary=on prepare",
-            ),
+            ("l bench --create-secondary before run", "l bench --set create_secondary=before run"),
+            ("l bench --create-secondary prepare", "l bench --set create_secondary=on prepare"),
             ("l bench --skip-trx=off", "l bench --set skip_trx=off"),
             ("l bench --skip-trx off", "l bench --set skip_trx=off"),
             ("l bench --skip-trx run", "l bench --set skip_trx=on run"),

@@ -30,13 +30,9 @@ pub fn positive_seconds(text: &str) -> Result<Duration, String> {
 /// Read seconds, or `steady`.
 pub fn warmup(text: &str) -> Result<Warmup, String> {
     if text == "steady" {
-        return Ok(Warmup::Steady {
-            limit: STEADY_LIMIT,
-        });
+        return Ok(Warmup::Steady { limit: STEADY_LIMIT });
     }
-    seconds(text)
-        .map(Warmup::Time)
-        .map_err(|_| "expected seconds, or steady".to_owned())
+    seconds(text).map(Warmup::Time).map_err(|_| "expected seconds, or steady".to_owned())
 }
 
 /// Read transactions a second; 0 is one.
@@ -71,15 +67,11 @@ pub fn cpu_list(text: &str) -> Result<CpuList, String> {
         match (first.parse::<usize>(), last.parse::<usize>()) {
             (Ok(_), Ok(last)) if last >= CPU_NUMBERS => {
                 let most = CPU_NUMBERS - 1;
-                return Err(format!(
-                    "processors are numbered from 0 to {most}, not {last}"
-                ));
+                return Err(format!("processors are numbered from 0 to {most}, not {last}"));
             }
             (Ok(first), Ok(last)) if first <= last => cpus.extend(first..=last),
             (Ok(first), Ok(last)) => {
-                return Err(format!(
-                    "{part:?} ends before it begins; say {last}-{first}"
-                ));
+                return Err(format!("{part:?} ends before it begins; say {last}-{first}"));
             }
             _ => return Err(format!("{part:?} is no processor or range such as 2-3")),
         }

@@ -10,29 +10,14 @@ use protocol::mysql::{Address, Login, Tls, TlsMode};
 #[derive(Args)]
 #[command(next_help_heading = "Server")]
 pub struct ServerOptions {
-    #[arg(
-        long,
-        visible_alias = "mysql-host",
-        value_name = "HOST",
-        default_value = "127.0.0.1"
-    )]
+    #[arg(long, visible_alias = "mysql-host", value_name = "HOST", default_value = "127.0.0.1")]
     host: String,
-    #[arg(
-        long,
-        visible_alias = "mysql-port",
-        value_name = "PORT",
-        default_value_t = 3306
-    )]
+    #[arg(long, visible_alias = "mysql-port", value_name = "PORT", default_value_t = 3306)]
     port: u16,
     /// The server's socket file, instead of host and port.
     #[arg(long, visible_alias = "mysql-socket", value_name = "FILE", conflicts_with_all = ["host", "port"])]
     socket: Option<PathBuf>,
-    #[arg(
-        long,
-        visible_alias = "mysql-user",
-        value_name = "NAME",
-        default_value = "sbtest"
-    )]
+    #[arg(long, visible_alias = "mysql-user", value_name = "NAME", default_value = "sbtest")]
     user: String,
     /// Others can read a command line: the environment is the better place.
     #[arg(
@@ -44,12 +29,7 @@ pub struct ServerOptions {
         default_value = ""
     )]
     password: String,
-    #[arg(
-        long,
-        visible_alias = "mysql-db",
-        value_name = "NAME",
-        default_value = "sbtest"
-    )]
+    #[arg(long, visible_alias = "mysql-db", value_name = "NAME", default_value = "sbtest")]
     database: String,
     /// Encrypt: disabled, required, verify-ca or verify-identity [default: verify-identity for a
     /// host other than this one, else disabled]
@@ -83,10 +63,7 @@ impl ServerOptions {
     pub fn login(&self) -> Result<Login, Problem> {
         let address = match &self.socket {
             Some(path) => Address::Socket(path.clone()),
-            None => Address::Tcp {
-                host: self.host.clone(),
-                port: self.port,
-            },
+            None => Address::Tcp { host: self.host.clone(), port: self.port },
         };
         let mode = match self.tls {
             None => TlsMode::default_for(&address),

@@ -90,22 +90,14 @@ impl WorkloadOptions {
         let mut values = BTreeMap::new();
         let options = [
             ("tables", "--tables", self.tables.map(|n| n.to_string())),
-            (
-                "table_size",
-                "--table-size",
-                self.table_size.map(|n| n.to_string()),
-            ),
+            ("table_size", "--table-size", self.table_size.map(|n| n.to_string())),
             (
                 "distribution",
                 "--rand-type",
                 self.rand_type
                     .and_then(|kind| Some(kind.to_possible_value()?.get_name().to_owned())),
             ),
-            (
-                "engine",
-                "--mysql-storage-engine",
-                self.mysql_storage_engine.clone(),
-            ),
+            ("engine", "--mysql-storage-engine", self.mysql_storage_engine.clone()),
         ];
         for (name, option, text) in options {
             if let Some(text) = text {
@@ -164,9 +156,7 @@ fn value(builtin: &Builtin, name: &str, option: &str, text: &str) -> Result<Valu
         "--set" => format!("--set {name}"),
         option => option.to_owned(),
     };
-    variable
-        .check(&value, &typed)
-        .map_err(|mistake| user_mistake(mistake.to_string()))?;
+    variable.check(&value, &typed).map_err(|mistake| user_mistake(mistake.to_string()))?;
     Ok(value)
 }
 

@@ -5,9 +5,7 @@ use super::*;
 #[test]
 fn what_drives_clients() {
     let spec = parse(&good()).unwrap();
-    let Work::Drive(full) = &spec.phases[7].work else {
-        panic!("{:?}", spec.phases[7])
-    };
+    let Work::Drive(full) = &spec.phases[7].work else { panic!("{:?}", spec.phases[7]) };
     assert_eq!(
         *full,
         Drive {
@@ -19,11 +17,9 @@ fn what_drives_clients() {
                 pacing: Pacing::Open {
                     rate: 1000.0,
                     arrivals: Arrivals::Constant,
-                    late_limit: Some(Duration::from_millis(100)),
+                    max_lateness: Some(Duration::from_millis(100)),
                 },
-                warmup: Warmup::Steady {
-                    limit: Duration::from_secs(60)
-                },
+                warmup: Warmup::Steady { limit: Duration::from_secs(60) },
                 end: End::Operations(100_000),
                 retry: vec![1213],
                 busy_poll: true,
@@ -31,16 +27,14 @@ fn what_drives_clients() {
                 limit: None,
                 idle_timeout: IDLE_TIMEOUT,
                 linger: Duration::from_millis(250),
-                statement_activity: Some("/run/board".into()),
+                statement_activity: Some("/run/activity".into()),
                 seed: 7,
             },
             pings: 3,
             primary: true,
         }
     );
-    let Work::Drive(short) = &spec.phases[8].work else {
-        panic!("{:?}", spec.phases[8])
-    };
+    let Work::Drive(short) = &spec.phases[8].work else { panic!("{:?}", spec.phases[8]) };
     assert!(!short.primary);
     let settings = &short.settings;
     assert_eq!(settings.pacing, Pacing::Closed);
@@ -48,10 +42,7 @@ fn what_drives_clients() {
     assert_eq!(settings.end, End::Time(Duration::from_millis(500)));
     assert_eq!(settings.linger, Duration::ZERO);
     assert_eq!(settings.statement_activity, None);
-    assert_eq!(
-        (short.protocol, &*settings.retry),
-        (Protocol::Prepared, &RETRY[..])
-    );
+    assert_eq!((short.protocol, &*settings.retry), (Protocol::Prepared, &RETRY[..]));
 }
 
 #[test]
@@ -74,26 +65,11 @@ fn every_mistake_in_what_drives_clients_names_its_key() {
             |s| s["phases"][8]["primary"] = json!(true),
             "phases: 2 of them drive clients, and 2 have primary = true; expected one",
         ),
-        (
-            |s| s["phases"][7]["clients"] = json!(0),
-            "phases[7].clients: 0 is not from 1 to",
-        ),
-        (
-            |s| s["phases"][7]["clients"] = json!(100_001),
-            "phases[7].clients: 100001 is not",
-        ),
-        (
-            |s| s["phases"][4]["linger_s"] = json!(-1),
-            "phases[4].linger_s: -1 is no time",
-        ),
-        (
-            |s| s["phases"][7]["linger_s"] = json!(-0.5),
-            "phases[7].linger_s: -0.5 is no time",
-        ),
-        (
-            |s| s["phases"][7]["cpus"] = json!([]),
-            "phases[7].cpus: is empty",
-        ),
+        (|s| s["phases"][7]["clients"] = json!(0), "phases[7].clients: 0 is not from 1 to"),
+        (|s| s["phases"][7]["clients"] = json!(100_001), "phases[7].clients: 100001 is not"),
+        (|s| s["phases"][4]["linger_s"] = json!(-1), "phases[4].linger_s: -1 is no time"),
+        (|s| s["phases"][7]["linger_s"] = json!(-0.5), "phases[7].linger_s: -0.5 is no time"),
+        (|s| s["phases"][7]["cpus"] = json!([]), "phases[7].cpus: is empty"),
         (
             |s| s["phases"][7]["cpus"] = json!([0, 1024]),
             "phases[7].cpus[1]: 1024 is no CPU; they are numbered from 0 to 1023",
@@ -106,17 +82,11 @@ fn every_mistake_in_what_drives_clients_names_its_key() {
             |s| s["phases"][7]["pacing"]["kind"] = json!("ajar"),
             "phases[7].pacing.kind: unknown variant `ajar`",
         ),
+        (|s| s["phases"][7]["pacing"]["rate"] = json!(0), "phases[7].pacing.rate: 0 is no rate"),
+        (|s| s["phases"][7]["pacing"]["rate"] = json!("1k"), "phases[7].pacing.rate: invalid type"),
         (
-            |s| s["phases"][7]["pacing"]["rate"] = json!(0),
-            "phases[7].pacing.rate: 0 is no rate",
-        ),
-        (
-            |s| s["phases"][7]["pacing"]["rate"] = json!("1k"),
-            "phases[7].pacing.rate: invalid type",
-        ),
-        (
-            |s| s["phases"][7]["pacing"]["late_limit_s"] = json!(0),
-            "phases[7].pacing.late_limit_s: 0 is no time",
+            |s| s["phases"][7]["pacing"]["max_lateness_s"] = json!(0),
+            "phases[7].pacing.max_lateness_s: 0 is no time",
         ),
         (
             |s| s["phases"][7]["warmup"] = json!({"kind": "time", "seconds": -1}),
@@ -130,10 +100,7 @@ fn every_mistake_in_what_drives_clients_names_its_key() {
             |s| s["phases"][7]["end"]["transactions"] = json!(0),
             "phases[7].end.transactions: 0 is no work",
         ),
-        (
-            |s| s["phases"][7]["retry"] = json!(["deadlock"]),
-            "phases[7].retry[0]: invalid type",
-        ),
+        (|s| s["phases"][7]["retry"] = json!(["deadlock"]), "phases[7].retry[0]: invalid type"),
         (
             |s| {
                 s["phases"][8].as_object_mut().unwrap().remove("end");

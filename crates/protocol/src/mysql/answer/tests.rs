@@ -12,9 +12,7 @@ const OK_MESSAGE: &[u8] = &[0, 0, 0, 2, 0, 0, 0];
 /// Messages as packets of an answer.
 fn framed(messages: &[&[u8]]) -> Vec<u8> {
     let mut bytes = Vec::new();
-    messages.iter().fold(1, |sequence, message| {
-        packet::put_message(&mut bytes, message, sequence)
-    });
+    messages.iter().fold(1, |sequence, message| packet::put_message(&mut bytes, message, sequence));
     bytes
 }
 
@@ -52,10 +50,7 @@ fn reference(bytes: &[u8]) -> Option<AnswerSummary> {
     decoder.expect(1);
     decoder.feed(bytes);
     let mut next = || decoder.next_message().ok().flatten();
-    let mut answer = AnswerSummary {
-        bytes: bytes.len() as u64,
-        ..AnswerSummary::default()
-    };
+    let mut answer = AnswerSummary { bytes: bytes.len() as u64, ..AnswerSummary::default() };
     loop {
         let message = next()?;
         let done = match reply::parse_reply(&message).ok()? {
@@ -146,10 +141,7 @@ fn several_results_are_one_answer() {
 #[test]
 fn an_error_at_once_and_in_the_middle_of_rows() {
     let deadlock = b"\xff\xbd\x04#40001Deadlock found";
-    for before in [
-        vec![],
-        vec![&b"\x01"[..], b"\x03def", EOF_MESSAGE, b"\x01a"],
-    ] {
+    for before in [vec![], vec![&b"\x01"[..], b"\x03def", EOF_MESSAGE, b"\x01a"]] {
         let messages = [before.as_slice(), &[deadlock]].concat();
         let end = read_whole(&framed(&messages)).unwrap();
         let error = end.error.unwrap();
@@ -167,14 +159,7 @@ fn an_error_leaves_open_whether_a_transaction_is_open() {
     let failed = framed(&[b"\xff\xb5\x04#HY000Lock wait timeout"]);
     assert!(reader.feed(&failed).unwrap().end.unwrap().in_transaction);
     let rolled_back = framed(&[OK_MESSAGE]);
-    assert!(
-        !reader
-            .feed(&rolled_back)
-            .unwrap()
-            .end
-            .unwrap()
-            .in_transaction
-    );
+    assert!(!reader.feed(&rolled_back).unwrap().end.unwrap().in_transaction);
 }
 
 #[test]
@@ -196,15 +181,7 @@ fn rows_larger_than_a_packet_are_one_row() {
     let large = [&[0xfd, 0xff, 0xff, 0xff][..], &vec![b'x'; MAX_PAYLOAD]].concat();
     // A row that fills its packet exactly is followed by an empty one.
     let exact = [&[0xfd, 0xfb, 0xff, 0xff][..], &vec![0xfe; MAX_PAYLOAD - 4]].concat();
-    let bytes = framed(&[
-        b"\x01",
-        b"\x03def",
-        EOF_MESSAGE,
-        &large,
-        b"\x01a",
-        &exact,
-        EOF_MESSAGE,
-    ]);
+    let bytes = framed(&[b"\x01", b"\x03def", EOF_MESSAGE, &large, b"\x01a", &exact, EOF_MESSAGE]);
     for cut in [bytes.len(), 64 << 10, MAX_PAYLOAD + 3] {
         let (ends, error) = read_cut(&bytes, cut);
         assert_eq!(error, None);
@@ -241,27 +218,13 @@ fn what_no_server_sends_is_refused_with_a_reason() {
         (vec![&long_error], "more than 65536 bytes"),
         (vec![&many_columns], "65536 columns were announced"),
         (vec![&[0xfc, 0, 0]], "0 columns were announced"),
-        (
-            vec![&long_first],
-            "the first message of an answer has 16 MB",
-        ),
+        (vec![&long_first], "the first message of an answer has 16 MB"),
         (vec![b"\x02", b"\x03def", EOF_MESSAGE], "ended 1 too early"),
-        (
-            vec![b"\x01", b"\x03def", b"\x03def"],
-            "more column definitions",
-        ),
-        (
-            vec![b"\x01", b"\x03def", EOF_MESSAGE, b""],
-            "in the middle of its answer",
-        ),
-        (
-            vec![b"\x01", b"\x03def", EOF_MESSAGE, b"\xfe\0"],
-            "number of warnings",
-        ),
+        (vec![b"\x01", b"\x03def", b"\x03def"], "more column definitions"),
+        (vec![b"\x01", b"\x03def", EOF_MESSAGE, b""], "in the middle of its answer"),
+        (vec![b"\x01", b"\x03def", EOF_MESSAGE, b"\xfe\0"], "number of warnings"),
     ] {
-        let error = MysqlAnswerReader::new()
-            .feed(&framed(&messages))
-            .unwrap_err();
+        let error = MysqlAnswerReader::new().feed(&framed(&messages)).unwrap_err();
         assert!(error.to_string().contains(reason), "{error} | {reason}");
     }
 }
@@ -271,10 +234,7 @@ fn a_wrong_number_is_refused_unless_it_carries_an_error() {
     let mut bytes = framed(&[b"\x01", b"\x03def", EOF_MESSAGE, b"\x01a", EOF_MESSAGE]);
     let number_of_row = bytes.len() - (HEADER + EOF_MESSAGE.len()) - b"\x01a".len() - 1;
     bytes[number_of_row] = 9;
-    let expected = ProtocolError::OutOfOrder {
-        expected: 4,
-        got: 9,
-    };
+    let expected = ProtocolError::OutOfOrder { expected: 4, got: 9 };
     assert_eq!(MysqlAnswerReader::new().feed(&bytes), Err(expected));
     let mut failed = framed(&[b"\xff\xbd\x04#40001Deadlock found"]);
     failed[3] = 77;

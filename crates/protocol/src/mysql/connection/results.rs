@@ -27,9 +27,7 @@ impl Connection {
                     // No file is ever read from this host: say that it is empty, and fail.
                     self.send(&[], deadline)?;
                     let name = String::from_utf8_lossy(&name).into_owned();
-                    return Err(unexpected(&format!(
-                        "a request for the local file {name:?}"
-                    )));
+                    return Err(unexpected(&format!("a request for the local file {name:?}")));
                 }
             };
             outcome.affected_rows = done.affected_rows;

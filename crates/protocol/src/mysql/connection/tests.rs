@@ -11,11 +11,7 @@ use super::*;
 /// A time by which every test has ended, were it that an answer is read for ever.
 const LONG: Duration = Duration::from_secs(60);
 
-const SMALL: Limits = Limits {
-    definitions: 64 << 10,
-    kept_rows: 64 << 10,
-    answer: 1 << 20,
-};
+const SMALL: Limits = Limits { definitions: 64 << 10, kept_rows: 64 << 10, answer: 1 << 20 };
 
 const EOF: &[u8] = b"\xfe\0\0\x02\0";
 
@@ -57,10 +53,7 @@ fn refused(beginning: &[&[u8]], next: &[u8], what: &str) {
     assert_eq!(error.kind(), "protocol", "{error}");
     let expected = format!("bytes of {what}");
     assert!(error.to_string().contains(&expected), "{error}");
-    assert!(
-        received <= SMALL.answer + (RECEIVE_BYTES as u64),
-        "{received}"
-    );
+    assert!(received <= SMALL.answer + (RECEIVE_BYTES as u64), "{received}");
 }
 
 #[test]
@@ -96,16 +89,8 @@ fn results_that_follow_results_end() {
 fn what_a_server_says_is_quoted_in_part() {
     let error = [b"\xff\x10\x04#HY000".as_slice(), &vec![b'e'; 100_000]].concat();
     let (error, _) = ask(&[&error], b"\0");
-    assert!(
-        error.to_string().len() < 2000,
-        "{}",
-        error.to_string().len()
-    );
+    assert!(error.to_string().len() < 2000, "{}", error.to_string().len());
     let file = [b"\xfb".as_slice(), &vec![b'f'; 100_000]].concat();
     let (error, _) = ask(&[&file], b"\0");
-    assert!(
-        error.to_string().len() < 2000,
-        "{}",
-        error.to_string().len()
-    );
+    assert!(error.to_string().len() < 2000, "{}", error.to_string().len());
 }

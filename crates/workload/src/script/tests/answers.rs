@@ -12,7 +12,7 @@ use protocol::script::{Answer, Observe, Request, RowFormat, Script as _};
 /// A test that finds a row, and updates or inserts it, then counts an insert.
 fn definition() -> Json {
     json!({
-        "draws": {
+        "generators": {
             "id": {"kind": "integer", "low": 7, "high": 7},
             "version": {"kind": "answer", "from": "find", "column": 2, "default": -1},
             "next_version": {"kind": "derived", "from": "version", "plus": 1},
@@ -53,11 +53,7 @@ fn row(version: Option<&str>) -> Answer {
 }
 
 fn inserted(last_insert_id: u64) -> Answer {
-    Answer {
-        affected_rows: 1,
-        last_insert_id,
-        ..Answer::default()
-    }
+    Answer { affected_rows: 1, last_insert_id, ..Answer::default() }
 }
 
 /// A client whose requests are texts.
@@ -68,9 +64,7 @@ struct Client {
 impl Client {
     fn new() -> Self {
         let program = compile(definition(), Protocol::Text).unwrap();
-        Self {
-            script: script_of(&program, 0),
-        }
+        Self { script: script_of(&program, 0) }
     }
 
     /// The next request, and its text.
@@ -134,10 +128,7 @@ fn a_null_is_the_default_and_no_answer_outlives_its_transaction() {
 fn without_answers_scripts_go_by_the_defaults() {
     let mut client = Client::new();
     let texts: Vec<String> = (0..3).map(|_| client.ask().1).collect();
-    assert!(
-        texts[1].starts_with("INSERT") && texts[2].starts_with("SELECT"),
-        "{texts:?}"
-    );
+    assert!(texts[1].starts_with("INSERT") && texts[2].starts_with("SELECT"), "{texts:?}");
 }
 
 #[test]
@@ -152,10 +143,7 @@ fn prepared_statements_are_observed_in_their_format() {
 fn answers_that_do_not_fit_say_what_is_missing() {
     let mut client = Client::new();
     client.ask();
-    let narrow = Answer {
-        first_row: Some(vec![None]),
-        ..row(None)
-    };
+    let narrow = Answer { first_row: Some(vec![None]), ..row(None) };
     let said = client.script.answered(&narrow).unwrap_err();
     assert_eq!(said, "statement find gave 1 columns, and not 2");
     let said = client.script.answered(&row(Some("4.5"))).unwrap_err();
@@ -173,7 +161,7 @@ fn mistakes_name_their_key() {
     let first = json!([{"statements": ["update"]}, {"statements": ["find"]}]);
     assert_eq!(
         mistake(steps, first),
-        r#"draws.version.from: no earlier step of tests.upsert asks "find""#
+        r#"generators.version.from: no earlier step of tests.upsert asks "find""#
     );
     let generated = json!([{"statements": ["find"]}, {"statements": ["insert"], "only_if": "id"}]);
     assert_eq!(
@@ -182,13 +170,12 @@ fn mistakes_name_their_key() {
     );
     let both = json!([{"statements": ["find"]},
                       {"statements": ["insert"], "only_if": "found", "unless": "found"}]);
+    assert_eq!(mistake(steps, both), "tests.upsert.steps[1]: has both only_if and unless");
     assert_eq!(
-        mistake(steps, both),
-        "tests.upsert.steps[1]: has both only_if and unless"
+        mistake("/generators/found/value", json!("row")),
+        r#"generators.found.value: there is no part of an answer "row"; did you mean "rows"?"#
     );
-    assert_eq!(
-        mistake("/draws/found/value", json!("row")),
-        r#"draws.found.value: there is no part of an answer "row"; did you mean "rows"?"#
+    assert!(
+        mistake("/generators/version/column", json!(0)).starts_with("generators.version.column")
     );
-    assert!(mistake("/draws/version/column", json!(0)).starts_with("draws.version.column"));
 }

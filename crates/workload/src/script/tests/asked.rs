@@ -13,11 +13,7 @@ use protocol::script::{Request, Script as _};
 #[derive(Clone, Debug, PartialEq)]
 pub enum Asked {
     Text(String),
-    Execution {
-        id: u32,
-        declares: bool,
-        parameters: Vec<u8>,
-    },
+    Execution { id: u32, declares: bool, parameters: Vec<u8> },
 }
 
 pub fn definition() -> Json {
@@ -26,7 +22,7 @@ pub fn definition() -> Json {
             "name": "t{n}", "count": "{tables}", "rows": "{size}", "create": "CREATE TABLE {table} (id INT)",
             "columns": [{"name": "id", "kind": "sequence"}],
         }},
-        "draws": {
+        "generators": {
             "id": {"kind": "integer", "low": 1, "high": "{size}"},
             "end": {"kind": "derived", "from": "id", "plus": "{range}-1"},
             "ids": {"kind": "integer", "low": 1, "high": "{size}", "count": "{range}"},
@@ -83,13 +79,7 @@ pub fn definition() -> Json {
 
 pub fn defaults() -> BTreeMap<String, Value> {
     let number = |(name, value): (&str, i64)| (name.to_owned(), Value::Integer(value));
-    let numbers = [
-        ("tables", 3),
-        ("size", 100),
-        ("range", 4),
-        ("points", 2),
-        ("seldom", 1),
-    ];
+    let numbers = [("tables", 3), ("size", 100), ("range", 4), ("points", 2), ("seldom", 1)];
     let mut values: BTreeMap<String, Value> = numbers.into_iter().map(number).collect();
     values.insert("wrapped".to_owned(), Value::Text("yes".to_owned()));
     values
@@ -103,20 +93,9 @@ pub fn program_with(
     values: &[(&str, i64)],
 ) -> Program {
     let definition: Definition = serde_json::from_value(definition()).unwrap();
-    let values = values
-        .iter()
-        .map(|(name, value)| ((*name).to_owned(), Value::Integer(*value)));
+    let values = values.iter().map(|(name, value)| ((*name).to_owned(), Value::Integer(*value)));
     let values = values.collect();
-    Program::compile(
-        &definition,
-        &defaults(),
-        &values,
-        test,
-        clients,
-        protocol,
-        seed,
-    )
-    .unwrap()
+    Program::compile(&definition, &defaults(), &values, test, clients, protocol, seed).unwrap()
 }
 
 pub fn program(test: &str, protocol: Protocol, clients: u32) -> Program {
@@ -143,9 +122,7 @@ pub fn ask(program: &Program, script: &mut Script, client: u32) -> Option<(Reque
     assert_eq!(packet[4], 23);
     assert_eq!(packet[9..14], [0, 1, 0, 0, 0]);
     let id = u32::from_le_bytes(packet[5..9].try_into().unwrap());
-    let marks = program.texts_to_prepare(client)[id as usize]
-        .matches('?')
-        .count();
+    let marks = program.texts_to_prepare(client)[id as usize].matches('?').count();
     let mut parameters = &packet[14..];
     let mut declares = false;
     if marks > 0 {
@@ -155,27 +132,13 @@ pub fn ask(program: &Program, script: &mut Script, client: u32) -> Option<(Reque
         parameters = &rest[1..];
     }
     let parameters = parameters.to_vec();
-    Some((
-        request,
-        Asked::Execution {
-            id,
-            declares,
-            parameters,
-        },
-    ))
+    Some((request, Asked::Execution { id, declares, parameters }))
 }
 
 /// The text that an execution stands for; `types` are those declared for each statement.
 pub fn as_text(asked: &Asked, texts: &[&str], types: &mut BTreeMap<u32, Vec<u8>>) -> String {
-    let Asked::Execution {
-        id,
-        declares,
-        parameters,
-    } = asked
-    else {
-        let Asked::Text(text) = asked else {
-            unreachable!()
-        };
+    let Asked::Execution { id, declares, parameters } = asked else {
+        let Asked::Text(text) = asked else { unreachable!() };
         return text.clone();
     };
     let text = texts[*id as usize];

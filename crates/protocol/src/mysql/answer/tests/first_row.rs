@@ -18,9 +18,7 @@ fn the_first_row_is_kept_on_request_however_reads_cut_it() {
     for cut in [1, 7, 60, 4096, bytes.len()] {
         let mut reader = MysqlAnswerReader::new();
         reader.keep_first_row(RowFormat::Text);
-        let ends = bytes
-            .chunks(cut)
-            .map(|piece| reader.feed(piece).unwrap().end);
+        let ends = bytes.chunks(cut).map(|piece| reader.feed(piece).unwrap().end);
         assert_eq!(ends.last().unwrap().unwrap().rows, 2);
         let row = reader.take_first_row().unwrap();
         assert_eq!(row, Some(vec![Some("12".to_owned())]), "{cut}");
@@ -31,10 +29,7 @@ fn the_first_row_is_kept_on_request_however_reads_cut_it() {
 
 #[test]
 fn answers_without_rows_have_no_first_row() {
-    for messages in [
-        &[INSERTED][..],
-        &[&[1], DEFINITION, EOF_MESSAGE, EOF_MESSAGE],
-    ] {
+    for messages in [&[INSERTED][..], &[&[1], DEFINITION, EOF_MESSAGE, EOF_MESSAGE]] {
         let mut reader = MysqlAnswerReader::new();
         reader.keep_first_row(RowFormat::Binary);
         reader.feed(&framed(messages)).unwrap();
@@ -58,15 +53,7 @@ fn nothing_is_kept_of_an_answer_after_an_error() {
     let mut reader = MysqlAnswerReader::new();
     reader.keep_first_row(RowFormat::Text);
     reader.feed(&framed(&[b"\xff\x15\x04#28000no"])).unwrap();
-    reader
-        .feed(&framed(&[
-            &[1],
-            DEFINITION,
-            EOF_MESSAGE,
-            b"\x0212",
-            EOF_MESSAGE,
-        ]))
-        .unwrap();
+    reader.feed(&framed(&[&[1], DEFINITION, EOF_MESSAGE, b"\x0212", EOF_MESSAGE])).unwrap();
     assert_eq!(reader.take_first_row(), Ok(None));
 }
 

@@ -1,0 +1,347 @@
+"""The load generator's events, and the result of a run, which is made of them.
+
+``docs/load-spec.md`` describes each event. Times are seconds, sizes bytes. A record is read from
+one JSON line, checked once, and then read by attribute; ``to_json`` gives the line's keys back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, ValidationError
+
+from millrace.model.documents import Count, Document, Items, Number
+
+
+def _by_code(value: object) -> object:
+    if not isinstance(value, dict):
+        return value
+    return {int(code) if str(code).isdecimal() else code: each for code, each in value.items()}
+
+
+ByCode = Annotated[Mapping[int, Number], BeforeValidator(_by_code)]
+"""Numbers by the server's error code, which JSON writes as text."""
+
+
+class Start(Document):
+    """The session is open; ``server_version`` is as the server reports it."""
+
+    type: Literal["start"] = "start"
+    load_generator: str
+    server_version: str
+
+
+MarkName = Literal[
+    "phase_started", "connected", "warmup_started", "measure_started", "measure_ended"
+]
+
+
+class Mark(Document):
+    """A point that a phase has reached: any phase its beginning, a drive phase the others too."""
+
+    type: Literal["mark"] = "mark"
+    phase: str
+    mark: MarkName
+    t_s: Count
+
+
+class LoadInterval(Document):
+    """A second of a loading phase; rows and bytes count from the phase's beginning."""
+
+    type: Literal["interval"] = "interval"
+    phase: str
+    t_s: Count
+    rows: int
+    bytes: int
+
+
+class DriveInterval(Document):
+    """A second of a drive phase: what ended in it. Latencies are microseconds."""
+
+    type: Literal["interval"] = "interval"
+    kind: Literal["drive"] = "drive"
+    phase: str
+    part: Literal["warmup", "measure"]
+    t_s: Count
+    duration_s: Count
+    transactions: int
+    statements: int
+    errors: int
+    retries: int
+    late: int
+    skipped: int
+    rows: int
+    bytes: int
+    p50_us: Count | None
+    p99_us: Count | None
+    max_us: Count | None
+
+
+class PhaseResult(Document):
+    """A phase of statements, or one that loaded a named data set.
+
+    ``generator_wait_s`` is the time that the sender waited for generated rows, None where it sent
+    none; ``result`` holds at most 100 rows of the phase's last result set, None where it had none.
+    """
+
+    type: Literal["phase"] = "phase"
+    name: str
+    kind: Literal["statement", "load_data"]
+    duration_s: Count
+    affected_rows: int
+    warnings: int
+    rows_sent: int
+    bytes_sent: int
+    generator_wait_s: Count | None
+    result: Items[Items[str | None]] | None
+
+
+class LoadedTable(Document):
+    """A table that was loaded; ``checksum`` identifies its rows in any order."""
+
+    name: str
+    rows: int
+    bytes: int
+    checksum: str
+    load_s: Count
+    after_load_s: Count
+
+
+class TablesResult(Document):
+    """A phase that loaded, verified or warmed the tables of a workload.
+
+    ``tables`` and ``method`` apply to loading; ``method_reason`` says why the method is not the
+    requested one.
+    """
+
+    type: Literal["phase"] = "phase"
+    name: str
+    kind: Literal["load_tables", "verify_tables", "warm_tables"]
+    duration_s: Count
+    tables: Items[LoadedTable] = ()
+    method: str | None = None
+    method_reason: str | None = None
+    warnings: int = 0
+    generator_wait_s: Count | None = None
+
+
+class HistogramResult(Document):
+    """A histogram of latencies: HdrHistogram V2 in base64, of nanoseconds.
+
+    ``min_s`` and ``max_s`` are None where ``count`` is 0.
+    """
+
+    encoded: str
+    count: int
+    sum_s: Count
+    min_s: Count | None
+    max_s: Count | None
+
+
+class Record(Document):
+    """One kind of transaction or statement of the measured part.
+
+    ``count`` is the number that succeeded; ``errors`` counts the others by the server's code;
+    ``response`` is None in a closed loop.
+    """
+
+    name: str
+    count: int
+    errors: ByCode
+    retries: int
+    rows: int
+    affected_rows: int
+    bytes_sent: int
+    bytes_received: int
+    service: HistogramResult
+    response: HistogramResult | None
+
+
+class Pacing(Document):
+    """The pacing of a drive phase, and the punctuality of an open loop's schedule.
+
+    ``scheduled`` transactions arrived in the measured part; ``late`` ones began late and
+    ``skipped`` ones never.
+    """
+
+    kind: Literal["closed", "open"]
+    rate: Count | None = None
+    arrivals: str | None = None
+    max_lateness_s: Count | None = None
+    scheduled: int = 0
+    late: int = 0
+    skipped: int = 0
+
+
+class ClientUsage(Document):
+    """The resources of the host that the load generator itself used.
+
+    ``max_rss_bytes`` is of the whole run, None where the host does not tell it; ``host_share``, the
+    share of all CPUs, is of a drive phase.
+    """
+
+    user_s: Count
+    system_s: Count
+    voluntary_switches: int
+    involuntary_switches: int
+    max_rss_bytes: int | None = None
+    host_share: Count | None = None
+
+
+class PerClient(Document):
+    """The number of transactions of the clients that completed least and most."""
+
+    least: int
+    most: int
+
+
+class DriveResult(Document):
+    """The measured part of a drive phase; ``partial_reason`` says why it ended early.
+
+    Where several phases drive clients, the run's result is its ``primary`` one. ``warmup_steady``
+    is None where the warm-up did not wait for steadiness, ``cpus`` where threads were not pinned.
+    ``mean_gap_s`` is a client's mean time from an answer to its next request in a closed loop.
+    """
+
+    type: Literal["phase"] = "phase"
+    kind: Literal["drive"] = "drive"
+    name: str
+    test: str
+    protocol: str
+    primary: bool
+    duration_s: Count
+    warmup_s: Count
+    warmup_steady: bool | None = None
+    connect_s: Count
+    partial: bool
+    partial_reason: str | None
+    clients: int
+    threads: int
+    busy_poll: bool
+    cpus: Items[int] | None
+    pacing: Pacing
+    mean_gap_s: Count | None
+    transactions_per_client: PerClient | None = None
+    transactions: Items[Record]
+    statements: Items[Record]
+    rollbacks: int = 0
+    unanswered: int = 0
+    error_messages: Mapping[str, str] = {}
+    client: ClientUsage
+
+    def figures(self) -> dict[str, Any]:
+        """Return the event as plain data without the encoded histograms."""
+        latencies = {"service": {"encoded"}, "response": {"encoded"}}
+        encoded = {"transactions": {"__all__": latencies}, "statements": {"__all__": latencies}}
+        return self.model_dump(mode="json", exclude_unset=True, exclude=encoded)
+
+
+class Error(Document):
+    """The end of a run that failed; ``code`` and ``sqlstate`` are the server's own, if any."""
+
+    type: Literal["error"] = "error"
+    phase: str
+    kind: str
+    code: int | None
+    sqlstate: str | None
+    message: str
+
+
+class StatementResult(Document):
+    """The statements of one phase.
+
+    ``count`` is the number that succeeded; ``errors`` counts the others by the server's code;
+    ``histogram`` is their latency in microseconds, HdrHistogram V2 in base64.
+    """
+
+    name: str
+    count: int
+    errors: ByCode
+    histogram: str
+
+
+class Summary(Document):
+    """The last event of a run that connected."""
+
+    type: Literal["summary"] = "summary"
+    statements: Items[StatementResult]
+    client: ClientUsage
+    bytes_sent: int
+    bytes_received: int
+
+
+Interval = LoadInterval | DriveInterval
+AnyPhaseResult = PhaseResult | TablesResult | DriveResult
+Event = Start | Mark | Interval | AnyPhaseResult | Error | Summary
+
+_INTERVALS: dict[object, type[Interval]] = {None: LoadInterval, "drive": DriveInterval}
+_PHASES: dict[object, type[AnyPhaseResult]] = {
+    "drive": DriveResult,
+    **dict.fromkeys(("statement", "load_data"), PhaseResult),
+    **dict.fromkeys(("load_tables", "verify_tables", "warm_tables"), TablesResult),
+}
+_OTHERS: dict[object, type[Start | Mark | Error | Summary]] = {
+    "start": Start, "mark": Mark, "error": Error, "summary": Summary,
+}  # fmt: skip
+
+
+def read_event(line: Mapping[str, Any]) -> Event:
+    """Return the event of one JSON line; raise ValueError for a line that is none."""
+    type_, kind = line.get("type"), line.get("kind")
+    record: type[Event] | None
+    match type_:
+        case "interval":
+            record = _INTERVALS.get(kind)
+        case "phase":
+            record = _PHASES.get(kind)
+        case _:
+            record = _OTHERS.get(type_)
+    if record is None:
+        raise ValueError(f"an event of unknown type {type_!r} and kind {kind!r}")
+    try:
+        return record.model_validate(line)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        key = ".".join(map(str, first["loc"]))
+        raise ValueError(f"an event {type_!r} with a wrong key {key}: {first['msg']}") from error
+
+
+@dataclass(frozen=True)
+class LoadResult:
+    """The result of a run.
+
+    ``client`` is None where the program ended before it could report its usage.
+    """
+
+    load_generator: str
+    server_version: str
+    phases: tuple[AnyPhaseResult, ...]
+    statements: tuple[StatementResult, ...] = ()
+    client: ClientUsage | None = None
+    bytes_sent: int = 0
+    bytes_received: int = 0
+
+    def driven(self) -> DriveResult | None:
+        """Return the primary drive phase, if there was one."""
+        drives = (phase for phase in self.phases if isinstance(phase, DriveResult))
+        return next((drive for drive in drives if drive.primary), None)
+
+
+def result_of(events: Sequence[Event]) -> LoadResult | None:
+    """Return the result of a run's events; None where it had not begun."""
+    if not events or not isinstance(start := events[0], Start):
+        return None
+    phases = tuple(event for event in events if isinstance(event, AnyPhaseResult))
+    if not isinstance(end := events[-1], Summary):
+        return LoadResult(start.load_generator, start.server_version, phases)
+    return LoadResult(
+        start.load_generator,
+        start.server_version,
+        phases,
+        end.statements,
+        end.client,
+        end.bytes_sent,
+        end.bytes_received,
+    )

@@ -1,0 +1,60 @@
+"""Keys of workload definitions and parameters that had other names when they were first stored.
+
+Stored runs of earlier versions are read under today's names. Identities of plans are made of the
+first names, so that a plan's runs, calibrations and histories stay its own after a renaming.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+V = TypeVar("V")
+
+_FIRST_NAMES = {
+    "generators": "draws",
+    "cache_mode": "fits",
+    "colocate_client": "share_cpu",
+    "disable_idle_states": "keep_awake",
+    "max_lateness_s": "late_limit_s",
+}
+_NAMES = {first: name for name, first in _FIRST_NAMES.items()}
+
+
+def read_workload(stored: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a stored workload's definition under today's names."""
+    return _of_workload(stored, _NAMES)
+
+
+def read_parameters(stored: Mapping[str, V]) -> dict[str, V]:
+    """Return stored values of parameters under today's names."""
+    return _renamed(stored, _NAMES)
+
+
+def identify_workload(definition: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a workload's definition under the names that identities are made of."""
+    return _of_workload(definition, _FIRST_NAMES)
+
+
+def identify_parameters(parameters: Mapping[str, V]) -> dict[str, V]:
+    """Return values of parameters under the names that identities are made of."""
+    return _renamed(parameters, _FIRST_NAMES)
+
+
+def _of_workload(definition: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+    def part(whole: Any, key: str) -> Any:
+        if not isinstance(whole, dict) or not isinstance(whole.get(key), dict):
+            return whole
+        return {**whole, key: _renamed(whole[key], names)}
+
+    renamed: dict[str, Any] = part(_renamed(definition, names), "parameters")
+    if isinstance(tests := renamed.get("tests"), dict):
+        renamed["tests"] = {name: part(test, "values") for name, test in tests.items()}
+    return renamed
+
+
+def _renamed(mapping: Mapping[str, V], names: Mapping[str, str]) -> dict[str, V]:
+    return {
+        name if (other := names.get(name, name)) in mapping else other: value
+        for name, value in mapping.items()
+    }
