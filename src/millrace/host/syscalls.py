@@ -1,6 +1,6 @@
-"""System calls in which a server's threads wait: their numbers by architecture (syscalls.csv).
+"""System calls in which a server's threads wait: their numbers by architecture, and their use.
 
-An architecture may lack a call of a name. The kernel never changes a number.
+They are in syscalls.csv. An architecture may lack a call. The kernel never changes a number.
 """
 
 from __future__ import annotations
@@ -22,5 +22,19 @@ def names(architecture: str | None = None) -> Mapping[int, str]:
     is empty where the numbers of the architecture are unknown.
     """
     machine = architecture or os.uname().machine
+    return {int(row[machine]): row["name"] for row in _rows() if row.get(machine)}
+
+
+@functools.cache
+def uses() -> Mapping[str, str]:
+    """Return the uses of system calls by name.
+
+    They are lock, sync, read, write, send, receive (or wait for it), sleep, and queue (of
+    asynchronous reads and writes).
+    """
+    return {row["name"]: row["use"] for row in _rows() if row["use"]}
+
+
+def _rows() -> list[dict[str, str]]:
     with _TABLE.open(encoding="ascii", newline="") as file:
-        return {int(row[machine]): row["name"] for row in csv.DictReader(file) if row.get(machine)}
+        return list(csv.DictReader(file))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -37,26 +37,13 @@ _NO_DESCRIPTORS = "[no descriptors]"  # instead of a link, where a call only wai
 
 _SOCKETS = frozenset({CLIENT_SOCKET, OWN_SOCKET, LISTENING_SOCKET})
 
-_LOCK = frozenset({"futex", "futex_wait", "futex_waitv", "semop", "semtimedop", "flock", "fcntl"})
-_SYNC = frozenset({"fsync", "fdatasync", "sync_file_range", "sync", "syncfs"})
-_READ = frozenset({"read", "readv", "pread64", "preadv", "preadv2", "readahead"})
-_WRITE = frozenset(
-    {"write", "writev", "pwrite64", "pwritev", "pwritev2", "sendfile", "copy_file_range"}
-)
-_SEND = frozenset({"sendto", "sendmsg", "sendmmsg"})
-_RECEIVE = frozenset({"recvfrom", "recvmsg", "recvmmsg", "accept", "accept4", "connect"})
-_POLL = frozenset(
-    {"poll", "ppoll", "select", "pselect6", "epoll_wait", "epoll_pwait", "epoll_pwait2"}
-)
-_SLEEP = frozenset({"nanosleep", "clock_nanosleep"})
-_QUEUE = frozenset({"io_getevents", "io_pgetevents", "io_submit", "io_uring_enter"})
-_CALLS: tuple[tuple[frozenset[str], StateClass], ...] = (
-    (_LOCK, "lock"),
-    (_SLEEP, "sleep"),
-    (_SEND, "network_send"),
-    (_RECEIVE | _POLL, "network"),
-    (_QUEUE, "io_queue"),
-)
+_CLASSES: Mapping[str, StateClass] = {
+    "lock": "lock",
+    "sleep": "sleep",
+    "send": "network_send",
+    "receive": "network",
+    "queue": "io_queue",
+}
 
 
 @dataclass(frozen=True)
@@ -113,15 +100,17 @@ def target_kind(link: str, context: Context) -> str:
 
 
 def _by_call(call: str, target: str | None, context: Context) -> StateClass:
-    if call in _SYNC:
-        return "log_flush" if target in context.files.commit_logs else "fsync"
     if call == "msync":
         return "log_flush"  # the only files that servers map for writing are logs
-    if call in _WRITE:
-        return _by_written(target, context)
-    if call in _READ:
-        return "network" if target in _SOCKETS else "data_read"
-    return next((found for calls, found in _CALLS if call in calls), "other")
+    match syscalls.uses().get(call):
+        case "sync":
+            return "log_flush" if target in context.files.commit_logs else "fsync"
+        case "write":
+            return _by_written(target, context)
+        case "read":
+            return "network" if target in _SOCKETS else "data_read"
+        case use:
+            return _CLASSES.get(use or "", "other")
 
 
 def _by_written(target: str | None, context: Context) -> StateClass:

@@ -8,25 +8,27 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from millrace.databases.base import Family, Replacement, version_key
-from millrace.databases.mysql import server_log
+from millrace.databases.base import Family, LogPatterns, Replacement, version_key
 from millrace.databases.mysql.administration import MysqlAdministration, MysqlSelfTest
 from millrace.databases.mysql.client import connect
 from millrace.databases.mysql.data_directory import MysqlSnapshotRules
 from millrace.databases.mysql.lifecycle import MysqlLifecycle
 from millrace.databases.mysql.load_dialect import MysqlLoadDialect
 from millrace.databases.mysql.monitoring import MysqlMonitoring
-from millrace.databases.mysql.observable import read_observable
+from millrace.databases.mysql.observable import observable
 from millrace.databases.mysql.options import MysqlOptions
 from millrace.databases.mysql.packaging import PROGRAMS, MysqlPackaging
 from millrace.databases.mysql.storage import FlushOverride, InnodbStorage
 
 Data = Mapping[str, Any]
 
+_COMMON = Path(__file__).with_name("mysqld.toml")
+
 
 def read_family(source: Path) -> Family:
     """Return the family that a TOML file describes."""
     data = tomllib.loads(source.read_text(encoding="utf-8"))
+    common = tomllib.loads(_COMMON.read_text(encoding="utf-8"))
     return Family(
         name=data["name"],
         title=data["title"],
@@ -40,7 +42,7 @@ def read_family(source: Path) -> Family:
         connect=connect,
         packaging=MysqlPackaging(),
         lifecycle=MysqlLifecycle(data["initialisation"], data["start"]),
-        log=server_log.PATTERNS,
+        log=_log_patterns(common["log"]),
         options=MysqlOptions(
             administrative=frozenset(data["administrative_options"]),
             init_options=frozenset(data["init_options"]),
@@ -54,7 +56,20 @@ def read_family(source: Path) -> Family:
         self_test=MysqlSelfTest(),
         storage=_storage(data["storage"]),
         snapshots=MysqlSnapshotRules(tuple(data["forget_binary_log"].items())),
-        monitoring=MysqlMonitoring(read_observable(data["observable"])),
+        monitoring=MysqlMonitoring(observable(common["observable"], data["observable"])),
+    )
+
+
+def _log_patterns(data: Data) -> LogPatterns:
+    return LogPatterns(
+        error=re.compile(data["error"].encode()),
+        no_error=re.compile(data["no_error"].encode()),
+        before_error=re.compile(data["before_error"]),
+        before_words=re.compile(data["before_words"]),
+        trouble=re.compile(data["trouble"].encode()),
+        reasons=tuple(
+            (re.compile(each["pattern"].encode()), each["meaning"]) for each in data["reasons"]
+        ),
     )
 
 

@@ -1,16 +1,12 @@
-"""Read from mysqld.toml the queries by which servers of the mysqld line are observed."""
+"""Define the queries, in mysqld.toml, by which servers of the mysqld line are observed."""
 
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict
-
-_COMMON = Path(__file__).with_name("mysqld.toml")
 
 _Names = Annotated[
     tuple[str, ...], BeforeValidator(lambda given: (given,) if isinstance(given, str) else given)
@@ -90,8 +86,7 @@ class Observable(_Data):
     files: tuple[FilePattern, ...]
 
 
-def read_observable(data: Mapping[str, Any]) -> Observable:
+def observable(common: Mapping[str, Any], data: Mapping[str, Any]) -> Observable:
     """Return the queries for all servers of the line, with the additions of a family."""
-    common = tomllib.loads(_COMMON.read_text(encoding="utf-8"))["observable"]
     gauges = [*common["gauges"], *data["gauges"]]
     return Observable.model_validate({**common, **data, "gauges": gauges})

@@ -5,10 +5,14 @@ from __future__ import annotations
 import tomllib
 from importlib.resources import files
 
-from millrace.databases.mysql.observable import Observable, read_observable
+from millrace.databases.mysql import observable as queries
+from millrace.databases.mysql.observable import Observable
 
 
 def observable(family: str) -> Observable:
     """Return the observations that servers of a family support."""
-    text = files("millrace.databases.mysql").joinpath(f"{family}.toml").read_text("utf-8")
-    return read_observable(tomllib.loads(text)["observable"])
+    common, data = (
+        tomllib.loads(files("millrace.databases.mysql").joinpath(f"{name}.toml").read_text("utf-8"))
+        for name in ("mysqld", family)
+    )
+    return queries.observable(common["observable"], data["observable"])

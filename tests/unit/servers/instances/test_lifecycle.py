@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millrace.databases.mysql.server_log import PATTERNS
+from millrace import databases
 from millrace.errors import HostError, UserError
 from millrace.model.servers import AttachedServer
 from millrace.servers.attached import (
@@ -23,6 +23,8 @@ from millrace.servers.attached import (
 )
 from millrace.servers.instances import error_log, instance_paths
 from tests.unit.servers.installed import installed
+
+PATTERNS = databases.get("mysql").log
 
 QUIET = (
     "2026-11-20 15:00:00 1 [Note] InnoDB: Using Linux native AIO\n"
