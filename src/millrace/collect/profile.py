@@ -21,7 +21,7 @@ from millrace.collect.model import Observations, Target
 from millrace.collect.profiling import folding, frame_pointers
 from millrace.collect.profiling.folding import Folded
 from millrace.collect.profiling.recording import CallGraph, Granted, Recording, Settings
-from millrace.collect.threads.thread_watch import ThreadWatch, needs_process
+from millrace.collect.threads.thread_watch import ThreadWatch, require_process
 from millrace.errors import Unavailable
 from millrace.host import perf
 from millrace.host.perf import Perf
@@ -51,7 +51,7 @@ def collector(target: Target) -> ProfileCollector:
 
     Raise Unavailable where perf cannot sample the process.
     """
-    pid = needs_process(target)
+    pid = require_process(target)
     by = perf.find()
     settings = choose(by, os.cpu_count() or 1, functools.partial(_keeps_frame_pointers, target))
     watch = ThreadWatch(target)

@@ -29,7 +29,7 @@ from millrace.collect.model import Observations, Target
 from millrace.collect.threads import sched_events
 from millrace.collect.threads.connection_map import connection_map, slots_of_threads
 from millrace.collect.threads.sched_events import EVENTS, Event, Waits, Waker, Window
-from millrace.collect.threads.thread_watch import ThreadWatch, needs_process
+from millrace.collect.threads.thread_watch import ThreadWatch, require_process
 from millrace.databases.monitoring import POOL
 from millrace.errors import Unavailable
 from millrace.host import procfs
@@ -224,7 +224,7 @@ def _about(seconds: float) -> float:
 def collector(target: Target) -> SchedWaitCollector:
     """Create the collector. Raise Unavailable where the scheduler's events are not accessible."""
     with contextlib.ExitStack() as opened:
-        needs_process(target)
+        require_process(target)
         watch = ThreadWatch(target)
         opened.callback(watch.close)
         if watch.serving == POOL:

@@ -31,7 +31,7 @@ from millrace.collect.threads.thread_watch import (
     FOR_IO,
     ThreadActivity,
     ThreadWatch,
-    needs_process,
+    require_process,
 )
 from millrace.databases.monitoring import BACKGROUND, POOL, FileKinds
 from millrace.errors import Unavailable
@@ -167,7 +167,7 @@ class StateCollector:
 
 def collector(target: Target) -> StateCollector:
     """Create the collector. Raise Unavailable where the server's threads are not accessible."""
-    pid = needs_process(target)
+    pid = require_process(target)
     files = target.instance.family.monitoring.file_kinds(target.instance)
     with contextlib.ExitStack() as opened:
         watch = opened.enter_context(contextlib.closing(ThreadWatch(target)))

@@ -23,7 +23,7 @@ from millrace.collect.threads.thread_watch import (
     NEEDS_PTRACE,
     ThreadSample,
     ThreadWatch,
-    needs_process,
+    require_process,
 )
 from millrace.databases.monitoring import BACKGROUND
 from millrace.errors import Unavailable
@@ -121,7 +121,7 @@ _NOTHING = Counts(CpuTime(0.0, 0.0, 0), 0, dict.fromkeys(_COUNTED, 0))
 
 def collector(target: Target) -> MarkCollector[Reading]:
     """Create the collector. Raise Unavailable where the server's process is not visible."""
-    pid = needs_process(target)
+    pid = require_process(target)
     watch = ThreadWatch(target)
 
     def take() -> Reading:

@@ -18,7 +18,7 @@ from dataclasses import replace
 
 from millrace.collect.model import Target
 from millrace.collect.server_processes import ServerProcesses
-from millrace.collect.threads.thread_watch import ThreadWatch, needs_processes
+from millrace.collect.threads.thread_watch import ThreadWatch, require_processes
 from millrace.databases.monitoring import CONNECTION
 from millrace.errors import TrialFailed
 from millrace.loadgen.events import Event, Mark
@@ -52,7 +52,7 @@ class Placement(MeasurementHook):
 
     def __init__(self, target: Target, cpu: int) -> None:
         self._target = target
-        self._processes = needs_processes(target)
+        self._processes = require_processes(target)
         self._cpu = cpu
         self._before: dict[int, int] = {}
 

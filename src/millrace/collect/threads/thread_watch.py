@@ -73,7 +73,7 @@ class ThreadActivity:
     waited_for_io: bool = False
 
 
-def needs_process(target: Target) -> int:
+def require_process(target: Target) -> int:
     """Return the server's process. Raise Unavailable where it is not visible."""
     if target.pid is None:
         raise Unavailable(
@@ -83,10 +83,10 @@ def needs_process(target: Target) -> int:
     return target.pid
 
 
-def needs_processes(target: Target) -> ServerProcesses:
+def require_processes(target: Target) -> ServerProcesses:
     """Return all of the server's processes. Raise Unavailable where they are not visible."""
     family = target.instance.family
-    return ServerProcesses(needs_process(target), family.has_process_per_session)
+    return ServerProcesses(require_process(target), family.has_process_per_session)
 
 
 class ThreadWatch:
@@ -97,7 +97,7 @@ class ThreadWatch:
     """
 
     def __init__(self, target: Target) -> None:
-        self._processes = needs_processes(target)
+        self._processes = require_processes(target)
         self.pid = self._processes.main
         self._written = _pid_file_written(target.instance)
         self._listening = sockets.listening(self.pid)

@@ -16,19 +16,7 @@ _VERSION = re.compile(r"Ver (\d{1,3}\.\d{1,3}\.\d{1,4})(?!\d)")
 _SHARED_OBJECT = re.compile(r".*\.so(\.\w+)*")
 _LICENCE = re.compile(r"(COPYING|LICENSE|README|copyright).*")
 _CLIENT_LIBRARY = re.compile(r"lib(mysqlclient|mariadb|mysqld|mysqlservices)\b.*")
-_NOT_NEEDED = frozenset(
-    (
-        "mysql-test",
-        "mariadb-test",
-        "sql-bench",
-        "mysqlrouter",
-        "debug",
-        "man",
-        "doc",
-        "docs",
-        "lintian",
-    )
-)
+_NOT_NEEDED = re.compile(r"(mysql|mariadb)-test|sql-bench|mysqlrouter|debug|man|docs?|lintian")
 
 # Installed trees first, then packages, then build trees of cmake, then flat bundles.
 _PROGRAM_DIRS = (
@@ -56,7 +44,7 @@ class MysqlPackaging:
 
     def is_needed(self, path: PurePosixPath) -> bool:
         folders = path.parts[:-1]
-        if _NOT_NEEDED & set(folders) or _CLIENT_LIBRARY.fullmatch(path.name):
+        if any(map(_NOT_NEEDED.fullmatch, folders)) or _CLIENT_LIBRARY.fullmatch(path.name):
             return False
         if path.name in PROGRAMS or _SHARED_OBJECT.fullmatch(path.name):
             return True
