@@ -146,10 +146,7 @@ class ServerClient:
             ) as session:
                 return [tuple(map(_text, row)) for row in session.query(sql)]
         except DatabaseError as error:
-            raise TrialFailed(
-                f"{self._address.server}: {_first_words(sql)}: {error.message}",
-                hint=error.hint,
-            ) from error
+            raise self._failure(sql, error.message, hint=error.hint) from error
 
     def rows(
         self, sql: str, *, n_columns: int, limit_s: float = QUERY_LIMIT_S
@@ -161,10 +158,7 @@ class ServerClient:
         rows = self.query(sql, limit_s=limit_s)
         if any(len(row) != n_columns for row in rows):
             columns = sorted({len(row) for row in rows})
-            raise TrialFailed(
-                f"{self._address.server}: {_first_words(sql)}: expected rows of {n_columns} "
-                f"columns, got {columns}"
-            )
+            raise self._failure(sql, f"expected rows of {n_columns} columns, got {columns}")
         return rows
 
     def count(self, sql: str, value: str | None) -> int:
@@ -175,17 +169,13 @@ class ServerClient:
         try:
             return count_of(value)
         except ValueError as error:
-            raise TrialFailed(f"{self._address.server}: {_first_words(sql)}: {error}") from error
+            raise self._failure(sql, str(error)) from error
 
     def one_row(self, sql: str, *, n_columns: int) -> tuple[str | None, ...]:
         """Return the only row of one statement. Raise TrialFailed for any other answer."""
-        rows = self.query(sql, limit_s=QUERY_LIMIT_S)
-        if len(rows) != 1 or len(rows[0]) != n_columns:
-            columns = sorted({len(row) for row in rows})
-            raise TrialFailed(
-                f"{self._address.server}: {_first_words(sql)}: expected one row of {n_columns} "
-                f"columns, got {len(rows)} rows of {columns or 'no'} columns"
-            )
+        rows = self.rows(sql, n_columns=n_columns)
+        if len(rows) != 1:
+            raise self._failure(sql, f"expected one row, got {len(rows)}")
         return rows[0]
 
     def version(self) -> str:
@@ -195,6 +185,9 @@ class ServerClient:
     def settings(self) -> dict[str, str]:
         """Return every setting in force with its value, as the server shows them."""
         return self.family.administration.settings(self)
+
+    def _failure(self, sql: str, why: str, *, hint: str | None = None) -> TrialFailed:
+        return TrialFailed(f"{self._address.server}: {_first_words(sql)}: {why}", hint=hint)
 
 
 def count_of(value: object) -> int:
