@@ -146,7 +146,7 @@ class ServerClient:
             ) as session:
                 return [tuple(map(_text, row)) for row in session.query(sql)]
         except DatabaseError as error:
-            raise self._failure(sql, error.message, hint=error.hint) from error
+            raise self._statement_failure(sql, error.message, hint=error.hint) from error
 
     def rows(
         self, sql: str, *, n_columns: int, limit_s: float = QUERY_LIMIT_S
@@ -158,7 +158,9 @@ class ServerClient:
         rows = self.query(sql, limit_s=limit_s)
         if any(len(row) != n_columns for row in rows):
             columns = sorted({len(row) for row in rows})
-            raise self._failure(sql, f"expected rows of {n_columns} columns, got {columns}")
+            raise self._statement_failure(
+                sql, f"expected rows of {n_columns} columns, got {columns}"
+            )
         return rows
 
     def count(self, sql: str, value: str | None) -> int:
@@ -169,13 +171,13 @@ class ServerClient:
         try:
             return count_of(value)
         except ValueError as error:
-            raise self._failure(sql, str(error)) from error
+            raise self._statement_failure(sql, str(error)) from error
 
     def one_row(self, sql: str, *, n_columns: int) -> tuple[str | None, ...]:
         """Return the only row of one statement. Raise TrialFailed for any other answer."""
         rows = self.rows(sql, n_columns=n_columns)
         if len(rows) != 1:
-            raise self._failure(sql, f"expected one row, got {len(rows)}")
+            raise self._statement_failure(sql, f"expected one row, got {len(rows)}")
         return rows[0]
 
     def version(self) -> str:
@@ -186,7 +188,7 @@ class ServerClient:
         """Return every setting in force with its value, as the server shows them."""
         return self.family.administration.settings(self)
 
-    def _failure(self, sql: str, why: str, *, hint: str | None = None) -> TrialFailed:
+    def _statement_failure(self, sql: str, why: str, *, hint: str | None = None) -> TrialFailed:
         return TrialFailed(f"{self._address.server}: {_first_words(sql)}: {why}", hint=hint)
 
 
