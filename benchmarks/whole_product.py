@@ -43,13 +43,13 @@ from millrace.app.calibrate import calibrate_by
 from millrace.app.execution import Caller
 from millrace.app.experiments import read_experiment
 from millrace.campaign.policies.calibrate import (
+    BlockContent,
     CalibrationReviewed,
-    Held,
-    Wanted,
-    calibrating,
+    FixedFactors,
+    calibration_experiment,
     groups_of,
     next_block,
-    stopped_for,
+    stop_of_size,
 )
 from millrace.errors import MillraceError
 from millrace.experiment.model import Experiment
@@ -223,7 +223,7 @@ def _found(stack: ExitStack, arguments: argparse.Namespace, size: Size) -> Calib
         warmup_s=size.warmup_s,
     )
     file.write_text(text, encoding="utf-8")
-    return _measured(path, calibrating(read_experiment(file)), wanted)
+    return _measured(path, calibration_experiment(read_experiment(file)), wanted)
 
 
 def _kept(path: Path) -> Iterator[Calibration]:
@@ -238,7 +238,7 @@ def _kept(path: Path) -> Iterator[Calibration]:
 def _measured(path: Path, experiment: Experiment, size: Size) -> Calibration:
     """Measure block after block until all verdicts exist."""
 
-    def next_wanted(found: Calibration | None) -> Wanted | None:
+    def choose_block(found: Calibration | None) -> BlockContent | None:
         return _wanted(found, groups, size)
 
     def show(event: Emitted) -> None:
@@ -247,20 +247,22 @@ def _measured(path: Path, experiment: Experiment, size: Size) -> Calibration:
 
     groups = groups_of(experiment)
     caller = Caller("benchmarks/whole_product", show)
-    return calibrate_by(path, experiment, caller, next_wanted, verdicts=size.verdicts)
+    return calibrate_by(path, experiment, caller, choose_block, verdicts=size.verdicts)
 
 
-def _wanted(found: Calibration | None, groups: tuple[Held, ...], size: Size) -> Wanted | None:
+def _wanted(
+    found: Calibration | None, groups: tuple[FixedFactors, ...], size: Size
+) -> BlockContent | None:
     """Return the next block: A/A first, then each size in each group."""
-    following = next_block(found, groups, verdicts=size.verdicts, planting=None)
+    following = next_block(found, groups, verdicts=size.verdicts, injected_kind=None)
     if following is not None or found is None:
         return following
     for factor in SIZES:
         for number, group in enumerate(found.groups):
-            level = stopped_for(group, found, factor).level
+            level = stop_of_size(group, found, factor).level
             done = sum(len(each.verdicts) for each in group.injected if each.level == level)
             if done < share(size.injected, len(found.groups), number):
-                return Wanted(level, (group.fixed_factors,))
+                return BlockContent(level, (group.fixed_factors,))
     return None
 
 
@@ -280,7 +282,7 @@ def slowed(found: Calibration) -> Iterator[Slowed]:
         for group in found.groups:
             if not group.detectable:
                 continue
-            stop = stopped_for(group, found, factor)
+            stop = stop_of_size(group, found, factor)
             for each in group.injected:
                 if each.level == stop.level:
                     estimate = each.estimate

@@ -18,10 +18,10 @@ from millrace.app.execution import Caller, execute_run, new_run
 from millrace.app.explain import ExplainedRun, titles
 from millrace.app.plan import SEEDS
 from millrace.campaign.policies.ablate import (
-    AlignedPlan,
+    AblationPlan,
     Alignment,
     Refuses,
-    aligned_plan,
+    ablation_plan,
     alignments,
 )
 from millrace.campaign.resume import RunSelection
@@ -58,7 +58,7 @@ def ablate(
     stored, explanation = explained.stored, only_comparison(explained.compared)
     candidate = _treatment(stored, explanation.b)
     planned = alignments(explanation.likely_causes, _refuses(candidate), _given(explanation.b))
-    aligned = aligned_plan(
+    aligned = ablation_plan(
         stored,
         base=_treatment(stored, explanation.a),
         candidate=candidate,
@@ -87,7 +87,7 @@ def only_comparison(found: Sequence[Explanation]) -> Explanation:
     return found[0]
 
 
-def _measure(path: Path, aligned: AlignedPlan, caller: Caller) -> StoredRun:
+def _measure(path: Path, aligned: AblationPlan, caller: Caller) -> StoredRun:
     """Execute the plan as a run that is recorded with its ablation."""
     with ExitStack() as stack:
         purpose = f"run {aligned.plan.experiment.name}"
@@ -105,7 +105,7 @@ def _measure(path: Path, aligned: AlignedPlan, caller: Caller) -> StoredRun:
         return store.load_run(selection.run.id)
 
 
-def _with_test(selection: RunSelection, aligned: AlignedPlan) -> RunSelection:
+def _with_test(selection: RunSelection, aligned: AblationPlan) -> RunSelection:
     spec = selection.run.spec.replace(tested=aligned.test)
     return replace(selection, run=replace(selection.run, spec=spec))
 

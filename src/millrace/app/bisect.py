@@ -14,7 +14,7 @@ from millrace.app.experiments import validation_context
 from millrace.app.report import BisectionReport
 from millrace.campaign.policies.bisect import (
     Bisect,
-    bisecting,
+    bisection_experiment,
     experiment_text,
     members,
     refuse_unknown,
@@ -70,7 +70,7 @@ def bisect(
     """
     servers = members(search.good, search.bad, search.among)
     refuse_unknown(servers, [row.name for row in install.list_servers()])
-    experiment = bisecting(
+    experiment = bisection_experiment(
         _experiment(search, servers),
         servers,
         workload=search.workload,

@@ -11,13 +11,13 @@ from millrace.analysis.compare.calibration_model import Calibration
 from millrace.app.exclusive_host import exclusive_host
 from millrace.app.execution import Caller, execute_campaign, resumable_host, select_run
 from millrace.campaign.policies.calibrate import (
+    BlockContent,
     Calibrate,
-    NextBlock,
-    Wanted,
+    ChooseBlock,
     block_plan,
-    calibrating,
+    calibration_experiment,
+    fixed_level,
     groups_of,
-    level_beforehand,
     next_block,
 )
 from millrace.campaign.preparation import Preparation
@@ -53,21 +53,21 @@ def calibrate(
     (``cpu``, ``fsync``, an option; None for no slowdown) in each group, or until ``limit_s`` has
     passed.
     """
-    calibrated = calibrating(experiment)
+    calibrated = calibration_experiment(experiment)
     if injected is not None:
         _refuse_attached(calibrated)
     groups = groups_of(calibrated)
-    beforehand = None if injected is None else level_beforehand(injected)
-    refused = None if beforehand is None else Wanted(beforehand, groups)
+    beforehand = None if injected is None else fixed_level(injected)
+    refused = None if beforehand is None else BlockContent(beforehand, groups)
 
-    def next_wanted(found: Calibration | None) -> Wanted | None:
-        return next_block(found, groups, verdicts=verdicts, planting=injected)
+    def choose_block(found: Calibration | None) -> BlockContent | None:
+        return next_block(found, groups, verdicts=verdicts, injected_kind=injected)
 
     return calibrate_by(
         path,
         calibrated,
         caller,
-        next_wanted,
+        choose_block,
         verdicts=verdicts,
         check=refused,
         limit_s=limit_s,
@@ -79,14 +79,14 @@ def calibrate_by(
     path: Path,
     calibrated: Experiment,
     caller: Caller,
-    next_wanted: NextBlock,
+    choose_block: ChooseBlock,
     *,
     verdicts: int,
-    check: Wanted | None = None,
+    check: BlockContent | None = None,
     limit_s: float | None = None,
     fresh: bool = False,
 ) -> Calibration:
-    """Measure the blocks that ``next_wanted`` returns.
+    """Measure the blocks that ``choose_block`` returns.
 
     ``calibrated`` is an experiment that calibrates.
 
@@ -104,7 +104,7 @@ def calibrate_by(
                 prepare(block_plan(calibrated, check, seed=0, block=0, position=0), stored)
         caller.on_event(CalibrationOpened(selection.run.id, len(groups_of(calibrated))))
         seed = selection.run.seed
-        policy = Calibrate(calibrated, seed=seed, verdicts=verdicts, next_wanted=next_wanted)
+        policy = Calibrate(calibrated, seed=seed, verdicts=verdicts, choose_block=choose_block)
         executed = execute_campaign(store, selection, policy, prepare, caller, limit_s=limit_s)
         assert executed.stored is not None  # without a block, there is always a first one
         return calibration(executed.stored)

@@ -16,7 +16,12 @@ import pytest
 from millrace.app import execution
 from millrace.app.experiments import read_experiment
 from millrace.campaign import attempts
-from millrace.campaign.policies.calibrate import Wanted, block_plan, calibrating, groups_of
+from millrace.campaign.policies.calibrate import (
+    BlockContent,
+    block_plan,
+    calibration_experiment,
+    groups_of,
+)
 from millrace.campaign.run_records import begin_run, new_run_record, stored_trial_id
 from millrace.experiment.slowdown import AGAIN
 from millrace.host.cpuset import cpu_partitions
@@ -238,13 +243,13 @@ def test_a_run_that_is_stopped_leaves_nothing_and_goes_on(
 
 def calibrated(place: Place, file: Path) -> None:
     """Record a calibration of this host for concurrent pairs, as hours of it would."""
-    experiment = calibrating(read_experiment(file))
+    experiment = calibration_experiment(read_experiment(file))
     groups = groups_of(experiment)
     host, versions = execution.host_record(), execution.versions()
     with Store.open(place.store) as store:
         run = None
         for block in range(100):
-            wanted = Wanted(AGAIN, groups)
+            wanted = BlockContent(AGAIN, groups)
             plan = block_plan(experiment, wanted, seed=1, block=block, position=2 * block)
             run = run or new_run_record(plan, host, versions, "millrace calibrate")
             begin_run(store, run, plan)

@@ -61,7 +61,7 @@ class Alignment:
 
 
 @dataclass(frozen=True)
-class Aligning:
+class Alignments:
     """The alignments, the one of all settings last, and the suspects left out, a clause each."""
 
     alignments: tuple[Alignment, ...]
@@ -69,7 +69,7 @@ class Aligning:
 
 
 @dataclass(frozen=True)
-class AlignedPlan:
+class AblationPlan:
     """An ablation's test and its plan: ``plan`` runs the treatments of ``test``."""
 
     plan: Plan
@@ -78,7 +78,7 @@ class AlignedPlan:
 
 def alignments(
     suspects: Sequence[LikelyCause], refuses: Refuses, given: Collection[str]
-) -> Aligning:
+) -> Alignments:
     """Return the alignments of the likeliest causes, each alone and all together.
 
     Causes that cannot be aligned are listed with the reason. ``given`` are the names of the options
@@ -109,7 +109,7 @@ def alignments(
     if len(found) > 1:
         together = {k: value for each in reversed(found) for k, value in each.settings.items()}
         found.append(_alignment(ALL, together, given))
-    return Aligning(tuple(found), tuple(left_out))
+    return Alignments(tuple(found), tuple(left_out))
 
 
 def _alignment(name: str, settings: Mapping[str, str], given: Collection[str]) -> Alignment:
@@ -134,15 +134,15 @@ def _why_not(name: str, a: str | None, refuses: Refuses) -> str:
     return f"the server of B does not take {a}" if "value" in reasons else ""
 
 
-def aligned_plan(
+def ablation_plan(
     stored: StoredRun,
     *,
     base: TreatmentRecord,
     candidate: TreatmentRecord,
-    wanted: Aligning,
+    wanted: Alignments,
     blocks: int,
     seed: int,
-) -> AlignedPlan:
+) -> AblationPlan:
     """Return the plan of the ablation.
 
     Raises UserError where an alignment makes B equal to A.
@@ -185,7 +185,7 @@ def aligned_plan(
         aligned=tuple(Aligned(name=name, treatment=ids[_key(of)]) for name, of in levels.items()),
         left_out=wanted.left_out,
     )
-    return AlignedPlan(plan, test)
+    return AblationPlan(plan, test)
 
 
 def _aligned(

@@ -87,7 +87,7 @@ def experiment_text(workload: str, servers: Sequence[str]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def bisecting(
+def bisection_experiment(
     experiment: Experiment,
     servers: Sequence[str],
     *,
@@ -100,10 +100,10 @@ def bisecting(
     It has these server options and the other factors of ``experiment``. Raises UserError where one
     of these factors has several levels, because a search covers one history.
     """
-    held = {each.name: each for each in experiment.factors if each.name != SERVER}
-    held |= {f"{OPTION}{name}": Factor(f"{OPTION}{name}", (of,)) for name, of in options.items()}
+    fixed = {each.name: each for each in experiment.factors if each.name != SERVER}
+    fixed |= {f"{OPTION}{name}": Factor(f"{OPTION}{name}", (of,)) for name, of in options.items()}
     several = [
-        f"{name} ({len(each.levels)})" for name, each in held.items() if len(each.levels) > 1
+        f"{name} ({len(each.levels)})" for name, each in fixed.items() if len(each.levels) > 1
     ]
     if several:
         raise UserError(
@@ -121,7 +121,7 @@ def bisecting(
         experiment,
         name=short_name(f"bisect-{experiment.name.removeprefix('bisect-')}"),
         title=f"the change between {servers[0]} and {servers[-1]}",
-        factors=(Factor(SERVER, tuple(servers)), *held.values()),
+        factors=(Factor(SERVER, tuple(servers)), *fixed.values()),
         compare=Compare(SERVER, servers[0]),
         blocks=1,
         sequential=False,

@@ -49,18 +49,18 @@ _MOST_STOPPED = 0.5
 _DELAY_US = 1000
 _MOST_FAILED = 4
 
-Held = Mapping[str, Level]
+FixedFactors = Mapping[str, Level]
 
 
 @dataclass(frozen=True)
-class Wanted:
+class BlockContent:
     """The next block: A and ``level``, of the groups with these fixed factors."""
 
     level: str
-    groups: tuple[Held, ...]
+    groups: tuple[FixedFactors, ...]
 
 
-def calibrating(experiment: Experiment) -> Experiment:
+def calibration_experiment(experiment: Experiment) -> Experiment:
     """Return the experiment that calibrates the host for another experiment.
 
     It compares the base of that experiment with itself. Raises UserError where its blocks cannot
@@ -81,14 +81,14 @@ def calibrating(experiment: Experiment) -> Experiment:
         blocks=experiment.blocks,
         margin=experiment.margin,
     )
-    held = tuple(
+    fixed = tuple(
         _held_at(each, base) if each.name == factor else each for each in experiment.factors
     )
     return replace(
         experiment,
         name=short_name(experiment.name, SUFFIX),
         title=f"calibration: {experiment.title}",
-        factors=(*held, Factor(slowdown.FACTOR, (NONE, AGAIN), {AGAIN: NONE})),
+        factors=(*fixed, Factor(slowdown.FACTOR, (NONE, AGAIN), {AGAIN: NONE})),
         compare=Compare(slowdown.FACTOR, NONE),
         profile_blocks=0,
         published=None,
@@ -104,92 +104,95 @@ def _held_at(factor: Factor, base: Level) -> Factor:
 
 
 def block_plan(
-    experiment: Experiment, wanted: Wanted, *, seed: int, block: int, position: int
+    experiment: Experiment, content: BlockContent, *, seed: int, block: int, position: int
 ) -> Plan:
     """Return the plan of block ``block``, whose first trial is at ``position`` of the run."""
     factors = tuple(
-        replace(each, levels=(NONE, wanted.level)) if each.name == slowdown.FACTOR else each
+        replace(each, levels=(NONE, content.level)) if each.name == slowdown.FACTOR else each
         for each in experiment.factors
     )
     plan = expand(replace(experiment, factors=factors, blocks=block + 1), seed=seed)
-    groups = [dict(held) for held in wanted.groups]
+    groups = [dict(fixed) for fixed in content.groups]
 
-    def is_wanted(levels: Mapping[str, Level]) -> bool:
+    def is_contained(levels: Mapping[str, Level]) -> bool:
         return {k: of for k, of in levels.items() if k != slowdown.FACTOR} in groups
 
     trials = [
-        trial for trial in plan.trials if trial.block == block and is_wanted(trial.treatment.levels)
+        trial
+        for trial in plan.trials
+        if trial.block == block and is_contained(trial.treatment.levels)
     ]
     placed = tuple(replace(trial, position=position + at) for at, trial in enumerate(trials))
-    treatments = tuple(each for each in plan.treatments if is_wanted(each.levels))
+    treatments = tuple(each for each in plan.treatments if is_contained(each.levels))
     return replace(plan, treatments=treatments, trials=placed)
 
 
-def groups_of(experiment: Experiment) -> tuple[Held, ...]:
+def groups_of(experiment: Experiment) -> tuple[FixedFactors, ...]:
     """Return the fixed factors of each group of an experiment that calibrates."""
     plan = expand(replace(experiment, blocks=1), seed=0)
-    held = (
+    fixed = (
         {name: of for name, of in each.levels.items() if name != slowdown.FACTOR}
         for each in plan.treatments
         if each.levels[slowdown.FACTOR] == NONE
     )
-    return tuple(held)
+    return tuple(fixed)
 
 
 def next_block(
     found: Calibration | None,
-    groups: Sequence[Held],
+    groups: Sequence[FixedFactors],
     *,
     verdicts: int,
-    planting: str | None,
-) -> Wanted | None:
+    injected_kind: str | None,
+) -> BlockContent | None:
     """Return the next block of a calibration; None where it is complete.
 
     It needs ``verdicts`` A/A verdicts in all, the same number in each group, and then a verdict on
     an injected slowdown in each group.
 
-    ``planting`` is the kind of slowdown (``cpu``, ``fsync``) or an option, None for none. Where the
-    size can be chosen, it follows from the smallest change that the group's verdicts detect.
+    ``injected_kind`` is the kind of slowdown (``cpu``, ``fsync``) or an option, None for none.
+    Where its size can be chosen, it follows from the smallest change that the group's verdicts
+    detect.
     """
     if found is None:
-        return Wanted(AGAIN, tuple(groups))
+        return BlockContent(AGAIN, tuple(groups))
     _refuse_failing(found)
     of_group = {_key(group.fixed_factors): group for group in found.groups}
     each = math.ceil(verdicts / len(groups))
-    wanting = [held for held in groups if _verdicts(of_group.get(_key(held))) < each]
-    if wanting:
-        return Wanted(AGAIN, tuple(wanting))
-    if planting is None:
+    lacking = [fixed for fixed in groups if _verdicts(of_group.get(_key(fixed))) < each]
+    if lacking:
+        return BlockContent(AGAIN, tuple(lacking))
+    if injected_kind is None:
         return None
     for group in found.groups:
-        level = planted_level(group, found, planting)
-        if level is not None and not _is_planted(group, level):
-            return Wanted(level, (group.fixed_factors,))
+        level = injected_level(group, found, injected_kind)
+        if level is not None and not _is_injected(group, level):
+            return BlockContent(level, (group.fixed_factors,))
     return None
 
 
-def planted_level(group: GroupCalibration, found: Calibration, planting: str) -> str | None:
+def injected_level(group: GroupCalibration, found: Calibration, injected_kind: str) -> str | None:
     """Return the slowdown to inject in a group; None where its noise is not known.
 
     A started slowdown is kept, even where later blocks changed the smallest detectable change.
     """
-    begun = [each.level for each in group.injected if _kind(each.level) == _kind(planting)]
+    begun = [each.level for each in group.injected if _kind(each.level) == _kind(injected_kind)]
     if begun:
         return begun[-1]
-    known = level_beforehand(planting)
+    known = fixed_level(injected_kind)
     if known is not None or not group.detectable:
         return known
-    return stopped_for(group, found, SIZE).level
+    return stop_of_size(group, found, SIZE).level
 
 
-def level_beforehand(planting: str) -> str | None:
+def fixed_level(injected_kind: str) -> str | None:
     """Return the level of a slowdown that does not depend on noise; None for one that does."""
-    if planting == FSYNC:
+    if injected_kind == FSYNC:
         return SlowFsync(_DELAY_US).level
-    return None if planting == CPU else planting
+    return None if injected_kind == CPU else injected_kind
 
 
-def stopped_for(group: GroupCalibration, found: Calibration, size: float) -> Stopped:
+def stop_of_size(group: GroupCalibration, found: Calibration, size: float) -> Stopped:
     """Return the stop of the server that causes ``size`` times the smallest detectable change.
 
     The change is the one that the group's verdicts detect in all of their blocks. It is at least
@@ -209,13 +212,13 @@ def _verdicts(group: GroupCalibration | None) -> int:
     return 0 if group is None else len(group.verdicts)
 
 
-def _is_planted(group: GroupCalibration, level: str) -> bool:
+def _is_injected(group: GroupCalibration, level: str) -> bool:
     """Return whether there is a verdict on this slowdown."""
     return any(each.verdicts for each in group.injected if each.level == level)
 
 
-def _key(held: Held) -> frozenset[tuple[str, Level]]:
-    return frozenset(held.items())
+def _key(fixed: FixedFactors) -> frozenset[tuple[str, Level]]:
+    return frozenset(fixed.items())
 
 
 def _refuse_failing(found: Calibration) -> None:
@@ -223,10 +226,10 @@ def _refuse_failing(found: Calibration) -> None:
     for group in found.groups:
         name = group.label or "the base"
         finished = group.noise.n_blocks if group.noise is not None else len(group.under_way)
-        planted = (
+        injected = (
             (f"{name} with {each.level}", each.failed, _pairs(each)) for each in group.injected
         )
-        for what, failed, done in ((name, group.failed, finished), *planted):
+        for what, failed, done in ((name, group.failed, finished), *injected):
             if failed >= _MOST_FAILED and failed > done:
                 raise TrialFailed(
                     f"{failed} trials of {what} failed",
@@ -235,24 +238,24 @@ def _refuse_failing(found: Calibration) -> None:
                 )
 
 
-def _pairs(planted: InjectedSlowdown) -> int:
-    return 0 if planted.estimate is None else planted.estimate.n_pairs
+def _pairs(injected: InjectedSlowdown) -> int:
+    return 0 if injected.estimate is None else injected.estimate.n_pairs
 
 
-def wanted_again(stored: StoredRun, block: int) -> Wanted:
+def started_content(stored: StoredRun, block: int) -> BlockContent:
     """Return the content of a started block."""
     of_block = {trial.treatment_id for trial in stored.trials if trial.block == block}
     levels = [each.levels for each in stored.treatments if each.id in of_block]
     level = next(str(of[slowdown.FACTOR]) for of in levels if of[slowdown.FACTOR] != NONE)
-    held = (
+    fixed = (
         {name: of for name, of in each.items() if name != slowdown.FACTOR}
         for each in levels
         if each[slowdown.FACTOR] == NONE
     )
-    return Wanted(level, tuple(held))
+    return BlockContent(level, tuple(fixed))
 
 
-NextBlock = Callable[[Calibration | None], Wanted | None]
+ChooseBlock = Callable[[Calibration | None], BlockContent | None]
 """Return the next block from the calibration so far; None where nothing is missing."""
 
 
@@ -269,18 +272,18 @@ class CalibrationReviewed(Announcement):
 
 
 class Calibrate:
-    """The policy of a calibration: its blocks are those that ``next_wanted`` returns.
+    """The policy of a calibration: its blocks are those that ``choose_block`` returns.
 
     Reviews count towards ``verdicts`` A/A verdicts.
     """
 
     def __init__(
-        self, experiment: Experiment, *, seed: int, verdicts: int, next_wanted: NextBlock
+        self, experiment: Experiment, *, seed: int, verdicts: int, choose_block: ChooseBlock
     ) -> None:
         self._experiment = experiment
         self._seed = seed
         self._verdicts = verdicts
-        self._next_wanted = next_wanted
+        self._choose_block = choose_block
         self._level: str | None = None
 
     def next_block(self, stored: StoredRun | None) -> Block | End:
@@ -293,18 +296,18 @@ class Calibrate:
         is_new = number is None
         try:
             if stored is not None and number is not None:
-                wanted: Wanted | None = wanted_again(stored, number)
+                content: BlockContent | None = started_content(stored, number)
             else:
-                number, wanted = n_blocks(stored), self._next_wanted(found)
+                number, content = n_blocks(stored), self._choose_block(found)
         except TrialFailed as failing:
             return End("failing", events, failing)
-        if wanted is None:
+        if content is None:
             return End("done", events)
         assert number is not None
-        self._level = wanted.level
+        self._level = content.level
         plan = block_plan(
             self._experiment,
-            wanted,
+            content,
             seed=self._seed,
             block=number,
             position=0 if stored is None else len(stored.trials),

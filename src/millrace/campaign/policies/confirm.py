@@ -130,7 +130,7 @@ def builds_of(
 
     Raises UserError where there is none.
     """
-    points, places = _strand(history, change)
+    points, places = _segment(history, change)
     here = range_of(change, places)
     ranges = [
         range_of(other, places)
@@ -146,10 +146,10 @@ def builds_of(
     return Builds(*_pair(olds, news, change, why_not))
 
 
-def _strand(history: History, change: ChangeRecord) -> tuple[list[PointRecord], Mapping[str, int]]:
+def _segment(history: History, change: ChangeRecord) -> tuple[list[PointRecord], Mapping[str, int]]:
     """Return the points of the change's segment, and their places by label."""
-    for strand in segments(history.points):
-        points = [history.points[index] for index in strand]
+    for segment in segments(history.points):
+        points = [history.points[index] for index in segment]
         places = {point.label: place for place, point in enumerate(points)}
         if change.label in places:
             return points, places

@@ -61,8 +61,8 @@ def _same_trials(one: SeriesRecord, other: SeriesRecord) -> bool:
 
 def _between(history: History, changes: Sequence[ChangeRecord], ends: Ends) -> list[ChangeRecord]:
     """Return the candidate change certainly between the two ends, if there is no other change."""
-    for strand in segments(history.points):
-        places = {history.points[index].label: place for place, index in enumerate(strand)}
+    for segment in segments(history.points):
+        places = {history.points[index].label: place for place, index in enumerate(segment)}
         if not {ends.before, ends.after} <= places.keys():
             continue
         before, after = places[ends.before], places[ends.after]

@@ -9,7 +9,7 @@ import pytest
 
 from millrace.analysis.explain.ablation import ALL
 from millrace.analysis.explain.causes.model import Kind, LikelyCause
-from millrace.campaign.policies.ablate import Aligning, Alignment, aligned_plan, alignments
+from millrace.campaign.policies.ablate import Alignment, Alignments, ablation_plan, alignments
 from millrace.campaign.run_records import experiment_spec
 from millrace.errors import UserError
 from millrace.experiment.plan import expand
@@ -18,7 +18,7 @@ from tests.unit.experiment.files import SMALL, read_text
 
 BINARY_LOG = Alignment("binary log", {"log_bin": "OFF", "sync_binlog": "0"})
 CHECKSUMS = Alignment("checksums", {"innodb_checksum_algorithm": "none"})
-WANTED = Aligning((BINARY_LOG, CHECKSUMS), ("page cache: not there in A",))
+WANTED = Alignments((BINARY_LOG, CHECKSUMS), ("page cache: not there in A",))
 
 
 def suspect(
@@ -109,7 +109,7 @@ def test_what_the_other_server_does_not_take_is_left_out() -> None:
 
 def test_one_setting_is_all_of_them() -> None:
     only = (suspect("binary log", log_bin=("OFF", "ON"), sync_binlog=("0", "1")),)
-    assert alignments(only, takes_all, ()) == Aligning((BINARY_LOG,), ())
+    assert alignments(only, takes_all, ()) == Alignments((BINARY_LOG,), ())
 
 
 def test_what_cannot_be_aligned_is_named() -> None:
@@ -151,7 +151,7 @@ def test_without_a_suspected_setting_there_is_nothing_to_align(
 def test_b_is_measured_with_the_settings_of_a(tmp_path: Path) -> None:
     run = stored(tmp_path)
     base, candidate = run.treatments
-    made = aligned_plan(run, base=base, candidate=candidate, wanted=WANTED, blocks=4, seed=9)
+    made = ablation_plan(run, base=base, candidate=candidate, wanted=WANTED, blocks=4, seed=9)
     plan = made.plan
     treatments = {each.id: each for each in plan.treatments}
     assert (made.test.base, made.test.candidate) == (base.id, candidate.id)
@@ -183,7 +183,7 @@ def test_an_aligned_binary_log_has_the_server_id_that_it_needs(
     assert [each.needed for each in found.alignments] == [needed, {}, needed]
     run = stored(tmp_path)
     base, candidate = run.treatments
-    made = aligned_plan(run, base=base, candidate=candidate, wanted=found, blocks=2, seed=9)
+    made = ablation_plan(run, base=base, candidate=candidate, wanted=found, blocks=2, seed=9)
     of = {each.id: str(each.levels["configuration"]) for each in made.plan.treatments}
     options = {
         name: made.plan.experiment.configurations[of[each]]["optional"]
@@ -202,7 +202,7 @@ def test_a_setting_that_is_a_factor_has_what_it_needs_by_a_configuration(tmp_pat
     levels = {"server": "mysql-5.7.22", "options.log_bin": False}
     candidate = next(t for t in run.treatments if levels.items() <= t.levels.items())
     wanted = alignments((suspect("binary log", log_bin=("ON", "OFF")),), takes_all, ())
-    made = aligned_plan(run, base=base, candidate=candidate, wanted=wanted, blocks=2, seed=1)
+    made = ablation_plan(run, base=base, candidate=candidate, wanted=wanted, blocks=2, seed=1)
     (aligned,) = (t for t in made.plan.treatments if t.id in made.test.treatments.values())
     assert aligned.levels["options.log_bin"] is True
     configuration = made.plan.experiment.configurations[str(aligned.levels["configuration"])]
@@ -218,8 +218,8 @@ def test_a_setting_that_is_a_factor_is_aligned_by_its_level(tmp_path: Path) -> N
     base = next(t for t in run.treatments if levels.items() <= t.levels.items())
     levels = {"server": "mysql-5.7.22", "options.sync_binlog": 1, "engine": "InnoDB"}
     candidate = next(t for t in run.treatments if levels.items() <= t.levels.items())
-    wanted = Aligning((Alignment("sync", {"sync_binlog": "0"}),), ())
-    made = aligned_plan(run, base=base, candidate=candidate, wanted=wanted, blocks=3, seed=1)
+    wanted = Alignments((Alignment("sync", {"sync_binlog": "0"}),), ())
+    made = ablation_plan(run, base=base, candidate=candidate, wanted=wanted, blocks=3, seed=1)
     (aligned,) = (t for t in made.plan.treatments if t.id == made.test.treatments["sync"])
     assert aligned.levels == {**candidate.levels, "options.sync_binlog": 0}
     assert len(made.plan.treatments) == 3
@@ -231,6 +231,6 @@ def test_what_is_all_that_differs_needs_no_test(tmp_path: Path) -> None:
     text = text.replace('base = "mysql-5.6.24"', 'factor = "options.sync_binlog"\nbase = 0')
     run = stored(tmp_path, text)
     base, candidate = run.treatments
-    wanted = Aligning((Alignment("sync", {"sync_binlog": "0"}),), ())
+    wanted = Alignments((Alignment("sync", {"sync_binlog": "0"}),), ())
     with pytest.raises(UserError, match="sync_binlog is all that the two differ in"):
-        aligned_plan(run, base=base, candidate=candidate, wanted=wanted, blocks=3, seed=1)
+        ablation_plan(run, base=base, candidate=candidate, wanted=wanted, blocks=3, seed=1)

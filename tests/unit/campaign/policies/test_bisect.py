@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from millrace.campaign.policies.bisect import (
-    bisecting,
+    bisection_experiment,
     experiment_text,
     member_plan,
     members,
@@ -57,7 +57,7 @@ def test_a_server_that_is_not_there_is_refused_with_the_nearest() -> None:
 def test_a_workload_or_a_test_is_an_experiment(workload: str, of: str, tmp_path: Path) -> None:
     made = read_text(tmp_path, experiment_text(workload, [A, B]))
     assert made.workload["name"] == of
-    experiment = bisecting(
+    experiment = bisection_experiment(
         made, [A, B, C], workload=workload, options={"sync_binlog": 1}, confidence=0.95
     )
     plan = member_plan(experiment, B, seed=1, block=3)
@@ -78,7 +78,7 @@ def test_a_workload_that_is_none_is_refused() -> None:
 
 
 def test_a_file_is_searched_with_its_own_levels(tmp_path: Path) -> None:
-    experiment = bisecting(
+    experiment = bisection_experiment(
         read_text(tmp_path, SMALL), [A, C], workload="x.toml", options={}, confidence=0.9
     )
     assert experiment.factors[0].levels == (A, C)
@@ -89,4 +89,6 @@ def test_a_file_is_searched_with_its_own_levels(tmp_path: Path) -> None:
 def test_a_file_with_several_groups_is_refused(tmp_path: Path) -> None:
     text = SMALL.replace("[compare]", 'engine = ["InnoDB", "MyISAM"]\n[compare]')
     with pytest.raises(UserError, match=r"several levels: engine \(2\)"):
-        bisecting(read_text(tmp_path, text), [A, C], workload="x.toml", options={}, confidence=0.9)
+        bisection_experiment(
+            read_text(tmp_path, text), [A, C], workload="x.toml", options={}, confidence=0.9
+        )

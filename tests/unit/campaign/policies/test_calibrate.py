@@ -13,12 +13,12 @@ from millrace.analysis.compare.calibration_model import (
     InjectedSlowdown,
 )
 from millrace.campaign.policies.calibrate import (
-    Wanted,
+    BlockContent,
     block_plan,
-    calibrating,
+    calibration_experiment,
     groups_of,
     next_block,
-    stopped_for,
+    stop_of_size,
 )
 from millrace.errors import TrialFailed, UserError
 from millrace.experiment.model import Experiment
@@ -37,7 +37,7 @@ def experiment(tmp_path: Path) -> Experiment:
 
 
 def test_the_base_is_measured_beside_itself_in_each_group(experiment: Experiment) -> None:
-    made = calibrating(experiment)
+    made = calibration_experiment(experiment)
     plan = expand(made, seed=1)
     levels = [(each.levels["engine"], each.levels["slowdown"]) for each in plan.treatments]
     assert levels == [(e, s) for e in ("InnoDB", "MyISAM") for s in (NONE, AGAIN)]
@@ -54,24 +54,24 @@ def test_a_base_that_is_an_alias_is_measured_as_what_it_stands_for(tmp_path: Pat
     aliased = 'server = { levels = ["old", "mysql-5.7.22"], aliases = { old = "mysql-5.6.24" } }'
     text = SMALL.replace('server = ["mysql-5.6.24", "mysql-5.7.22"]', aliased)
     text = text.replace('base = "mysql-5.6.24"', 'base = "old"')
-    plan = expand(calibrating(read_text(tmp_path, text)), seed=1)
+    plan = expand(calibration_experiment(read_text(tmp_path, text)), seed=1)
     assert {each.resolved["server"] for each in plan.treatments} == {"mysql-5.6.24"}
 
 
 def test_too_few_blocks_are_refused_with_a_remedy(experiment: Experiment) -> None:
     with pytest.raises(UserError, match="2 blocks decide nothing") as refused:
-        calibrating(replace(experiment, blocks=2))
+        calibration_experiment(replace(experiment, blocks=2))
     assert "--blocks" in (refused.value.hint or "")
 
 
 def test_a_block_holds_the_groups_that_want_one(experiment: Experiment) -> None:
-    made = calibrating(experiment)
+    made = calibration_experiment(experiment)
     groups = groups_of(made)
     assert [held["engine"] for held in groups] == ["InnoDB", "MyISAM"]
-    whole = block_plan(made, Wanted(AGAIN, groups), seed=3, block=4, position=16)
+    whole = block_plan(made, BlockContent(AGAIN, groups), seed=3, block=4, position=16)
     assert [trial.position for trial in whole.trials] == [16, 17, 18, 19]
     assert {trial.block for trial in whole.trials} == {4}
-    one = block_plan(made, Wanted("cpu=3%", groups[1:]), seed=3, block=4, position=16)
+    one = block_plan(made, BlockContent("cpu=3%", groups[1:]), seed=3, block=4, position=16)
     assert {trial.treatment.levels["engine"] for trial in one.trials} == {"MyISAM"}
     assert {trial.treatment.levels["slowdown"] for trial in one.trials} == {NONE, "cpu=3%"}
     # A is the same treatment in all blocks, whatever its candidate.
@@ -81,7 +81,7 @@ def test_a_block_holds_the_groups_that_want_one(experiment: Experiment) -> None:
 
 def found(experiment: Experiment, *, verdicts: tuple[int, int], **of_second: object) -> Calibration:
     """Return a calibration with this many verdicts in its two groups."""
-    asked = calibrating(experiment).campaign.calibrates
+    asked = calibration_experiment(experiment).campaign.calibrates
     assert asked is not None
     one = object()  # verdicts, which are only counted
     groups = tuple(
@@ -97,7 +97,7 @@ def found(experiment: Experiment, *, verdicts: tuple[int, int], **of_second: obj
             injected=(),
             failed=0,
         )
-        for held, n in zip(groups_of(calibrating(experiment)), verdicts, strict=True)
+        for held, n in zip(groups_of(calibration_experiment(experiment)), verdicts, strict=True)
     )
     second = replace(groups[1], **of_second)  # type: ignore[arg-type]
     return Calibration(
@@ -110,23 +110,25 @@ def found(experiment: Experiment, *, verdicts: tuple[int, int], **of_second: obj
 
 
 def test_groups_have_the_same_number_of_verdicts_and_then_drop_out(experiment: Experiment) -> None:
-    groups = groups_of(calibrating(experiment))
-    both = Wanted(AGAIN, groups)
-    assert next_block(None, groups, verdicts=5, planting=None) == both
+    groups = groups_of(calibration_experiment(experiment))
+    both = BlockContent(AGAIN, groups)
+    assert next_block(None, groups, verdicts=5, injected_kind=None) == both
     so_far = found(experiment, verdicts=(2, 2))
-    assert next_block(so_far, groups, verdicts=5, planting=None) == both
+    assert next_block(so_far, groups, verdicts=5, injected_kind=None) == both
     so_far = found(experiment, verdicts=(3, 2))
-    assert next_block(so_far, groups, verdicts=5, planting=None) == Wanted(AGAIN, groups[1:])
+    assert next_block(so_far, groups, verdicts=5, injected_kind=None) == BlockContent(
+        AGAIN, groups[1:]
+    )
     so_far = found(experiment, verdicts=(3, 3))
-    assert next_block(so_far, groups, verdicts=5, planting=None) is None
+    assert next_block(so_far, groups, verdicts=5, injected_kind=None) is None
 
 
 def test_the_slowdown_is_sized_by_what_is_seen_and_kept_when_it_was_begun(
     experiment: Experiment,
 ) -> None:
-    groups = groups_of(calibrating(experiment))
+    groups = groups_of(calibration_experiment(experiment))
     so_far = found(experiment, verdicts=(1, 1))
-    wanted = next_block(so_far, groups, verdicts=2, planting="cpu")
+    wanted = next_block(so_far, groups, verdicts=2, injected_kind="cpu")
     assert wanted is not None
     assert wanted.groups == groups[:1]
     planted = slowdown_named(wanted.level)
@@ -134,40 +136,42 @@ def test_the_slowdown_is_sized_by_what_is_seen_and_kept_when_it_was_begun(
     assert planted.share == pytest.approx(1 - 1 / 1.08, abs=1e-5)
     begun = InjectedSlowdown("cpu=2%", (), (), None, 0.02)
     so_far = replace(so_far, groups=(replace(so_far.groups[0], injected=(begun,)),))
-    wanted = next_block(so_far, groups[:1], verdicts=1, planting="cpu")
-    assert wanted == Wanted("cpu=2%", groups[:1])
+    wanted = next_block(so_far, groups[:1], verdicts=1, injected_kind="cpu")
+    assert wanted == BlockContent("cpu=2%", groups[:1])
 
 
 def test_a_change_within_the_margin_is_not_planted(experiment: Experiment) -> None:
     so_far = found(experiment, verdicts=(1, 1), detectable={10: 0.001})
-    assert stopped_for(so_far.groups[1], so_far, 1.0).share == pytest.approx(1 - 1 / 1.02)
+    assert stop_of_size(so_far.groups[1], so_far, 1.0).share == pytest.approx(1 - 1 / 1.02)
 
 
 @pytest.mark.parametrize(
-    ("planting", "level"), [("fsync", "fsync=1000us"), ("innodb_x=1", "innodb_x=1")]
+    ("injected_kind", "level"), [("fsync", "fsync=1000us"), ("innodb_x=1", "innodb_x=1")]
 )
 def test_other_slowdowns_are_planted_as_they_are(
-    experiment: Experiment, planting: str, level: str
+    experiment: Experiment, injected_kind: str, level: str
 ) -> None:
-    groups = groups_of(calibrating(experiment))
-    wanted = next_block(found(experiment, verdicts=(1, 1)), groups, verdicts=2, planting=planting)
-    assert wanted == Wanted(level, groups[:1])
+    groups = groups_of(calibration_experiment(experiment))
+    wanted = next_block(
+        found(experiment, verdicts=(1, 1)), groups, verdicts=2, injected_kind=injected_kind
+    )
+    assert wanted == BlockContent(level, groups[:1])
 
 
 def test_trials_that_go_on_failing_end_it(experiment: Experiment) -> None:
-    groups = groups_of(calibrating(experiment))
+    groups = groups_of(calibration_experiment(experiment))
     failing = found(experiment, verdicts=(0, 0), failed=4)
     failing = replace(failing, run=study().run)
     with pytest.raises(TrialFailed, match="4 trials of MyISAM failed"):
-        next_block(failing, groups, verdicts=2, planting=None)
+        next_block(failing, groups, verdicts=2, injected_kind=None)
 
 
 def test_a_and_a_again_take_turns_at_being_first(experiment: Experiment) -> None:
     """If one always came first, drift would make a difference where there is none."""
-    made = calibrating(experiment)
+    made = calibration_experiment(experiment)
     groups = groups_of(made)[:1]
     first = [
-        block_plan(made, Wanted(AGAIN, groups), seed=3, block=n, position=0).trials[0]
+        block_plan(made, BlockContent(AGAIN, groups), seed=3, block=n, position=0).trials[0]
         for n in range(100)
     ]
     assert 30 < sum(trial.treatment.levels["slowdown"] == NONE for trial in first) < 70
