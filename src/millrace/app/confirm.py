@@ -12,7 +12,7 @@ from millrace.analysis.history.segments import series_names
 from millrace.app.exclusive_host import exclusive_host
 from millrace.app.execution import Caller, execute_run, select_run
 from millrace.campaign.policies import confirm as policy
-from millrace.campaign.policies.confirmation_outcome import outcomes
+from millrace.campaign.policies.confirm import outcomes
 from millrace.errors import Interrupted, UserError
 from millrace.experiment.model import Experiment
 from millrace.model.events import Announcement

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
+from typing import Any
 
-from millrace.experiment.model import Experiment, Plan, PlannedTrial, Treatment
-from millrace.model.run_spec import Design, Extension, RunSpec
+from millrace.experiment.model import Compare, Experiment, Factor, Plan, PlannedTrial, Treatment
+from millrace.model.run_spec import CampaignPart, Design, Extension, RunSpec
 from millrace.store.records import HostRecord, RunRecord, StoredRun, TreatmentRecord, TrialRecord
 from millrace.store.store import Store
 from millrace.utc import utc_now
@@ -56,6 +57,40 @@ def experiment_spec(experiment: Experiment) -> RunSpec:
         **experiment.campaign.to_json(),
     }
     return RunSpec.model_validate(json.loads(json.dumps(spec, default=dict)))
+
+
+def experiment_of_run(
+    run: RunRecord,
+    *,
+    name: str,
+    title: str,
+    configurations: Mapping[str, Mapping[str, Any]],
+    factors: tuple[Factor, ...],
+    compare: Compare,
+    blocks: int,
+    margin: float,
+    campaign: CampaignPart,
+) -> Experiment:
+    """Return an experiment that measures a run's workload at its scale with other factors."""
+    return Experiment(
+        name=name,
+        title=title,
+        scale=run.scale,
+        workload=run.spec.workload.to_json(),
+        configurations=configurations,
+        factors=factors,
+        compare=compare,
+        parameters=run.spec.parameters,
+        blocks=blocks,
+        margin=margin,
+        observers=(),
+        profile_blocks=0,
+        seed=None,
+        published=None,
+        source=f"run {run.id}",
+        text=run.experiment_text,
+        campaign=campaign,
+    )
 
 
 def design_of(experiment: Experiment) -> Design:

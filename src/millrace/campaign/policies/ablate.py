@@ -21,12 +21,13 @@ from typing import Any, Literal
 from millrace.analysis.explain.ablation import ALL
 from millrace.analysis.explain.causes.known import needed
 from millrace.analysis.explain.causes.model import LikelyCause
+from millrace.campaign.run_records import experiment_of_run
 from millrace.errors import UserError
 from millrace.experiment.levels import CONFIGURATION, OPTION
-from millrace.experiment.model import Compare, Experiment, Factor, Plan, short_name
+from millrace.experiment.model import Compare, Factor, Plan, short_name
 from millrace.experiment.plan import expand
 from millrace.levels import Level
-from millrace.model.run_spec import Ablates, Aligned, FactorSpec
+from millrace.model.run_spec import Ablates, Aligned, CampaignPart, FactorSpec
 from millrace.store.records import StoredRun, TreatmentRecord
 
 _MOST = 3
@@ -158,23 +159,16 @@ def ablation_plan(
                 hint="their comparison is the test already: see `millrace report`",
             )
     every = [dict(base.levels), dict(candidate.levels), *levels.values()]
-    experiment = Experiment(
+    experiment = experiment_of_run(
+        run,
         name=short_name(run.name, "-suspects"),
         title=f"{run.title}: suspects",
-        scale=run.scale,
-        workload=spec.workload.to_json(),
         configurations=configurations,
         factors=tuple(_factor(each, every) for each in spec.factors),
         compare=Compare(spec.compare.factor, base.levels[spec.compare.factor]),
-        parameters=spec.parameters,
         blocks=blocks,
         margin=run.margin,
-        observers=(),
-        profile_blocks=0,
-        seed=None,
-        published=None,
-        source=f"run {run.id}",
-        text=run.experiment_text,
+        campaign=CampaignPart(),
     )
     plan = _only(expand(experiment, seed=seed), every)
     ids = {_key(treatment.levels): treatment.id for treatment in plan.treatments}

@@ -1,23 +1,23 @@
-"""Plan the experiment that confirms or withdraws a change of a history.
+"""Plan the experiment that confirms or withdraws a change of a history, and evaluate its run.
 
 It measures the build before and the build after the change in turns, in the experiment of the run
-that recorded them.
-
-The first build with the new level may be uncertain. The experiment measures the nearest obtainable
-builds that certainly have the old and the new level.
+that recorded them. The first build with the new level may be uncertain: the experiment measures the
+nearest obtainable builds that certainly have the old and the new level. The outcome is about this
+change and about changes of other metrics measured in the same trials.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from millrace.analysis.history.changes import range_of
-from millrace.analysis.history.confirmation import Ends
+from millrace.analysis.history.confirmation import Ends, Outcome, outcome
 from millrace.analysis.history.segments import segments
-from millrace.errors import UserError
+from millrace.campaign.run_records import experiment_of_run
+from millrace.errors import TrialFailed, UserError
 from millrace.experiment.levels import CONFIGURATION, SERVER
 from millrace.experiment.model import Compare, Experiment, Factor, short_name
 from millrace.levels import Level, level_value
@@ -25,6 +25,7 @@ from millrace.model.run_spec import CampaignPart, FactorSpec
 from millrace.model.servers import InstalledServer
 from millrace.servers import install
 from millrace.stats import blocks_wanted
+from millrace.store.histories import Histories
 from millrace.store.history_records import ChangeRecord, History, PointRecord, SeriesRecord
 from millrace.store.records import StoredRun
 from millrace.store.store import Store
@@ -218,7 +219,6 @@ def confirming_experiment(
     Raises UserError where configurations are compared and one of them is not defined there.
     """
     newest = stored[-1].run
-    spec = newest.spec
     configurations: dict[str, Mapping[str, Any]] = {}
     for each in stored:
         configurations |= each.run.spec.configuration_documents()
@@ -229,23 +229,15 @@ def confirming_experiment(
             "are left",
             hint="keep the runs of a history of configurations",
         )
-    return Experiment(
+    return experiment_of_run(
+        newest,
         name=short_name(newest.name, "-confirm"),
         title=f"{newest.title}: {builds.after.label} against {builds.before.label}",
-        scale=newest.scale,
-        workload=spec.workload.to_json(),
         configurations=configurations,
-        factors=tuple(_factor(each, series, levels) for each in spec.factors),
+        factors=tuple(_factor(each, series, levels) for each in newest.spec.factors),
         compare=Compare(series.factor, builds.before.level),
-        parameters=spec.parameters,
         blocks=blocks,
         margin=series.margin,
-        observers=(),
-        profile_blocks=0,
-        seed=None,
-        published=None,
-        source=f"run {newest.id}",
-        text=newest.experiment_text,
         campaign=CampaignPart(confirms=change.id),
     )
 
@@ -257,3 +249,67 @@ def _factor(factor: FactorSpec, series: SeriesRecord, levels: tuple[Level, Level
     held = series.held[name]
     aliases = {level: of for level, of in factor.aliases.items() if level == held}
     return Factor(name, (held,), aliases)
+
+
+def outcomes(
+    histories: Histories, change: ChangeRecord, measured: StoredRun, ends: Ends, now_utc: str
+) -> list[Outcome]:
+    """Return the outcomes of the run ``measured``.
+
+    The first is about ``change``; the others are about the candidates of other metrics between the
+    same two points.
+
+    Raises TrialFailed where no block has both builds.
+    """
+    series = {each.id: each for each in histories.series()}
+    own = series[change.series]
+    first = outcome(measured, change, own, ends, now_utc)
+    if first is None:
+        raise TrialFailed(
+            f"no block of run {measured.run.id} has a result of both builds",
+            hint=f"`millrace results show {measured.run.id}` has each reason",
+        )
+    found = [first]
+    others = [each.id for each in series.values() if each != own and _same_trials(each, own)]
+    changes = histories.changes()
+    for history in histories.read(others) if others else ():
+        of_series = [each for each in changes if each.series == history.series.id]
+        for candidate in _between(history, of_series, ends):
+            also = outcome(measured, candidate, history.series, ends, now_utc)
+            if also is not None:
+                found.append(also)
+    return found
+
+
+def _same_trials(one: SeriesRecord, other: SeriesRecord) -> bool:
+    """Return whether two series differ only in their metric."""
+    return one == replace(
+        other,
+        id=one.id,
+        metric=one.metric,
+        title=one.title,
+        unit=one.unit,
+        direction=one.direction,
+    )
+
+
+def _between(history: History, changes: Sequence[ChangeRecord], ends: Ends) -> list[ChangeRecord]:
+    """Return the candidate change certainly between the two ends, if there is no other change."""
+    for segment in segments(history.points):
+        places = {history.points[index].label: place for place, index in enumerate(segment)}
+        if not {ends.before, ends.after} <= places.keys():
+            continue
+        before, after = places[ends.before], places[ends.after]
+        ranges = [
+            (range_of(each, places), each)
+            for each in changes
+            if each.state != "withdrawn" and each.label in places
+        ]
+        touching = [
+            (lies, each) for lies, each in ranges if lies.latest > before and lies.earliest <= after
+        ]
+        if len(touching) == 1 and touching[0][1].state == "candidate":
+            lies, candidate = touching[0]
+            if before < lies.earliest and lies.latest <= after:
+                return [candidate]
+    return []

@@ -18,11 +18,11 @@ from millrace.campaign.policies.confirm import (
     blocks_of,
     builds_of,
     confirming_experiment,
+    outcomes,
     planned,
     runs_of,
     unobtainable,
 )
-from millrace.campaign.policies.confirmation_outcome import outcomes
 from millrace.errors import UserError
 from millrace.experiment.plan import expand
 from millrace.model.run_spec import CampaignPart
