@@ -161,7 +161,7 @@ def _levels(experiment: Experiment) -> tuple[str, Any, Any]:
 def _measured(cause: Cause, file: Path, store: Store) -> tuple[RunRecord, Plan]:
     """Execute the experiment as `millrace run` does, with the cause in B's trials."""
     observers = tuple(name for name in COLLECTORS if name not in (PROFILE, injections.NAME))
-    overrides = Overrides(observers=(injections.NAME, *observers))
+    overrides = Overrides(collectors=(injections.NAME, *observers))
     experiment = read_experiment(file, overrides=overrides)
     caller = Caller(f"benchmarks/attribution --cause {cause.name}")
     selection = select_run(store, experiment, caller, fresh=True)

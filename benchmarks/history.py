@@ -43,7 +43,7 @@ from millrace.stats import change_points, proportion_limits
 
 Found = list[list[int]]
 Detector = Callable[[Sequence[History]], tuple[Found, float]]
-Sensitivity = Literal["list", "page"]
+Sensitivity = Literal["review", "alert"]
 
 SEED = 20
 GOALS = {
@@ -83,7 +83,7 @@ def main() -> None:
     qualities = _qualities(drawn, _detectors(alone=arguments.alone))
     online = [
         _online(drawn, sensitivity, drift=drift)
-        for sensitivity in ("list", "page")
+        for sensitivity in ("review", "alert")
         for drift in (False, True)
     ]
     times = _times(drawn[:10])
@@ -109,8 +109,8 @@ def _arguments() -> argparse.Namespace:
 
 def _detectors(*, alone: bool) -> dict[str, Detector]:
     detectors: dict[str, Detector] = {
-        "millrace": lambda series: _ours(series, "list"),
-        "millrace, page": lambda series: _ours(series, "page"),
+        "millrace": lambda series: _ours(series, "review"),
+        "millrace, alert": lambda series: _ours(series, "alert"),
         "zero": lambda series: ([[] for _ in series], 0.0),
     }
     for tool in () if alone else TOOLS:
@@ -270,7 +270,7 @@ def _times(drawn: Sequence[Pool]) -> list[dict[str, Any]]:
                 steps = [Step(at, 1.1 if at % 200 else 1 / 1.1) for at in range(100, length, 100)]
                 history = unchanged(source, pool, drift=drift, length=length)
                 series.append(with_steps(history, steps))
-            _, cpu_s = _ours(series, "list")
+            _, cpu_s = _ours(series, "review")
             ms = 1e3 * cpu_s / len(series)
             times.append({"length": length, "drift": drift, "ms": ms})
             print(

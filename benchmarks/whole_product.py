@@ -71,7 +71,7 @@ title = "verdicts of the whole product"
 workload = "sysbench"
 blocks = {blocks}
 margin_percent = 0.1
-observers = []
+collectors = []
 
 [factors]
 server = ["{server}"]

@@ -25,7 +25,7 @@ name = "updates"
 workload = "sysbench"
 blocks = 2
 seed = 1
-observers = []
+collectors = []
 
 [factors]
 server = ["{OLD}"]

@@ -35,7 +35,7 @@ name = "fakes"
 workload = "updates"
 blocks = {blocks}
 seed = 3
-observers = ["plans", "waits", "status"]
+collectors = ["plans", "waits", "status"]
 [factors]
 server = {servers}
 test = ["read-select"]
@@ -93,7 +93,7 @@ class Fakes:
             return store.load_run(chosen.run.id, observations_too=True)
 
     def _surroundings(self) -> Surroundings:
-        return replace(SURROUNDINGS, servers=tuple(self.scripts), observers=tuple(COLLECTORS))
+        return replace(SURROUNDINGS, servers=tuple(self.scripts), collectors=tuple(COLLECTORS))
 
 
 def _answered(arguments: Sequence[str], given: str = "") -> dict[str, Any]:

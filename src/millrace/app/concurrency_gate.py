@@ -9,7 +9,7 @@ from millrace.analysis.compare.applicable_calibration import of_experiment
 from millrace.analysis.compare.calibration import calibration
 from millrace.analysis.compare.concurrency import objection
 from millrace.errors import UserError
-from millrace.experiment.concurrent_pairs import held
+from millrace.experiment.concurrent_pairs import fixed_factors
 from millrace.experiment.model import Experiment, Plan
 from millrace.experiment.read import AS_WRITTEN
 from millrace.store.records import RunRecord
@@ -23,10 +23,12 @@ def refuse_uncalibrated(store: Store, run: RunRecord, plan: Plan) -> None:
     Interleaved runs need none.
     """
     experiment = plan.experiment
-    if not experiment.side_by_side:
+    if not experiment.concurrent:
         return
     factor = experiment.compare.factor
-    groups = [dict(each) for each in {held(each, factor): None for each in plan.treatments}]
+    groups = [
+        dict(each) for each in {fixed_factors(each, factor): None for each in plan.treatments}
+    ]
     runs = of_experiment(run, store.calibrations_of(run))
     found = (calibration(store.load_run(each.id)) for each in runs)
     why = objection(run, groups, found, datetime.now(UTC))

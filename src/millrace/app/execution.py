@@ -78,7 +78,9 @@ def execute_run(
         trials = sum(trial.hosts for trial in plan.trials)
         trial_s = forecast_here(plan, store).time_s / trials
         policy = Sequential(selection, retry_failed=retry_failed, unknown_s=trial_s)
-        rules = Rules(extension=selection.extension, withdraw_unbegun=True, with_observations=True)
+        rules = Rules(
+            extension=selection.extension, delete_unstarted_blocks=True, with_observations=True
+        )
     else:
         policy = Fixed(selection, retry_failed=retry_failed)
 

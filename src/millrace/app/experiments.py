@@ -24,7 +24,7 @@ def validation_context() -> Surroundings:
         check_configurations=configurations.check,
         check_option=configurations.check_varied_option,
         studies=study_names(),
-        observers=CHOOSABLE,
+        collectors=CHOOSABLE,
         suites=tuple(catalogue.suites()),
         attached=[listing.name for listing in listings if listing.state == "attached"],
     )

@@ -130,7 +130,7 @@ def explain_levels(
             factor=name,
             base=against,
             candidate=candidate,
-            held=dict(zip(held, levels, strict=True)),
+            fixed_factors=dict(zip(held, levels, strict=True)),
         )
     )
 

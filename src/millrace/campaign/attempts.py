@@ -17,7 +17,7 @@ from typing import Any
 from millrace.campaign.inputs import RunInput, trial_spec
 from millrace.campaign.run_records import stored_trial_id
 from millrace.errors import HostError, MillraceError
-from millrace.experiment.concurrent_pairs import held
+from millrace.experiment.concurrent_pairs import fixed_factors
 from millrace.experiment.model import Plan, PlannedTrial
 from millrace.model.events import OnEvent, ResultWaits, TrialBegan, TrialEnded, TrialEvent
 from millrace.servers.instances import processes
@@ -122,7 +122,11 @@ def _concurrent(trials: Sequence[PlannedTrial], factor: str) -> Iterator[tuple[P
     """Yield the trials that are measured at the same time: single ones, and pairs."""
 
     def key(trial: PlannedTrial) -> object:
-        return trial.id if trial.side is None else (trial.block, held(trial.treatment, factor))
+        return (
+            trial.id
+            if trial.side is None
+            else (trial.block, fixed_factors(trial.treatment, factor))
+        )
 
     for _, concurrent in itertools.groupby(trials, key):
         yield tuple(concurrent)
@@ -143,7 +147,7 @@ def _attempt(store: Store, claimed: Sequence[Claimed], emit: OnEvent, *, stops: 
         reason = str(cause) if isinstance(cause, MillraceError) else f"millrace stopped: {cause!r}"
         interrupted = AttemptResult("interrupted", reason=reason)
         with signals_held(), contextlib.suppress(MillraceError):
-            store.finish_together([(each.attempt, interrupted) for each in claimed], utc_now())
+            store.finish_attempts([(each.attempt, interrupted) for each in claimed], utc_now())
         raise
     _store(store, [(each.attempt, of) for each, of in zip(claimed, results, strict=True)], emit)
     for each, result in zip(claimed, results, strict=True):
@@ -186,7 +190,7 @@ def _store(store: Store, ended: Sequence[tuple[int, AttemptResult]], emit: OnEve
     with signals_held():
         for _ in range(_STORE_TRIES):
             try:
-                return store.finish_together(ended, utc_now())
+                return store.finish_attempts(ended, utc_now())
             except HostError as problem:
                 emit(ResultWaits(reason=str(problem)))
                 time.sleep(_STORE_PAUSE_S)
@@ -194,7 +198,7 @@ def _store(store: Store, ended: Sequence[tuple[int, AttemptResult]], emit: OnEve
             (attempt, replace(result, artefacts=(), histograms=(), observations={}))
             for attempt, result in ended
         ]
-        return store.finish_together(bare, utc_now())
+        return store.finish_attempts(bare, utc_now())
 
 
 def _readable(result: AttemptResult) -> AttemptResult:

@@ -62,7 +62,7 @@ def trial_spec(name: str, trial: PlannedTrial, plan: Plan, inputs: RunInput) -> 
 
 
 def _collectors(plan: Plan, trial: PlannedTrial) -> tuple[str, ...]:
-    collectors = plan.experiment.observers
+    collectors = plan.experiment.collectors
     return (*collectors, PROFILE) if trial.purpose == "profile" else collectors
 
 

@@ -113,7 +113,7 @@ def refuse_missing_cpus(experiment: Experiment) -> None:
 
     Raise ValidationError for the former, UserError for the latter.
     """
-    if experiment.side_by_side:
+    if experiment.concurrent:
         cpuset.cpu_partitions()
     wanted = cpu_numbers(str(experiment.parameters.get("client_cpus", ""))) or ()
     here = os.sched_getaffinity(0)
@@ -137,7 +137,7 @@ def refuse_attached(plan: Plan) -> None:
         for row in install.list_servers()
         if row.state == "attached"
     }
-    for each in plan.treatments if plan.experiment.side_by_side else ():
+    for each in plan.treatments if plan.experiment.concurrent else ():
         if (name := str(each.resolved["server"])) in others:
             raise UserError(
                 f"{name} is attached: millrace cannot give it half of the CPUs",
@@ -289,7 +289,7 @@ def run_input(
         expected,
         data_file,
         _cpu_idle_policy(plan, treatments.values(), earlier),
-        cpuset.cpu_partitions() if plan.experiment.side_by_side else None,
+        cpuset.cpu_partitions() if plan.experiment.concurrent else None,
     )
 
 

@@ -22,7 +22,7 @@ def configuration_of(
     Its sizes are scaled to the data and this host (half the host for a concurrent pair). The
     options that the experiment varies override it.
     """
-    at_once = 2 if experiment.side_by_side else 1
+    at_once = 2 if experiment.concurrent else 1
     workload = workloads.checked(experiment.workload)
     resolved = configurations.resolve(
         str(treatment.resolved["configuration"]),

@@ -52,7 +52,7 @@ def experiment_spec(experiment: Experiment) -> RunSpec:
         "parameters": experiment.parameters,
         "published": experiment.published,
         "source": experiment.source,
-        "observers": experiment.observers,
+        "collectors": experiment.collectors,
         "design": design_of(experiment).to_json(),
         **experiment.campaign.to_json(),
     }
@@ -83,7 +83,7 @@ def experiment_of_run(
         parameters=run.spec.parameters,
         blocks=blocks,
         margin=margin,
-        observers=(),
+        collectors=(),
         profile_blocks=0,
         seed=None,
         published=None,
@@ -99,7 +99,7 @@ def design_of(experiment: Experiment) -> Design:
         kind="sequential" if experiment.sequential else "fixed",
         blocks=experiment.blocks,
         max_time_s=experiment.max_time_s,
-        concurrent=experiment.side_by_side,
+        concurrent=experiment.concurrent,
     )
 
 

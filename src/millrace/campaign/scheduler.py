@@ -96,14 +96,14 @@ class Rules:
 
     The scheduler starts no block that would exceed ``limit_s`` of total trial time. With
     ``stop_at_host_errors`` a trial that fails with a transient host error has no result, and a
-    HostError ends the command. ``withdraw_unbegun`` first deletes blocks without any attempt,
-    because the policy decides them again. ``with_observations`` also loads the collectors'
+    HostError ends the command. ``delete_unstarted_blocks`` first deletes blocks without any
+    attempt, because the policy decides them again. ``with_observations`` also loads the collectors'
     observations. ``extension`` is recorded with the first new block.
     """
 
     limit_s: float | None = None
     stop_at_host_errors: bool = False
-    withdraw_unbegun: bool = False
+    delete_unstarted_blocks: bool = False
     with_observations: bool = False
     extension: Extension | None = None
 
@@ -138,7 +138,7 @@ def execute(
     if not is_new:
         stored = store.load_run(run.id, observations_too=rules.with_observations)
     extension = rules.extension
-    withdraw = rules.withdraw_unbegun and not is_new
+    withdraw = rules.delete_unstarted_blocks and not is_new
     emit = _Emitter(on_event)
     with contextlib.ExitStack() as stack:
         while True:
@@ -153,7 +153,7 @@ def execute(
                 return Executed(stored, TIME_LIMIT)
             inputs = _prepared(prepare, decision, stored)
             if withdraw:
-                store.withdraw_unbegun(run.id)
+                store.delete_unstarted_blocks(run.id)
                 withdraw = False
             plan, grown = decision.plan, replace(run, blocks=decision.blocks)
             begin_run(store, grown, plan, extension if decision.is_new else None)

@@ -26,8 +26,8 @@ from millrace.stats.change_points import Sensitivity
 @judging_options
 @click.option(
     "--sensitivity",
-    type=click.Choice(["list", "page"]),
-    default="list",
+    type=click.Choice(["review", "alert"]),
+    default="review",
     show_default=True,
     help="Points for a list that is read once a week, or only those worth paging somebody.",
 )

@@ -177,10 +177,10 @@ def _with_choice(
         max_blocks=max_blocks,
         max_time_s=max_time,
         profile_blocks=profile_blocks,
-        observers=collectors,
+        collectors=collectors,
         margin_percent=margin,
         seed=seed,
         candidate=candidate,
-        side_by_side=concurrent,
+        concurrent=concurrent,
     )
     return command(choice=ExperimentChoice(file, scale, overrides), **others)

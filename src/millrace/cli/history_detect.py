@@ -21,8 +21,8 @@ from millrace.stats.change_points import Sensitivity
 @series_option
 @click.option(
     "--sensitivity",
-    type=click.Choice(["list", "page"]),
-    default="list",
+    type=click.Choice(["review", "alert"]),
+    default="review",
     show_default=True,
     help="Changes for a list that is read once a week, or only those worth paging somebody.",
 )

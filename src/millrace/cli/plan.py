@@ -82,7 +82,7 @@ def _trial_table(plan: Plan, varied: Sequence[str]) -> LineTable:
     table = LineTable(box=None, pad_edge=False, header_style="bold")
     for heading in ("trial", "block"):
         table.add_column(heading, justify="right")
-    sides = ("CPUs",) if plan.experiment.side_by_side else ()
+    sides = ("CPUs",) if plan.experiment.concurrent else ()
     for heading in (*varied, *sides, "id"):
         table.add_column(heading, overflow="fold")
     for trial in plan.trials:
@@ -109,7 +109,7 @@ def _design(plan: Plan) -> str:
         ends = "until each comparison is decided"
     if experiment.max_time_s is not None:
         ends += f", for {in_words(experiment.max_time_s)} at most"
-    if experiment.side_by_side:
+    if experiment.concurrent:
         return f"{ends}; base and candidate side by side, each on half of the CPUs"
     having = sorted({trial.block + 1 for trial in plan.trials if trial.purpose == "control"})
     if not having:
@@ -167,7 +167,7 @@ def _as_data(plan: Plan, estimate: Estimate) -> dict[str, Any]:
         "blocks": experiment.blocks,
         "design": design_of(experiment).to_json(),
         "profile_blocks": experiment.profile_blocks,
-        "observers": list(experiment.observers),
+        "collectors": list(experiment.collectors),
         "margin": experiment.margin,
         "parameters": dict(experiment.parameters),
         "compare": asdict(experiment.compare),

@@ -56,7 +56,7 @@ def with_controls(plan: Plan, *, begun: int = 0, first: int | None = None) -> Pl
     """
     compare = plan.experiment.compare
     is_base = {each.id: each.levels[compare.factor] == compare.base for each in plan.treatments}
-    if all(is_base.values()) or plan.experiment.side_by_side:
+    if all(is_base.values()) or plan.experiment.concurrent:
         return plan
     bases = [each for each in plan.treatments if is_base[each.id]]
     having = control_blocks(plan.seed, plan.experiment.blocks, begun=begun, first=first)

@@ -26,10 +26,10 @@ from millrace.workloads import checked
 _REMEDY = "docs/design.md says what side by side needs; --interleaved measures without"
 _TIMES = ("warmup_s", "time_s")
 
-Held = frozenset[tuple[str, Level]]
+FixedFactors = frozenset[tuple[str, Level]]
 
 
-def held(treatment: Treatment, factor: str) -> Held:
+def fixed_factors(treatment: Treatment, factor: str) -> FixedFactors:
     """Return the fixed factors of a pair's trials: all levels but that of the compared factor."""
     return frozenset((name, level) for name, level in treatment.levels.items() if name != factor)
 
@@ -41,9 +41,9 @@ def block_order(
 
     The trials of a pair are next to each other; the one on the first half comes first.
     """
-    pairs: dict[Held, list[Treatment]] = {}
+    pairs: dict[FixedFactors, list[Treatment]] = {}
     for treatment in treatments:
-        pairs.setdefault(held(treatment, compare.factor), []).append(treatment)
+        pairs.setdefault(fixed_factors(treatment, compare.factor), []).append(treatment)
     keyed = [(_base(pair, compare), pair) for pair in pairs.values()]
     keyed.sort(key=lambda each: drawn(f"{seed}:{block}:{each[0].id}:pair"))
     ordered: list[tuple[Treatment, int]] = []

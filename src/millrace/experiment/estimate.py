@@ -102,7 +102,7 @@ def estimate(
         treatment.id: file_bytes + _trial_bytes(workload, values[treatment.id], needs[treatment.id])
         for treatment in plan.treatments
     }
-    at_once = 2 if plan.experiment.side_by_side else 1
+    at_once = 2 if plan.experiment.concurrent else 1
     largest = sorted(plan.treatments, key=lambda each: disks[each.id], reverse=True)[:at_once]
     known = sum(trial.treatment.id in measured for trial in plan.trials)
     return Estimate(

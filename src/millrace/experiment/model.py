@@ -66,14 +66,14 @@ class Experiment:
     ``parameters`` are the workload's parameters at this scale (``rows``, ``data_seed`` ...);
     ``published`` names the published study whose figures a report compares with the user's own;
     ``margin`` is a fraction (0.02 is 2 %); ``seed`` is None when the user leaves it to millrace.
-    ``observers`` are the collectors of its trials; ``profile_blocks`` is the number of blocks whose
-    trials are profiled, after all that measure. ``campaign`` is the purpose of an experiment that a
+    ``collectors`` sample its trials; ``profile_blocks`` is the number of blocks whose trials are
+    profiled, after all that measure. ``campaign`` is the purpose of an experiment that a
     campaign created. ``tls`` is the encryption of sessions with attached servers, by name, where it
     differs from their addresses.
 
     ``sequential`` experiments continue until each comparison is decided, with ``blocks`` at most
     and ``max_time_s`` of trials at most (None: no limit); others have exactly ``blocks``. With
-    ``side_by_side``, base and candidate of a block are measured at the same time, each on its half
+    ``concurrent``, base and candidate of a block are measured at the same time, each on its half
     of the CPUs (see millrace.experiment.concurrent_pairs), instead of in turns.
     """
 
@@ -87,7 +87,7 @@ class Experiment:
     parameters: Mapping[str, Any]
     blocks: int
     margin: float
-    observers: tuple[str, ...]
+    collectors: tuple[str, ...]
     profile_blocks: int
     seed: int | None
     published: str | None
@@ -95,7 +95,7 @@ class Experiment:
     text: str
     sequential: bool = False
     max_time_s: float | None = None
-    side_by_side: bool = False
+    concurrent: bool = False
     campaign: CampaignPart = field(default_factory=CampaignPart)
     tls: Mapping[str, Tls] = field(default_factory=dict)
 

@@ -49,7 +49,7 @@ def expand(experiment: Experiment, *, seed: int) -> Plan:
         _treatment(experiment, levels)
         for levels in product(*(factor.levels for factor in experiment.factors))
     )
-    if experiment.side_by_side:
+    if experiment.concurrent:
         concurrent_pairs.refuse_unfit(experiment, (chosen(experiment, each) for each in treatments))
     identity = digest(experiment)
     blocks = ((block, str(seed), _MEASURE) for block in range(experiment.blocks))
@@ -83,7 +83,8 @@ def digest(experiment: Experiment) -> str:
             "scale": experiment.scale,
             "workload": identify_workload(experiment.workload),
             "parameters": identify_parameters(experiment.parameters),
-            **({"side_by_side": True} if experiment.side_by_side else {}),
+            # The name that earlier versions gave it: their runs keep their digests.
+            **({"side_by_side": True} if experiment.concurrent else {}),
         }
     )
 
@@ -147,7 +148,7 @@ def _block_order(
 
     The half is None where the treatment has all CPUs.
     """
-    if experiment.side_by_side and purpose == _MEASURE:
+    if experiment.concurrent and purpose == _MEASURE:
         return concurrent_pairs.block_order(treatments, experiment.compare, seed, block)
     ordered = sorted(treatments, key=lambda treatment: drawn(f"{seed}:{block}:{treatment.id}"))
     return [(treatment, None) for treatment in ordered]

@@ -33,12 +33,12 @@ class Overrides:
     max_blocks: int | None = None
     max_time_s: float | None = None
     profile_blocks: int | None = None
-    observers: tuple[str, ...] | None = None
+    collectors: tuple[str, ...] | None = None
     margin_percent: float | None = None
     seed: int | None = None
     base: Level | None = None
     candidate: str | None = None
-    side_by_side: bool | None = None
+    concurrent: bool | None = None
 
 
 NO_OVERRIDES = Overrides()
@@ -100,7 +100,7 @@ def parse(
         parameters=settings.parameters,
         blocks=settings.blocks,
         margin=settings.margin_percent / 100,
-        observers=checked.observers if overrides.observers is None else overrides.observers,
+        collectors=checked.collectors if overrides.collectors is None else overrides.collectors,
         profile_blocks=settings.profile_blocks,
         seed=checked.seed if overrides.seed is None else overrides.seed,
         published=checked.published,
@@ -109,9 +109,7 @@ def parse(
         sequential=is_sequential,
         max_time_s=settings.max_time_s if is_sequential else None,
         tls=checked.tls,
-        side_by_side=(
-            checked.side_by_side if overrides.side_by_side is None else overrides.side_by_side
-        ),
+        concurrent=(checked.concurrent if overrides.concurrent is None else overrides.concurrent),
     )
 
 

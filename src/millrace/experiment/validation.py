@@ -36,7 +36,7 @@ MAX_MARGIN_PERCENT = 50.0
 
 _TOP_KEYS = (
     "name", "title", "workload", "published", "seed", "blocks", "max_time", "profile_blocks",
-    "margin_percent", "observers", "side_by_side", "default_scale", "factors", "compare",
+    "margin_percent", "collectors", "concurrent", "default_scale", "factors", "compare",
     "parameters", "configurations", "scales", "tls",
 )  # fmt: skip
 _TABLES = ("factors", "compare", "parameters", "configurations", "scales", "tls")
@@ -65,7 +65,7 @@ class Surroundings:
     check_configurations: Callable[[Definitions, Definitions], list[Diagnostic]]
     check_option: OptionCheck
     studies: Collection[str] = ()
-    observers: Collection[str] = ()
+    collectors: Collection[str] = ()
     suites: Collection[str] = ()
     attached: Collection[str] = ()
 
@@ -111,8 +111,8 @@ class Checked:
     name: str
     title: str
     published: str | None
-    observers: tuple[str, ...]
-    side_by_side: bool
+    collectors: tuple[str, ...]
+    concurrent: bool
     seed: int | None
     default_scale: str | None
     workload: Mapping[str, Any]
@@ -169,8 +169,8 @@ def check(document: Mapping[str, Any], surroundings: Surroundings) -> tuple[Chec
         name=_name(found, document),
         title=_optional_text(found, document, "title") or str(document.get("name", "")),
         published=_published(found, document, surroundings.studies),
-        observers=_observers(found, document, surroundings.observers),
-        side_by_side=_side_by_side(found, document),
+        collectors=_collectors(found, document, surroundings.collectors),
+        concurrent=_concurrent(found, document),
         seed=_seed(found, document),
         default_scale=_default_scale(found, document, scales),
         workload=definition,
@@ -213,26 +213,26 @@ def _published(
     return name
 
 
-def _observers(
+def _collectors(
     found: Diagnostics, document: Mapping[str, Any], known: Collection[str]
 ) -> tuple[str, ...]:
     """Return the collectors of all trials: all that exist, unless the file lists them."""
-    if "observers" not in document:
+    if "collectors" not in document:
         return tuple(known)
-    names = document["observers"]
+    names = document["collectors"]
     if not isinstance(names, list):
-        found.add("observers", f"{door.shown(names)} is no list", "a list of observers, or []")
+        found.add("collectors", f"{door.shown(names)} is no list", "a list of collectors, or []")
         return ()
     for name in names:
         if name not in known:
-            found.unknown("observers", "observer", name, known)
+            found.unknown("collectors", "collector", name, known)
     return tuple(name for name in known if name in names)
 
 
-def _side_by_side(found: Diagnostics, document: Mapping[str, Any]) -> bool:
-    said = document.get("side_by_side", False)
+def _concurrent(found: Diagnostics, document: Mapping[str, Any]) -> bool:
+    said = document.get("concurrent", False)
     if not isinstance(said, bool):
-        found.add("side_by_side", f"{door.shown(said)} is not right", "true or false")
+        found.add("concurrent", f"{door.shown(said)} is not right", "true or false")
     return said is True
 
 

@@ -214,8 +214,8 @@ class RunSpec(CampaignPart):
 
     ``design`` is None for runs of a millrace that did not record it. ``extensions`` are what was
     added later, the oldest first; None where nothing was. ``source`` is the experiment's file or
-    run, ``observers`` the names of its collectors, ``published`` the study whose figures a report
-    sets beside the user's own.
+    run, ``collectors`` names what sampled its trials (stored as ``observers`` by earlier
+    versions), ``published`` the study whose figures a report sets beside the user's own.
     """
 
     workload: WorkloadDefinition
@@ -226,7 +226,9 @@ class RunSpec(CampaignPart):
     # It names a file of the package.
     published: Annotated[str, Field(pattern=r"^\w[\w-]{0,63}$")] | None = None
     source: str = ""
-    observers: Items[str] | None = None
+    collectors: Annotated[
+        Items[str] | None, Field(validation_alias=AliasChoices("collectors", "observers"))
+    ] = None
     design: Design | None = None
     extensions: Items[Extension] | None = None
 

@@ -46,7 +46,7 @@ from millrace.stats.level_density import (
 )
 
 Array = NDArray[np.float64]
-Sensitivity = Literal["list", "page"]
+Sensitivity = Literal["review", "alert"]
 
 FEWEST_POINTS = 4
 FEWEST_TO_TELL = 2 * FEWEST_POINTS  # of a series, for two levels
@@ -82,8 +82,8 @@ class _Evidence:
 
 
 EVIDENCE = {
-    "list": _Evidence(beside_tries=-0.75, beside_drift=1.75),
-    "page": _Evidence(beside_tries=0.3, beside_drift=0.0),
+    "review": _Evidence(beside_tries=-0.75, beside_drift=1.75),
+    "alert": _Evidence(beside_tries=0.3, beside_drift=0.0),
 }
 HIDDEN = _Evidence(beside_tries=1.25, beside_drift=0.75)
 """The evidence for splits that hide one another, for which the density is fitted again.
@@ -111,17 +111,17 @@ class ChangePoint:
 def change_points(
     values: Sequence[float] | Array,
     *,
-    sensitivity: Sensitivity = "list",
+    sensitivity: Sensitivity = "review",
     confidence: float = 0.95,
 ) -> tuple[ChangePoint, ...]:
     """Return the change points of a history in their order.
 
-    ``values``, shape (n,), are in the order of time, in any one positive unit. ``list`` suits a
-    list for occasional review, ``page`` an analysis after every new value that alerts somebody. The
-    interval of a ratio, of that ``confidence``, is Student's on values without outliers, with as
-    many degrees of freedom as there were independent values; it does not correct for the selection
-    of the point by its levels. The interval of the position contains that share of the likelihood
-    of all splits between the neighbouring ones, with drift weighted as above.
+    ``values``, shape (n,), are in the order of time, in any one positive unit. ``review`` suits a
+    list for occasional review, ``alert`` an analysis after every new value that alerts somebody.
+    The interval of a ratio, of that ``confidence``, is Student's on values without outliers, with
+    as many degrees of freedom as there were independent values; it does not correct for the
+    selection of the point by its levels. The interval of the position contains that share of the
+    likelihood of all splits between the neighbouring ones, with drift weighted as above.
 
     Raises ValueError for values that are not positive and finite.
     """
@@ -142,7 +142,7 @@ def change_points(
     )
 
 
-def follows_trend(values: Sequence[float] | Array, *, sensitivity: Sensitivity = "list") -> bool:
+def follows_trend(values: Sequence[float] | Array, *, sensitivity: Sensitivity = "review") -> bool:
     """Return whether a history has a trend instead of levels, so that it has no change points.
 
     ``values`` are as for ``change_points``. The correlation is tested around one level and around
@@ -180,7 +180,7 @@ def _found(logs: Array, sensitivity: Sensitivity) -> _Found:
         search = _Search(logs, _described(search, splits).density)
         splits = _splits(search, threshold)
     splits = _refined(search, splits, threshold)
-    if sensitivity == "list" and len(logs) >= SHORTEST_WINDOW:
+    if sensitivity == "review" and len(logs) >= SHORTEST_WINDOW:
         weak = WEAK * threshold
         splits, search = _with_hidden(search, splits, weak, HIDDEN.wanted(len(logs), inflated))
     trend = _follows_trend(scale, logs - _median(logs)) and _follows_trend(

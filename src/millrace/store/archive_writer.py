@@ -2,7 +2,7 @@
 
 A zip archive, the same bytes for the same runs:
 
-    manifest.json        {"format": "millrace.results", "version": 3,
+    manifest.json        {"format": "millrace.results", "version": 4,
                           "runs": [{"id", "file", "sha256"}],
                           "artefacts": [{"sha256", "size_bytes"}],
                           "history": {"file", "sha256"} or null}
@@ -34,7 +34,7 @@ from millrace.store.history_records import HistoryPart
 from millrace.store.records import StoredRun
 
 FORMAT = "millrace.results"
-VERSION = 3
+VERSION = 4
 
 MANIFEST = "manifest.json"
 _HISTORY = "history.json"

@@ -12,7 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
+
+from pydantic import AliasChoices, Field
 
 from millrace.levels import Level
 
@@ -24,10 +26,10 @@ class SeriesRecord:
     """A series of points; ``id`` is a digest of everything that distinguishes it from other series.
 
     ``experiment`` and ``digest`` are name and digest of the experiment. The points are ratios in
-    ``metric`` to the level ``reference`` of the compared ``factor``, at the levels ``held`` of the
-    other factors. ``candidate`` is the level whose versions the series follows, where a run has
-    several candidates, else None. ``direction`` is the better one, ``higher`` or ``lower``;
-    ``margin`` is that of the newest run.
+    ``metric`` to the level ``reference`` of the compared ``factor``, at these levels of the
+    ``fixed_factors`` (``held`` in archives before version 4). ``candidate`` is the level whose
+    versions the series follows, where a run has several candidates, else None. ``direction`` is the
+    better one, ``higher`` or ``lower``; ``margin`` is that of the newest run.
     """
 
     id: str
@@ -36,7 +38,9 @@ class SeriesRecord:
     factor: str
     reference: Level
     candidate: Level | None
-    held: Mapping[str, Level]
+    fixed_factors: Annotated[
+        Mapping[str, Level], Field(validation_alias=AliasChoices("fixed_factors", "held"))
+    ]
     metric: str
     title: str
     unit: str

@@ -26,8 +26,8 @@ AnyRow = Row[Any]
 MOST_NAMED = 1000  # ids in a statement; for more, all rows are read and filtered
 
 _SERIES = (
-    "experiment", "digest", "factor", "reference", "candidate", "held", "metric", "title", "unit",
-    "direction", "margin",
+    "experiment", "digest", "factor", "reference", "candidate", "fixed_factors", "metric", "title",
+    "unit", "direction", "margin",
 )  # fmt: skip
 _MEASURED = (
     "place", "label", "level", "build", "ratio", "low", "high", "n_blocks", "log_sd",

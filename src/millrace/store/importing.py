@@ -74,7 +74,7 @@ def is_trusted_for(run_id: str) -> ColumnElement[bool]:
 def _add(
     connection: Connection,
     path: Path,
-    found: run_archive.Bundle,
+    found: run_archive.RunArchive,
     artefacts: Artefacts,
     staged: Staged,
 ) -> Imported:

@@ -84,7 +84,7 @@ class _Met:
     kinds: dict[str, str] = field(default_factory=dict)
 
 
-class Bundle:
+class RunArchive:
     """An archive with checked runs and histories; its files are checked when they are staged."""
 
     def __init__(
@@ -130,7 +130,7 @@ class Bundle:
 
 
 @contextmanager
-def reading(path: Path) -> Iterator[Bundle]:
+def reading(path: Path) -> Iterator[RunArchive]:
     """Open an archive and check its runs and histories; raise UserError for an invalid one."""
     with opened(path) as archive:
         manifest = _manifest(archive)
@@ -145,7 +145,7 @@ def reading(path: Path) -> Iterator[Bundle]:
             if held.get(sha256) != size_bytes:
                 raise wrong(path, f"lacks the file {sha256} that a run refers to")
         history = _history(archive, manifest)
-        yield Bundle(archive, manifest, history, met)
+        yield RunArchive(archive, manifest, history, met)
 
 
 def _manifest(archive: Archive) -> _Manifest:

@@ -216,7 +216,7 @@ history_series = Table(
     Column("factor", Text, nullable=False),
     Column("reference", JSON, nullable=False),
     Column("candidate", JSON, nullable=False),
-    Column("held", JSON, nullable=False),
+    Column("held", JSON, key="fixed_factors", nullable=False),
     Column("metric", Text, nullable=False),
     Column("title", Text, nullable=False),
     Column("unit", Text, nullable=False),

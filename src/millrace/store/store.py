@@ -139,7 +139,7 @@ class Store:
                 connection, schema.trials, [rows.trial_row(run.id, t) for t in trials]
             )
 
-    def withdraw_unbegun(self, run_id: str) -> None:
+    def delete_unstarted_blocks(self, run_id: str) -> None:
         """Remove the blocks of a run in which no trial was started.
 
         They can then be decided again. ``blocks`` is then the number of the remaining ones.
@@ -213,10 +213,10 @@ class Store:
             )
 
     def finish(self, attempt_id: int, result: AttemptResult, now_utc: str) -> None:
-        """End an attempt with all its results; see ``finish_together``."""
-        self.finish_together([(attempt_id, result)], now_utc)
+        """End an attempt with all its results; see ``finish_attempts``."""
+        self.finish_attempts([(attempt_id, result)], now_utc)
 
-    def finish_together(self, ended: Sequence[tuple[int, AttemptResult]], now_utc: str) -> None:
+    def finish_attempts(self, ended: Sequence[tuple[int, AttemptResult]], now_utc: str) -> None:
         """End attempts, by id, with all their results, in one transaction.
 
         All of them are ended or none. Their files are written first.

@@ -15,7 +15,7 @@ FILE = """\
 name = "short"
 workload = "sysbench"
 blocks = 3
-observers = []
+collectors = []
 
 [factors]
 server = ["mysql-5.7.22"]

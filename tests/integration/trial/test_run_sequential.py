@@ -17,7 +17,7 @@ FILE = """\
 name = "tests"
 workload = "sysbench"
 seed = 1
-observers = []
+collectors = []
 
 [factors]
 server = ["mysql-5.6.24"]

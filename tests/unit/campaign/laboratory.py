@@ -42,7 +42,7 @@ TRIAL_S = 10.0
 FILE = """
 name = "lab"
 workload = "{workload}"
-side_by_side = {side_by_side}
+concurrent = {concurrent}
 seed = {seed}
 profile_blocks = {profile_blocks}
 [factors]
@@ -70,7 +70,7 @@ class Laboratory:
     spread: float = 0.005
     seed: int = 1
     profile_blocks: int = 0
-    side_by_side: bool = False
+    concurrent: bool = False
     fails: Fate = lambda _server, _block, _attempt: False
     events: list[Emitted] = field(default_factory=list)
     measured: list[str] = field(default_factory=list)
@@ -113,9 +113,9 @@ class Laboratory:
             servers=list(self.ratios),
             seed=self.seed,
             profile_blocks=self.profile_blocks,
-            side_by_side=str(self.side_by_side).lower(),
-            workload="sysbench" if self.side_by_side else "load-data",
-            size="table_size" if self.side_by_side else "rows",
+            concurrent=str(self.concurrent).lower(),
+            workload="sysbench" if self.concurrent else "load-data",
+            size="table_size" if self.concurrent else "rows",
         )
         experiment = read_text(self.directory, text, overrides=overrides)
         return select_run(
@@ -126,7 +126,7 @@ class Laboratory:
         plan = selection.plan
         is_sequential = plan.experiment.sequential
         rules = Rules(
-            withdraw_unbegun=is_sequential,
+            delete_unstarted_blocks=is_sequential,
             with_observations=is_sequential,
             extension=selection.extension,
         )

@@ -146,7 +146,7 @@ name = "small"
 workload = "load-data"
 seed = 1
 blocks = {given["blocks"]}
-observers = []
+collectors = []
 
 [factors]
 server = ["mysql-5.6.24", "mysql-5.7.22"]

@@ -13,7 +13,7 @@ from tests.unit.campaign.laboratory import BASE, SLOW, TRIAL_S, Laboratory, with
 
 @pytest.fixture
 def laboratory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Laboratory:
-    return Laboratory(tmp_path, monkeypatch, side_by_side=True)
+    return Laboratory(tmp_path, monkeypatch, concurrent=True)
 
 
 def outcomes(stored: StoredRun) -> list[str | None]:
@@ -52,7 +52,7 @@ def test_an_interrupted_pair_is_measured_again_as_a_whole(
     assert outcomes(stored).count("finished") == 4
     other = tmp_path / "at-once"
     other.mkdir()
-    at_once = Laboratory(other, laboratory.patch, side_by_side=True).run(blocks=2)
+    at_once = Laboratory(other, laboratory.patch, concurrent=True).run(blocks=2)
     assert without_instants(stored).trials == without_instants(at_once).trials
 
 

@@ -98,7 +98,7 @@ def test_clients_cannot_be_on_cpus_that_are_not_here(tmp_path: Path) -> None:
 BESIDE = """
 name = "beside"
 workload = "sysbench"
-side_by_side = true
+concurrent = true
 [factors]
 server = ["mysql-5.6.24", "theirs"]
 [compare]
@@ -113,10 +113,10 @@ def test_an_attached_server_cannot_have_half_of_the_cpus(tmp_path: Path) -> None
     with pytest.raises(UserError, match="theirs is attached") as refused:
         refuse_attached(expand(made, seed=1))
     assert "--interleaved" in (refused.value.hint or "")
-    refuse_attached(expand(replace(made, side_by_side=False), seed=1))
+    refuse_attached(expand(replace(made, concurrent=False), seed=1))
 
 
-def test_side_by_side_needs_two_cpus(tmp_path: Path) -> None:
+def test_concurrent_needs_two_cpus(tmp_path: Path) -> None:
     path = tmp_path / "beside.toml"
     path.write_text(BESIDE, encoding="utf-8")
     made = read(path, scale=None, surroundings=surroundings())
@@ -125,6 +125,6 @@ def test_side_by_side_needs_two_cpus(tmp_path: Path) -> None:
     try:
         with pytest.raises(UserError, match="only one CPU"):
             refuse_missing_cpus(made)
-        refuse_missing_cpus(replace(made, side_by_side=False))
+        refuse_missing_cpus(replace(made, concurrent=False))
     finally:
         os.sched_setaffinity(0, here)

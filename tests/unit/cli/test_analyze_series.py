@@ -90,8 +90,8 @@ def test_series_may_take_turns_in_the_file(call: Call, file: Path) -> None:
 
 def test_a_level_that_does_not_move(call: Call, file: Path) -> None:
     path = str(keep(file, "label,value", only=stepping(2, 1.0)))
-    assert changes(call, path, "--sensitivity", "page") == []
-    assert "The level did not move." in call("series", path, "--sensitivity", "page")[0]
+    assert changes(call, path, "--sensitivity", "alert") == []
+    assert "The level did not move." in call("series", path, "--sensitivity", "alert")[0]
 
 
 @pytest.mark.parametrize("points", [2, 3, 7])
@@ -110,7 +110,7 @@ def test_few_points_are_too_few_to_tell(call: Call, file: Path, points: int) -> 
 
 def test_short_series_do_not_hide_the_others(call: Call, file: Path) -> None:
     path = str(keep(file, "series,label,value", short=[1.0, 2.0], flat=stepping(2, 1.0)))
-    out, _ = call("series", path, "--sensitivity", "page")
+    out, _ = call("series", path, "--sensitivity", "alert")
     assert "8 are needed: short." in out
     assert "The other levels did not move." in out
 

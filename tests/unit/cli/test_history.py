@@ -152,15 +152,15 @@ def test_a_label_that_another_run_has_is_told(call: Call, path: Path) -> None:
 def test_a_step_is_found_told_and_kept(call: Call, path: Path) -> None:
     long_history(path)
     out, _ = call("detect")
-    assert "60 points in 1 series, 0 breaks; sensitivity list" in out
+    assert "60 points in 1 series, 0 breaks; sensitivity review" in out
     words = " ".join(out.split())
     assert "v40: 1 of 1 series, −" in words
     assert "? candidate regression" in words
     (found,) = changes(path)
     assert found.label == "v40"
     assert f"`millrace history confirm {found.id}`" in words
-    again, _ = call("detect", "--sensitivity", "page")
-    assert "sensitivity page" in again
+    again, _ = call("detect", "--sensitivity", "alert")
+    assert "sensitivity alert" in again
     assert changes(path) == [found]
 
 

@@ -24,7 +24,7 @@ SURROUNDINGS = Surroundings(
     check_configurations=configurations.check,
     check_option=configurations.check_varied_option,
     studies=("S1", "S2"),
-    observers=("threads", "disk"),
+    collectors=("threads", "disk"),
 )
 
 SMALL = """\

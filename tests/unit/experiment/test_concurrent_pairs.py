@@ -34,7 +34,7 @@ HELD = st.dictionaries(
 FILE = """\
 name = "beside"
 workload = "sysbench"
-side_by_side = true
+concurrent = true
 seed = 1
 
 [factors]
@@ -52,7 +52,7 @@ table_size = 1_000
 def experiment(held: dict[str, Any] | None = None, **changes: Any) -> Experiment:
     factors: dict[str, list[Level]] = {"server": ["base", "candidate"], **(held or {})}
     made = test_plan.experiment(factors, workload=workloads.load("sysbench"), parameters={})
-    return replace(made, **{"side_by_side": True, **changes})
+    return replace(made, **{"concurrent": True, **changes})
 
 
 def pairs_of(trials: tuple[PlannedTrial, ...]) -> list[tuple[PlannedTrial, PlannedTrial]]:
@@ -114,9 +114,9 @@ def test_halves_and_order_are_drawn() -> None:
     assert any(a != b for run in base_first for a, b in pairwise(run))
 
 
-def test_side_by_side_is_another_digest_of_the_same_treatments() -> None:
+def test_concurrent_is_another_digest_of_the_same_treatments() -> None:
     made = experiment()
-    in_turns = replace(made, side_by_side=False)
+    in_turns = replace(made, concurrent=False)
     assert digest(made) != digest(in_turns)
     assert expand(made, seed=1).treatments == expand(in_turns, seed=1).treatments
 
@@ -131,10 +131,10 @@ def test_there_are_no_controls_and_profiled_trials_are_alone() -> None:
 
 
 def test_a_file_or_a_request_says_it(tmp_path: Path) -> None:
-    assert read_text(tmp_path, FILE).side_by_side
-    in_turns = read_text(tmp_path, FILE, overrides=Overrides(side_by_side=False))
-    assert not in_turns.side_by_side
-    assert not read_text(tmp_path, SMALL).side_by_side
+    assert read_text(tmp_path, FILE).concurrent
+    in_turns = read_text(tmp_path, FILE, overrides=Overrides(concurrent=False))
+    assert not in_turns.concurrent
+    assert not read_text(tmp_path, SMALL).concurrent
     with pytest.raises(ValidationError, match="expected true or false"):
         read_text(tmp_path, FILE.replace("= true", '= "yes"'))
 
@@ -163,7 +163,7 @@ def test_a_candidate_of_several_is_chosen_by_request(tmp_path: Path) -> None:
 )
 def test_a_pair_is_measured_for_the_same_time(tmp_path: Path, line: str, place: str) -> None:
     made = read_text(tmp_path, f"{FILE}{line}\n")
-    expand(replace(made, side_by_side=False), seed=1)
+    expand(replace(made, concurrent=False), seed=1)
     with pytest.raises(ValidationError) as refused:
         expand(made, seed=1)
     assert [mistake.where for mistake in refused.value.diagnostics] == [place]
@@ -172,7 +172,7 @@ def test_a_pair_is_measured_for_the_same_time(tmp_path: Path, line: str, place: 
 
 def test_loads_take_as_long_as_they_take(tmp_path: Path) -> None:
     with pytest.raises(ValidationError, match="load-data measures until the work is done"):
-        expand(read_text(tmp_path, SMALL, overrides=Overrides(side_by_side=True)), seed=1)
+        expand(read_text(tmp_path, SMALL, overrides=Overrides(concurrent=True)), seed=1)
 
 
 def test_the_plan_command_shows_halves_and_refuses(tmp_path: Path) -> None:
@@ -200,7 +200,7 @@ def test_a_pair_takes_half_the_time_and_the_disk_of_two(tmp_path: Path) -> None:
         needs = {each.id: Needs(1_000_000, binary_log=False) for each in plan.treatments}
         return estimate(plan, needs=needs, host_free_bytes=0)
 
-    beside, in_turns = at(), at(side_by_side=False)
+    beside, in_turns = at(), at(concurrent=False)
     assert beside.n_trials == in_turns.n_trials
     assert beside.time_s == pytest.approx(in_turns.time_s / 2)
     assert beside.least_time_s == pytest.approx(in_turns.least_time_s / 2)

@@ -232,16 +232,16 @@ def test_the_estimate_knows_tables_and_times(tmp_path: Path) -> None:
     assert 2e6 * 150 < large.peak_disk_bytes < 2e6 * 300
 
 
-def test_side_by_side_each_server_has_half_of_the_memory(tmp_path: Path) -> None:
+def test_concurrent_each_server_has_half_of_the_memory(tmp_path: Path) -> None:
     text = with_lines('configuration = ["cached-oltp"]', "[parameters]", "table_size = 100_000_000")
 
-    def pool_bytes(*, side_by_side: bool) -> int:
-        overrides = Overrides(side_by_side=side_by_side)
+    def pool_bytes(*, concurrent: bool) -> int:
+        overrides = Overrides(concurrent=concurrent)
         made = read_text(tmp_path, text, overrides=overrides)
         treatment = expand(made, seed=1).treatments[0]
         found = configuration_of(made, treatment, family="mysql", version="5.6.24")
         values = {option.name: option.value for option in found.options}
         return sizes.parse(str(values["innodb_buffer_pool_size"]))
 
-    in_turns, beside = pool_bytes(side_by_side=False), pool_bytes(side_by_side=True)
+    in_turns, beside = pool_bytes(concurrent=False), pool_bytes(concurrent=True)
     assert beside == pytest.approx(in_turns / 2, rel=0.02)

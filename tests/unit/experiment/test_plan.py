@@ -38,7 +38,7 @@ def experiment(factors: dict[str, list[Level]], **changes: Any) -> Experiment:
         parameters={"rows": 10, "data_seed": 1},
         blocks=3,
         margin=0.02,
-        observers=(),
+        collectors=(),
         profile_blocks=0,
         seed=None,
         published=None,

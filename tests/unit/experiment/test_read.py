@@ -374,12 +374,12 @@ def test_the_shipped_experiment_is_where_documents_say() -> None:
     assert SHIPPED.is_file()
 
 
-def test_all_observers_look_on_unless_the_file_lists_them(tmp_path: Path) -> None:
-    assert read_text(tmp_path, SMALL).observers == ("threads", "disk")
-    assert read_text(tmp_path, f"observers = []\n{SMALL}").observers == ()
-    assert read_text(tmp_path, f'observers = ["disk"]\n{SMALL}').observers == ("disk",)
-    asked = Overrides(observers=("threads",))
-    assert read_text(tmp_path, f"observers = []\n{SMALL}", overrides=asked).observers == (
+def test_all_collectors_look_on_unless_the_file_lists_them(tmp_path: Path) -> None:
+    assert read_text(tmp_path, SMALL).collectors == ("threads", "disk")
+    assert read_text(tmp_path, f"collectors = []\n{SMALL}").collectors == ()
+    assert read_text(tmp_path, f'collectors = ["disk"]\n{SMALL}').collectors == ("disk",)
+    asked = Overrides(collectors=("threads",))
+    assert read_text(tmp_path, f"collectors = []\n{SMALL}", overrides=asked).collectors == (
         "threads",
     )
 
@@ -387,8 +387,8 @@ def test_all_observers_look_on_unless_the_file_lists_them(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("line", "where", "message"),
     [
-        ('observers = ["disc"]', "observers", "there is no observer 'disc'"),
-        ('observers = "disk"', "observers", "is no list"),
+        ('collectors = ["disc"]', "collectors", "there is no collector 'disc'"),
+        ('collectors = "disk"', "collectors", "is no list"),
         ("profile_blocks = -1", "profile_blocks", "-1"),
     ],
 )

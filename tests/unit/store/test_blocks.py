@@ -45,7 +45,7 @@ def test_blocks_that_nobody_began_are_taken_back(store: Store) -> None:
     begin(store, what)
     for trial in (what.trials[0], what.trials[3], what.trials[-2]):
         attempt(store, trial)
-    store.withdraw_unbegun("study-1")
+    store.delete_unstarted_blocks("study-1")
     stored = store.load_run("study-1")
     assert stored.run.blocks == 2
     assert {trial.id for trial in stored.trials} == {
@@ -59,7 +59,7 @@ def test_they_can_be_begun_again(store: Store) -> None:
     what = begun(blocks=3)
     begin(store, what)
     attempt(store, what.trials[0])
-    store.withdraw_unbegun("study-1")
+    store.delete_unstarted_blocks("study-1")
     begin(store, what)
     stored = store.load_run("study-1")
     assert (stored.run.blocks, stored.trials) == (3, what.trials)
@@ -68,7 +68,7 @@ def test_they_can_be_begun_again(store: Store) -> None:
 def test_a_run_without_any_attempt_has_no_block(store: Store) -> None:
     begin(store, begun(blocks=3))
     begin(store, begun("study-2", blocks=3))
-    store.withdraw_unbegun("study-1")
+    store.delete_unstarted_blocks("study-1")
     assert (store.load_run("study-1").run.blocks, store.load_run("study-1").trials) == (0, ())
     assert len(store.load_run("study-2").trials) == 6
 

@@ -251,7 +251,7 @@ def _parts(draw: st.DrawFn) -> HistoryPart:
             factor=draw(_texts),
             reference=draw(_level),
             candidate=draw(st.none() | _level),
-            held=draw(st.dictionaries(_texts, _level, max_size=2)),
+            fixed_factors=draw(st.dictionaries(_texts, _level, max_size=2)),
             metric=draw(_texts),
             title=draw(_texts),
             unit=draw(_texts),
@@ -372,6 +372,20 @@ def test_histories_that_were_changed_are_refused(exported: Path, tmp_path: Path)
         pytest.raises(UserError, match=r"history\.json was changed"),
     ):
         other.import_file(exported)
+
+
+def test_fixed_factors_of_earlier_versions_are_read(exported: Path, tmp_path: Path) -> None:
+    def as_before(raw: Any) -> None:
+        for series in raw["series"]:
+            series["held"] = series.pop("fixed_factors")
+
+    edited(exported, as_before)
+    with (
+        Store.open(tmp_path / "other.sqlite") as other,
+        Store.open(tmp_path / "results.sqlite") as store,
+    ):
+        other.import_file(exported)
+        assert other.histories.series() == store.histories.series()
 
 
 def test_files_of_before_there_were_histories_are_read(exported: Path, tmp_path: Path) -> None:

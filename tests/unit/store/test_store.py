@@ -84,7 +84,8 @@ def test_anything_comes_back_as_it_was_stored_and_from_an_export(
             assert [kind for kind, _, _ in kept_artefacts[len(ended.artefacts) :]] == [
                 "histograms"
             ] * bool(ended.histograms)
-            expected = {name: v for name, v in asdict(ended).items() if name != "artefacts"}
+            not_read = ("artefacts", "is_transient")
+            expected = {name: v for name, v in asdict(ended).items() if name not in not_read}
             assert {name: asdict(attempt)[name] for name in expected} == expected
 
         store.export_runs(["run"], directory / "run.zip")
@@ -176,10 +177,10 @@ def test_results_that_belong_together_are_kept_together_or_not_at_all(store: Sto
     first, second = (each for each in claimed if each is not None)
     store.finish(second, failed(), LATER)
     with pytest.raises(HostError, match="another process ended it"):
-        store.finish_together([(first, result()), (second, result())], LATER)
+        store.finish_attempts([(first, result()), (second, result())], LATER)
     outcomes = [attempt.outcome for attempt in store.load_run(what.run.id).attempts]
     assert outcomes == [None, "failed"]
-    store.finish_together([(first, result())], LATER)
+    store.finish_attempts([(first, result())], LATER)
     assert store.load_run(what.run.id).attempts[0].outcome == "finished"
 
 

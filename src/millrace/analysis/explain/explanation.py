@@ -84,7 +84,7 @@ def explain(
     factor: str,
     base: Level,
     candidate: Level,
-    held: Mapping[str, Level] | None = None,
+    fixed_factors: Mapping[str, Level] | None = None,
 ) -> tuple[Explanation, ...]:
     """Explain the difference between two levels of a ``factor`` of the run, in each group of it.
 
@@ -95,7 +95,7 @@ def explain(
         raise UserError(
             f"{base} is no different from itself", hint="name another level as the candidate"
         )
-    wanted = _held(stored, factor, held or {})
+    wanted = _chosen(stored, factor, fixed_factors or {})
     found = [
         _explain(stored, factor, of_base, of_candidate)
         for of_base, of_candidate in _pairs(stored, factor, str(base), str(candidate))
@@ -110,15 +110,15 @@ def explain(
     return tuple(found)
 
 
-def _held(stored: StoredRun, factor: str, held: Mapping[str, Level]) -> dict[str, str]:
+def _chosen(stored: StoredRun, factor: str, fixed_factors: Mapping[str, Level]) -> dict[str, str]:
     names = set(stored.run.spec.factor_names) - {factor}
-    for name in held:
+    for name in fixed_factors:
         if name not in names:
             raise UserError(
                 f"the run has no other factor {name!r}",
                 hint=f"it has: {', '.join(sorted(names))}",
             )
-    return {name: str(level) for name, level in held.items()}
+    return {name: str(level) for name, level in fixed_factors.items()}
 
 
 def _pairs(

@@ -202,8 +202,8 @@ def _unseen(
     """Return the candidates that the look did not show, withdrawn where the list does not show
     them."""
     missed = [each for each in known if each.state == "candidate" and each.id not in found]
-    if missed and sensitivity != "list":
-        pairs = paired([_range(each) for each in look.found("list")], look.ranges(missed))
+    if missed and sensitivity != "review":
+        pairs = paired([_range(each) for each in look.found("review")], look.ranges(missed))
         seen = set(pairs.values())
         missed = [each for place, each in enumerate(missed) if place not in seen]
     number = len(look.points)

@@ -118,7 +118,7 @@ def _series(analysis: RunAnalysis, comparison: Comparison, candidate: Level | No
         factor=analysis.factor,
         reference=comparison.base,
         candidate=candidate,
-        held=dict(comparison.fixed_factors),
+        fixed_factors=dict(comparison.fixed_factors),
         metric=metric.name,
         title=metric.title,
         unit=metric.unit,

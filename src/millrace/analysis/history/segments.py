@@ -85,15 +85,21 @@ def series_names(series: Iterable[SeriesRecord]) -> dict[str, str]:
 
 
 def _names(series: Sequence[SeriesRecord]) -> Iterator[tuple[SeriesRecord, str]]:
-    factors = dict.fromkeys(factor for each in series for factor in each.held)
+    factors = dict.fromkeys(factor for each in series for factor in each.fixed_factors)
     varied = [
-        factor for factor in factors if len({repr(each.held.get(factor)) for each in series}) > 1
+        factor
+        for factor in factors
+        if len({repr(each.fixed_factors.get(factor)) for each in series}) > 1
     ]
     many_references = len({(each.factor, repr(each.reference)) for each in series}) > 1
     many_digests = len({each.digest for each in series}) > 1
     for each in series:
         parts = [each.experiment]
-        parts += [level_text(name, each.held[name]) for name in varied if name in each.held]
+        parts += [
+            level_text(name, each.fixed_factors[name])
+            for name in varied
+            if name in each.fixed_factors
+        ]
         if each.candidate is not None:
             parts.append(level_text(each.factor, each.candidate))
         if many_references:

@@ -76,7 +76,7 @@ def experiment_text(workload: str, servers: Sequence[str]) -> str:
         f"name = {json.dumps(short_name(f'bisect-{workload}'))}",
         f"workload = {json.dumps(of_test or workload)}",
         "blocks = 1",
-        "observers = []",
+        "collectors = []",
         "[factors]",
         f"server = {json.dumps(list(servers))}",
         *([] if of_test is None else [f"test = {json.dumps([workload])}"]),

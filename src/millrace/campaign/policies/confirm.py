@@ -246,7 +246,7 @@ def _factor(factor: FactorSpec, series: SeriesRecord, levels: tuple[Level, Level
     name = factor.name
     if name == series.factor:
         return Factor(name, levels)
-    held = series.held[name]
+    held = series.fixed_factors[name]
     aliases = {level: of for level, of in factor.aliases.items() if level == held}
     return Factor(name, (held,), aliases)
 

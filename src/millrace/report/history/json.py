@@ -56,7 +56,7 @@ def _series(view: SeriesView) -> SeriesPart:
         SeriesPart,
         view.series,
         name=view.name,
-        fixed_factors=view.series.held,
+        fixed_factors=view.series.fixed_factors,
         unexamined=view.unexamined,
         too_few_points=view.too_few_points,
         points=[

@@ -191,7 +191,7 @@ def _design(analysis: RunAnalysis) -> DesignPart:
     return part(
         DesignPart,
         analysis.run.design,
-        side_by_side=analysis.run.design.concurrent,
+        concurrent=analysis.run.design.concurrent,
         ended=analysis.status.ending,
         intervals_hold_for=analysis.holds_for,
         statuses=[

@@ -116,12 +116,12 @@ class DesignPart(Part):
     at most `blocks` and `max_time_s` of trials. `ended` says why a sequential run has no further
     block: all comparisons are `closed`, or the limit of `blocks` or `time`; null where it may go
     on. `intervals_hold_for` says whether intervals hold for `any` number of looks or for `once`.
-    Trials took turns, or the two of a pair were measured `side_by_side`."""
+    Trials took turns, or the two of a pair were measured `concurrent`."""
 
     kind: Literal["fixed", "sequential"]
     blocks: int
     max_time_s: float | None
-    side_by_side: bool
+    concurrent: bool
     ended: Ending | None
     intervals_hold_for: Looks
     statuses: list[ComparisonStatusPart]

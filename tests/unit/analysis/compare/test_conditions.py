@@ -106,16 +106,16 @@ def test_what_a_trial_lacks_is_not_told() -> None:
     assert conditions.trial_cpus(unknown) is None
 
 
-def test_side_by_side_a_trial_has_half_of_the_cpus_and_half_of_the_time() -> None:
+def test_concurrent_a_trial_has_half_of_the_cpus_and_half_of_the_time() -> None:
     stored = QueryRun((BASE, OTHER), ("point-query",), (8,), 2).build()
     beside = designed(stored, Design(kind="fixed", blocks=2, concurrent=True))
-    in_turns, side_by_side = compare_run(stored), compare_run(beside)
+    in_turns, concurrent = compare_run(stored), compare_run(beside)
     assert conditions.trial_cpus(stored.run) == 2
     assert conditions.trial_cpus(beside.run) == 1
-    shares = [run.treatments[0].driven for run in (in_turns, side_by_side)]
+    shares = [run.treatments[0].driven for run in (in_turns, concurrent)]
     assert shares[0] is not None
     assert shares[1] is not None
     assert shares[1].client_share == pytest.approx(2 * (shares[0].client_share or 0))
-    assert side_by_side.spent_s == pytest.approx(in_turns.spent_s / 2)
-    (told,) = [line for line in conditions_of(side_by_side) if "load generator used" in line]
+    assert concurrent.spent_s == pytest.approx(in_turns.spent_s / 2)
+    (told,) = [line for line in conditions_of(concurrent) if "load generator used" in line]
     assert "of its half’s CPU time" in told

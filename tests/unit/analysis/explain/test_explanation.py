@@ -137,13 +137,13 @@ def test_each_group_is_explained_by_itself() -> None:
     found = explain(stored, factor="server", base=A, candidate=B)
     assert [each.group for each in found] == ["clients 1", "clients 4"]
     assert [each.fixed_factors["clients"] for each in found] == [1, 4]
-    (chosen,) = explain(stored, factor="server", base=A, candidate=B, held={"clients": 4})
+    (chosen,) = explain(stored, factor="server", base=A, candidate=B, fixed_factors={"clients": 4})
     assert chosen.a.breakdown is not None
     assert chosen.a.breakdown.clients == 4
     with pytest.raises(UserError, match="no treatment in common with clients 8"):
-        explain(stored, factor="server", base=A, candidate=B, held={"clients": 8})
+        explain(stored, factor="server", base=A, candidate=B, fixed_factors={"clients": 8})
     with pytest.raises(UserError, match="no other factor 'server'"):
-        explain(stored, factor="server", base=A, candidate=B, held={"server": A})
+        explain(stored, factor="server", base=A, candidate=B, fixed_factors={"server": A})
 
 
 def test_levels_of_a_factor_that_is_not_the_compared_one() -> None:
@@ -152,7 +152,7 @@ def test_levels_of_a_factor_that_is_not_the_compared_one() -> None:
     assert [each.factor for each in found] == ["clients", "clients"]
     assert [each.group for each in found] == [A, B]
     assert (found[0].base, found[0].candidate) == ("clients 1", "clients 4")
-    named = explain(stored, factor="clients", base=1, candidate=4, held={"server": B})
+    named = explain(stored, factor="clients", base=1, candidate=4, fixed_factors={"server": B})
     assert [each.group for each in named] == [B]
 
 

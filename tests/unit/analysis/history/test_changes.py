@@ -18,7 +18,7 @@ SEEDS = st.integers(0, 2**32 - 1)
 
 
 def look(
-    made: History, known: Sequence[ChangeRecord] = (), sensitivity: Sensitivity = "list"
+    made: History, known: Sequence[ChangeRecord] = (), sensitivity: Sensitivity = "review"
 ) -> Examined:
     return examine(made, known, sensitivity=sensitivity, now_utc=NOW)
 
@@ -69,7 +69,7 @@ def test_points_of_one_state_are_compared_whatever_is_between_them() -> None:
     assert sorted(each.label for each in found.changes) == ["v40", "v41"]  # one per environment
 
 
-@given(SEEDS, st.sampled_from(["list", "page"]))
+@given(SEEDS, st.sampled_from(["review", "alert"]))
 def test_the_same_points_again_change_nothing(seed: int, sensitivity: Sensitivity) -> None:
     made = history(stepping((30, 0.9), (55, 1.08), seed=seed))
     first = look(made, (), sensitivity)
@@ -99,7 +99,7 @@ def test_what_a_measurement_withdrew_does_not_come_back() -> None:
     gone = remeasured(found, "withdrawn", "equivalent")
     assert is_settled(gone)
     for points in (80, 81, 120):
-        for sensitivity in ("list", "page"):
+        for sensitivity in ("review", "alert"):
             again = look(history(ratios[:points]), [gone], sensitivity)
             assert again.changes == (gone,)
             assert again.found == frozenset()
@@ -138,11 +138,11 @@ def test_the_pager_withdraws_nothing_that_the_list_shows() -> None:
     for seed in range(200):
         made = history(stepping((40, 0.985), seed=seed))
         listed = look(made)
-        if listed.changes and not look(made, sensitivity="page").changes:
+        if listed.changes and not look(made, sensitivity="alert").changes:
             break
     else:
         pytest.fail("no series is told apart by the sensitivities")
-    paged = look(made, listed.changes, "page")
+    paged = look(made, listed.changes, "alert")
     assert paged.changes == listed.changes
     assert (paged.found, paged.lost) == (frozenset(), frozenset())
 

@@ -66,7 +66,11 @@ def test_every_metric_is_a_series_and_its_ratio_a_point() -> None:
         assert (point.level, point.build) == (CANDIDATE, "cd" * 32)
     series = next(each for each in found.part.series if each.metric == "throughput")
     assert (series.reference, series.candidate, series.factor) == (REFERENCE, None, "server")
-    assert series.held == {"configuration": "default", "engine": "InnoDB", "load_mode": "local"}
+    assert series.fixed_factors == {
+        "configuration": "default",
+        "engine": "InnoDB",
+        "load_mode": "local",
+    }
     assert (series.direction, series.margin) == ("higher", 0.02)
 
 
@@ -100,7 +104,7 @@ def test_held_levels_tell_series_apart() -> None:
     }
     factors = {"configuration": ["default", "wmf"]}
     found = drawn(RunBuilder(times, factors=factors).build())
-    assert {each.held["configuration"] for each in found.part.series} == {"default", "wmf"}
+    assert {each.fixed_factors["configuration"] for each in found.part.series} == {"default", "wmf"}
     assert len(found.part.states) == 2  # with one configuration each
 
 

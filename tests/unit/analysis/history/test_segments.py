@@ -47,7 +47,7 @@ def test_series_are_called_by_what_tells_them_apart() -> None:
     alone = series_names([SERIES])
     assert alone == {SERIES.id: "nightly · throughput"}
     latency = replace(SERIES, id="2", metric="p95", title="95th percentile")
-    many = replace(SERIES, id="3", held={**SERIES.held, "clients": 64})
+    many = replace(SERIES, id="3", fixed_factors={**SERIES.fixed_factors, "clients": 64})
     names = series_names([SERIES, latency, many])
     assert names == {
         SERIES.id: "nightly · clients 8 · throughput",

@@ -45,7 +45,7 @@ from tests.unit.store.stored_records import dead
 
 FLAT = history([1.0] * 80)
 HELD = {"configuration": "default", "engine": "InnoDB", "load_mode": "local"}
-SPEED = replace(SERIES, metric="throughput", held=HELD)
+SPEED = replace(SERIES, metric="throughput", fixed_factors=HELD)
 
 
 def lacking(*labels: str) -> Callable[[PointRecord], str]:

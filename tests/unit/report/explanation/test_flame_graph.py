@@ -22,7 +22,7 @@ def frame(graph: FlameGraph, side: int, label: str) -> Frame:
 
 
 @given(trees)
-def test_callees_lie_within_their_caller_side_by_side(root: CallNode) -> None:
+def test_callees_lie_within_their_caller_concurrent(root: CallNode) -> None:
     for side in graphs(root).graphs:
         callers: list[Frame] = []
         ends: dict[int, float] = {}

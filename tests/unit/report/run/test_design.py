@@ -75,12 +75,12 @@ def test_a_fixed_number_is_said_as_it_is() -> None:
 
 
 @pytest.mark.parametrize("output_format", [*TOLD, "json"])
-def test_each_report_says_that_pairs_were_side_by_side(output_format: str) -> None:
+def test_each_report_says_that_pairs_were_concurrent(output_format: str) -> None:
     beside = compare_run(designed(DECIDED, Design(kind="sequential", blocks=20, concurrent=True)))
     beside = replace(beside, calibrations=())
     text = " ".join(render(beside, output_format).replace("\u00a0", " ").split())
     if output_format == "json":
-        assert '"side_by_side": true' in text
+        assert '"concurrent": true' in text
         return
     assert "side by side, sequential, at most 20 blocks: decided after 6" in text
     assert "this host was not calibrated side by side" in text

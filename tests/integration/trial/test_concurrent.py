@@ -52,7 +52,7 @@ FILE = """\
 name = "beside"
 workload = "sysbench"
 seed = 1
-observers = []
+collectors = []
 
 [factors]
 server = ["mysql-5.6.24", "mariadb-10.11.19"]
@@ -275,7 +275,7 @@ def made_up(transactions: float) -> AttemptResult:
 
 def test_a_run_measures_pairs_once_the_host_was_calibrated(place: Place) -> None:
     file = place.directory / "beside.toml"
-    file.write_text("side_by_side = true\n" + FILE, encoding="utf-8")
+    file.write_text("concurrent = true\n" + FILE, encoding="utf-8")
     refused = place.millrace("run", file, "--blocks", "2")
     assert refused.returncode == 2
     assert "never measured beside itself" in refused.stderr
