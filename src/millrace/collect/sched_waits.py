@@ -193,7 +193,7 @@ class SchedWaitCollector:
                 shown = None
                 if self._activity is not None and slots:
                     shown = opened.enter_context(self._activity.mapped())
-                self._tracing.choose(filters(self._tids, both=shown is not None))
+                self._tracing.set_filters(filters(self._tids, both=shown is not None))
                 while not self._over.wait(_about(gap_s)):
                     self._tracing.start()
                     self._over.wait(_SETTLED_S)

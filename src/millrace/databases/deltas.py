@@ -31,7 +31,7 @@ def _parsed(text: str) -> Number | None:
     return float(matched[0]) if matched[1] else int(matched[0])
 
 
-def split(
+def split_gauges(
     values: Mapping[str, Number], gauges: Iterable[str]
 ) -> tuple[dict[str, Number], dict[str, Number]]:
     """Return the counters and the gauges among some values.
@@ -43,7 +43,7 @@ def split(
     return counted, {name: value for name, value in values.items() if name not in counted}
 
 
-def grown(before: Mapping[str, Number], after: Mapping[str, Number]) -> dict[str, Number]:
+def increases(before: Mapping[str, Number], after: Mapping[str, Number]) -> dict[str, Number]:
     """Return the increase of each counter, in the order of ``after``.
 
     Leave out an unchanged counter, one that decreased (it wrapped, or somebody reset it) and one
@@ -77,7 +77,7 @@ def _sum(one: Number | None, other: Number | None) -> Number | None:
     return None if one is None or other is None else one + other
 
 
-def grown_rows(
+def increased_rows(
     before: Mapping[Any, Row], after: Mapping[Any, Row], counters: Sequence[str]
 ) -> dict[Any, Row]:
     """Return the rows of a summary whose first counter grew, with the increase of each counter.

@@ -38,17 +38,17 @@ def quota_cpus(process: str, root: Path) -> float | None:
     ``process`` is a process number or ``self``.
     """
     groups = text.control_groups(read(root, f"proc/{process}/cgroup"))
-    quotas = [*_unified(root, groups.get("")), *_old(root, groups.get("cpu"))]
+    quotas = [*_version_2(root, groups.get("")), *_version_1(root, groups.get("cpu"))]
     return min(quotas, default=None)
 
 
-def _unified(root: Path, group: str | None) -> Iterator[float]:
+def _version_2(root: Path, group: str | None) -> Iterator[float]:
     for place in _upwards(root / "sys/fs/cgroup", group):
         quota, _, period = (read_file(place / "cpu.max") or "").partition(" ")
         yield from _share(quota, period)
 
 
-def _old(root: Path, group: str | None) -> Iterator[float]:
+def _version_1(root: Path, group: str | None) -> Iterator[float]:
     for place in _upwards(root / "sys/fs/cgroup/cpu", group):
         quota = read_file(place / "cpu.cfs_quota_us") or ""
         yield from _share(quota, read_file(place / "cpu.cfs_period_us") or "")

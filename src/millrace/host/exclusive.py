@@ -38,12 +38,12 @@ def host_lock(purpose: str, *, file: Path | None = None) -> Iterator[None]:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise UserError(
-                f"another millrace measures on this host: {_holder(descriptor)}",
+                f"another millrace measures on this host: {_read_holder(descriptor)}",
                 hint="wait until it has finished, or end it; "
                 "two measurements at a time would disturb each other",
             ) from None
         _require_place(descriptor, file)
-        _tell(descriptor, purpose)
+        _write_holder(descriptor, purpose)
         yield
     finally:
         os.close(descriptor)
@@ -106,7 +106,7 @@ def _require_place(descriptor: int, file: Path) -> None:
         )
 
 
-def _tell(descriptor: int, purpose: str) -> None:
+def _write_holder(descriptor: int, purpose: str) -> None:
     holder = {
         "pid": os.getpid(),
         "command": " ".join([Path(sys.argv[0]).name, *sys.argv[1:]])[:200],
@@ -117,7 +117,7 @@ def _tell(descriptor: int, purpose: str) -> None:
     os.pwrite(descriptor, json.dumps(holder).encode(), 0)
 
 
-def _holder(descriptor: int) -> str:
+def _read_holder(descriptor: int) -> str:
     """Describe the holder of the lock, in printable characters only."""
     try:
         said = safe_json.parse_object(os.pread(descriptor, 4096, 0))

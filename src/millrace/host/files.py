@@ -32,7 +32,7 @@ def number(root: Path, name: str) -> int | None:
 
 def mount_below(root: Path, directory: Path) -> tuple[Path, text.Mount | None]:
     """Return the deepest existing one of ``directory`` and its parents, and its filesystem."""
-    existing = next(path for path in (directory, *directory.parents) if _is_there(path)).resolve()
+    existing = next(path for path in (directory, *directory.parents) if _exists(path)).resolve()
     return existing, text.mount_of(str(existing), text.mounts(read(root, "proc/self/mountinfo")))
 
 
@@ -52,7 +52,7 @@ def block_device(root: Path, mount: text.Mount) -> Path | None:
     return device.parent if (device / "partition").exists() else device
 
 
-def _is_there(path: Path) -> bool:
+def _exists(path: Path) -> bool:
     try:
         return path.exists()
     except OSError:  # this user may not look below a parent

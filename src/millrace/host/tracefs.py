@@ -40,12 +40,12 @@ def opened() -> Iterator[Path]:
     if writable is not None:
         yield writable
         return
-    if not _kernel_knows():
+    if not _is_supported():
         raise Unavailable("this kernel traces no events")
     if os.geteuid() != 0:
-        raise Unavailable("only root may trace the kernel's events here", hint=_for_user())
+        raise Unavailable("only root may trace the kernel's events here", hint=_mount_command())
     try:
-        descriptor = _attached()
+        descriptor = _mount_detached()
     except OSError as error:
         why = f"the kernel's tracing file system cannot be mounted: {error.strerror}"
         raise Unavailable(why, hint=_AS_ROOT) from error
@@ -59,14 +59,14 @@ def _may_use(place: Path) -> bool:
     return os.access(place / "instances", os.W_OK | os.X_OK, effective_ids=True)
 
 
-def _kernel_knows() -> bool:
+def _is_supported() -> bool:
     try:
         return _NAME in Path("/proc/filesystems").read_text(encoding="ascii").split()
     except OSError:
         return False
 
 
-def _for_user() -> str:
+def _mount_command() -> str:
     """Return the command that gives the current user access to the kernel's tracing."""
     user = os.geteuid()
     if os.path.ismount(_PLACES[0]):
@@ -74,7 +74,7 @@ def _for_user() -> str:
     return f"sudo mount -t {_NAME} -o uid={user},mode=700 {_NAME} {_PLACES[0]}"
 
 
-def _attached() -> int:
+def _mount_detached() -> int:
     """Mount the file system at no directory and return a descriptor of its root."""
     context = call(_FSOPEN, _NAME.encode(), _FSOPEN_CLOEXEC)
     try:

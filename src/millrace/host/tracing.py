@@ -40,7 +40,7 @@ class Tracing:
         """
         self._events = events
         with contextlib.ExitStack() as opened:
-            self._directory = _made(opened)
+            self._directory = _create_instance(opened)
             self._opened = opened.pop_all()
         try:
             self._write("trace_clock", "mono")
@@ -54,7 +54,7 @@ class Tracing:
             self.close()
             raise Unavailable(f"the kernel cannot trace its scheduler: {error}") from error
 
-    def choose(self, filters: Mapping[str, str]) -> None:
+    def set_filters(self, filters: Mapping[str, str]) -> None:
         """Record only the events that the filters admit; the keys are names of events."""
         for event, text in filters.items():
             self._write(f"events/sched/{event}/filter", text)
@@ -93,11 +93,11 @@ def check() -> None:
         _instances(opened)
 
 
-def _made(opened: contextlib.ExitStack) -> Path:
+def _create_instance(opened: contextlib.ExitStack) -> Path:
     """Create an instance that is removed when ``opened`` closes."""
     instances = _instances(opened)
     try:
-        _tidy(instances)
+        _remove_orphans(instances)
         made = instances / f"millrace-{os.getpid()}-{next(_numbers)}"
         made.mkdir()
     except OSError as error:
@@ -111,7 +111,7 @@ def _made(opened: contextlib.ExitStack) -> Path:
 
 def _instances(opened: contextlib.ExitStack) -> Path:
     """Return the directory of all instances, usable until ``opened`` closes."""
-    if not sees_the_host():
+    if not is_in_host_pid_namespace():
         raise Unavailable("the kernel's events name processes otherwise here", hint=_HOST_NUMBERS)
     return opened.enter_context(tracefs.opened()) / "instances"
 
@@ -121,7 +121,7 @@ def _removed(instance: Path) -> None:
         instance.rmdir()
 
 
-def sees_the_host() -> bool:
+def is_in_host_pid_namespace() -> bool:
     """Return whether process numbers here are those in the kernel's events."""
     try:
         return str(Path("/proc/self/ns/pid").readlink()) == _OF_THE_HOST
@@ -129,7 +129,7 @@ def sees_the_host() -> bool:
         return False
 
 
-def _tidy(instances: Path) -> None:
+def _remove_orphans(instances: Path) -> None:
     """Remove instances of processes that have ended."""
     for left in instances.iterdir():
         owner = _NAME.fullmatch(left.name)

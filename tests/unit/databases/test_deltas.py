@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from millrace.databases.client import Row
-from millrace.databases.deltas import by_key, grown, grown_rows, number, split
+from millrace.databases.deltas import by_key, increased_rows, increases, number, split_gauges
 
 COUNTERS = st.dictionaries(st.text(max_size=3), st.integers(0, 2**64 - 1), max_size=8)
 
@@ -38,28 +38,28 @@ def test_a_value_is_a_number_or_none(text: object, expected: float | None) -> No
 def test_only_what_grew_is_told() -> None:
     before = {"grew": 1, "stood": 5, "went back": 9, "wrapped": 2**64 - 1, "fraction": 0.5}
     after = {"grew": 4, "stood": 5, "went back": 2, "wrapped": 3, "fraction": 0.75, "new": 8}
-    assert grown(before, after) == {"grew": 3, "fraction": 0.25}
+    assert increases(before, after) == {"grew": 3, "fraction": 0.25}
 
 
 @given(COUNTERS, COUNTERS)
 def test_what_is_told_leads_from_one_look_to_the_other(
     before: dict[str, int], after: dict[str, int]
 ) -> None:
-    increases = grown(before, after)
-    assert all(before[name] + delta == after[name] for name, delta in increases.items())
-    assert all(delta > 0 for delta in increases.values())
-    left_out = (before.keys() & after.keys()) - increases.keys()
+    found = increases(before, after)
+    assert all(before[name] + delta == after[name] for name, delta in found.items())
+    assert all(delta > 0 for delta in found.values())
+    left_out = (before.keys() & after.keys()) - found.keys()
     assert all(after[name] <= before[name] for name in left_out)
 
 
 @given(COUNTERS)
 def test_without_gauges_everything_counts(values: dict[str, int]) -> None:
-    assert split(values, ()) == (values, {})
-    assert split(values, ("*",)) == ({}, values)
+    assert split_gauges(values, ()) == (values, {})
+    assert split_gauges(values, ("*",)) == ({}, values)
 
 
 def test_gauges_are_names_or_patterns_in_any_case() -> None:
-    counted, gauges = split(
+    counted, gauges = split_gauges(
         {"Threads_running": 2, "threads_created": 3, "Open_files": 4}, ("threads_Running", "Open_*")
     )
     assert counted == {"threads_created": 3}
@@ -80,7 +80,7 @@ def test_rows_are_compared_by_their_key() -> None:
         "new": {"key": "new", "count": 2, "wait": 6},
         None: {"key": None, "count": 3, "wait": 2},
     }
-    assert grown_rows(before, after, ("count", "wait", "cpu")) == {
+    assert increased_rows(before, after, ("count", "wait", "cpu")) == {
         "a": {"key": "a", "count": 3, "wait": 15, "cpu": None},
         "new": {"key": "new", "count": 2, "wait": 6, "cpu": None},
         None: {"key": None, "count": 1, "wait": 0, "cpu": None},
@@ -107,6 +107,6 @@ def test_no_row_counts_backwards(rows: dict[str, tuple[dict[str, int], dict[str,
         {key: {name: pair[at].get(name) for name in names} for key, pair in rows.items()}
         for at in (0, 1)
     )
-    for row in grown_rows(before, after, names).values():
+    for row in increased_rows(before, after, names).values():
         assert row["count"] > 0
         assert row["wait"] is None or row["wait"] >= 0

@@ -60,7 +60,7 @@ def descriptors() -> list[str]:
 @pytest.fixture
 def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Simulate a kernel that can trace, with its file system at none of the usual places."""
-    monkeypatch.setattr(tracefs, "_kernel_knows", lambda: True)
+    monkeypatch.setattr(tracefs, "_is_supported", lambda: True)
     monkeypatch.setattr(tracefs, "_PLACES", (tmp_path / "none", tmp_path / "neither"))
     monkeypatch.setattr(tracing, "_OF_THE_HOST", str(Path("/proc/self/ns/pid").readlink()))
 

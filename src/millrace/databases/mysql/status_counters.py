@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from millrace.databases.client import Row, Session
-from millrace.databases.deltas import Number, grown, number, split
+from millrace.databases.deltas import Number, increases, number, split_gauges
 from millrace.databases.monitoring import CounterDeltas, ServerCounters
 from millrace.databases.mysql import query
 from millrace.databases.mysql.observable import Observable
@@ -138,12 +138,12 @@ def deltas_of(
 
     ``own`` are the number of millrace's statements between the readings, by their status variable.
     """
-    counted, gauges = split(after.status, observable.gauges)
-    metrics_counted, metric_gauges = split(after.metrics, observable.metric_gauges)
+    counted, gauges = split_gauges(after.status, observable.gauges)
+    metrics_counted, metric_gauges = split_gauges(after.metrics, observable.metric_gauges)
     return CounterDeltas(
-        deltas=_without(own, grown(before.status, counted)),
+        deltas=_without(own, increases(before.status, counted)),
         gauges=gauges,
-        metrics=grown(before.metrics, metrics_counted),
+        metrics=increases(before.metrics, metrics_counted),
         metric_gauges=metric_gauges,
     )
 

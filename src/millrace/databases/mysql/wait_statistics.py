@@ -19,7 +19,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from millrace.databases.client import Row, Session
-from millrace.databases.deltas import Number, by_key, grown_rows
+from millrace.databases.deltas import Number, by_key, increased_rows
 from millrace.databases.monitoring import Digest, Event, ServerTotals, Waits
 from millrace.databases.mysql import performance_schema, query
 from millrace.databases.mysql.observable import Observable
@@ -98,7 +98,7 @@ class MysqlWaitStatistics:
 
 def deltas_of(before: Mapping[Any, Row], after: Mapping[Any, Row]) -> list[Row]:
     """Return the rows whose count grew, with their increases."""
-    return list(grown_rows(before, after, _COUNTERS).values())
+    return list(increased_rows(before, after, _COUNTERS).values())
 
 
 def events_of(deltas: Iterable[Row]) -> list[Event]:

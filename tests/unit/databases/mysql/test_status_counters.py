@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from millrace.databases.deltas import split
+from millrace.databases.deltas import split_gauges
 from millrace.databases.monitoring import CounterDeltas
 from millrace.databases.mysql.observable import Observable
 from millrace.databases.mysql.status_counters import (
@@ -136,7 +136,7 @@ def test_the_observers_own_statements_are_taken_off() -> None:
     ],
 )
 def test_gauges_of_all_servers(family: Observable, name: str, is_gauge: bool) -> None:
-    counted, gauges = split({name: 1}, family.gauges)
+    counted, gauges = split_gauges({name: 1}, family.gauges)
     assert (name in gauges, name in counted) == (is_gauge, not is_gauge)
 
 
@@ -156,7 +156,7 @@ def test_gauges_of_all_servers(family: Observable, name: str, is_gauge: bool) ->
     ],
 )
 def test_gauges_of_a_family(family: Observable, name: str, is_gauge: bool) -> None:
-    assert (name in split({name: 1}, family.gauges)[1]) is is_gauge
+    assert (name in split_gauges({name: 1}, family.gauges)[1]) is is_gauge
 
 
 @pytest.mark.parametrize(
@@ -188,5 +188,5 @@ def test_gauges_of_a_family(family: Observable, name: str, is_gauge: bool) -> No
     ],
 )
 def test_metrics_that_do_not_count(name: str, is_gauge: bool) -> None:
-    assert (name in split({name: 1}, MYSQL.metric_gauges)[1]) is is_gauge
+    assert (name in split_gauges({name: 1}, MYSQL.metric_gauges)[1]) is is_gauge
     assert MYSQL.metric_gauges == MARIADB.metric_gauges
