@@ -40,7 +40,7 @@ from millrace.loadgen.events import DriveInterval, Mark, MarkName
 from millrace.loadgen.events import Event as LoadEvent
 from millrace.loadgen.spec import Connection, RunSpec
 from millrace.loadgen.statement_activity import StatementActivity
-from millrace.servers.instances.lifecycle import Instance
+from millrace.servers.instances.instance import Instance
 from millrace.stats.ratio import RatioEstimate, paired_ratio
 from millrace.trial import phase_spec
 from millrace.trial.collection import target_of, window

@@ -62,7 +62,7 @@ from millrace.loadgen import client as load
 from millrace.loadgen.events import Mark, MarkName
 from millrace.loadgen.spec import Connection
 from millrace.loadgen.statement_activity import StatementActivity
-from millrace.servers.instances.lifecycle import Instance
+from millrace.servers.instances.instance import Instance
 from millrace.trial.collection import target_of, window
 from millrace.trial.resolved_workload import ResolvedWorkload
 

@@ -21,7 +21,7 @@ from benchmarks import json_file
 from benchmarks.servers import installed, running
 from benchmarks.table_loading import load_sbtest
 from millrace.loadgen.program import find_load_generator
-from millrace.servers.instances.lifecycle import Instance
+from millrace.servers.instances.instance import Instance
 
 NUMBERS = (10, 100, 1_000, 10_000)
 ROWS = 100_000

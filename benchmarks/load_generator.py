@@ -38,7 +38,7 @@ from benchmarks.load_tools import (
 from benchmarks.servers import installed, running
 from millrace.loadgen.cpu_idle import disable_idle_states
 from millrace.loadgen.datasets import versions
-from millrace.servers.instances.lifecycle import Instance
+from millrace.servers.instances.instance import Instance
 from millrace.servers.instances.signals import signals_as_errors
 from millrace.stats import RatioEstimate, paired_ratio
 

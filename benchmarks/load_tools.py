@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from millrace.loadgen.program import find_load_generator
-from millrace.servers.instances.lifecycle import Instance
+from millrace.servers.instances.instance import Instance
 
 ROOT = Path(__file__).parents[1]
 DATABASE = "sbtest"

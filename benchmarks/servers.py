@@ -10,7 +10,7 @@ from millrace.errors import MillraceError
 from millrace.model.servers import FittedOptions, InstalledServer, Option
 from millrace.servers import install
 from millrace.servers.instances import lifecycle
-from millrace.servers.instances.lifecycle import Instance
+from millrace.servers.instances.instance import Instance
 from millrace.servers.instances.signals import signals_as_errors
 
 

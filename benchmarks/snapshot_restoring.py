@@ -25,7 +25,7 @@ from benchmarks.table_loading import OPTIONS, load_sbtest
 from millrace.model.servers import FittedOptions, InstalledServer
 from millrace.servers import snapshots
 from millrace.servers.instances import lifecycle
-from millrace.servers.instances.lifecycle import Instance
+from millrace.servers.instances.instance import Instance
 from millrace.servers.snapshots import Snapshot
 from millrace.stats.ratio import paired_ratio
 

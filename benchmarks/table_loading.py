@@ -26,7 +26,7 @@ from typing import Any
 from benchmarks import json_file, load_tools
 from benchmarks.servers import installed, running
 from millrace.loadgen.program import find_load_generator
-from millrace.servers.instances.lifecycle import Instance
+from millrace.servers.instances.instance import Instance
 from millrace.stats.ratio import paired_ratio
 
 # Both tools use the same server; a pool and a log that hold the tables keep the disk out of the

@@ -27,7 +27,7 @@ from millrace.host import exclusive
 from millrace.model.servers import FittedOptions, InstalledServer, Option
 from millrace.servers import install, snapshots
 from millrace.servers.instances import lifecycle, ownership
-from millrace.servers.instances.lifecycle import Instance
+from millrace.servers.instances.instance import Instance
 from millrace.servers.instances.signals import ENDING_SIGNALS
 from tests import servers
 

@@ -16,7 +16,7 @@ from millrace.host import listener as listeners
 from millrace.model.servers import FittedOptions
 from millrace.servers import snapshots
 from millrace.servers.instances import instance_paths, lifecycle
-from millrace.servers.instances.lifecycle import Instance
+from millrace.servers.instances.instance import Instance
 from millrace.servers.snapshots import copying, page_cache
 from millrace.trial.data_directory import sizes
 from tests.conftest import InstanceOf

@@ -18,7 +18,7 @@ from millrace.analysis.history.recording import points_of
 from millrace.cli.main import cli
 from millrace.loadgen.program import find_load_generator
 from millrace.model.documents import Document
-from millrace.servers.instances.lifecycle import Instance
+from millrace.servers.instances.instance import Instance
 from millrace.store.history_records import HistoryPart
 from millrace.store.store import Store
 from tests import examples

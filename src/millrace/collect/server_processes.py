@@ -11,7 +11,7 @@ from pathlib import Path
 
 from millrace.databases.client import ServerClient
 from millrace.host.cpu_clock import CpuTime, cpu_time
-from millrace.servers.instances.lifecycle import Instance
+from millrace.servers.instances.instance import Instance
 
 
 @dataclass(frozen=True)

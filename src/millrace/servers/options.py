@@ -21,7 +21,7 @@ from millrace.model.servers import (
     Server,
 )
 from millrace.servers.instances import lifecycle
-from millrace.servers.instances.lifecycle import Instance
+from millrace.servers.instances.instance import Instance
 from millrace.servers.provenance import sha256
 
 _HELP_LIMIT_S = 60.0

@@ -16,7 +16,7 @@ from millrace.loadgen import client as load
 from millrace.loadgen.events import Event, LoadResult
 from millrace.loadgen.spec import RunSpec
 from millrace.loadgen.statement_activity import StatementActivity
-from millrace.servers.instances.lifecycle import Instance
+from millrace.servers.instances.instance import Instance
 from millrace.trial.hooks import Measurement, MeasurementHook, adjust_drives
 from millrace.trial.resolved_workload import ResolvedWorkload
 from millrace.workloads import Phase

@@ -13,7 +13,7 @@ from millrace.loadgen import datasets
 from millrace.model import measurements as names
 from millrace.servers import snapshots
 from millrace.servers.instances.closing import close_tree
-from millrace.servers.instances.lifecycle import Instance
+from millrace.servers.instances.instance import Instance
 from millrace.servers.snapshots import PageCache, SnapshotKey, manifest
 from millrace.store.records import MeasurementRecord
 from millrace.trial.resolved_workload import ResolvedWorkload

@@ -11,7 +11,7 @@ from millrace.errors import HostError, TrialFailed
 from millrace.loadgen.spec import Connection, Tls
 from millrace.model.servers import InstalledServer
 from millrace.servers.instances import instance_paths, lifecycle
-from millrace.servers.instances.lifecycle import Instance
+from millrace.servers.instances.instance import Instance
 from millrace.trial import cpu_idle, time_limits
 from millrace.trial.data_directory import DATABASE, DataDirectory, sizes
 from millrace.trial.data_file import linked_into

@@ -12,7 +12,7 @@ from millrace.errors import TrialFailed
 from millrace.model.instance_facts import InstanceFacts
 from millrace.model.servers import Option, as_data
 from millrace.servers.instances import error_log
-from millrace.servers.instances.lifecycle import Instance
+from millrace.servers.instances.instance import Instance
 from millrace.store.records import (
     HistogramRecord,
     InstanceRecord,

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from millrace.databases.base import PendingSample, PendingWork
 from millrace.databases.client import ServerClient
-from millrace.servers.instances.lifecycle import Instance
+from millrace.servers.instances.instance import Instance
 from millrace.servers.snapshots import page_cache
 
 _POLL_S = 0.5

@@ -18,7 +18,7 @@ from millrace.loadgen import client as load
 from millrace.loadgen.events import Event, LoadResult, Mark
 from millrace.loadgen.spec import Connection
 from millrace.loadgen.statement_activity import StatementActivity
-from millrace.servers.instances.lifecycle import Instance
+from millrace.servers.instances.instance import Instance
 from millrace.trial import phase_spec
 from millrace.trial.hooks import adjust_drives
 from millrace.trial.resolved_workload import ResolvedWorkload

@@ -13,7 +13,7 @@ import pytest
 from millrace.collect import server_totals
 from millrace.collect.model import Collector, Target
 from millrace.databases.mysql.wait_statistics import REST
-from millrace.servers.instances.lifecycle import Instance
+from millrace.servers.instances.instance import Instance
 from tests.conftest import InstanceOf
 from tests.integration.collect.driven import document_of
 from tests.integration.loadgen import driving

@@ -23,7 +23,7 @@ from millrace.collect.profiling.recording import Recording, Settings
 from millrace.errors import Unavailable
 from millrace.host import perf
 from millrace.loadgen.program import find_load_generator
-from millrace.servers.instances.lifecycle import Instance
+from millrace.servers.instances.instance import Instance
 from tests.conftest import InstanceOf, ServerOf
 from tests.integration.collect.driven import document_of
 

@@ -20,7 +20,7 @@ from millrace.databases.base import version_key
 from millrace.errors import Unavailable
 from millrace.model.servers import AttachedServer, InstalledServer
 from millrace.servers.attached import AttachedInstance
-from millrace.servers.instances.lifecycle import Instance
+from millrace.servers.instances.instance import Instance
 from tests.conftest import InstanceOf
 from tests.integration.collect.driven import document_of
 

@@ -10,7 +10,7 @@ import pytest
 from millrace.analysis.explain.observations import ObservedTrial
 from millrace.analysis.explain.statement_breakdown import StatementBreakdown, statement_breakdowns
 from millrace.collect import sched_waits, thread_states, thread_usage
-from millrace.servers.instances.lifecycle import Instance
+from millrace.servers.instances.instance import Instance
 from millrace.trial import measurements
 from tests.conftest import InstanceOf
 from tests.integration.collect.driven import loaded, observed

@@ -10,7 +10,7 @@ import pytest
 from millrace.collect import sched_waits, thread_states, thread_usage
 from millrace.host import tracefs
 from millrace.host.tracing import Tracing
-from millrace.servers.instances.lifecycle import Instance
+from millrace.servers.instances.instance import Instance
 from tests.conftest import InstanceOf
 from tests.integration.collect.driven import loaded, observed
 from tests.traced import needs_tracing

@@ -17,7 +17,7 @@ from typing import Any
 
 from millrace.databases.client import Session
 from millrace.loadgen.program import find_load_generator
-from millrace.servers.instances.lifecycle import Instance
+from millrace.servers.instances.instance import Instance
 
 LIMIT_S = 120
 ROWS = 1_000

@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.x509.oid import NameOID
 
-from millrace.servers.instances.lifecycle import Instance
+from millrace.servers.instances.instance import Instance
 
 ROOT = Path(__file__).parents[3]
 LIMIT_S = 120

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from millrace.loadgen.program import find_load_generator
-from millrace.servers.instances.lifecycle import Instance
+from millrace.servers.instances.instance import Instance
 from tests.conftest import InstanceOf
 from tests.integration.loadgen import driving
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pymysql.err import OperationalError
 
-from millrace.servers.instances.lifecycle import Instance
+from millrace.servers.instances.instance import Instance
 from tests.conftest import InstanceOf
 from tests.integration.loadgen import driving
 from tests.integration.loadgen.driving import (

@@ -15,7 +15,7 @@ import pytest
 
 from millrace import paths
 from millrace.model.events import ignore
-from millrace.servers.instances.lifecycle import Instance
+from millrace.servers.instances.instance import Instance
 from millrace.servers.locks import exclusive
 from millrace.servers.sources import deb
 from millrace.servers.sources.coordinates import Deb

@@ -11,7 +11,7 @@ import pymysql
 import pytest
 from pymysql.connections import Connection
 
-from millrace.servers.instances.lifecycle import Instance
+from millrace.servers.instances.instance import Instance
 from tests import servers
 from tests.conftest import InstanceOf
 from tests.integration.loadgen.talk import Certificates, Said, refusal, talk

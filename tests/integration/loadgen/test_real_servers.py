@@ -18,7 +18,7 @@ from millrace.loadgen.spec import (
     ServerFile,
     Statement,
 )
-from millrace.servers.instances.lifecycle import Instance
+from millrace.servers.instances.instance import Instance
 from tests.conftest import InstanceOf
 
 pytestmark = pytest.mark.integration

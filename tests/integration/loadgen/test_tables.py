@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from millrace.loadgen.program import find_load_generator
-from millrace.servers.instances.lifecycle import Instance
+from millrace.servers.instances.instance import Instance
 from tests.conftest import InstanceOf
 
 pytestmark = pytest.mark.integration

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from millrace.servers.instances.lifecycle import Instance
+from millrace.servers.instances.instance import Instance
 from tests.conftest import InstanceOf
 from tests.integration.loadgen import driving, talk
 from tests.integration.loadgen.driving import (

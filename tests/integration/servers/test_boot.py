@@ -19,7 +19,7 @@ from millrace.model.servers import AttachedServer, FittedOptions
 from millrace.servers import verify
 from millrace.servers.attached import AttachedInstance, with_password
 from millrace.servers.instances import lifecycle, ownership
-from millrace.servers.instances.lifecycle import Instance
+from millrace.servers.instances.instance import Instance
 from tests.conftest import InstanceOf, ServerOf
 
 pytestmark = pytest.mark.integration

@@ -16,7 +16,7 @@ import pytest
 from millrace.errors import TrialFailed
 from millrace.model.servers import FittedOptions
 from millrace.servers.instances import lifecycle, ownership, processes
-from millrace.servers.instances.lifecycle import Instance
+from millrace.servers.instances.instance import Instance
 from tests.conftest import InstanceOf, ServerOf
 
 pytestmark = pytest.mark.integration

@@ -17,7 +17,7 @@ from millrace.errors import TrialFailed
 from millrace.model.servers import InstalledServer
 from millrace.servers import verify
 from millrace.servers.instances import lifecycle, ownership, processes
-from millrace.servers.instances.lifecycle import Instance
+from millrace.servers.instances.instance import Instance
 from tests.conftest import Fitted, InstanceOf, ServerOf
 
 pytestmark = pytest.mark.integration

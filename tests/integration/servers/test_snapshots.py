@@ -14,7 +14,7 @@ from millrace.databases.mysql import table_samples
 from millrace.errors import TrialFailed
 from millrace.servers import snapshots
 from millrace.servers.instances import lifecycle
-from millrace.servers.instances.lifecycle import Instance
+from millrace.servers.instances.instance import Instance
 from millrace.servers.snapshots import NotKept
 from tests.conftest import Fitted, InstanceOf, ServerOf
 

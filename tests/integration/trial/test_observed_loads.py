@@ -16,7 +16,7 @@ from millrace.errors import Unavailable
 from millrace.host import perf
 from millrace.loadgen.spec import Connection
 from millrace.model.servers import FittedOptions
-from millrace.servers.instances.lifecycle import Instance
+from millrace.servers.instances.instance import Instance
 from millrace.trial import phase_spec
 from millrace.trial.barrier import no_barrier
 from millrace.trial.collection import window

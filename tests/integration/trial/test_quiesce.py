@@ -10,7 +10,7 @@ import pytest
 from millrace.databases.base import PoolStatus
 from millrace.model.servers import AttachedServer
 from millrace.servers.attached import AttachedInstance
-from millrace.servers.instances.lifecycle import Instance
+from millrace.servers.instances.instance import Instance
 from millrace.trial import buffer_pool, quiesce
 from tests.conftest import InstanceOf
 

@@ -27,7 +27,7 @@ from millrace.errors import DatabaseError, Unavailable
 from millrace.host import procfs, sockets, syscalls
 from millrace.host.sockets import Sockets
 from millrace.model.servers import InstalledServer
-from millrace.servers.instances.lifecycle import Instance
+from millrace.servers.instances.instance import Instance
 
 # Calls whose first argument is the awaited descriptor, and calls whose first argument points to a
 # list of descriptors.

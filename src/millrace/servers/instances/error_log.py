@@ -14,17 +14,86 @@ _ERROR_LINES_MAX = 6
 _LONGEST_LINE_BYTES = 2048  # the limit for patterns, whose time grows with its square
 
 
-def size(log: Path) -> int:
-    """Return the log's length in bytes; 0 where there is none yet."""
-    try:
-        return log.stat().st_size
-    except FileNotFoundError:
-        return 0
+class ErrorLog:
+    """The error log of a server; ``patterns`` tell what its lines mean.
 
+    A phase (initialise, start, stop) has the messages since it began. Meanings name ``port`` and
+    ``socket``. ``searched_to`` is the offset in bytes from which to search for trouble.
+    """
 
-def tail(log: Path, n_lines: int) -> str:
-    """Return the last lines of the log."""
-    return "\n".join(_text(_read(log, 0)).splitlines()[-n_lines:])
+    def __init__(self, path: Path, patterns: LogPatterns, *, port: int, socket: Path) -> None:
+        self.searched_to = 0
+        self._path = path
+        self._patterns = patterns
+        self._places = {"port": port, "socket": socket}
+        self._phase_began_at = 0
+
+    def begin_phase(self) -> None:
+        """Count only later messages as those of the phase."""
+        self._phase_began_at = self._path.stat().st_size if self._path.exists() else 0
+
+    def begin_start(self) -> None:
+        """Search for trouble from the beginning of the phase."""
+        self.searched_to = self._phase_began_at
+
+    def tail(self, n_lines: int) -> str:
+        """Return the last lines of the log."""
+        return "\n".join(_text(_read(self._path, 0)).splitlines()[-n_lines:])
+
+    def errors(self) -> list[str]:
+        """Return the first lines of the phase that report errors."""
+        return self._error_lines()[:_ERROR_LINES_MAX]
+
+    def first_error(self) -> str | None:
+        """Return the message of the first marked error of the phase, or None."""
+        before = self._patterns.before_error
+        return next((self.words(line) for line in self._error_lines() if before.search(line)), None)
+
+    def words(self, line: str) -> str:
+        """Return the message of a line, without its date, time, thread and kind."""
+        without, marked = self._patterns.before_error.subn("", line)
+        return without if marked else self._patterns.before_words.sub("", line)
+
+    def meaning(self) -> str | None:
+        """Return the meaning of the phase's messages; None where it is unknown."""
+        return self._meaning(_read(self._path, self._phase_began_at))
+
+    def describe(self, line: str) -> str:
+        """Return the meaning of a line of the log, where it is known, and its message."""
+        known, said = self._meaning(line.encode()[:_LONGEST_LINE_BYTES]), self.words(line)
+        return f"{known}; the log says: {said}" if known else said
+
+    def explain(self, what: str, trouble: str | None = None) -> str:
+        """Return ``what`` happened, with the meaning and the first errors of the phase.
+
+        Where the meaning is unknown, the first line quotes ``trouble``, a line of the log, or the
+        first error: a report's sentence shows only the first line.
+        """
+        known = self.meaning()
+        said = self.first_error() if trouble is None else self.words(trouble)
+        unknown = f"{what}; the log says: {said}" if said else what
+        first = f"{known}; {what}" if known else unknown
+        return "\n".join((first, *(f"  {line}" for line in self.errors())))
+
+    def new_trouble(self) -> str | None:
+        """Return the first new complete line that says why the server cannot continue, or None."""
+        start, text = _read_from(self._path, self.searched_to)
+        complete = text[: text.rfind(b"\n") + 1]
+        self.searched_to = start + len(complete)
+        found = (line for line in _cut_lines(complete) if self._patterns.trouble.search(line))
+        line = next(found, None)
+        return None if line is None else _text(line.strip())
+
+    def _error_lines(self) -> list[str]:
+        lines = [line.strip() for line in _read(self._path, self._phase_began_at).splitlines()]
+        error, no_error = self._patterns.error, self._patterns.no_error
+        return [_text(line) for line in lines if error.search(line) and not no_error.search(line)]
+
+    def _meaning(self, text: bytes) -> str | None:
+        reasons = self._patterns.reasons
+        found = (meaning for pattern, meaning in reasons if pattern.search(text))
+        meaning = next(found, None)
+        return None if meaning is None else meaning.format(**self._places)
 
 
 def whole(log: Path) -> bytes | None:
@@ -41,87 +110,6 @@ def whole(log: Path) -> bytes | None:
             return begin + left_out.encode() + file.read(_PART_LIMIT_BYTES)
     except FileNotFoundError:
         return None
-
-
-def errors(log: Path, since: int, patterns: LogPatterns) -> list[str]:
-    """Return the first lines after ``since`` (bytes) that report errors."""
-    return _error_lines(log, since, patterns)[:_ERROR_LINES_MAX]
-
-
-def first_error(log: Path, since: int, patterns: LogPatterns) -> str | None:
-    """Return the message of the first marked error after ``since`` (bytes), or None."""
-    lines = _error_lines(log, since, patterns)
-    marked = (line for line in lines if patterns.before_error.search(line))
-    return next((words(line, patterns) for line in marked), None)
-
-
-def words(line: str, patterns: LogPatterns) -> str:
-    """Return the message of a line, without its date, time, thread and kind."""
-    without, marked = patterns.before_error.subn("", line)
-    return without if marked else patterns.before_words.sub("", line)
-
-
-def meaning(log: Path, since: int, patterns: LogPatterns, *, port: int, socket: Path) -> str | None:
-    """Return the meaning of the log after ``since`` (bytes); None where it is unknown."""
-    return _meaning(_read(log, since), patterns, port=port, socket=socket)
-
-
-def meaning_and_words(line: str, patterns: LogPatterns, *, port: int, socket: Path) -> str:
-    """Return the meaning of a line of the log, where it is known, and its message."""
-    cut = line.encode()[:_LONGEST_LINE_BYTES]
-    known = _meaning(cut, patterns, port=port, socket=socket)
-    said = words(line, patterns)
-    return f"{known}; the log says: {said}" if known else said
-
-
-def explain(
-    what: str,
-    log: Path,
-    since: int,
-    patterns: LogPatterns,
-    *,
-    said: str | None,
-    port: int,
-    socket: Path,
-) -> str:
-    """Return ``what`` happened, with the meaning of the log after ``since`` and its first errors.
-
-    Where the meaning is unknown, the first line has ``said`` or the first error of the log: a
-    report's sentence shows only the first line.
-    """
-    known = meaning(log, since, patterns, port=port, socket=socket)
-    said = said or first_error(log, since, patterns)
-    unknown = f"{what}; the log says: {said}" if said else what
-    first = f"{known}; {what}" if known else unknown
-    return "\n".join((first, *(f"  {line}" for line in errors(log, since, patterns))))
-
-
-def _error_lines(log: Path, since: int, patterns: LogPatterns) -> list[str]:
-    lines = [line.strip() for line in _read(log, since).splitlines()]
-    return [
-        _text(line)
-        for line in lines
-        if patterns.error.search(line) and not patterns.no_error.search(line)
-    ]
-
-
-def _meaning(text: bytes, patterns: LogPatterns, *, port: int, socket: Path) -> str | None:
-    for pattern, meaning in patterns.reasons:
-        if pattern.search(text):
-            return meaning.format(port=port, socket=socket)
-    return None
-
-
-def trouble(log: Path, since: int, patterns: LogPatterns) -> tuple[str | None, int]:
-    """Return the first line after ``since`` that says why the server cannot continue, or None.
-
-    Also return the offset in bytes from which to search next time: the end of the last complete
-    line.
-    """
-    start, text = _read_from(log, since)
-    complete = text[: text.rfind(b"\n") + 1]
-    found = [line for line in _cut_lines(complete) if patterns.trouble.search(line)]
-    return (_text(found[0].strip()) if found else None), start + len(complete)
 
 
 def _read(log: Path, since: int) -> bytes:

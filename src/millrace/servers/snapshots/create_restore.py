@@ -37,7 +37,7 @@ from millrace.shown_text import shown_line
 from millrace.utc import utc_now
 
 if TYPE_CHECKING:
-    from millrace.servers.instances.lifecycle import Instance
+    from millrace.servers.instances.instance import Instance
 
 # Saving copies, reads and records each file: 100,000 tables with two files each.
 _MOST_FILES = 200_000

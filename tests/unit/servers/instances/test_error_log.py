@@ -5,14 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from millrace.databases.mysql.server_log import PATTERNS
 
-from millrace import databases
-from millrace.servers.instances import error_log
-
-PATTERNS = databases.get("mysql").log
+from millrace.servers.instances.error_log import ErrorLog
 
 NEEDS = "InnoDB: innodb_page_size=16384 requires innodb_buffer_pool_size >= 6 MiB"
 FULL = "the disk is full"
+
+
+def log_at(path: Path) -> ErrorLog:
+    return ErrorLog(path, PATTERNS, port=7, socket=Path("/s"))
 
 
 @pytest.mark.parametrize(
@@ -34,12 +36,12 @@ FULL = "the disk is full"
     ],
 )
 def test_words_are_without_date_time_thread_and_kind(line: str, words: str) -> None:
-    assert error_log.words(line, PATTERNS) == words
+    assert log_at(Path("/none")).words(line) == words
 
 
 def test_the_first_error_is_told_and_notes_are_none(tmp_path: Path) -> None:
-    log = tmp_path / "error.log"
-    log.write_text(
+    file = tmp_path / "error.log"
+    file.write_text(
         "2026-11-20 15:00:00 1 [Note] /opt/mysqld: ready, no Fatal error\n"
         "2026-11-20T15:00:00Z 0 [System] [MY-010910] [Server] /opt/mysqld: Shutdown complete\n"
         "/opt/mysqld: Table 'mysql.plugin' doesn't exist\n"
@@ -47,13 +49,15 @@ def test_the_first_error_is_told_and_notes_are_none(tmp_path: Path) -> None:
         "2026-11-20T15:00:00.2Z 0 [ERROR] Aborting\n",
         encoding="utf-8",
     )
-    assert error_log.first_error(log, 0, PATTERNS) == NEEDS
-    assert [error_log.words(line, PATTERNS) for line in error_log.errors(log, 0, PATTERNS)] == [
+    log = log_at(file)
+    assert log.first_error() == NEEDS
+    assert [log.words(line) for line in log.errors()] == [
         "/opt/mysqld: Table 'mysql.plugin' doesn't exist",
         NEEDS,
         "Aborting",
     ]
-    assert error_log.first_error(log, log.stat().st_size, PATTERNS) is None
+    log.begin_phase()
+    assert log.first_error() is None
 
 
 @pytest.mark.parametrize(
@@ -70,11 +74,11 @@ def test_the_first_error_is_told_and_notes_are_none(tmp_path: Path) -> None:
 def test_a_full_disk_is_told_in_every_wording(
     tmp_path: Path, line: str, meaning: str | None
 ) -> None:
-    log = tmp_path / "error.log"
-    log.write_text(f"[Note] before\n{line}\n", encoding="utf-8")
-    assert error_log.meaning(log, 0, PATTERNS, port=7, socket=Path("/s")) == meaning
-    said = error_log.meaning_and_words(line, PATTERNS, port=7, socket=Path("/s"))
-    assert said.partition(";")[0] == (meaning or error_log.words(line, PATTERNS))
+    file = tmp_path / "error.log"
+    file.write_text(f"[Note] before\n{line}\n", encoding="utf-8")
+    log = log_at(file)
+    assert log.meaning() == meaning
+    assert log.describe(line).partition(";")[0] == (meaning or log.words(line))
 
 
 @pytest.mark.parametrize(
@@ -88,12 +92,12 @@ def test_a_full_disk_is_told_in_every_wording(
 def test_a_line_without_end_is_cut_before_anything_looks_for_words(
     tmp_path: Path, line: str
 ) -> None:
-    log = tmp_path / "error.log"
-    log.write_text(line + "\n", encoding="utf-8")
-    assert all(len(found) <= 2048 for found in error_log.errors(log, 0, PATTERNS))
-    assert len(error_log.words(line, PATTERNS)) <= len(line)
-    error_log.first_error(log, 0, PATTERNS)
-    error_log.meaning(log, 0, PATTERNS, port=1, socket=tmp_path)
-    found, end = error_log.trouble(log, 0, PATTERNS)
-    assert end == len(line) + 1
-    assert found is None
+    file = tmp_path / "error.log"
+    file.write_text(line + "\n", encoding="utf-8")
+    log = log_at(file)
+    assert all(len(found) <= 2048 for found in log.errors())
+    assert len(log.words(line)) <= len(line)
+    log.first_error()
+    log.meaning()
+    assert log.new_trouble() is None
+    assert log.searched_to == len(line) + 1

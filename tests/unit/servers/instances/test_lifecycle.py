@@ -21,7 +21,8 @@ from millrace.servers.attached import (
     parse_dsn,
     with_password,
 )
-from millrace.servers.instances import error_log, instance_paths
+from millrace.servers.instances import instance_paths
+from millrace.servers.instances.error_log import ErrorLog
 from tests.unit.servers.installed import installed
 
 PATTERNS = databases.get("mysql").log
@@ -42,57 +43,57 @@ TROUBLE = [
 ]
 
 
+def log_at(path: Path) -> ErrorLog:
+    return ErrorLog(path, PATTERNS, port=7, socket=Path("/s"))
+
+
 @pytest.mark.parametrize("line", TROUBLE)
 def test_trouble_is_found_once(tmp_path: Path, line: str) -> None:
-    log = tmp_path / "error.log"
-    log.write_text(QUIET, encoding="utf-8")
-    found, seen_to = error_log.trouble(log, 0, PATTERNS)
-    assert found is None
-    assert seen_to == log.stat().st_size
-    with log.open("a", encoding="utf-8") as file:
-        file.write(line[:20])
-    found, seen_to = error_log.trouble(log, seen_to, PATTERNS)
-    assert found is None, "half a line is not judged"
-    with log.open("a", encoding="utf-8") as file:
-        file.write(line[20:] + "\n")
-    found, seen_to = error_log.trouble(log, seen_to, PATTERNS)
-    assert found == line
-    assert error_log.trouble(log, seen_to, PATTERNS) == (None, log.stat().st_size)
+    file = tmp_path / "error.log"
+    file.write_text(QUIET, encoding="utf-8")
+    log = log_at(file)
+    assert log.new_trouble() is None
+    assert log.searched_to == file.stat().st_size
+    with file.open("a", encoding="utf-8") as writer:
+        writer.write(line[:20])
+    assert log.new_trouble() is None, "half a line is not judged"
+    with file.open("a", encoding="utf-8") as writer:
+        writer.write(line[20:] + "\n")
+    assert log.new_trouble() == line
+    assert log.new_trouble() is None
+    assert log.searched_to == file.stat().st_size
 
 
 @given(st.lists(st.binary(max_size=60), max_size=8))
 def test_a_log_that_grows_is_read_to_its_last_complete_line(pieces: list[bytes]) -> None:
-    log = Path(os.environ["MILLRACE_STATE"]).parent / "growing.log"
-    log.unlink(missing_ok=True)
-    seen_to = 0
+    file = Path(os.environ["MILLRACE_STATE"]).parent / "growing.log"
+    file.unlink(missing_ok=True)
+    log = log_at(file)
     for piece in pieces:
-        with log.open("ab") as file:
-            file.write(piece)
-        _, seen_to = error_log.trouble(log, seen_to, PATTERNS)
-        content = log.read_bytes()
-        assert seen_to == content.rfind(b"\n") + 1
-    log.unlink(missing_ok=True)
+        with file.open("ab") as writer:
+            writer.write(piece)
+        log.new_trouble()
+        assert log.searched_to == file.read_bytes().rfind(b"\n") + 1
+    file.unlink(missing_ok=True)
 
 
 def test_no_log_is_no_trouble(tmp_path: Path) -> None:
-    log = tmp_path / "error.log"
-    assert error_log.trouble(log, 0, PATTERNS) == (None, 0)
-    assert error_log.tail(log, 5) == ""
-    assert error_log.errors(log, 0, PATTERNS) == []
-    assert error_log.size(log) == 0
+    log = log_at(tmp_path / "error.log")
+    log.begin_phase()
+    assert (log.new_trouble(), log.searched_to) == (None, 0)
+    assert log.tail(5) == ""
+    assert log.errors() == []
 
 
 def test_errors_are_those_of_the_phase(tmp_path: Path) -> None:
-    log = tmp_path / "error.log"
-    log.write_text(QUIET, encoding="utf-8")
-    began = error_log.size(log)
-    with log.open("a", encoding="utf-8") as file:
-        file.write("[Note] fine\n[ERROR] unknown variable 'x=1'\n[ERROR] Aborting\n")
-    assert error_log.errors(log, began, PATTERNS) == [
-        "[ERROR] unknown variable 'x=1'",
-        "[ERROR] Aborting",
-    ]
-    assert error_log.tail(log, 2) == "[ERROR] unknown variable 'x=1'\n[ERROR] Aborting"
+    file = tmp_path / "error.log"
+    file.write_text(QUIET, encoding="utf-8")
+    log = log_at(file)
+    log.begin_phase()
+    with file.open("a", encoding="utf-8") as writer:
+        writer.write("[Note] fine\n[ERROR] unknown variable 'x=1'\n[ERROR] Aborting\n")
+    assert log.errors() == ["[ERROR] unknown variable 'x=1'", "[ERROR] Aborting"]
+    assert log.tail(2) == "[ERROR] unknown variable 'x=1'\n[ERROR] Aborting"
 
 
 @pytest.mark.parametrize(
@@ -115,9 +116,9 @@ def test_errors_are_those_of_the_phase(tmp_path: Path) -> None:
     ],
 )
 def test_what_an_error_means(tmp_path: Path, line: str, meaning: str | None) -> None:
-    log = tmp_path / "error.log"
-    log.write_text(line + "\n", encoding="utf-8")
-    assert error_log.meaning(log, 0, PATTERNS, port=7, socket=Path("/s")) == meaning
+    file = tmp_path / "error.log"
+    file.write_text(line + "\n", encoding="utf-8")
+    assert log_at(file).meaning() == meaning
 
 
 def test_a_socket_path_is_short() -> None:

@@ -11,7 +11,7 @@ from millrace import paths
 from millrace.model.servers import FittedOptions, InstalledServer
 from millrace.servers import snapshots
 from millrace.servers.instances import lifecycle
-from millrace.servers.instances.lifecycle import Instance
+from millrace.servers.instances.instance import Instance
 from millrace.servers.snapshots import Snapshot, SnapshotKey
 
 NOTHING = FittedOptions("default", ())

@@ -20,7 +20,7 @@ from millrace.errors import HostError, TrialFailed
 from millrace.model.servers import FittedOptions, InstalledServer, Option
 from millrace.servers import snapshots
 from millrace.servers.instances import lifecycle
-from millrace.servers.instances.lifecycle import Instance
+from millrace.servers.instances.instance import Instance
 from millrace.servers.snapshots import (
     NotKept,
     Snapshot,

@@ -1,0 +1,355 @@
+"""Run a server in an instance's directories: initialise, restore, start, query, stop, kill."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import tempfile
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import IO
+
+from millrace import databases
+from millrace.databases.base import Site
+from millrace.databases.client import Address, ServerClient, Session
+from millrace.errors import DatabaseError, TrialFailed
+from millrace.model.servers import FittedOptions, InstalledServer, Option
+from millrace.servers.instances import (
+    instance_paths,
+    launch,
+    ownership,
+    processes,
+    users,
+)
+from millrace.servers.instances.error_log import ErrorLog
+from millrace.servers.instances.signals import ending, signals_held
+from millrace.servers.snapshots import PageCache, Restored, Snapshot, create_restore
+from millrace.shown_text import shown_line
+from millrace.tls import Tls
+
+_END_LIMIT_S = 15.0
+_POLL_S = 0.02
+ERROR_LOG = "error.log"
+_OUTPUT_LIMIT_BYTES = 16 << 20
+
+
+class Instance(ServerClient):
+    """A server that millrace runs; ``lifecycle.create`` creates it.
+
+    ``load_dir`` is the directory that secure_file_priv names. LOAD DATA INFILE accepts a file there
+    that is readable by all; the server cannot write there. ``pid`` is None while no server runs.
+
+    The server's user is not trusted. It owns ``data_dir`` and two other directories, and millrace
+    all others; while millrace works inside of the user's directories, no process of the user runs.
+    """
+
+    is_managed = True
+
+    def __init__(
+        self,
+        site: Site,
+        options: FittedOptions,
+        *,
+        role: str,
+        runs_as: launch.RunsAs,
+        record: ownership.OwnershipRecord,
+        log: IO[bytes],
+    ) -> None:
+        family = databases.get(site.server.family)
+        super().__init__(
+            site.server,
+            family,
+            Address(
+                server=site.server.name,
+                user=family.account,
+                password=site.password,
+                port=site.port,
+                socket=site.socket,
+                # The kernel confirms that the listening process is the one that millrace started.
+                tls=Tls(allow_unverified=True),
+            ),
+        )
+        self.id = record.id
+        self.role = role
+        self.options = options
+        self.directory = site.directory
+        self.data_dir = site.data_dir
+        self.load_dir = site.load_dir
+        self.error_log = site.directory / ERROR_LOG
+        self._error_log = ErrorLog(self.error_log, family.log, port=site.port, socket=site.socket)
+        self.pid_file = family.lifecycle.pid_file(site)
+        self.socket = site.socket
+        self.user = self._address.user
+        self.password = site.password
+        self.runs_as = runs_as.name
+        self._site = site
+        self._runs_as = runs_as
+        self._record = record
+        self._log = log
+        self._socket_descriptor: int | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def server(self) -> InstalledServer:
+        """The build that runs."""
+        return self._site.server
+
+    @property
+    def pid(self) -> int | None:
+        if self._process is None or self._process.poll() is not None:
+            return None
+        return self._process.pid
+
+    @property
+    def client_socket(self) -> Path:
+        """The socket that the server opened for clients at its start, even if its path changes."""
+        return self._address.socket or self.socket
+
+    def initialise(self, limit_s: float) -> None:
+        """Create the data directory, with root@localhost and root@127.0.0.1 as its only accounts.
+
+        Raise TrialFailed, with the server's own words, when that fails or takes too long.
+        """
+        todo = self.family.lifecycle.initialisation(self._site, self.init_options())
+        for name in todo.directories:
+            instance_paths.make_given_away(self.data_dir / name, self._runs_as.uid)
+        with instance_paths.init_file(self.directory, todo, self._runs_as.uid) as arguments:
+            process = self._spawn(arguments, stdin=subprocess.PIPE)
+            try:
+                process.communicate(todo.stdin, timeout=limit_s)
+            except subprocess.TimeoutExpired:
+                self.kill()
+                raise self._failure("initialise", f"not finished after {limit_s:g} s") from None
+        self._end_what_is_left()
+        if process.returncode != 0:
+            raise self._failure("initialise", ending(process.returncode))
+        self._process = None
+
+    def init_options(self) -> tuple[Option, ...]:
+        """Return the options that decide what ``initialise`` writes."""
+        rules = self.family.options
+        return tuple(
+            option
+            for option in self.options.applied
+            if not rules.init_options.isdisjoint(rules.forms(option.name))
+        )
+
+    def restore(self, snapshot: Snapshot, *, page_cache: PageCache = "cold") -> Restored:
+        """Fill the empty data directory from a snapshot, instead of ``initialise``.
+
+        The instance then has the snapshot's accounts and password. ``page_cache`` says whether its
+        files are then in the page cache. Raise ``snapshots.Unusable`` when the snapshot is damaged;
+        the directory is then empty, and can be initialised.
+        """
+        restored = create_restore.restore_into(
+            snapshot, self.data_dir, self._runs_as.uid, page_cache
+        )
+        self.password = snapshot.password
+        self._site = replace(self._site, password=snapshot.password)
+        self._address = replace(self._address, password=snapshot.password)
+        return restored
+
+    def start(self, limit_s: float) -> None:
+        """Start the server, and return when it accepts a login.
+
+        Raise TrialFailed at once when the process ends or its log reports that it cannot continue,
+        and after ``limit_s`` when it does neither.
+        """
+        if instance_paths.is_answered_at(self.socket):  # old servers would take the socket away
+            raise self._foreign(f"the socket {self.socket} is taken by another process")
+        self._spawn(
+            [
+                *self.family.lifecycle.start_arguments(self._site),
+                *self.family.options.arguments(self.options.applied),
+            ]
+        )
+        self._error_log.begin_start()
+        deadline = time.monotonic() + limit_s
+        while not self._answers():
+            self.check_alive(step="start")
+            if (line := self._error_log.new_trouble()) is not None:
+                self.kill()
+                raise self._failure("start", "it cannot go on", trouble=line)
+            if time.monotonic() > deadline:
+                self.kill()
+                raise self._failure("start", f"not ready after {limit_s:g} s")
+            time.sleep(_POLL_S)
+        self._refuse_foreign_answer()
+
+    def log_tail(self, n_lines: int = 40) -> str:
+        """Return the last lines of the error log."""
+        return self._error_log.tail(n_lines)
+
+    def trouble(self) -> str | None:
+        """Return why the server cannot continue, by new messages of its error log; None if it can.
+
+        The server may also wait for disk space. The text has the meaning and the log's words, new
+        since the last call. The call is cheap enough for every second.
+        """
+        line = self._error_log.new_trouble()
+        return None if line is None else self._error_log.describe(line)
+
+    def check_alive(self, *, step: str | None = None) -> None:
+        """Raise TrialFailed, with its ending and the end of its log, if the server has ended."""
+        if self._process is None:
+            raise TrialFailed(f"{self.server.name} is not running", step=step)
+        status = self._process.poll()
+        if status is not None:
+            raise self._failure(step, ending(status))
+
+    def stop(self, limit_s: float) -> None:
+        """Ask the server to end cleanly, and wait for it.
+
+        It has ended afterwards in any case. Raise TrialFailed when it crashed, or had to be killed
+        after ``limit_s``.
+        """
+        self.check_alive(step="stop")
+        self._error_log.begin_phase()
+        by = self.family.lifecycle.stop_signal
+        if not self._end(by, limit_s):
+            self.kill()
+            raise self._failure("stop", f"not gone {limit_s:g} s after {by.name}, so it was killed")
+        self._end_what_is_left()
+        status = self._process.returncode if self._process is not None else 0
+        self._process = None
+        if status != 0:
+            raise self._failure("stop", ending(status))
+
+    def kill(self) -> None:
+        """End the server with SIGKILL, if it runs."""
+        if self._runs_as.uid is not None:
+            # This includes any tracer, to which the kernel reports the server's end first.
+            users.kill_all(self._runs_as.uid)
+        self._end(signal.SIGKILL, _END_LIMIT_S)
+        self._end_what_is_left()
+
+    def print_of_program(self, arguments: list[str], limit_s: float) -> tuple[int, str]:
+        """Run the server program for its output, in the instance's directories.
+
+        The arguments may be ``--verbose --help``. Return its exit status and its standard
+        output; its errors are in the error log.
+        """
+        with tempfile.TemporaryFile(dir=self.directory) as file:
+            process = self._spawn(
+                [*self.family.lifecycle.program_arguments(self._site), *arguments], output=file
+            )
+            try:
+                process.wait(limit_s)
+            except subprocess.TimeoutExpired:
+                self.kill()
+            self._end_what_is_left()
+            self._process = None
+            file.seek(0)
+            text = file.read(_OUTPUT_LIMIT_BYTES).decode("utf-8", errors="replace")
+            return process.returncode, text
+
+    def _spawn(
+        self,
+        arguments: list[str],
+        *,
+        output: IO[bytes] | None = None,
+        stdin: int = subprocess.DEVNULL,
+    ) -> subprocess.Popen[bytes]:
+        self._error_log.begin_phase()
+        with signals_held():
+            self._process = launch.spawn(
+                self.server,
+                arguments,
+                instance_id=self.id,
+                directory=self.directory,
+                writable=sorted({self.directory, self._site.run_dir.parent}),
+                runs_as=self._runs_as,
+                log=self._log,
+                output=output,
+                stdin=stdin,
+            )
+            identity = processes.ProcessId.of(self._process.pid)
+            if identity is not None:
+                self._record = ownership.add_process(self._record, identity)
+        return self._process
+
+    def _end(self, with_signal: signal.Signals, limit_s: float) -> bool:
+        """Send a signal to the server's process; return whether it has ended within the limit."""
+        process = self._process
+        if process is None:
+            return True
+        # No other process can get the id of this child before millrace waits for it.
+        process.send_signal(with_signal)
+        try:
+            process.wait(limit_s)
+        except subprocess.TimeoutExpired:
+            return False
+        return True
+
+    def _answers(self) -> bool:
+        """Return whether the server accepts a login now."""
+        self._let_go_of_socket()
+        self._socket_descriptor = instance_paths.open_socket(self.socket, self._runs_as.uid)
+        if self._socket_descriptor is None:
+            return False
+        ours = Path(f"/proc/{os.getpid()}/fd/{self._socket_descriptor}")
+        self._address = replace(self._address, socket=ours)
+        try:
+            with contextlib.closing(self.connect()) as session:
+                self._refuse_foreign_process(session)
+                return True
+        except DatabaseError as error:
+            if error.kind == "unreachable":
+                return False
+            self.check_alive(step="start")
+            self.kill()
+            raise self._failure("start", f"it does not let us log in: {error.message}") from error
+
+    def _let_go_of_socket(self) -> None:
+        if self._socket_descriptor is not None:
+            os.close(self._socket_descriptor)
+            self._socket_descriptor = None
+            self._address = replace(self._address, socket=self.socket)
+
+    def _refuse_foreign_process(self, session: Session) -> None:
+        """Raise TrialFailed unless millrace's own process listens on the socket."""
+        pid = session.peer_pid
+        if self._process is not None and pid != self._process.pid:
+            self.kill()
+            raise self._foreign(f"another process, {pid}, answers on the socket {self.socket}")
+
+    def _refuse_foreign_answer(self) -> None:
+        """Raise TrialFailed unless the answering server has this data directory."""
+        answered = self.family.administration.data_directory(self)
+        # Resolved as text, because pathlib raises for a link to itself.
+        if "\0" in answered or os.path.realpath(answered) != os.path.realpath(self.data_dir):
+            self.kill()
+            raise self._foreign(
+                f"another server, with the data directory {shown_line(answered)}, answers on the "
+                f"socket {self.socket}"
+            )
+
+    def _foreign(self, what: str) -> TrialFailed:
+        return TrialFailed(
+            f"{self.server.name}: {what}",
+            hint="end that process, or use another socket",
+            step="start",
+        )
+
+    def _failure(self, step: str | None, what: str, *, trouble: str | None = None) -> TrialFailed:
+        """Return the error of this phase, with the meaning or the words of the log."""
+        doing = {"initialise": " (initialising)", "start": " (starting)", "stop": " (stopping)"}
+        explained = self._error_log.explain(what, trouble)
+        message = f"{self.server.name}{doing.get(step or '', '')}: {explained}"
+        return TrialFailed(message, step=step, log_tail=self.log_tail())
+
+    def _end_what_is_left(self) -> None:
+        """End all processes of the server's user, before millrace works in its directories."""
+        if self._runs_as.uid is not None:
+            processes.end_all_of(self._runs_as.uid)
+
+    def leave(self) -> None:
+        """End the server, cleanly if possible, ignoring its exit status."""
+        with signals_held():
+            self._let_go_of_socket()
+            if not self._end(self.family.lifecycle.stop_signal, _END_LIMIT_S):
+                self.kill()
+            self._end_what_is_left()
