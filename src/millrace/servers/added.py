@@ -18,17 +18,16 @@ from pathlib import Path
 from millrace import databases, paths, safe_json
 from millrace.databases.packaging import Incomplete
 from millrace.errors import HostError, UserError
-from millrace.model.events import Notice, OnEvent, ignore
+from millrace.model.events import OnEvent, ignore
 from millrace.model.servers import AttachedServer, InstalledServer, Provenance, Server
 from millrace.servers import assemble, attached, builds, catalogue, manifest
-from millrace.servers.assemble import Wanted
+from millrace.servers.assemble import ServerRequest
 from millrace.servers.catalogue import Part
 from millrace.servers.disk import refusals_as_errors
 from millrace.servers.download import WrongChecksum
 from millrace.servers.locks import exclusive
 from millrace.servers.sources.coordinates import Deb, Directory
 from millrace.servers.sources.fetch import (
-    Arrived,
     fetch_package,
     fetch_tarball,
     kept_for_next_attempt,
@@ -77,7 +76,8 @@ def add_tarball(
         with kept_for_next_attempt(workspace):
             arrived = fetch_tarball(location, sha256, workspace, on_event)
         try:
-            return _assembled(Wanted(name, family, _origin(arrived)), arrived, on_event)
+            request = ServerRequest(name, family, arrived.provenance)
+            return assemble.assemble(final, request, arrived, (Part(),), on_event)
         finally:
             shutil.rmtree(workspace, ignore_errors=True)
 
@@ -97,23 +97,10 @@ def add_package(
             arrived = fetch_package(package, workspace, on_event)
         try:
             release = catalogue.package_release(package.version)
-            wanted = Wanted(name, family, _origin(arrived), release)
-            return _assembled(wanted, arrived, on_event)
+            request = ServerRequest(name, family, arrived.provenance, release)
+            return assemble.assemble(_directory(name), request, arrived, (Part(),), on_event)
         finally:
             shutil.rmtree(workspace, ignore_errors=True)
-
-
-def _origin(arrived: Arrived) -> Provenance:
-    return Provenance(source=arrived.artefact.coordinate, artefacts=(arrived.artefact,))
-
-
-def _assembled(wanted: Wanted, arrived: Arrived, on_event: OnEvent) -> InstalledServer:
-    final = _directory(wanted.name)
-    with assemble.workplace(final) as place:
-        on_event(Notice(f"unpacking {wanted.name}"))
-        assemble.unpack_parts(arrived.file, (Part(),), place / "tree", wanted.family)
-        made = assemble.finish(place, place / "tree", wanted, arrived.packages, on_event)
-    return manifest.server(made, final)
 
 
 def add_directory(
@@ -126,9 +113,10 @@ def add_directory(
     directory = directory.expanduser().absolute()
     if not directory.is_dir():
         raise UserError(f"there is no directory {directory}")
-    wanted = Wanted(name, family, Provenance(source=str(Directory(str(directory))), artefacts=()))
+    origin = Provenance(source=str(Directory(str(directory))), artefacts=())
+    request = ServerRequest(name, family, origin)
     with _adding(name, family, on_event):
-        return _describe(wanted, directory, on_event)
+        return _describe(request, directory, on_event)
 
 
 def add_attached(name: str, family: str, dsn: str) -> AttachedServer:
@@ -183,14 +171,14 @@ def current(name: str) -> Server | None:
     if not builds.as_it_is(server).changed:
         return server
     directory = Path(server.provenance.source.removeprefix("dir:"))
-    wanted = Wanted(
+    request = ServerRequest(
         name, server.family, Provenance(source=str(Directory(str(directory))), artefacts=())
     )
     with (
         refusals_as_errors(f"describing {name} anew"),
         exclusive(_lock(name), f"adding {name}", ignore),
     ):
-        return _describe(wanted, directory, ignore)
+        return _describe(request, directory, ignore)
 
 
 def all_added() -> list[Server | Damaged]:
@@ -219,11 +207,10 @@ def forget(name: str) -> bool:
     return True
 
 
-def _describe(wanted: Wanted, directory: Path, on_event: OnEvent) -> InstalledServer:
-    """Write the manifest of a directory's server, replacing an earlier one."""
-    final = _directory(wanted.name)
+def _describe(request: ServerRequest, directory: Path, on_event: OnEvent) -> InstalledServer:
+    final = _directory(request.name)
     with assemble.workplace(final) as place:
-        made = assemble.finish(place, directory, wanted, (), on_event)
+        made = assemble.finish(place, directory, request, (), on_event)
         shutil.rmtree(final, ignore_errors=True)
     return manifest.server(made, final)
 

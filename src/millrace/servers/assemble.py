@@ -23,12 +23,12 @@ from millrace import databases
 from millrace.databases.packaging import Build, Incomplete, Located
 from millrace.errors import HostError, PermanentHostError, UserError
 from millrace.model.events import Notice, OnEvent
-from millrace.model.servers import Provenance
+from millrace.model.servers import InstalledServer, Provenance
 from millrace.servers import builds, bundle_libraries, catalogue, manifest, provenance
 from millrace.servers.catalogue import Part
 from millrace.servers.instances import single_run
 from millrace.servers.manifest import Layout, Manifest
-from millrace.servers.sources.fetch import Package, fetch_packages
+from millrace.servers.sources.fetch import Arrived, Package, fetch_packages
 from millrace.servers.unpack import extract_member, unpack
 
 _ANSWER_LIMIT_S = 60
@@ -36,7 +36,7 @@ _SHARED_OBJECT = re.compile(r".*\.so(\.\w+)*")
 
 
 @dataclass(frozen=True)
-class Wanted:
+class ServerRequest:
     """The requested name and family of a server, and its origin.
 
     ``version`` is the version that its program must report; None accepts any.
@@ -103,7 +103,7 @@ def _is_library(path: PurePosixPath) -> bool:
 def finish(
     place: Path,
     tree: Path,
-    wanted: Wanted,
+    request: ServerRequest,
     packages: Sequence[Package],
     on_event: OnEvent,
 ) -> Manifest:
@@ -114,24 +114,24 @@ def finish(
     Raise UserError for a tree that has no complete server of the family, HostError when its program
     cannot run here, naming the missing library.
     """
-    located = databases.get(wanted.family).packaging.locate(tree)
+    located = databases.get(request.family).packaging.locate(tree)
     if not os.access(located.program, os.X_OK):
         located.program.chmod(0o755)
-    laid = _lay_libraries(place, located, wanted.name, packages, on_event)
-    directories = (place / "lib", *laid.bundled_dirs)
+    bundled = _bundle_libraries(place, located, request.name, packages, on_event)
+    directories = (place / "lib", *bundled.bundled_dirs)
     layout = Layout(
         base_dir=_from(place, located.base_dir),
         program=_from(place, located.program),
         share_dir=_from(place, _share_dir(located, place)),
-        loader=f"lib/{laid.loader}" if laid.loader else None,
+        loader=f"lib/{bundled.loader}" if bundled.loader else None,
         library_dirs=tuple(_from(place, each) for each in directories),
     )
-    answer = ask(wanted, *manifest.launch(layout, place))
-    _check(wanted, answer, located)
-    origin = replace(wanted.origin, artefacts=(*wanted.origin.artefacts, *laid.artefacts))
-    own_loader = laid.loader is not None
+    answer = ask(request, *manifest.launch(layout, place))
+    _check(request, answer, located)
+    origin = replace(request.origin, artefacts=(*request.origin.artefacts, *bundled.artefacts))
+    own_loader = bundled.loader is not None
     made = Manifest(
-        name=wanted.name,
+        name=request.name,
         family=answer.family,
         version=answer.version,
         layout=layout,
@@ -142,6 +142,20 @@ def finish(
     manifest.write(made, place)
     manifest.read(place)  # an unreadable manifest would stop every later command
     return made
+
+
+def assemble(
+    final: Path, request: ServerRequest, arrived: Arrived, parts: Sequence[Part], on_event: OnEvent
+) -> InstalledServer:
+    """Unpack an artefact that arrived, and finish its server in the directory ``final``.
+
+    Raise the errors of ``unpack`` and ``finish``.
+    """
+    on_event(Notice(f"unpacking {request.name}"))
+    with workplace(final) as place:
+        unpack_parts(arrived.file, parts, place / "tree", request.family)
+        made = finish(place, place / "tree", request, arrived.packages, on_event)
+    return manifest.server(made, final)
 
 
 def _observed(
@@ -155,15 +169,15 @@ def _observed(
         ) from error
 
 
-def _lay_libraries(
+def _bundle_libraries(
     place: Path, located: Located, name: str, packages: Sequence[Package], on_event: OnEvent
-) -> bundle_libraries.Laid:
+) -> bundle_libraries.BundledLibraries:
     program, base_dir = located.program, located.base_dir
     with tempfile.TemporaryDirectory(prefix=".libraries-", dir=place) as scratch:
         if not packages:
             packages = _often_lacking(name, program, base_dir, Path(scratch), on_event)
         fetched = unpack_libraries(packages, Path(scratch) / "unpacked")
-        return bundle_libraries.lay(program, base_dir, fetched, place / "lib")
+        return bundle_libraries.bundle(program, base_dir, fetched, place / "lib")
 
 
 def _share_dir(located: Located, place: Path) -> Path:
@@ -183,24 +197,24 @@ def _share_dir(located: Located, place: Path) -> Path:
     return together
 
 
-def _check(wanted: Wanted, answer: Build, located: Located) -> None:
+def _check(request: ServerRequest, answer: Build, located: Located) -> None:
     """Require the right family and version, and the files that initialise a data directory."""
-    if answer.family != wanted.family:
+    if answer.family != request.family:
         raise UserError(
-            f"{wanted.name}: its program says that it is of the family {answer.family}, "
-            f"not {wanted.family}",
+            f"{request.name}: its program says that it is of the family {answer.family}, "
+            f"not {request.family}",
             hint=f"use the family {answer.family}",
         )
-    if wanted.version is not None and answer.version != wanted.version:
+    if request.version is not None and answer.version != request.version:
         raise PermanentHostError(
-            f"{wanted.name} from {wanted.origin.source}: its program says that it is "
-            f"{answer.version}, not {wanted.version}",
+            f"{request.name} from {request.origin.source}: its program says that it is "
+            f"{answer.version}, not {request.version}",
             hint="millrace servers list shows other builds",
         )
     missing = databases.get(answer.family).packaging.missing(answer, located)
     if missing is not None:
         raise Incomplete(
-            f"{wanted.name}: no {missing} below {located.base_dir}: "
+            f"{request.name}: no {missing} below {located.base_dir}: "
             "the server cannot be given a data directory",
             hint="give a complete installation, with its share directory",
         )
@@ -233,23 +247,23 @@ def _inside(place: Path, path: Path) -> str:
     return str(path.relative_to(place) if path.is_relative_to(place) else path)
 
 
-def ask(wanted: Wanted, argv: Sequence[str], env: dict[str, str]) -> Build:
+def ask(request: ServerRequest, argv: Sequence[str], env: dict[str, str]) -> Build:
     """Query the server program for its build.
 
     Raise PermanentHostError when the program cannot run here.
     """
-    packaging = databases.get(wanted.family).packaging
+    packaging = databases.get(request.family).packaging
     try:
-        done = single_run.run(wanted.name, argv, env, packaging.version_arguments, _ANSWER_LIMIT_S)
+        done = single_run.run(request.name, argv, env, packaging.version_arguments, _ANSWER_LIMIT_S)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise PermanentHostError(
-            f"{wanted.name}: {argv[-1]} cannot be run on this host: {error}"
+            f"{request.name}: {argv[-1]} cannot be run on this host: {error}"
         ) from error
     build = packaging.read_version(done.output)
     if done.status != 0 or build is None:
         words = (done.errors or done.output).strip() or f"exit status {done.status}"
         raise PermanentHostError(
-            f"{wanted.name}: {argv[-1]} cannot be run on this host: {words}",
+            f"{request.name}: {argv[-1]} cannot be run on this host: {words}",
             hint="if it names a library, install the package that has it and try again",
         )
     return build

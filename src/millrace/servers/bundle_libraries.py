@@ -1,9 +1,9 @@
 """Find every shared library a program needs, and bundle those that the host may lack.
 
-A library is searched for first among the vendor's own, then in the packages that were fetched for
-the server, and is otherwise left to the host. The C library and its companions are a set of their
-own: they fit only their own loader, so they are bundled together with it, and only when they are
-newer than the host's.
+millrace looks for a library first among the vendor's own, then in the packages that were fetched
+for the server, and leaves it otherwise to the host. The C library and its companions are a set of
+their own: they fit only their own loader, so they are bundled together with it, and only when they
+are newer than the host's.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -36,7 +36,7 @@ class Fetched:
 
 
 @dataclass(frozen=True)
-class Laid:
+class BundledLibraries:
     """The libraries of a server.
 
     ``loader`` is the name of the loader in the library directory, None where the host's is used;
@@ -49,7 +49,9 @@ class Laid:
     artefacts: tuple[Artefact, ...]
 
 
-def lay(program: Path, base_dir: Path, fetched: Iterable[Fetched], into: Path) -> Laid:
+def bundle(
+    program: Path, base_dir: Path, fetched: Iterable[Fetched], into: Path
+) -> BundledLibraries:
     """Copy the libraries that ``program`` and its plugins need from ``fetched`` into ``into``.
 
     The plugins are those of ``base_dir``.
@@ -60,8 +62,9 @@ def lay(program: Path, base_dir: Path, fetched: Iterable[Fetched], into: Path) -
     if not own_libc:
         supplied = {k: path for k, path in supplied.items() if not _C_LIBRARY.fullmatch(k)}
     bundled = _bundled(base_dir)
-    needed_by_program = _closure([program], {**supplied, **bundled})
-    needed = needed_by_program | _closure(plugins(base_dir), {**supplied, **bundled})
+    known = {**supplied, **bundled}
+    needed_by_program = needed_libraries([program], known.get)
+    needed = needed_by_program | needed_libraries(plugins(base_dir), known.get)
     wanted = {k: path for k, path in supplied.items() if k in needed and k not in bundled}
     if own_libc:
         wanted |= {k: path for k, path in supplied.items() if _C_LIBRARY.fullmatch(k)}
@@ -69,7 +72,7 @@ def lay(program: Path, base_dir: Path, fetched: Iterable[Fetched], into: Path) -
     for name, path in wanted.items():
         shutil.copyfile(path, into / name)
         (into / name).chmod(0o755)
-    return Laid(
+    return BundledLibraries(
         loader=next(filter(_LOADER.fullmatch, wanted), None),
         bundled_dirs=tuple(sorted({bundled[k].parent for k in needed_by_program if k in bundled})),
         artefacts=tuple(
@@ -83,7 +86,7 @@ def lay(program: Path, base_dir: Path, fetched: Iterable[Fetched], into: Path) -
 def lacking(program: Path, base_dir: Path, names: Iterable[str]) -> list[str]:
     """Return which of ``names`` the program or its plugins need and the vendor did not bundle."""
     bundled = _bundled(base_dir)
-    needed = _closure([program, *plugins(base_dir)], bundled)
+    needed = needed_libraries([program, *plugins(base_dir)], bundled.get)
     return [name for name in names if name in needed and name not in bundled]
 
 
@@ -111,7 +114,6 @@ def _newer_than_host(libc: Path | None) -> bool:
 
 
 def _supplied(directory: Path) -> dict[str, Path]:
-    """Return the shared libraries anywhere in an unpacked package, by name."""
     return {path.name: path for path in sorted(directory.rglob("*.so*")) if path.is_file()}
 
 
@@ -126,14 +128,19 @@ def plugins(base_dir: Path) -> list[Path]:
     return [path for pattern in _PLUGINS for path in base_dir.glob(pattern) if path.is_file()]
 
 
-def _closure(roots: Iterable[Path], known: Mapping[str, Path]) -> set[str]:
-    """Return the names of the libraries that ``roots`` need, directly or through others."""
+def needed_libraries(
+    programs: Iterable[Path], locate: Callable[[str], Path | None]
+) -> frozenset[str]:
+    """Return the names of the libraries that programs need, directly or through others.
+
+    ``locate`` returns the file of a library by name, None where its own needs do not count.
+    """
     names: set[str] = set()
-    waiting = list(roots)
+    waiting = list(programs)
     while waiting:
         for name in elf.needed(waiting.pop()):
             if name not in names:
                 names.add(name)
-                if name in known:
-                    waiting.append(known[name])
-    return names
+                if (path := locate(name)) is not None:
+                    waiting.append(path)
+    return frozenset(names)

@@ -9,10 +9,19 @@ from dataclasses import dataclass
 from datetime import date
 from functools import cache
 from importlib import resources
-from typing import Any
+from typing import Annotated
+
+from pydantic import BaseModel, BeforeValidator
 
 from millrace.servers.sources import coordinates
 from millrace.servers.sources.coordinates import Coordinate, Deb
+
+
+def _parsed(coordinate: Coordinate | str) -> Coordinate:
+    return coordinates.parse(coordinate) if isinstance(coordinate, str) else coordinate
+
+
+_Package = Annotated[Deb, BeforeValidator(_parsed)]
 
 
 @dataclass(frozen=True)
@@ -37,7 +46,7 @@ class Source:
     was found to have lost it.
     """
 
-    coordinate: Coordinate
+    coordinate: Annotated[Coordinate, BeforeValidator(_parsed)]
     size_bytes: int
     sha256: str
     parts: tuple[Part, ...] = (Part(),)
@@ -74,21 +83,41 @@ class Suite:
     package: Deb
 
 
+class _Server(BaseModel):
+    family: str
+    version: str
+    revision: str | None = None
+    symbols: str
+    source: tuple[Source, ...]
+
+    def entry(self) -> Entry:
+        revision = "" if self.revision is None else f"-{self.revision}"
+        name = f"{self.family}-{self.version}{revision}"
+        return Entry(name, self.family, self.version, self.symbols, self.source)
+
+
+class _Suite(BaseModel):
+    name: str
+    family: str
+    coordinate: _Package
+
+
+class _Document(BaseModel):
+    server: tuple[_Server, ...]
+    suite: tuple[_Suite, ...]
+    libraries: Mapping[str, _Package]
+
+
 @cache
 def entries() -> Mapping[str, Entry]:
     """Return every server of the catalogue by name, in the order of the file."""
-    return {entry.name: entry for entry in map(_entry, _document()["server"])}
+    return {entry.name: entry for entry in map(_Server.entry, _document().server)}
 
 
 @cache
 def suites() -> Mapping[str, Suite]:
     """Return the names that follow a Debian suite, in the order of the file."""
-    found = {}
-    for table in _document()["suite"]:
-        package = coordinates.parse(table["coordinate"])
-        assert isinstance(package, Deb), f"{table['name']} comes from a Debian suite"
-        found[table["name"]] = Suite(table["name"], table["family"], package)
-    return found
+    return {each.name: Suite(each.name, each.family, each.coordinate) for each in _document().suite}
 
 
 def exact_name(family: str, package_version: str) -> str:
@@ -108,39 +137,12 @@ def package_release(package_version: str) -> str:
     return match[1]
 
 
-@cache
 def libraries() -> Mapping[str, Deb]:
     """Return the packages of shared libraries that hosts often lack, by the libraries' names."""
-    packages = {}
-    for name, text in _document()["libraries"].items():
-        package = coordinates.parse(text)
-        assert isinstance(package, Deb), f"{name} comes in a Debian package"
-        packages[name] = package
-    return packages
+    return _document().libraries
 
 
-def _document() -> Mapping[str, Any]:
+@cache
+def _document() -> _Document:
     text = resources.files("millrace.servers").joinpath("catalogue.toml").read_text("utf-8")
-    return tomllib.loads(text)
-
-
-def _entry(table: Mapping[str, Any]) -> Entry:
-    family, version = table["family"], table["version"]
-    revision = f"-{table['revision']}" if "revision" in table else ""
-    return Entry(
-        name=f"{family}-{version}{revision}",
-        family=family,
-        version=version,
-        symbols=table["symbols"],
-        sources=tuple(map(_source, table["source"])),
-    )
-
-
-def _source(table: Mapping[str, Any]) -> Source:
-    return Source(
-        coordinate=coordinates.parse(table["coordinate"]),
-        size_bytes=table["size_bytes"],
-        sha256=table["sha256"],
-        parts=tuple(Part(**part) for part in table.get("parts", ({},))),
-        gone=table.get("gone"),
-    )
+    return _Document.model_validate(tomllib.loads(text))

@@ -47,10 +47,6 @@ class _TransientError(Exception):
     """An error that may pass in a moment."""
 
 
-class _TooManyBytesError(Exception):
-    """An error for more bytes than allowed; the message says how many arrive."""
-
-
 def download(
     url: str,
     target: Path,
@@ -72,14 +68,9 @@ def download(
         try:
             _transfer(url, part, on_event, most_bytes, is_verified=sha256 is not None)
             break
-        except _TooManyBytesError as error:
+        except TooLarge:
             part.unlink(missing_ok=True)
-            raise TooLarge(
-                f"{without_secrets(url)}: the server sends {error} bytes, and the file has at most "
-                f"{most_bytes:,}",
-                hint="check the address; download an archive that is this large yourself, and "
-                "give its path",
-            ) from error
+            raise
         except _TransientError as error:
             if pause_s is None:
                 raise HostError(
@@ -128,7 +119,6 @@ def verify(file: Path, sha256: str | None, what: str) -> str:
 def _transfer(
     url: str, part: Path, on_event: OnEvent, most_bytes: int, *, is_verified: bool
 ) -> None:
-    """Transfer the rest of the file to its part."""
     have = part.stat().st_size if part.exists() else 0
     if have > most_bytes:
         part.unlink()
@@ -140,7 +130,8 @@ def _transfer(
     )
     try:
         with open_address(request, timeout_s=_TIMEOUT_S, is_verified=is_verified) as answer:
-            _receive(answer, part, have if answer.status == 206 else 0, on_event, most_bytes)
+            begin = have if answer.status == 206 else 0
+            _receive(answer, part, begin, on_event, url=url, most_bytes=most_bytes)
     except RedirectRefused as error:
         raise Refused(
             f"{without_secrets(url)} could not be downloaded: {error}",
@@ -176,11 +167,17 @@ def _transfer(
 
 
 def _receive(
-    answer: http.client.HTTPResponse, part: Path, begin: int, on_event: OnEvent, most_bytes: int
+    answer: http.client.HTTPResponse,
+    part: Path,
+    begin: int,
+    on_event: OnEvent,
+    *,
+    url: str,
+    most_bytes: int,
 ) -> None:
     total = None if answer.length is None else begin + answer.length
     if total is not None and total > most_bytes:
-        raise _TooManyBytesError(f"{total:,}")
+        raise _too_large(url, f"{total:,}", most_bytes)
     done = begin
     with part.open("r+b" if begin else "wb") as file:
         file.seek(begin)
@@ -189,12 +186,20 @@ def _receive(
         while chunk := answer.read(_CHUNK_BYTES):
             done += len(chunk)
             if done > most_bytes:
-                raise _TooManyBytesError(f"more than {most_bytes:,}")
+                raise _too_large(url, f"more than {most_bytes:,}", most_bytes)
             _require_space(part, len(chunk))
             file.write(chunk)
             on_event(DownloadMoved(part.name.removesuffix(".part"), done, total))
     if total is not None and done < total:
         raise _TransientError(f"cut off after {done} of {total} bytes")
+
+
+def _too_large(url: str, sent: str, most_bytes: int) -> TooLarge:
+    return TooLarge(
+        f"{without_secrets(url)}: the server sends {sent} bytes, and the file has at most "
+        f"{most_bytes:,}",
+        hint="check the address; download an archive of this size yourself, and give its path",
+    )
 
 
 def _require_space(part: Path, wanted_bytes: int) -> None:

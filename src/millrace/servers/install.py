@@ -16,9 +16,9 @@ from pathlib import Path
 from millrace import paths
 from millrace.errors import HostError, NotServed, PermanentHostError, UserError, nearest_names
 from millrace.model.events import Notice, OnEvent, ignore
-from millrace.model.servers import InstalledServer, Provenance, Server
+from millrace.model.servers import InstalledServer, Server
 from millrace.servers import added, assemble, attached, builds, catalogue, manifest
-from millrace.servers.assemble import Wanted
+from millrace.servers.assemble import ServerRequest
 from millrace.servers.catalogue import Entry, Source
 from millrace.servers.disk import refusals_as_errors
 from millrace.servers.locks import exclusive
@@ -162,7 +162,6 @@ def _listing(entry: Entry) -> ServerListing:
 
 
 def _install(entry: Entry, on_event: OnEvent) -> InstalledServer:
-    """Install from the first source that succeeds."""
     failures: list[HostError] = []
     for source in entry.sources:
         try:
@@ -196,16 +195,12 @@ def _install_from(entry: Entry, source: Source, on_event: OnEvent) -> InstalledS
     workspace = _workspace(entry.name)
     with kept_for_next_attempt(workspace):
         arrived = fetch(source, workspace, on_event)
-    on_event(Notice(f"unpacking {entry.name}"))
-    final = _servers_dir() / entry.name
-    artefact = arrived.artefact
-    origin = Provenance(source=artefact.coordinate, artefacts=(artefact,))
-    with assemble.workplace(final) as place:
-        assemble.unpack_parts(arrived.file, source.parts, place / "tree", entry.family)
-        wanted = Wanted(entry.name, entry.family, origin, entry.version)
-        made = assemble.finish(place, place / "tree", wanted, arrived.packages, on_event)
+    request = ServerRequest(entry.name, entry.family, arrived.provenance, entry.version)
+    server = assemble.assemble(
+        _servers_dir() / entry.name, request, arrived, source.parts, on_event
+    )
     forget(source, workspace)
-    return manifest.server(made, final)
+    return server
 
 
 def _unknown(names: Iterable[str]) -> UserError:

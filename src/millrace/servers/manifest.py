@@ -9,11 +9,12 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+
+from pydantic import TypeAdapter
 
 from millrace import atomic_file, safe_json
 from millrace.errors import HostError, PermanentHostError
-from millrace.model.servers import Artefact, InstalledServer, Provenance
+from millrace.model.servers import InstalledServer, Provenance
 from millrace.servers import builds
 
 FILE = "server.json"
@@ -49,6 +50,9 @@ class Manifest:
     layout: Layout
     provenance: Provenance
     files: Mapping[str, str] = field(default_factory=dict)
+
+
+_MANIFEST = TypeAdapter(Manifest)
 
 
 def launch(layout: Layout, directory: Path) -> tuple[tuple[str, ...], dict[str, str]]:
@@ -109,7 +113,9 @@ def read(directory: Path) -> Manifest | None:
     """
     try:
         document = safe_json.read(directory / FILE)
-        return _manifest(document)
+        if document["manifest_version"] != _VERSION:
+            raise ValueError(f"manifest version {document['manifest_version']}, not {_VERSION}")
+        return _MANIFEST.validate_python(document)
     except FileNotFoundError:
         return None
     except (OSError, ValueError, KeyError, TypeError) as error:
@@ -117,19 +123,3 @@ def read(directory: Path) -> Manifest | None:
             f"{directory / FILE} cannot be read: {error!r}",
             hint=f"remove {directory} and install the server again",
         ) from error
-
-
-def _manifest(document: Mapping[str, Any]) -> Manifest:
-    if document["manifest_version"] != _VERSION:
-        raise ValueError(f"manifest version {document['manifest_version']}, not {_VERSION}")
-    layout, provenance = dict(document["layout"]), dict(document["provenance"])
-    layout["library_dirs"] = tuple(layout["library_dirs"])
-    provenance["artefacts"] = tuple(Artefact(**each) for each in provenance["artefacts"])
-    return Manifest(
-        name=document["name"],
-        family=document["family"],
-        version=document["version"],
-        layout=Layout(**layout),
-        provenance=Provenance(**provenance),
-        files=dict(document.get("files", {})),
-    )

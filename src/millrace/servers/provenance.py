@@ -19,7 +19,7 @@ def observe(
 ) -> Provenance:
     """Return ``provenance`` with the facts in the program and its libraries."""
     build = elf.read(program)
-    reached = frozenset(reachable([program], library_dirs))
+    reached = reachable([program], library_dirs)
     return replace(
         provenance,
         program_sha256=file_sha256(program),
@@ -54,24 +54,17 @@ def _sha256(path: Path, _state: tuple[int, ...]) -> str:
     return file_sha256(path)
 
 
-def reachable(programs: Sequence[Path], library_dirs: Sequence[Path]) -> set[str]:
+def reachable(programs: Sequence[Path], library_dirs: Sequence[Path]) -> frozenset[str]:
     """Return the names of the libraries needed, directly or through those in ``library_dirs``."""
-    names: set[str] = set()
-    waiting = [name for program in programs for name in elf.needed(program)]
-    while waiting:
-        name = waiting.pop()
-        if name in names:
-            continue
-        names.add(name)
-        path = next((each / name for each in library_dirs if (each / name).is_file()), None)
-        if path is not None:
-            waiting.extend(elf.needed(path))
-    return names
+
+    def locate(name: str) -> Path | None:
+        return next((each / name for each in library_dirs if (each / name).is_file()), None)
+
+    return bundle_libraries.needed_libraries(programs, locate)
 
 
 def _compiler(build: Elf) -> str | None:
-    """Return the compilers named in .comment; several where libraries were linked in."""
-    return "; ".join(build.comment) or None
+    return "; ".join(build.comment) or None  # several where libraries were linked in
 
 
 def _allocator(build: Elf, reachable: frozenset[str]) -> str:

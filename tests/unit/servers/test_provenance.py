@@ -70,7 +70,7 @@ def package(directory: Path) -> bundle_libraries.Fetched:
     return bundle_libraries.Fetched(Artefact(f"deb:x:{directory.name}=1", "0", 1), directory)
 
 
-def test_only_what_is_needed_and_not_bundled_is_laid(tmp_path: Path) -> None:
+def test_only_what_is_needed_and_not_bundled_is_bundled(tmp_path: Path) -> None:
     base = tmp_path / "tree"
     bundled = small_servers.library(base / "lib/libbundled.so.1")
     wanted = small_servers.library(tmp_path / "pkg-a/usr/lib/libwanted.so.1")
@@ -78,11 +78,11 @@ def test_only_what_is_needed_and_not_bundled_is_laid(tmp_path: Path) -> None:
     small_servers.library(tmp_path / "pkg-b/usr/lib/libunused.so.1")
     program = small_servers.program(base / "bin/mysqld", "1.0.0", str(bundled), str(wanted))
     fetched = [package(tmp_path / "pkg-a"), package(tmp_path / "pkg-b")]
-    laid = bundle_libraries.lay(program, base, fetched, tmp_path / "lib")
+    libraries = bundle_libraries.bundle(program, base, fetched, tmp_path / "lib")
     assert [path.name for path in (tmp_path / "lib").iterdir()] == ["libwanted.so.1"]
-    assert laid.loader is None
-    assert laid.bundled_dirs == (base / "lib",)
-    assert [artefact.coordinate for artefact in laid.artefacts] == ["deb:x:pkg-a=1"]
+    assert libraries.loader is None
+    assert libraries.bundled_dirs == (base / "lib",)
+    assert [artefact.coordinate for artefact in libraries.artefacts] == ["deb:x:pkg-a=1"]
     assert bundle_libraries.lacking(program, base, ["libwanted.so.1", "libbundled.so.1", "x"]) == [
         "libwanted.so.1"
     ]
@@ -95,10 +95,12 @@ def test_a_newer_c_library_brings_its_loader(version: str, own: bool, tmp_path: 
     for name in ("libc.so.6", "libm.so.6", "ld-linux-x86-64.so.2"):
         pkg.mkdir(parents=True, exist_ok=True)
         (pkg / name).write_text(f"GNU C Library (Debian) stable release version {version}.\n")
-    laid = bundle_libraries.lay(program, base, [package(tmp_path / "pkg")], tmp_path / "lib")
+    libraries = bundle_libraries.bundle(
+        program, base, [package(tmp_path / "pkg")], tmp_path / "lib"
+    )
     names = {path.name for path in (tmp_path / "lib").iterdir()}
     assert names == ({"libc.so.6", "libm.so.6", "ld-linux-x86-64.so.2"} if own else set())
-    assert laid.loader == ("ld-linux-x86-64.so.2" if own else None)
+    assert libraries.loader == ("ld-linux-x86-64.so.2" if own else None)
 
 
 def with_comment(path: Path, content: bytes, *, compressed: bool) -> Path:

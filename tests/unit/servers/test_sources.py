@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millrace.errors import HostError, PermanentHostError, UserError
+from millrace.errors import HostError, NotServed, PermanentHostError, UserError
 from millrace.model.events import DownloadMoved, Emitted, ignore
 from millrace.servers.sources import clients, coordinates, deb, maven, npm
 from millrace.servers.sources.coordinates import Deb, Directory, Maven, Npm, Tarball
@@ -61,14 +61,30 @@ def test_what_is_no_coordinate_is_refused(text: str) -> None:
         coordinates.parse(text)
 
 
-def test_debian_versions_fall_back_within_their_series() -> None:
-    offered = ["1:11.4.1-1", "1:10.11.21-0+deb12u1", "1:10.11.19-0+deb12u1", "1:10.6.3-1"]
-    assert deb.choose_version("1:10.11.19-0+deb12u1", offered) == "1:10.11.19-0+deb12u1"
-    assert deb.choose_version("1:10.11.18-0+deb12u1", offered) is None  # never another build
-    assert deb.choose_version("1:10.1.18-1", offered) is None
-    assert deb.choose_version(None, offered) == "1:11.4.1-1"
-    assert deb.choose_version("9.7.4-2", ["9.7.5-1", "9.6.0-1"]) is None
-    assert deb.choose_version(None, []) is None
+OFFERED = ["1:11.4.1-1", "1:10.11.21-0+deb12u1", "1:10.11.19-0+deb12u1", "1:10.6.3-1"]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "version"),
+    [("1:10.11.19-0+deb12u1", "1:10.11.19-0+deb12u1"), (None, "1:11.4.1-1")],
+)
+def test_a_debian_version_is_the_named_or_the_newest(wanted: str | None, version: str) -> None:
+    found = deb.require_version(Deb("bookworm", "mariadb-server", wanted), OFFERED)
+    assert found.version == version
+
+
+@pytest.mark.parametrize(
+    ("wanted", "offered"),
+    [
+        ("1:10.11.18-0+deb12u1", OFFERED),
+        ("1:10.1.18-1", OFFERED),
+        ("9.7.4-2", ["9.7.5-1", "9.6.0-1"]),
+        (None, []),
+    ],
+)
+def test_another_debian_version_is_never_taken(wanted: str | None, offered: list[str]) -> None:
+    with pytest.raises(NotServed):
+        deb.require_version(Deb("bookworm", "mariadb-server", wanted), offered)
 
 
 def test_the_mirror_of_the_distribution_is_told_from_a_third_partys() -> None:

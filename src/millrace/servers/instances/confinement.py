@@ -125,7 +125,6 @@ def _own_mounts(writable: Sequence[Path]) -> None:
 
 
 def _own_ipc(_writable: Sequence[Path]) -> None:
-    """Give this thread its own shared memory, semaphores and message queues. Raise OSError."""
     checked(libc.unshare(_CLONE_NEWIPC))
 
 

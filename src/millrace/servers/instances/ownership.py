@@ -36,6 +36,8 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
+from pydantic import TypeAdapter
+
 from millrace import atomic_file, paths, safe_json
 from millrace.errors import HostError
 from millrace.model.events import OnEvent, ignore
@@ -85,6 +87,9 @@ class OwnershipRecord:
         return sorted(
             recorded | processes.of_instance(self.id, uid), key=lambda process: process.pid
         )
+
+
+_RECORD = TypeAdapter(OwnershipRecord)
 
 
 def new_id(server: str) -> str:
@@ -274,17 +279,9 @@ def _read(file: Path) -> OwnershipRecord | None:
             if not is_own(os.fstat(opened.fileno())):
                 return None
             content = safe_json.read_bounded(opened, safe_json.SMALL.size_bytes)
-        data = safe_json.parse_object(content)
-        record = OwnershipRecord(
-            **{
-                **data,
-                "owner": ProcessId(**data["owner"]),
-                "directories": tuple(data["directories"]),
-                "processes": tuple(ProcessId(**process) for process in data["processes"]),
-            }
-        )
+        record = _RECORD.validate_python(safe_json.parse_object(content))
         return record if _names_its_own(record) and file == _file_of(record.id) else None
-    except (OSError, ValueError, TypeError, KeyError):
+    except (OSError, ValueError):
         return None
 
 

@@ -27,7 +27,7 @@ _END_LIMIT_S = 30.0
 
 
 @dataclass(frozen=True)
-class Printed:
+class ProgramOutput:
     """The exit status of a run, and the beginning of its standard output and error."""
 
     status: int
@@ -37,7 +37,7 @@ class Printed:
 
 def run(
     name: str, argv: Sequence[str], env: Mapping[str, str], arguments: Sequence[str], limit_s: float
-) -> Printed:
+) -> ProgramOutput:
     """Run the program of the server ``name``, and end everything that it started.
 
     Raise OSError or TimeoutExpired where it does not run, and HostError where its user cannot
@@ -66,7 +66,7 @@ def run(
             status = process.wait(limit_s)
         finally:
             _end(process, uid)
-        return Printed(status, _beginning(output), _beginning(errors))
+        return ProgramOutput(status, _beginning(output), _beginning(errors))
 
 
 def _beginning(file: IO[bytes]) -> str:

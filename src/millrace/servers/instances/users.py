@@ -153,7 +153,6 @@ def usable() -> list[int]:
 
 
 def _mapped(file: Path) -> list[range]:
-    """Return the ids that exist in this user namespace."""
     lines = [tuple(map(int, line.split())) for line in file.read_text("ascii").splitlines()]
     return [range(first, first + count) for first, _, count in lines]
 

@@ -17,10 +17,11 @@ import mmap
 import os
 import stat
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from millrace.servers.instances.closing import open_without_links
 
@@ -39,6 +40,8 @@ SMALL_BYTES = 1 << 16  # direct I/O gains nothing on the hundreds of small files
 _PIECE_BYTES = 1 << 18  # nor on files that holes cut into smaller pieces on average
 _ALIGNMENT = 4096
 
+_Item = TypeVar("_Item")
+_Result = TypeVar("_Result")
 _Range = tuple[int, int]  # start and end in bytes
 
 
@@ -66,11 +69,10 @@ class _Part:
 
 @dataclass
 class _Job:
-    """The state that the threads of one copy share."""
+    """The owner of a copy, and whether every file of it so far is a clone."""
 
     uid: int | None
     clones: bool = True
-    stopped: threading.Event = field(default_factory=threading.Event)
 
 
 def copy_tree(source: Path, target: Path, uid: int | None) -> Copied:
@@ -93,15 +95,8 @@ def copy_tree(source: Path, target: Path, uid: int | None) -> Copied:
             if stat.S_ISREG(status.st_mode):
                 files.append((status.st_size, directory / each, into / each))
     files.sort(key=lambda entry: entry[0], reverse=True)  # the longest work first
-    with ThreadPoolExecutor(THREADS) as threads:
-        try:
-            parts = [part for _, original, copy in files for part in _begin(original, copy, job)]
-            running = [threads.submit(_copy_part, part, job.stopped) for part in parts]
-            for ended in wait(running, return_when=FIRST_EXCEPTION).done:
-                ended.result()
-        except BaseException:
-            job.stopped.set()
-            raise
+    parts = [part for _, original, copy in files for part in _begin(original, copy, job)]
+    in_threads(_copy_part, parts)
     # The copy's owner gets access only now, to the innermost directories first.
     for path, status in reversed(made):
         descriptor = open_without_links(path, os.O_RDONLY | os.O_DIRECTORY)
@@ -110,6 +105,25 @@ def copy_tree(source: Path, target: Path, uid: int | None) -> Copied:
         finally:
             os.close(descriptor)
     return Copied("reflink" if job.clones else "copy", sum(entry[0] for entry in files))
+
+
+def in_threads(
+    work: Callable[[_Item, threading.Event], _Result], items: list[_Item]
+) -> list[_Result]:
+    """Call ``work`` for each item in several threads, and return the results in order.
+
+    ``work`` ends early once its event is set. On failure or interruption, all threads have ended.
+    """
+    stopped = threading.Event()
+    with ThreadPoolExecutor(THREADS) as threads:
+        try:
+            running = [threads.submit(work, item, stopped) for item in items]
+            for ended in wait(running, return_when=FIRST_EXCEPTION).done:
+                ended.result()
+            return [each.result() for each in running]
+        except BaseException:
+            stopped.set()
+            raise
 
 
 def _begin(original: Path, copy: Path, job: _Job) -> Iterator[_Part]:
@@ -150,7 +164,6 @@ def data_ranges(descriptor: int, size: int) -> Iterator[_Range]:
 
 
 def _parts(ranges: list[_Range]) -> Iterator[tuple[_Range, ...]]:
-    """Cut and group ranges into parts of equal work."""
     part: list[_Range] = []
     room = _PART_BYTES
     for start, end in ranges:

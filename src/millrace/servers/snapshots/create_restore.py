@@ -285,7 +285,6 @@ def _refuse_file(name: Path, status: os.stat_result, uid: int) -> None:
 
 
 def _leave_out(data_dir: Path, options: FittedOptions, rules: SnapshotRules) -> None:
-    """Remove or empty the files that a snapshot does not keep."""
     for path, status in manifest.walk(data_dir):
         if not stat.S_ISREG(status.st_mode) or (
             path.parent == data_dir and any(fnmatch(path.name, name) for name in rules.left_out)

@@ -8,14 +8,13 @@ import mmap
 import os
 import threading
 from collections.abc import Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from millrace.servers.snapshots.copying import (
     REQUEST_BYTES,
     SMALL_BYTES,
-    THREADS,
     data_ranges,
+    in_threads,
     opened,
 )
 
@@ -31,14 +30,8 @@ def digests(data_dir: Path, paths: Iterable[str]) -> dict[str, str]:
     this function returns.
     """
     names = list(paths)
-    stopped = threading.Event()
-    with ThreadPoolExecutor(THREADS) as threads:
-        try:
-            found = threads.map(lambda name: _digest(data_dir / name, stopped), names)
-            return dict(zip(names, found, strict=True))
-        except BaseException:
-            stopped.set()
-            raise
+    found = in_threads(_digest, [data_dir / name for name in names])
+    return dict(zip(names, found, strict=True))
 
 
 def damage(data_dir: Path, kept: Mapping[str, str]) -> str | None:

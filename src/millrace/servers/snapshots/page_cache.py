@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import threading
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Literal
 
@@ -20,7 +19,6 @@ from millrace.system_calls import checked, libc
 State = Literal["cold", "warm"]
 
 _READ_BYTES = 1 << 22
-_READERS = 4
 
 
 def files_below(directory: Path) -> list[Path]:
@@ -35,16 +33,7 @@ def bring(directory: Path, state: State) -> None:
     interruption, all threads have ended.
     """
     write_back(directory)
-    act = _drop if state == "cold" else _read
-    stopped = threading.Event()
-    with ThreadPoolExecutor(_READERS) as threads:
-        try:
-            running = [threads.submit(act, file, stopped) for file in files_below(directory)]
-            for ended in wait(running, return_when=FIRST_EXCEPTION).done:
-                ended.result()
-        except BaseException:
-            stopped.set()
-            raise
+    copying.in_threads(_drop if state == "cold" else _read, files_below(directory))
 
 
 def write_back(directory: Path) -> None:

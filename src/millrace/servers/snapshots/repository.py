@@ -22,7 +22,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from millrace import paths, sizes
+from millrace import atomic_file, paths, sizes
 from millrace.errors import HostError, UserError, nearest
 from millrace.servers.snapshots import manifest
 from millrace.servers.snapshots.key import SnapshotKey
@@ -221,7 +221,7 @@ def publish(directory: Path, key: SnapshotKey) -> Snapshot:
                 return theirs
             continue
         try:
-            _flush(final.parent)
+            atomic_file.flush(final.parent)
         except OSError:
             final.rename(directory)  # it is still locked, so nobody uses it
             raise
@@ -292,11 +292,3 @@ def _is_the_same(directory: Path, descriptor: int) -> bool:
         return os.path.samestat(directory.stat(), os.fstat(descriptor))
     except FileNotFoundError:
         return False
-
-
-def _flush(directory: Path) -> None:
-    descriptor = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -165,12 +165,12 @@ def security_mirror(mirrors: list[tuple[str, str]], host_suite: str, mirror: str
 
 
 def require_version(coordinate: Deb, served: list[str]) -> Deb:
-    """Return the coordinate with its version, the newest where it names none.
+    """Return the coordinate with its version, never another one; the newest where it names none.
 
     Raise NotServed unless the version is among those ``served``.
     """
-    version = choose_version(coordinate.version, served)
-    if version is None:
+    version = coordinate.version or next(iter(served), None)
+    if version is None or version not in served:
         serves = f"it serves {', '.join(served)}" if served else "it has no such package"
         raise NotServed(
             f"{coordinate} is not in the Debian suite {coordinate.suite} any more: {serves}",
@@ -178,16 +178,6 @@ def require_version(coordinate: Deb, served: list[str]) -> Deb:
             "millrace servers add NAME --family FAMILY --tarball PATH",
         )
     return Deb(coordinate.suite, coordinate.package, version)
-
-
-def choose_version(wanted: str | None, offered: list[str]) -> str | None:
-    """Return the wanted version if it is offered, never another one.
-
-    Without a wanted version, return the first of ``offered``, which has the newest first.
-    """
-    if wanted is None:
-        return offered[0] if offered else None
-    return wanted if wanted in offered else None
 
 
 def _sizes(print_uris: str) -> Mapping[str, int]:

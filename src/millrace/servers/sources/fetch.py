@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from millrace import paths
 from millrace.errors import HostError, UserError
 from millrace.model.events import Notice, OnEvent, ignore
-from millrace.model.servers import Artefact
+from millrace.model.servers import Artefact, Provenance
 from millrace.servers import download
 from millrace.servers.catalogue import Source
 from millrace.servers.locks import exclusive
@@ -41,6 +41,11 @@ class Arrived:
     file: Path
     artefact: Artefact
     packages: tuple[Package, ...] = ()
+
+    @property
+    def provenance(self) -> Provenance:
+        """The origin of a server that consists of the artefact."""
+        return Provenance(source=self.artefact.coordinate, artefacts=(self.artefact,))
 
 
 def fetch(source: Source, workspace: Path, on_event: OnEvent) -> Arrived:

@@ -179,7 +179,6 @@ def _is_external(word: str, url: str) -> bool:
 
 
 def _mirror_for(repository: Repository, mirrors: Sequence[_Mirror]) -> _Mirror | None:
-    """Return the first mirror of exactly this repository, else the first that covers it."""
     exact = (mirror for mirror in mirrors if mirror.of == repository.id)
     covering = (mirror for mirror in mirrors if is_mirror_of(mirror.of, repository))
     return next(exact, None) or next(covering, None)

@@ -204,7 +204,7 @@ def test_an_interrupted_reading_ends_its_threads(
         raise KeyboardInterrupt
 
     monkeypatch.setattr(page_cache, "_read", reading)
-    monkeypatch.setattr(page_cache, "wait", interrupted)
+    monkeypatch.setattr(copying, "wait", interrupted)
     with pytest.raises(KeyboardInterrupt):
         page_cache.bring(directory, "warm")
     shutil.rmtree(directory)
