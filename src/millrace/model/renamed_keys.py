@@ -17,6 +17,7 @@ _FIRST_NAMES = {
     "colocate_client": "share_cpu",
     "disable_idle_states": "keep_awake",
     "max_lateness_s": "late_limit_s",
+    "snapshot": "template",
 }
 _NAMES = {first: name for name, first in _FIRST_NAMES.items()}
 

@@ -100,7 +100,7 @@ class ResolvedWorkload:
     @property
     def keeps_snapshots(self) -> bool:
         """True unless the user disables that data directories are kept as snapshots."""
-        return bool(self.values.get("template", "on") == "on")
+        return bool(self.values.get("snapshot", "on") == "on")
 
     @property
     def made_of(self) -> dict[str, Any]:

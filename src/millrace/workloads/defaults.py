@@ -59,7 +59,7 @@ _DRIVING: dict[str, Any] = {
     "busy_poll": {"kind": "text", "default": "auto", "choices": _SWITCH},
     "colocate_client": {"kind": "text", "default": "auto", "choices": _SWITCH},
     "cache_mode": {"kind": "text", "default": "any", "choices": ["any", "cached", "io_bound"]},
-    "template": {"kind": "text", "default": "on", "choices": ["on", "off"]},
+    "snapshot": {"kind": "text", "default": "on", "choices": ["on", "off"]},
     # The place of a restored data directory when its server starts: the disk, or also memory, for
     # servers that read through the page cache.
     "page_cache": {"kind": "text", "default": "cold", "choices": ["cold", "warm"]},

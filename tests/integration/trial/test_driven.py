@@ -156,7 +156,7 @@ def test_clients_show_their_statements_where_somebody_looks(server_of: ServerOf)
     assert "share a pool of threads" in lacks[0]
 
 
-@pytest.mark.parametrize("chosen", [{"engine": "MEMORY"}, {"template": "off"}])
+@pytest.mark.parametrize("chosen", [{"engine": "MEMORY"}, {"snapshot": "off"}])
 def test_what_cannot_be_kept_is_loaded_by_each_trial(
     server_of: ServerOf, chosen: dict[str, Any]
 ) -> None:
@@ -168,7 +168,7 @@ def test_what_cannot_be_kept_is_loaded_by_each_trial(
         "measure", "stop", "sizes",
     ]  # fmt: skip
     assert measured(result)["transactions"] == 500
-    if "template" in chosen:
+    if "snapshot" in chosen:
         assert steps[:2] == ["prepare", "initialise"]
         assert "snapshot_restore_s" not in measured(result)
 

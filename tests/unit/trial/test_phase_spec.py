@@ -142,7 +142,7 @@ def test_what_an_experiment_says_outranks_a_test_and_a_test_the_defaults() -> No
     ("chosen", "restorable"),
     [
         ({}, True),
-        ({"template": "off"}, False),
+        ({"snapshot": "off"}, False),
         ({"engine": "MEMORY"}, False),
         ({"engine": "Heap"}, False),
         ({"engine": "MyISAM"}, True),

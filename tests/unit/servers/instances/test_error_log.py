@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from millrace.databases.mysql.server_log import PATTERNS
 
+from millrace import databases
 from millrace.servers.instances.error_log import ErrorLog
+
+PATTERNS = databases.get("mysql").log
 
 NEEDS = "InnoDB: innodb_page_size=16384 requires innodb_buffer_pool_size >= 6 MiB"
 FULL = "the disk is full"

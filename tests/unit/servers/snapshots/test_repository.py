@@ -276,7 +276,7 @@ def copying_instead(data_dir: Path, kept: Path) -> None:
         "millrace.servers.snapshots.manifest.write",
         "millrace.servers.snapshots.page_cache.write_back",
         "millrace.servers.snapshots.repository.publish",
-        "millrace.servers.snapshots.repository._flush",  # when it has its name already
+        "millrace.atomic_file.flush",  # when it has its name already
         "millrace.servers.snapshots.digests.digests",
     ],
 )
