@@ -7,8 +7,8 @@
 //! it to the session of the next, which gives runs of 1 to 63 rows. A row's bytes depend on the
 //! seed, the number of rows of the whole set, and the row's own number; on nothing before it.
 //!
-//! What a session's rows share, from the timestamp to the end of the line, is made once: that, and
-//! digits made eight at a time, is where the speed comes from.
+//! The common part of a session's rows, from the timestamp to the end of the line, is made once, and
+//! digits are made eight at a time: this is where the speed comes from.
 
 #![allow(clippy::cast_possible_truncation)] // what is cast has been scaled below the type's limit
 

@@ -50,7 +50,7 @@ impl Arrivals {
     }
 
     /// The oldest transaction that has arrived and may still begin; those that may not are
-    /// skipped. It stays until `begun` is told.
+    /// skipped. It stays until `begun` is called.
     #[inline]
     pub fn due(
         &mut self,

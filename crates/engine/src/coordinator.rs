@@ -1,5 +1,5 @@
-//! The thread beside those that drive: it fixes the parts of a drive, marks them, asks for counts
-//! once a second, and ends it.
+//! The thread that coordinates those that drive. It fixes the parts of a drive, marks them, asks for
+//! counts once a second, and ends it.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};

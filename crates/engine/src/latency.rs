@@ -1,4 +1,4 @@
-//! Latencies: an `HdrHistogram` of nanoseconds, with the exact sum, least and greatest beside it.
+//! Latencies: an `HdrHistogram` of nanoseconds, and the exact sum, least and greatest.
 
 use std::fmt::{self, Debug, Formatter};
 
@@ -38,7 +38,7 @@ impl Default for Latencies {
 }
 
 impl Latencies {
-    /// Latencies of which percentiles are told once and roughly: to two digits, which takes an
+    /// Latencies for percentiles that are rough and printed once: to two digits, which takes an
     /// eighth of the memory, and of the cache of the CPU.
     pub fn rough() -> Self {
         Self::with_digits(DIGITS - 1)
@@ -99,7 +99,7 @@ impl Latencies {
         (self.count() > 0).then(|| seconds(self.max_ns))
     }
 
-    /// The latency that so many percent of the recorded ones do not exceed; None without any.
+    /// Return the latency that this percentage of the recorded ones does not exceed; None without any.
     pub fn percentile_s(&self, percent: f64) -> Option<f64> {
         // The greatest value of a bucket may lie above everything in it.
         // 99.9 / 100 is a little more than 0.999, which is one latency too far in 1000.

@@ -16,7 +16,7 @@ use protocol::script::Script;
 /// fewer than the shortest queue of a listening server (50) cannot overrun it.
 const AT_ONCE: u32 = 16;
 
-/// Files that are open beside the connections.
+/// Open files other than the connections.
 const OTHER_FILES: u64 = 64;
 
 /// Open the connections and give each to its thread: client `n` to thread `n % threads`. The

@@ -26,12 +26,12 @@ impl Waker {
     }
 
     pub fn wake(&self) {
-        // It fails only where so many wakes wait already that the counter is full.
+        // It fails only where the counter of waiting wakes is full.
         let _ = rustix::io::write(&self.0, &1u64.to_ne_bytes());
     }
 }
 
-/// Sockets that are waited for, each by a token, edge-triggered: an event tells that something
+/// Sockets that are waited for, each by a token, edge-triggered: an event says that something
 /// has come since the last read. (Level-triggered, every socket that was just emptied would be
 /// looked at once more by the kernel.)
 #[derive(Debug)]

@@ -10,7 +10,7 @@ use rustix::thread::CpuSet;
 pub const CPU_NUMBERS: usize = CpuSet::MAX_CPU;
 
 /// The longest silence of a server that owes answers. Longer than a wait for a lock, which ends after 50 s
-/// unless the server is told otherwise.
+/// unless the server is configured otherwise.
 pub const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The settings of one drive.

@@ -54,20 +54,20 @@ impl StatementActivity {
     pub fn create(path: &Path, sockets: &[PeerAddress], statements: &[String]) -> io::Result<Self> {
         let rollback = ROLLBACK.to_owned();
         let names: Vec<String> = statements.iter().cloned().chain([rollback]).collect();
-        let told = serde_json::to_vec(&names)?;
+        let encoded = serde_json::to_vec(&names)?;
         let mut file =
             OpenOptions::new().read(true).write(true).create(true).truncate(true).open(path)?;
         let count = |number: usize| u32::try_from(number).expect("there are few of them");
         let mut header = [0; HEADER_BYTES];
         header[..8].copy_from_slice(MAGIC);
         for (place, number) in
-            [VERSION, count(sockets.len()), count(told.len())].into_iter().enumerate()
+            [VERSION, count(sockets.len()), count(encoded.len())].into_iter().enumerate()
         {
             header[8 + 4 * place..][..4].copy_from_slice(&number.to_ne_bytes());
         }
         file.write_all(&header)?;
         file.write_all(&vec![0; sockets.len() * size_of::<Slot>()])?;
-        file.write_all(&told)?;
+        file.write_all(&encoded)?;
         let activity = Self::map(&file, sockets.len(), names, ProtFlags::WRITE)?;
         for (slot, socket) in activity.slots().iter().zip(sockets) {
             let (kind, number) = match *socket {
@@ -80,7 +80,7 @@ impl StatementActivity {
         Ok(activity)
     }
 
-    /// One that is there, to be looked at.
+    /// Open an existing one for reading.
     pub fn open(path: &Path) -> io::Result<Self> {
         let damaged =
             || io::Error::new(ErrorKind::InvalidData, "it is no activity file of this version");
@@ -94,12 +94,12 @@ impl StatementActivity {
         if header[..8] != *MAGIC || number(0) != VERSION {
             return Err(damaged());
         }
-        let (slots, told) = (number(1) as usize, number(2) as usize);
+        let (slots, encoded) = (number(1) as usize, number(2) as usize);
         let before = HEADER_BYTES + slots * size_of::<Slot>();
-        if file.metadata()?.len() < (before + told) as u64 {
+        if file.metadata()?.len() < (before + encoded) as u64 {
             return Err(damaged());
         }
-        let mut text = vec![0; told];
+        let mut text = vec![0; encoded];
         file.read_exact_at(&mut text, before as u64)?;
         let names = serde_json::from_slice(&text).map_err(|_| damaged())?;
         Self::map(&file, slots, names, ProtFlags::empty())

@@ -12,7 +12,7 @@ use engine::{DriveResult, Interval, Mark, ResourceUsage};
 use protocol::shown::shown_json;
 use workload::program::Protocol;
 
-/// One event; `type` tells which. Times are seconds, sizes bytes, both in the names.
+/// One event, named by `type`. Times are seconds, sizes bytes, both in the names.
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Event<'a> {
@@ -161,7 +161,7 @@ impl Events {
     }
 
     pub fn emit(&self, event: &Event<'_>) {
-        // A listener that panicked has said so; what it holds is still fit to be told more.
+        // A listener that panicked has reported it; its state still takes events.
         let mut listener = self.listener.lock().unwrap_or_else(PoisonError::into_inner);
         if let Err(error) = listener.hear(event) {
             self.stop.store(true, Ordering::Relaxed);

@@ -10,7 +10,7 @@ use hdrhistogram::serialization::{Serializer, V2Serializer};
 
 use crate::events::StatementSummary;
 
-/// The longest latency told apart from longer ones: a week, in microseconds.
+/// The longest latency that is distinguished from longer ones: a week, in microseconds.
 const LONGEST_US: u64 = 7 * 24 * 3_600 * 1_000_000;
 
 /// Latencies are kept to this many decimal digits.

@@ -1,4 +1,4 @@
-//! What the commands say without a server: mistakes, lists, merged histograms.
+//! The output of commands without a server: errors, lists, merged histograms.
 
 #[path = "run/peer.rs"]
 mod peer;

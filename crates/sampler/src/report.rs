@@ -39,7 +39,7 @@ pub struct Report {
 struct ThreadReport {
     tid: u32,
     name: String,
-    /// At so many it was there.
+    /// The number of ticks at which the thread existed.
     ticks: u64,
     states: Vec<StateReport>,
     /// The same by what its client showed, of those looks at which that was known.

@@ -11,19 +11,18 @@ use super::targets::Targets;
 use super::text;
 use super::thread::{Said, Seen, Thread};
 
-/// Threads that have begun are looked for so often.
+/// The time between two searches for new threads.
 const LISTED_EVERY: Duration = Duration::from_millis(500);
 
-/// So many of the threads that work much are looked at in a tick, and then so many of the others. All
-/// of many would take so long that the last ones are seen as they are later, when whoever was to give
-/// them work, or to do some for them, has been kept from its CPU: they would wait for it too often.
+/// The number of threads that work much, and then of others, that a tick samples. Samples of many
+/// would take so long that the last ones show waits for threads that the sampler itself delayed.
 const BUSY: usize = 2;
 const OTHERS: usize = 2;
 
 /// A thread works much that was on a CPU for this part of the time that the busiest one was.
 const PART: u64 = 10;
 
-/// Looks at the threads of a process and counts what they do.
+/// Samples the threads of a process and counts their states.
 pub struct Sampler {
     pid: u32,
     targets: Targets,
@@ -31,7 +30,7 @@ pub struct Sampler {
     connections: Option<ConnectionMap>,
     /// In the order of their ids.
     threads: Vec<Thread>,
-    /// Threads that have ended and had been seen.
+    /// Threads with samples that have ended.
     ended: Vec<Thread>,
     /// The threads whose turn it is at the next tick.
     turn: Vec<usize>,
@@ -47,7 +46,7 @@ pub struct Sampler {
 }
 
 impl Sampler {
-    /// Fails where there is no such process, or its threads may not be looked at.
+    /// Fails where there is no such process, or its threads may not be inspected.
     pub fn new(pid: u32) -> Result<Self, ThreadsError> {
         let mut sampler = Self {
             pid,
@@ -69,11 +68,11 @@ impl Sampler {
         }
         // Opening the files is allowed to more users than reading them.
         for thread in &sampler.threads {
-            let told = thread.doing().map_err(|source| refused(pid, source))?;
-            if let Some(told) = told
-                && text::doing(told.as_bytes()).is_none()
+            let reported = thread.doing().map_err(|source| refused(pid, source))?;
+            if let Some(reported) = reported
+                && text::doing(reported.as_bytes()).is_none()
             {
-                return Err(ThreadsError::Untold(told));
+                return Err(ThreadsError::Unknown(reported));
             }
         }
         Ok(sampler)
@@ -213,7 +212,7 @@ impl Sampler {
         self.threads.iter_mut().for_each(Thread::rename);
     }
 
-    /// Every thread that was seen, those that have ended too.
+    /// Every thread with a sample, those that have ended too.
     pub fn threads(&self) -> impl Iterator<Item = &Thread> {
         let all = self.threads.iter().chain(&self.ended);
         all.filter(|thread| thread.tally.ticks() > 0)
@@ -239,7 +238,7 @@ fn turn(threads: &[Thread], busy: bool, most: usize, next: &mut usize) -> Vec<us
     turn.into_iter().take(most).collect()
 }
 
-/// Return the ids of the threads of a process, in order; none where there is no such process.
+/// Return the ids of the threads of a process, in order; none where the process does not exist.
 fn tids(pid: u32) -> Result<Vec<u32>, ThreadsError> {
     let listing = format!("/proc/{pid}/task");
     let failed =
@@ -265,7 +264,7 @@ fn tids(pid: u32) -> Result<Vec<u32>, ThreadsError> {
 
 fn refused(pid: u32, source: io::Error) -> ThreadsError {
     match source.kind() {
-        ErrorKind::NotFound => ThreadsError::Untold(source.to_string()),
+        ErrorKind::NotFound => ThreadsError::Unknown(source.to_string()),
         ErrorKind::PermissionDenied => ThreadsError::Refused { pid, source },
         _ => ThreadsError::System {
             context: format!("cannot look at the threads of process {pid}"),

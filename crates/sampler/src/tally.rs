@@ -1,4 +1,4 @@
-//! In which states a thread was seen, and how often.
+//! The states of a thread's samples, with their counts.
 
 use libc::c_long;
 
@@ -35,7 +35,7 @@ pub struct Counted {
     pub times: u64,
     /// For how long: each time stands for the time since the one before.
     pub seconds: f64,
-    /// At so many of these ticks another thread was making a log durable.
+    /// The number of these ticks at which another thread was making a log durable.
     pub during_sync: u64,
 }
 

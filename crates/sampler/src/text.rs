@@ -1,4 +1,4 @@
-//! The texts in which the kernel tells about threads and descriptors.
+//! The kernel's texts about threads and descriptors.
 
 use std::str;
 

@@ -19,7 +19,7 @@ const TEXT_BYTES: usize = 512;
 /// More than a stack of the kernel's takes: it has 64 functions at most, of which few are on it.
 const STACK_BYTES: usize = 4096;
 
-/// A thread, by the files in which the kernel tells about it; opened once, and read anew each time.
+/// A thread, by the kernel's files about it, which are opened once and read for each sample.
 pub struct Thread {
     pub tid: u32,
     directory: PathBuf,
@@ -38,7 +38,7 @@ pub struct Thread {
     ran_ns: u64,
     /// It works much, so that it is looked at first.
     pub is_busy: bool,
-    /// It was ever seen making a log durable.
+    /// Some sample found it making a log durable.
     pub has_synced: bool,
     /// The time of the last sample, or of the last that could have been.
     since: Instant,
@@ -53,7 +53,7 @@ pub struct Said {
     shown: Option<u32>,
 }
 
-/// A thread as it was seen.
+/// A sample of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seen {
     pub state: State,
@@ -260,7 +260,7 @@ fn blocked(letter: char) -> char {
     if letter == 'R' { 'D' } else { letter }
 }
 
-/// Read a file that is kept open from the first time on, up to so many bytes.
+/// Read a file that stays open from the first time on, up to a number of bytes.
 fn read(file: &mut Option<File>, bytes: usize, path: impl FnOnce() -> PathBuf) -> Option<Vec<u8>> {
     let file = match file {
         Some(file) => file,

@@ -173,7 +173,7 @@ mod tests {
         assert_eq!(value(&"(".repeat(1000)).unwrap_err(), "it has too many parentheses");
     }
 
-    /// An expression with its value, computed beside it in 128 bits.
+    /// An expression with its value, computed separately in 128 bits.
     fn expressions() -> impl Strategy<Value = (String, Option<i128>)> {
         let number = (0i128..1_000_000).prop_map(|n| (n.to_string(), Some(n)));
         number.prop_recursive(6, 40, 2, |inner| {

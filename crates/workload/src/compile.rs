@@ -123,7 +123,7 @@ impl CompileContext<'_> {
             fixed.extend(pieces);
         }
         if names.is_empty() {
-            // Where there are no tables, a mention of one is told as an unknown name.
+            // Where there are no tables, a mention of one is an unknown name.
             fixed = split_at_marks(&self.values.fill(sql, key)?);
             marks = fixed.len() - 1;
         }

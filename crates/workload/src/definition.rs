@@ -118,11 +118,11 @@ pub struct Generator {
     pub central: Option<Number>,
     /// "client": each client draws from its own part of the range.
     pub segment: Option<String>,
-    /// digits: so many groups of so many digits, joined by `-`.
+    /// digits: the number of groups of digits, joined by `-`.
     pub groups: Option<Number>,
     /// digits, text: characters (of a group).
     pub length: Option<Number>,
-    /// text: at most so many characters, where the length is drawn too.
+    /// text: the largest number of characters, where the length is random, too.
     pub max_length: Option<Number>,
     /// decimal: digits after the point.
     pub scale: Option<Number>,
@@ -140,7 +140,7 @@ pub struct Generator {
     /// sequence, series: the first value and the step between values.
     pub first: Option<Number>,
     pub step: Option<Number>,
-    /// Makes a list of so many values, for `IN (?)`.
+    /// The number of values of a list, for `IN (?)`.
     pub count: Option<Number>,
 }
 

@@ -66,6 +66,6 @@ def test_states_need_rights(instance_of: InstanceOf) -> None:
     with (
         instance_of("mysql-5.6.24") as instance,
         as_ordinary_user(),
-        pytest.raises(Unavailable, match=r"threads cannot be sampled: .*may not be looked at"),
+        pytest.raises(Unavailable, match=r"threads cannot be sampled: .*may not be inspected"),
     ):
         thread_states.collector(target_of(instance))

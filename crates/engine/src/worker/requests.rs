@@ -19,7 +19,7 @@ const MOST_RETRIES: u64 = 1_000;
 const MOST_RETRIES_AFTER_END: u64 = 10;
 
 impl<C: Session, S: Script> Worker<'_, C, S> {
-    /// Serve a connection that an event was told of.
+    /// Serve a connection with an event.
     #[inline]
     pub(super) fn serve(&mut self, index: usize, has_hung_up: bool) -> Result<(), ClientError> {
         if self.clients[index].has_unsent() {

@@ -31,7 +31,7 @@ fn errors_are_counted_by_code_and_the_clients_go_on() {
 
 #[test]
 fn an_error_inside_a_transaction_is_rolled_back() {
-    // The second statement of every third transaction fails, by turns for good and for now.
+    // The second statement of every third transaction fails, permanently and transiently by turns.
     let server = Server::new(|asked| match asked.number % 12 {
         1 => Answer::Bytes(error(1205)),
         6 => Answer::Bytes(error(1213)),

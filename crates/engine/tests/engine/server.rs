@@ -142,7 +142,7 @@ fn hear(stream: &mut UnixStream) -> Option<Vec<u8>> {
     Some(payload)
 }
 
-/// Asks transactions of so many equal statements.
+/// A script with transactions of this number of equal statements.
 #[derive(Clone)]
 pub struct Asker {
     statements: u16,
@@ -161,7 +161,7 @@ impl Asker {
         Self { left: Some(left), ..self }
     }
 
-    /// Its requests have so many bytes.
+    /// The length of its requests in bytes.
     pub fn with_length(self, length: usize) -> Self {
         Self { payload: vec![3; length], ..self }
     }

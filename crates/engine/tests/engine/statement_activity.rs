@@ -1,4 +1,4 @@
-//! What clients show on the activity file while their requests are under way.
+//! The statements that clients publish while their requests are under way.
 
 use std::sync::{Arc, Mutex};
 

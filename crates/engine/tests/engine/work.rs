@@ -1,4 +1,4 @@
-//! What is counted is what the server saw, and it is exactly what was wanted.
+//! The engine's counts equal those of the server, and the requested ones.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;

@@ -80,7 +80,7 @@ pub fn count(number: u64) -> String {
     text
 }
 
-/// So many in so many seconds.
+/// A rate, from a number and the seconds that it took.
 #[allow(clippy::cast_precision_loss)] // counts below 2^53
 pub fn per_second(number: u64, duration_s: f64) -> String {
     if duration_s <= 0.0 {

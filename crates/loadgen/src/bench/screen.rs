@@ -44,12 +44,12 @@ impl Screen {
         }
     }
 
-    /// Tell of an interval, or adds it to those that are told together.
+    /// Print an interval, or add it to those that are printed together.
     fn interval(&mut self, interval: &Interval) -> io::Result<()> {
         if self.look.interval_s == 0 {
             return Ok(());
         }
-        // What is left of the warm-up is not told.
+        // The rest of the warm-up is not printed.
         let pending = self.pending.take().filter(|sum| sum.part == interval.part);
         let mut sum = pending.unwrap_or_else(|| Sum::of(interval.part));
         sum.add(interval);
@@ -166,7 +166,7 @@ fn drive_heading(drive: &Drive) -> String {
     )
 }
 
-/// Intervals that are told together.
+/// Intervals that are printed together.
 struct Sum {
     part: Part,
     intervals: u32,

@@ -76,7 +76,7 @@ pub struct BenchArgs {
     /// Distribution of the gaps between transactions, with --rate.
     #[arg(long, value_enum, value_name = "KIND", default_value_t = Gaps::Poisson)]
     arrivals: Gaps,
-    /// Skip a transaction that is late by more than so many seconds, with --rate.
+    /// Skip a transaction that is late by more than this number of seconds, with --rate.
     #[arg(long, value_name = "S", value_parser = seconds)]
     max_lateness: Option<Duration>,
     /// Seconds to run before the measurement; `steady` for until the throughput is.
@@ -91,8 +91,8 @@ pub struct BenchArgs {
     /// Print the histogram of the latencies too.
     #[arg(long)]
     histogram: bool,
-    /// Give up on a server that is silent for so many seconds although it owes an answer [default: run: as
-    /// long as --time, at least 60, without a time 600; prepare and cleanup: 3600].
+    /// Give up on a server that is silent for this number of seconds although it owes an answer
+    /// [default: run: as long as --time, at least 60, without a time 600; prepare and cleanup: 3600].
     #[arg(long, value_name = "S", value_parser = positive_seconds)]
     idle_timeout: Option<Duration>,
     /// Write the result as JSON lines to this file; - for standard output, the rest then goes to

@@ -12,7 +12,7 @@ use serde::Serialize;
 /// A pause before each signal, long enough for the CPU to halt.
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// The longest wake-up told apart from longer ones.
+/// The longest wake-up that is distinguished from longer ones.
 const LONGEST_NS: u64 = 1_000_000_000;
 
 /// The time one CPU takes to run a thread that was signalled, in microseconds.

@@ -37,7 +37,7 @@ impl Failure {
             Some(ClientError::Server(server)) => Some(server),
             _ => None,
         };
-        // With its code beside it, the server's own message is enough; but not which table it is of.
+        // The code and the server's own message do not say which table they are about.
         let message = match (self, server) {
             (Self::Client(_), Some(server)) => server.message.clone(),
             _ => self.to_string(),

@@ -10,7 +10,7 @@ use protocol::mysql::{Connection, Deadline, Login};
 /// Logging in and setting the session up take no longer than this.
 const LOGIN_LIMIT: Duration = Duration::from_secs(10);
 
-/// A connection beside it, with all that its work needs first, takes no longer than this.
+/// The limit of opening a further connection and preparing it for its work.
 pub const OPENING_LIMIT: Duration = Duration::from_secs(60);
 
 /// The session that phases share, opened when it is needed.
@@ -41,7 +41,7 @@ impl Session {
         Ok(self.connection.insert(connection))
     }
 
-    /// Open a connection beside the shared one, its session set up in the same way.
+    /// Open a further connection with a session like the shared one.
     pub fn open_another(&self, deadline: &Deadline) -> Result<Connection, ClientError> {
         self.open(deadline).map_err(|(_, error)| error)
     }

@@ -15,7 +15,7 @@ use datagen::Nodes;
 use protocol::ClientError;
 use protocol::mysql::{Connection, Deadline, Outcome};
 
-/// The name a server is told for the file that we make.
+/// The file's name in the statement; the rows are generated.
 const LOCAL_FILE: &str = "nodes";
 
 /// Run the statements; the last one's outcome counts, and the last result set.

@@ -23,13 +23,13 @@ pub fn load(
     context: &mut Context<'_>,
     phase: &PlannedPhase,
     tables: &[Table],
-    how: &LoadOptions,
+    options: &LoadOptions,
 ) -> Result<(), Failure> {
     let sent = Arc::new(Sent::default());
     let ticker = Ticker::start(&phase.name, &sent, context.events);
     let started = Instant::now();
     let loaded =
-        with_sessions(context, phase, |sessions| tables::load(sessions, tables, how, &sent))?;
+        with_sessions(context, phase, |sessions| tables::load(sessions, tables, options, &sent))?;
     let duration_s = started.elapsed().as_secs_f64();
     drop(ticker);
     let result = PhaseResult::LoadTables {
@@ -43,7 +43,7 @@ pub fn load(
         generator_wait_s: loaded.generator_wait.as_secs_f64(),
     };
     context.events.emit(&phase.ended(result));
-    wait(how.linger, context.stop);
+    wait(options.linger, context.stop);
     drop(loaded.connections);
     Ok(())
 }

@@ -25,7 +25,7 @@ pub struct Drive {
     pub test: String,
     pub protocol: Protocol,
     pub settings: DriveSettings,
-    /// Each client begins with so many.
+    /// The number of pings with which each client begins.
     pub pings: u32,
     /// It is the phase that the run is about, among several that drive clients.
     pub primary: bool,

@@ -14,7 +14,7 @@ use protocol::ClientError;
 use protocol::mysql::{Connection, Deadline, LocalData, Outcome};
 use workload::tables::Table;
 
-/// The name a server is told for the file that we make.
+/// The file's name in the statement; the rows are generated.
 const LOCAL_FILE: &str = "rows";
 
 /// Error codes of servers that accept no local file: `ER_NOT_ALLOWED_COMMAND`,
@@ -27,7 +27,7 @@ const STATEMENT_BYTES: usize = 512 << 10;
 /// The part of `max_allowed_packet` left unused, for the command and for servers that count otherwise.
 const PACKET_RESERVE: usize = 1 << 10;
 
-/// Rows of about so many bytes are one transaction.
+/// The approximate size of one transaction's rows in bytes.
 const TRANSACTION_BYTES: usize = 8 << 20;
 
 /// The method that fills tables.
@@ -91,17 +91,17 @@ pub struct LoadedTable {
 pub fn load(
     sessions: &Sessions<'_>,
     tables: &[Table],
-    how: &LoadOptions,
+    options: &LoadOptions,
     sent: &Arc<Sent>,
 ) -> Result<Loaded, TableError> {
     let Done { results, connections } =
-        each(sessions, tables, how.threads, |connection, table, deadline| {
-            load_table(connection, table, how, sent, deadline)
+        each(sessions, tables, options.threads, |connection, table, deadline| {
+            load_table(connection, table, options, sent, deadline)
                 .map_err(|source| TableError::client(table, source))
         })?;
     let mut loaded = Loaded {
         tables: Vec::with_capacity(tables.len()),
-        method: match how.method {
+        method: match options.method {
             Method::Auto => Method::Local,
             other => other,
         },
@@ -134,7 +134,7 @@ struct Filled {
 fn load_table(
     connection: &mut Connection,
     table: &Table,
-    how: &LoadOptions,
+    options: &LoadOptions,
     sent: &Arc<Sent>,
     deadline: &Deadline,
 ) -> Result<(LoadedTable, Filled), ClientError> {
@@ -142,11 +142,11 @@ fn load_table(
     let mut filler =
         Filler { connection, table, rows: Arc::new(Summed::new(&table.rows)), sent, deadline };
     let started = Instant::now();
-    if how.lock_tables {
+    if options.lock_tables {
         filler.run(&format!("LOCK TABLES {} WRITE", sql::quoted(&table.name)))?;
     }
-    let outcome = filler.fill(how.method)?;
-    if how.lock_tables {
+    let outcome = filler.fill(options.method)?;
+    if options.lock_tables {
         filler.run("UNLOCK TABLES")?;
     }
     let load = started.elapsed();

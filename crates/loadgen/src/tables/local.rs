@@ -7,7 +7,7 @@ use std::time::Duration;
 use datagen::{Chunk, Producer, Rows};
 use protocol::mysql::LocalData;
 
-/// Rows that may take so many bytes are made at once: some packets, and about a socket's buffer.
+/// The size of the rows that are made at once: some packets, and about a socket's buffer.
 const CHUNK_BYTES: usize = 256 << 10;
 
 /// One thread makes rows many times faster than any server takes them.
@@ -38,7 +38,7 @@ impl Sent {
 
 /// Return the number of rows, at least one, that surely fit into `bytes`.
 pub fn rows_in(rows: &impl Rows, bytes: usize) -> usize {
-    const MANY: usize = 1024; // beside so many rows, padding is nothing
+    const MANY: usize = 1024; // padding is negligible for this many rows
     (bytes * MANY / rows.room_for(MANY)).max(1)
 }
 

@@ -1,4 +1,4 @@
-//! What is marked, and when.
+//! The marks of phases, and their times.
 
 use std::fs;
 use std::io::{BufRead, BufReader};

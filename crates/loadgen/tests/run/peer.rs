@@ -1,4 +1,4 @@
-//! Servers that say what they are told to say.
+//! Servers with scripted answers.
 
 use std::io::{Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};

@@ -22,7 +22,7 @@ use serde_json::Value;
 
 use acting::{Acting, begin, poll_for_ever, sync_for_ever};
 
-/// Names the directory in which a process of this test program is to act as the one looked at.
+/// Names the directory in which a process of this test program acts as the sampled one.
 const PLACE: &str = "MILLRACE_TEST_PLACE";
 
 /// The system call of the C library's `poll`.
@@ -31,7 +31,7 @@ const POLL: c_long = libc::SYS_poll;
 #[cfg(not(target_arch = "x86_64"))]
 const POLL: c_long = libc::SYS_ppoll;
 
-/// Not a test: the process that is looked at, when it is told to be that.
+/// Not a test: the sampled process, where the environment variable asks for it.
 #[test]
 fn the_process_that_is_looked_at() {
     let Some(place) = env::var_os(PLACE) else {
@@ -188,7 +188,7 @@ fn threads_are_seen_where_they_are() {
     }
     assert_eq!(call(&report, "polls many"), (POLL, None));
 
-    // Where the kernel tells of stacks, they end in what the thread is blocked in.
+    // Where the kernel reports stacks, they end in the function in which the thread is blocked.
     for state in ["syncs log", "syncs data"].map(|name| states(&report, name)).concat() {
         if let Some(stack) = state["stack"].as_str() {
             let innermost = stack.rsplit(';').next();
@@ -212,7 +212,7 @@ fn threads_are_seen_where_they_are() {
     let expected = share(logs, "syncs log");
     for name in ["waits", "spins", "syncs data"] {
         let found = share(sum(states(&report, name), "during_sync"), name);
-        // Each thread is looked at at ticks of its own.
+        // Each thread is sampled at ticks of its own.
         #[allow(clippy::cast_precision_loss)]
         let error = (0.25 / ticks(name) as f64 + 0.25 / ticks("syncs log") as f64).sqrt();
         assert!((found - expected).abs() < 5.0 * error, "{name}: {found}, {expected}");

@@ -1,6 +1,6 @@
 //! Follows answers of a server without reading them: how many rows, how they ended, how large.
 //!
-//! What clients measure needs no values, so that only the first bytes of each packet are looked at,
+//! Measuring clients need no values, so that only the first bytes of each packet are looked at,
 //! rows are counted and their bytes skipped where they lie. Nothing is copied but the first bytes
 //! of a packet that two reads cut, and nothing allocated unless the server reports an error.
 
@@ -10,7 +10,7 @@ use super::reply::{self, Done, EOF, ERROR, LOCAL_FILE, OK};
 use crate::script::{Row, RowFormat};
 use crate::{AnswerReader, AnswerSummary, Fed, ProtocolError};
 
-/// As much of a payload as has to be seen: an OK message up to its number of warnings.
+/// The part of a payload that is examined: an OK message up to its number of warnings.
 const PREFIX: usize = 1 + 9 + 9 + 2 + 2;
 
 /// The largest message of any server: the highest `max_allowed_packet`.
@@ -45,7 +45,7 @@ pub struct MysqlAnswerReader {
     sequence: u8,
     /// The message goes on in the next packet.
     continued: bool,
-    /// Bytes of the current packet that are still to come and need not be looked at.
+    /// Bytes of the current packet that are still to come and need no examination.
     skip: usize,
     /// Bytes of the current message so far.
     message_bytes: usize,

@@ -132,7 +132,7 @@ fn read_all(
     let mut filled = 0;
     while filled < buffer.len() {
         match session.reader().read(&mut buffer[filled..]) {
-            // The end: told by TLS, or by the socket alone, as many servers do.
+            // The end: TLS reports it, or the socket alone, as with many servers.
             Ok(0) => break,
             Err(error) if error.kind() == ErrorKind::UnexpectedEof => break,
             Ok(count) => {

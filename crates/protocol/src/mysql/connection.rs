@@ -40,7 +40,7 @@ const LIMITS: Limits = Limits { definitions: 16 << 20, kept_rows: 128 << 20, ans
 const RECEIVE_BYTES: usize = 64 << 10;
 
 /// The payload of a packet of a local file. Servers take any size up to `max_allowed_packet` (1 MB
-/// on the oldest); from 16 kB to 256 kB no difference could be told.
+/// on the oldest); there was no measurable difference from 16 kB to 256 kB.
 const FILE_PACKET: usize = 64 << 10;
 
 /// Handing a connection over consumes it.
@@ -68,7 +68,7 @@ pub trait LocalData {
     fn next_bytes(&mut self) -> Option<&[u8]>;
 }
 
-/// A session with a server, which is told when it ends.
+/// A session with a server, which gets a QUIT when it ends.
 pub struct Connection {
     /// None once it was handed over.
     transport: Option<Transport>,

@@ -1,4 +1,4 @@
-//! TLS: what is asked of the server's certificate, and how a refusal is told.
+//! TLS: the verification of the server's certificate, and the errors of a refusal.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -84,8 +84,8 @@ def test_a_load_generator_that_cannot_do_it(program: Path) -> None:
 
 
 def test_a_sampler_that_says_why_it_cannot(program: Path) -> None:
-    write(program, "sys.exit('millrace-load: the threads of process 42 may not be looked at')")
-    with pytest.raises(Unavailable, match="process 42 may not be looked at"):
+    write(program, "sys.exit('millrace-load: the threads of process 42 may not be inspected')")
+    with pytest.raises(Unavailable, match="process 42 may not be inspected"):
         ThreadSampler(42, 1)
 
 

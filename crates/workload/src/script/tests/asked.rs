@@ -1,4 +1,4 @@
-//! What the scripts of a small workload ask, taken apart again.
+//! The requests of a small workload's scripts, parsed again.
 
 use std::collections::BTreeMap;
 
