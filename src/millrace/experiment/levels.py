@@ -219,7 +219,7 @@ def _check_for(diagnostics: Diagnostics, name: str, vocabulary: Vocabulary) -> L
 def _check_offered(
     diagnostics: Diagnostics, at: str, level: object, name: str, offered: WorkloadFactor
 ) -> None:
-    wanted = offered.complaint(level)
+    wanted = offered.diagnose(level)
     if wanted is None:
         return
     if offered.choices and offered.kind_of_level == "text" and isinstance(level, str):

@@ -400,7 +400,7 @@ def _parameters(
     if workload is None:
         return raw
     for name, value in raw.items():
-        if (wanted := workload.parameters[name].complaint(value)) is not None:
+        if (wanted := workload.parameters[name].diagnose(value)) is not None:
             place = f"{where or 'parameters'}.{name}"
             found.add(place, f"{door.shown(value)} is not right", wanted)
     return raw

@@ -29,7 +29,6 @@ class Start(Document):
     """The session is open; ``server_version`` is as the server reports it."""
 
     type: Literal["start"] = "start"
-    load_generator: str
     server_version: str
 
 
@@ -190,19 +189,13 @@ class ClientUsage(Document):
     host_share: Count | None = None
 
 
-class PerClient(Document):
-    """The number of transactions of the clients that completed least and most."""
-
-    least: int
-    most: int
-
-
 class DriveResult(Document):
     """The measured part of a drive phase; ``partial_reason`` says why it ended early.
 
     Where several phases drive clients, the run's result is its ``primary`` one. ``warmup_steady``
     is None where the warm-up did not wait for steadiness, ``cpus`` where threads were not pinned.
-    ``mean_gap_s`` is a client's mean time from an answer to its next request in a closed loop.
+    ``mean_gap_s`` is a client's mean time from an answer to its next request in a closed loop;
+    ``transactions_per_client`` has the ``least`` and the ``most`` of any client.
     """
 
     type: Literal["phase"] = "phase"
@@ -223,7 +216,7 @@ class DriveResult(Document):
     cpus: Items[int] | None
     pacing: Pacing
     mean_gap_s: Count | None
-    transactions_per_client: PerClient | None = None
+    transactions_per_client: Mapping[str, int] = {}
     transactions: Items[Record]
     statements: Items[Record]
     rollbacks: int = 0
@@ -249,27 +242,11 @@ class Error(Document):
     message: str
 
 
-class StatementResult(Document):
-    """The statements of one phase.
-
-    ``count`` is the number that succeeded; ``errors`` counts the others by the server's code;
-    ``histogram`` is their latency in microseconds, HdrHistogram V2 in base64.
-    """
-
-    name: str
-    count: int
-    errors: ByCode
-    histogram: str
-
-
 class Summary(Document):
     """The last event of a run that connected."""
 
     type: Literal["summary"] = "summary"
-    statements: Items[StatementResult]
     client: ClientUsage
-    bytes_sent: int
-    bytes_received: int
 
 
 Interval = LoadInterval | DriveInterval
@@ -315,13 +292,9 @@ class LoadResult:
     ``client`` is None where the program ended before it could report its usage.
     """
 
-    load_generator: str
     server_version: str
     phases: tuple[AnyPhaseResult, ...]
-    statements: tuple[StatementResult, ...] = ()
     client: ClientUsage | None = None
-    bytes_sent: int = 0
-    bytes_received: int = 0
 
     def driven(self) -> DriveResult | None:
         """Return the primary drive phase, if there was one."""
@@ -334,14 +307,5 @@ def result_of(events: Sequence[Event]) -> LoadResult | None:
     if not events or not isinstance(start := events[0], Start):
         return None
     phases = tuple(event for event in events if isinstance(event, AnyPhaseResult))
-    if not isinstance(end := events[-1], Summary):
-        return LoadResult(start.load_generator, start.server_version, phases)
-    return LoadResult(
-        start.load_generator,
-        start.server_version,
-        phases,
-        end.statements,
-        end.client,
-        end.bytes_sent,
-        end.bytes_received,
-    )
+    client = end.client if isinstance(end := events[-1], Summary) else None
+    return LoadResult(start.server_version, phases, client)

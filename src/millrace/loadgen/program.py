@@ -30,20 +30,20 @@ def find_load_generator() -> Path:
                 hint=f"set it to the path of {NAME}, or unset it",
             )
         return Path(named)
-    beside = Path(sys.executable).with_name(NAME)
-    if os.access(beside, os.X_OK):
-        return beside
+    neighbour = Path(sys.executable).with_name(NAME)
+    if os.access(neighbour, os.X_OK):
+        return neighbour
     on_path = shutil.which(NAME)
     if on_path is None:
         raise HostError(
-            f"the load generator {NAME} is not beside {sys.executable} and not on PATH",
+            f"the load generator {NAME} is neither next to {sys.executable} nor on PATH",
             hint=f"run `make setup`, or set MILLRACE_LOAD to the path of {NAME}",
         )
     return Path(on_path)
 
 
-def ask(arguments: Sequence[str], given: str = "") -> dict[str, Any]:
-    """Run the program to its end with the input ``given``, and return its JSON object.
+def ask(arguments: Sequence[str], standard_input: str = "") -> dict[str, Any]:
+    """Run the program to its end and return its JSON object.
 
     The program ends with millrace: when millrace is killed, and when an exception (Ctrl-C) passes
     through here.
@@ -51,7 +51,11 @@ def ask(arguments: Sequence[str], given: str = "") -> dict[str, Any]:
     command = [str(find_load_generator()), "--die-with-parent", *arguments]
     try:
         done = subprocess.run(
-            command, input=given.encode(), capture_output=True, check=False, start_new_session=True
+            command,
+            input=standard_input.encode(),
+            capture_output=True,
+            check=False,
+            start_new_session=True,
         )
     except OSError as error:
         raise HostError(f"cannot start {command[0]}: {error.strerror}") from error

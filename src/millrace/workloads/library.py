@@ -27,7 +27,7 @@ def names() -> tuple[str, ...]:
 def load(name: str) -> Mapping[str, Any]:
     """Return a workload's complete definition as plain data.
 
-    Raises UserError for an unknown workload.
+    Raise UserError for an unknown workload.
     """
     if name not in names():
         near = nearest(name, names())

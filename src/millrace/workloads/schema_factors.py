@@ -1,4 +1,4 @@
-"""Define the choices that a workload offers: factors, which vary, and parameters.
+"""Define the choices of a workload: factors, which vary, and parameters.
 
 All trials of an experiment share the parameters.
 """
@@ -64,7 +64,7 @@ class WorkloadFactor(Part):
             raise ValueError("only numbers have a minimum and a maximum")
         if self.choices and self.default not in self.choices:
             raise ValueError(f"the default {self.default!r} is not among the choices")
-        if (wanted := self.complaint(self.default)) is not None:
+        if (wanted := self.diagnose(self.default)) is not None:
             raise ValueError(f"the default {self.default!r} is not {wanted}")
         return self
 
@@ -77,7 +77,7 @@ class WorkloadFactor(Part):
         """Return whether names that differ only in case are the same level."""
         return self.free and self.kind_of_level == "text"
 
-    def complaint(self, level: object) -> str | None:
+    def diagnose(self, level: object) -> str | None:
         """Describe the acceptable levels where ``level`` is not one; return None where it is."""
         kind = self.kind_of_level
         if not _is_of(kind, level):
@@ -114,11 +114,11 @@ class Parameter(Part):
     def _consistent(self) -> Self:
         if self.kind != "text" and self.choices:
             raise ValueError("only a text has choices")
-        if self.default is not None and (wanted := self.complaint(self.default)) is not None:
+        if self.default is not None and (wanted := self.diagnose(self.default)) is not None:
             raise ValueError(f"the default {self.default!r} is not {wanted}")
         return self
 
-    def complaint(self, value: object) -> str | None:
+    def diagnose(self, value: object) -> str | None:
         """Describe the acceptable values where ``value`` is not one; return None where it is."""
         if self.kind == "cpus":
             return None if _names_cpus(value) else _CPUS

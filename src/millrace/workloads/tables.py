@@ -84,7 +84,7 @@ class TableSet(Part):
 def evaluated(number: Number, values: Mapping[str, Any]) -> int:
     """Return a number, or the result of integer arithmetic over ``{values}``.
 
-    Raises ValueError for anything else.
+    Raise ValueError for anything else.
     """
     if not isinstance(number, str):
         return int(number)
@@ -110,19 +110,19 @@ def _computed(node: ast.expr) -> int:
 def _column_bytes(column: Mapping[str, Any], rows: int, values: Mapping[str, Any]) -> int:
     """Return the mean length of a column's values as text."""
 
-    def given(key: str, otherwise: Number) -> int:
+    def value_of(key: str, otherwise: Number) -> int:
         return evaluated(column.get(key, otherwise), values)
 
     match column.get("kind", "integer"):
         case "digits":
-            return given("groups", 1) * (given("length", 1) + 1) - 1
+            return value_of("groups", 1) * (value_of("length", 1) + 1) - 1
         case "text":
-            length = given("length", 1)
-            return (length + given("max_length", length)) // 2
+            length = value_of("length", 1)
+            return (length + value_of("max_length", length)) // 2
         case "constant":
             return len(str(column.get("value", "")))
         case "decimal":
-            return len(str(given("high", 1))) + 1 + given("scale", 0)
+            return len(str(value_of("high", 1))) + 1 + value_of("scale", 0)
         case "integer" | "permutation":
-            return len(str(given("high", rows)))
+            return len(str(value_of("high", rows)))
     return len(str(max(rows, 1)))

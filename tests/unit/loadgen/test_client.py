@@ -85,11 +85,8 @@ def test_a_good_run_becomes_a_result(acting: Acting) -> None:
     assert (phase.affected_rows, phase.warnings) == (2, 3)
     assert phase.result == (("a", None),)
     assert result.driven() is None
-    (statement,) = result.statements
-    assert (statement.name, statement.count, statement.errors) == ("s", 1, {1290: 2})
     assert result.client is not None
     assert (result.client.user_s, result.client.max_rss_bytes) == (0.5, 5)
-    assert (result.bytes_sent, result.bytes_received) == (6, 7)
 
 
 def driven(reason: str | None = None) -> str:
@@ -280,7 +277,7 @@ def test_no_program_at_all(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> N
     monkeypatch.delenv("MILLRACE_LOAD", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
-    with pytest.raises(HostError, match="is not beside") as caught:
+    with pytest.raises(HostError, match="neither next to") as caught:
         program.find_load_generator()
     assert "make setup" in (caught.value.hint or "")
     beside = tmp_path / "millrace-load"

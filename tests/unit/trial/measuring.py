@@ -18,7 +18,7 @@ from tests.unit.workloads.small import driving
 
 BEGIN, END = mark("measure_started"), mark("measure_ended")
 
-RESULT = LoadResult("0.1.0", "8.0.12", (), (), None, 0, 0)
+RESULT = LoadResult("8.0.12", ())
 
 
 def live(client: object, role: str = "server") -> LiveServer:

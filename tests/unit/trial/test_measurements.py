@@ -54,7 +54,6 @@ def answer(
     verify: tuple[tuple[str | None, ...], ...] | None = (("1000", "4242"),),
 ) -> LoadResult:
     return LoadResult(
-        load_generator="0.1.0",
         server_version="5.6.24",
         phases=(
             phase("create"),
@@ -63,10 +62,7 @@ def answer(
             phase("count", count),
             phase("verify", verify),
         ),
-        statements=(),
         client=usage(0.5, 0.25),
-        bytes_sent=79_000,
-        bytes_received=1_000,
     )
 
 

@@ -187,4 +187,4 @@ def test_nothing_but_arithmetic(text: str) -> None:
     ],
 )
 def test_a_factor_says_what_it_wants(factor: str, level: object, wanted: str | None) -> None:
-    assert workloads.checked(driving()).factors[factor].complaint(level) == wanted
+    assert workloads.checked(driving()).factors[factor].diagnose(level) == wanted

@@ -101,12 +101,12 @@ def test_a_definition_that_contradicts_itself_is_refused(
 )
 def test_a_parameter_says_what_it_wants(kind: Any, value: object, wanted: str | None) -> None:
     parameter = workloads.Parameter(kind=kind, minimum=1, maximum=9)
-    assert parameter.complaint(value) == wanted
+    assert parameter.diagnose(value) == wanted
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
 def test_a_number_is_finite(value: float) -> None:
-    assert workloads.Parameter(kind="number").complaint(value) == "a number"
+    assert workloads.Parameter(kind="number").diagnose(value) == "a number"
 
 
 def test_data_and_table_sizes() -> None:
