@@ -5,17 +5,7 @@ use protocol::script::{Answer, Observe, RowFormat};
 use super::generated::GeneratedValues;
 use super::generation::{GenerationStep, GeneratorState};
 use super::generator::{AnswerPart, CompiledGenerator, ValueSource};
-use super::statement::Statement;
-
-/// A number to take from each answer to a statement.
-#[derive(Clone, Debug)]
-pub struct Taken {
-    /// Index into [`GeneratorState::answers`].
-    pub answer: usize,
-    pub part: AnswerPart,
-    /// The value where the answer has none.
-    pub default: i64,
-}
+use super::statement::{Statement, Taken};
 
 /// A condition of a step.
 #[derive(Debug)]

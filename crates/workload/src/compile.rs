@@ -1,9 +1,8 @@
 //! Statements from a definition: choices made, placeholders filled, texts cut at their parameters.
 
-use super::definition::{Definition, Statement as Written, Value};
+use super::definition::{Definition, Protocol, Statement as Written, Value};
 use super::generation::{GeneratorCompiler, Scope};
 use super::generator::MAX_PARAMETERS;
-use super::program::Protocol;
 use super::statement::{Parameter, Pieces, Statement, Terms};
 use super::table_names::Tables;
 use super::values::{Values, mentions};

@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 /// A parameter's value or a factor's level.
 #[derive(Clone, Debug, Deserialize, PartialEq)]
@@ -248,4 +248,13 @@ pub struct Step {
     pub only_if: Option<String>,
     /// A generator made from an answer: the step is skipped where it is not 0.
     pub unless: Option<String>,
+}
+
+/// The way statements are sent, but those that say `protocol = "text"`.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Protocol {
+    #[default]
+    Prepared,
+    Text,
 }

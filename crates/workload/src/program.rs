@@ -3,10 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
-
 use super::answers;
 use super::compile::CompileContext;
+pub use super::definition::Protocol;
 use super::definition::{Definition, Value};
 use super::generation::GeneratorCompiler;
 use super::plan::Plan;
@@ -18,15 +17,6 @@ use super::values::Values;
 use crate::validation::ValidationError;
 use datagen::Stream;
 use protocol::script::Names;
-
-/// The way statements are sent, but those that say `protocol = "text"`.
-#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Protocol {
-    #[default]
-    Prepared,
-    Text,
-}
 
 /// A test, compiled for all its clients.
 #[derive(Clone, Debug)]

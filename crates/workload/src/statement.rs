@@ -1,12 +1,21 @@
 //! Statements: texts cut at their parameters, and requests put together from the pieces.
 
-use super::answers::Taken;
 use super::generated::GeneratedValues;
 use super::generation::{GenerationStep, GeneratorState};
-use super::generator::{CompiledGenerator, Form};
+use super::generator::{AnswerPart, CompiledGenerator, Form};
 use datagen::put_integer;
 use protocol::mysql::binary::{Execute, Kind};
 use protocol::script::Observe;
+
+/// A number to take from each answer to a statement.
+#[derive(Clone, Debug)]
+pub struct Taken {
+    /// Index into [`GeneratorState::answers`].
+    pub answer: usize,
+    pub part: AnswerPart,
+    /// The value where the answer has none.
+    pub default: i64,
+}
 
 /// The prefix of the digits of a text that is not written in quotes.
 const HEXADECIMAL: &[u8] = b"_utf8mb4 x'";

@@ -4,11 +4,10 @@ use std::collections::HashSet;
 
 use super::answers::Condition;
 use super::compile::{CompileContext, Needs};
-use super::definition::{Number, Step as WrittenStep, Test};
+use super::definition::{Number, Protocol, Step as WrittenStep, Test};
 use super::generation::{GenerationStep, GeneratorCompiler, Scope, small};
 use super::generator::ValueSource;
 use super::plan::{Step, Transaction};
-use super::program::Protocol;
 use super::statement::{Pieces, Statement};
 use crate::validation::ValidationError;
 

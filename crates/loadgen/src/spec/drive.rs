@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
-use super::{phase, read};
+use super::read;
 use engine::{Arrivals, CPU_NUMBERS, DriveSettings, End, IDLE_TIMEOUT, Pacing, Warmup};
 use workload::program::Protocol;
 use workload::validation::ValidationError;
@@ -181,7 +181,7 @@ impl RawDrive {
                 limit,
                 // A statement may take as long as the phase.
                 idle_timeout: limit.map_or(IDLE_TIMEOUT, |limit| limit.max(IDLE_TIMEOUT)),
-                linger: zero_or_more(self.linger_s, &format!("{key}.linger_s"))?,
+                linger: read::zero_or_more(self.linger_s, &format!("{key}.linger_s"))?,
                 statement_activity: self.statement_activity,
                 seed,
             },
@@ -206,7 +206,7 @@ fn check_pacing(json: &RawValue, key: &str) -> Result<Pacing, ValidationError> {
             }
             let max_lateness = raw
                 .max_lateness_s
-                .map(|seconds| phase::above_zero(seconds, &format!("{key}.max_lateness_s")))
+                .map(|seconds| read::above_zero(seconds, &format!("{key}.max_lateness_s")))
                 .transpose()?;
             Ok(Pacing::Open {
                 rate: raw.rate,
@@ -224,27 +224,21 @@ fn check_warmup(json: &RawValue, key: &str) -> Result<Warmup, ValidationError> {
     match read::part::<Tagged<WarmupKind>>(json, key)?.kind {
         WarmupKind::Time => {
             let RawTime { seconds, .. } = read::part(json, key)?;
-            zero_or_more(seconds, &format!("{key}.seconds")).map(Warmup::Time)
+            read::zero_or_more(seconds, &format!("{key}.seconds")).map(Warmup::Time)
         }
         WarmupKind::Steady => {
             let raw: RawSteady = read::part(json, key)?;
-            let limit = phase::above_zero(raw.limit_s, &format!("{key}.limit_s"))?;
+            let limit = read::above_zero(raw.limit_s, &format!("{key}.limit_s"))?;
             Ok(Warmup::Steady { limit })
         }
     }
-}
-
-/// Seconds, or none.
-pub fn zero_or_more(seconds: f64, key: &str) -> Result<Duration, ValidationError> {
-    Duration::try_from_secs_f64(seconds)
-        .map_err(|_| ValidationError::new(key, format!("{seconds} is no time, expected seconds")))
 }
 
 fn check_end(json: &RawValue, key: &str) -> Result<End, ValidationError> {
     match read::part::<Tagged<EndKind>>(json, key)?.kind {
         EndKind::Time => {
             let raw: RawTime = read::part(json, key)?;
-            phase::above_zero(raw.seconds, &format!("{key}.seconds")).map(End::Time)
+            read::above_zero(raw.seconds, &format!("{key}.seconds")).map(End::Time)
         }
         EndKind::Operations => {
             let raw: RawOperations = read::part(json, key)?;

@@ -1,12 +1,10 @@
 //! The phases of a specification: each kind has keys of its own.
 
-use std::time::Duration;
-
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
-use super::drive::{RawDrive, zero_or_more};
+use super::drive::RawDrive;
 use super::{Phase, Source, Work, read};
 use crate::tables::{LoadOptions, Method};
 use datagen::MAX_ROWS;
@@ -102,8 +100,10 @@ enum RawSet {
 /// Read the phase that lies at `key`; `seed` is that of the whole specification.
 pub fn check(json: &RawValue, key: &str, seed: u64) -> Result<Phase, ValidationError> {
     let common: Common = read::part(json, key)?;
-    let limit =
-        common.limit_s.map(|seconds| above_zero(seconds, &format!("{key}.limit_s"))).transpose()?;
+    let limit = common
+        .limit_s
+        .map(|seconds| read::above_zero(seconds, &format!("{key}.limit_s")))
+        .transpose()?;
     let work = match common.kind {
         Kind::Statement => {
             let raw: RawStatement = read::part(json, key)?;
@@ -132,7 +132,7 @@ pub fn check(json: &RawValue, key: &str, seed: u64) -> Result<Phase, ValidationE
                 threads: raw.threads,
                 method: raw.method,
                 lock_tables: raw.lock_tables,
-                linger: zero_or_more(raw.linger_s, &format!("{key}.linger_s"))?,
+                linger: read::zero_or_more(raw.linger_s, &format!("{key}.linger_s"))?,
             })
         }
         Kind::VerifyTables => {
@@ -171,11 +171,4 @@ impl RawSource {
             Self::ServerFile(path) => Ok(Source::ServerFile(path)),
         }
     }
-}
-
-/// Seconds above 0.
-pub fn above_zero(seconds: f64, key: &str) -> Result<Duration, ValidationError> {
-    Duration::try_from_secs_f64(seconds).ok().filter(|limit| !limit.is_zero()).ok_or_else(|| {
-        ValidationError::new(key, format!("{seconds} is no time, expected seconds above 0"))
-    })
 }

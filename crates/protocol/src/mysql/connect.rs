@@ -13,8 +13,9 @@ use rustix::io::Errno;
 use rustix::net::addr::SocketAddrArg;
 use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType, socket_with};
 
+use super::address::Address;
 use super::channel::Channel;
-use super::transport::{Address, Deadline, wait_for};
+use super::deadline::{Deadline, wait_for};
 use crate::ClientError;
 
 /// A server whose queue of new connections is full is asked again so soon.

@@ -5,12 +5,13 @@ use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 use super::Mysql;
+use super::address::Address;
 use super::channel::Channel;
-use super::login::{self, Login};
+use super::deadline::Deadline;
 use super::packet::{self, Decoder};
 use super::reply::{self, ERROR, Reply};
 use super::tls::Tls;
-use super::transport::{Address, Deadline, Transport, lost};
+use super::transport::{Transport, lost};
 use crate::{ClientError, Protocol as _, ProtocolError, ServerError, Session as _};
 
 mod results;
@@ -83,22 +84,8 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// Connect and logs in.
-    pub fn open(login: &Login, deadline: &Deadline) -> Result<Self, ClientError> {
-        Self::log_in(Transport::connect(&login.address, deadline)?, login, deadline)
-    }
-
-    /// Log in over a channel that is connected already; the login's address is only its name.
-    pub fn over(channel: Channel, login: &Login, deadline: &Deadline) -> Result<Self, ClientError> {
-        Self::log_in(Transport::over(channel), login, deadline)
-    }
-
-    fn log_in(
-        transport: Transport,
-        login: &Login,
-        deadline: &Deadline,
-    ) -> Result<Self, ClientError> {
-        let mut connection = Self {
+    pub(super) fn new(transport: Transport) -> Self {
+        Self {
             transport: Some(transport),
             takes_commands: false,
             decoder: Decoder::default(),
@@ -106,12 +93,14 @@ impl Connection {
             server_version: String::new(),
             limits: LIMITS,
             answer_end: u64::MAX,
-        };
-        let outcome = login::log_in(&mut connection, login, deadline);
-        connection.takes_commands = outcome.is_ok();
-        connection.server_version = outcome?;
-        connection.decoder.expect_results();
-        Ok(connection)
+        }
+    }
+
+    /// The login is over.
+    pub(super) fn take_commands(&mut self, server_version: String) {
+        self.takes_commands = true;
+        self.server_version = server_version;
+        self.decoder.expect_results();
     }
 
     /// Hand the stream over to somebody who reads and write it without waiting.

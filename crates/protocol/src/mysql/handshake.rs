@@ -1,6 +1,6 @@
 //! The first words of a connection: the server's greeting and our answer.
 
-use super::login::Login;
+use super::account::Login;
 use super::wire::{Reader, put_string, put_string_and_zero};
 use crate::ProtocolError;
 
@@ -123,8 +123,8 @@ impl Greeting {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::mysql::address::Address;
     use crate::mysql::tls::{Tls, TlsMode};
-    use crate::mysql::transport::Address;
 
     fn greeting(version: &[u8], plugin_end: &[u8]) -> Vec<u8> {
         let mut bytes = vec![10];

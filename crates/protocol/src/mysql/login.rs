@@ -1,14 +1,13 @@
 //! Logging in: greeting, TLS, and proving the password by the account's plugin.
 
-use std::os::fd::BorrowedFd;
-
+use super::account::Login;
 use super::auth::{self, Plugin};
+use super::channel::Channel;
 use super::connection::Connection;
+use super::deadline::Deadline;
 use super::handshake::Greeting;
-use super::listener;
 use super::reply::{self, ERROR, OK};
-use super::tls::Tls;
-use super::transport::{Address, Deadline};
+use super::transport::Transport;
 use super::wire::Reader;
 use crate::{ClientError, ProtocolError};
 
@@ -22,52 +21,31 @@ const PROOF_ACCEPTED: &[u8] = &[3];
 const PASSWORD_WANTED: &[u8] = &[4];
 const REQUEST_PUBLIC_KEY: &[u8] = &[2];
 
-/// The address and the credentials of a login.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Login {
-    pub address: Address,
-    pub user: String,
-    pub password: String,
-    pub database: Option<String>,
-    pub tls: Tls,
-    /// Gives the password to a server that nothing verifies: with the key that it sends, or inside
-    /// TLS with whatever certificate it has.
-    pub allow_unverified: bool,
-}
-
-impl Login {
-    /// Return why whoever is at the other end of `socket` must not get the password itself, and
-    /// what to do about it; None for the right server, and where the user allows it.
-    fn doubt(&self, socket: BorrowedFd<'_>) -> Option<String> {
-        if self.tls.verifies() || self.allow_unverified {
-            return None;
-        }
-        match &self.address {
-            Address::Socket(path) => listener::doubt(path, socket).map(|doubt| {
-                format!(
-                    "another server may have taken its socket ({doubt}): let it listen in a \
-                     directory that only its user can write, or allow it (allow_unverified, \
-                     --allow-unverified)"
-                )
-            }),
-            Address::Tcp { .. } => Some(
-                "nothing shows that it is the right server: verify it by TLS (verify-identity, \
-                 with its authority's certificate), connect by its socket, or allow it \
-                 (allow_unverified, --allow-unverified)"
-                    .to_owned(),
-            ),
-        }
+impl Connection {
+    /// Connect and log in.
+    pub fn open(login: &Login, deadline: &Deadline) -> Result<Self, ClientError> {
+        Self::logged_in(Transport::connect(&login.address, deadline)?, login, deadline)
     }
-}
 
-impl std::fmt::Debug for Login {
-    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(out, "{}@{}", self.user, self.address) // never the password
+    /// Log in over a channel that is connected already; the login's address is only its name.
+    pub fn over(channel: Channel, login: &Login, deadline: &Deadline) -> Result<Self, ClientError> {
+        Self::logged_in(Transport::over(channel), login, deadline)
+    }
+
+    fn logged_in(
+        transport: Transport,
+        login: &Login,
+        deadline: &Deadline,
+    ) -> Result<Self, ClientError> {
+        let mut connection = Self::new(transport);
+        let server_version = log_in(&mut connection, login, deadline)?;
+        connection.take_commands(server_version);
+        Ok(connection)
     }
 }
 
 /// Log in on a new connection and give the server's version.
-pub fn log_in(
+fn log_in(
     connection: &mut Connection,
     login: &Login,
     deadline: &Deadline,
@@ -183,7 +161,7 @@ fn unexpected(what: &str) -> ClientError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::mysql::tls::TlsMode;
+    use crate::mysql::{Address, Tls, TlsMode};
     use std::fs::{self, Permissions};
     use std::os::fd::AsFd;
     use std::os::unix::fs::PermissionsExt;

@@ -3,15 +3,18 @@
 //!
 //! `packet`, `wire`, `handshake`, `auth`, `reply` and `answer` know bytes and no sockets; `channel`,
 //! `connect`, `listener` and `transport` know sockets and no protocol; `connection` joins them for
-//! callers that can wait. To drive many connections, make channels of them ([`Connection::into_channel`]) and follow their
-//! answers with [`MysqlAnswerReader`].
+//! callers that can wait. To drive many connections, make channels of them
+//! ([`Connection::into_channel`]) and follow their answers with [`MysqlAnswerReader`].
 
+mod account;
+mod address;
 mod answer;
 mod auth;
 pub mod binary;
 pub mod channel;
 mod connect;
 mod connection;
+mod deadline;
 mod first_row;
 pub mod handshake;
 mod listener;
@@ -24,12 +27,13 @@ mod transport;
 pub mod values;
 mod wire;
 
+pub use account::Login;
+pub use address::Address;
 pub use answer::MysqlAnswerReader;
 pub use connection::{Connection, LocalData, Outcome};
-pub use login::Login;
+pub use deadline::Deadline;
 pub use prepared::{Parameter, Prepared};
 pub use tls::{Tls, TlsMistake, TlsMode};
-pub use transport::{Address, Deadline};
 
 use crate::Protocol;
 

@@ -2,8 +2,8 @@
 
 use super::binary::{Execute, Kind};
 use super::connection::{Connection, Outcome, Rows};
+use super::deadline::Deadline;
 use super::reply::{self, ERROR, OK};
-use super::transport::Deadline;
 use super::wire::Reader;
 use crate::{ClientError, ProtocolError, ServerError};
 

@@ -15,7 +15,7 @@ use rustls::{
 use serde::Deserialize;
 use thiserror::Error;
 
-use super::transport::Address;
+use super::address::Address;
 use crate::ClientError;
 
 /// The TLS mode, by the names of MySQL's own clients.

@@ -1,96 +1,17 @@
 //! Sockets that never wait past a time limit or a request to stop.
 
 use std::io::{self, ErrorKind, IoSlice};
-use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use nix::errno::Errno;
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::poll::PollFlags;
 
+use super::address::Address;
 use super::channel::Channel;
 use super::connect;
+use super::deadline::{Deadline, wait_for};
 use super::tls::{self, Tls};
 use crate::{ClientError, Session as _};
-
-/// A request to stop is noticed at least this often.
-const TICK: Duration = Duration::from_millis(100);
-
-/// The address of a server.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Address {
-    Socket(PathBuf),
-    Tcp { host: String, port: u16 },
-}
-
-impl Address {
-    /// True where what is sent stays on this host, whatever a resolver says.
-    pub fn is_this_host(&self) -> bool {
-        match self {
-            Self::Socket(_) => true,
-            Self::Tcp { host, .. } => {
-                host == "localhost" || host.parse().is_ok_and(|ip: IpAddr| ip.is_loopback())
-            }
-        }
-    }
-}
-
-impl std::fmt::Display for Address {
-    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Socket(path) => write!(out, "{}", path.display()),
-            Self::Tcp { host, port } => write!(out, "{host}:{port}"),
-        }
-    }
-}
-
-/// The end of a wait: a time limit, or a request to stop.
-#[derive(Clone)]
-pub struct Deadline {
-    stop: Arc<AtomicBool>,
-    limit: Option<(Duration, Instant)>,
-}
-
-impl Deadline {
-    /// Start a time limit now; None waits as long as it takes.
-    pub fn start(stop: &Arc<AtomicBool>, limit: Option<Duration>) -> Self {
-        let limit = limit.map(|limit| (limit, Instant::now() + limit));
-        Self { stop: Arc::clone(stop), limit }
-    }
-
-    /// The same, and a limit that starts now: whichever ends first.
-    #[must_use]
-    pub fn within(&self, limit: Duration) -> Self {
-        let other = Self::start(&self.stop, Some(limit));
-        match (self.limit, other.limit) {
-            (Some((_, end)), Some((_, other_end))) if end <= other_end => self.clone(),
-            _ => other,
-        }
-    }
-
-    /// The reason to end, if there is one.
-    pub fn check(&self) -> Result<(), ClientError> {
-        self.time_left().map(|_| ())
-    }
-
-    /// The longest time to sleep before checking again, or the reason to end.
-    pub(super) fn time_left(&self) -> Result<Duration, ClientError> {
-        if self.stop.load(Ordering::Relaxed) {
-            return Err(ClientError::Interrupted);
-        }
-        let Some((limit, end)) = self.limit else {
-            return Ok(TICK);
-        };
-        let left = end.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Err(ClientError::TimeLimit { limit });
-        }
-        Ok(left.min(TICK))
-    }
-}
 
 /// A connected socket, and the bytes that went through it.
 pub struct Transport {
@@ -233,44 +154,7 @@ impl Transport {
     }
 }
 
-/// Wait until a socket is ready, but not longer than `wait`.
-pub(super) fn wait_for(
-    socket: BorrowedFd<'_>,
-    readiness: PollFlags,
-    wait: Duration,
-) -> io::Result<()> {
-    // Rounded up: a limit that is not yet over must not become a busy loop.
-    let wait = PollTimeout::try_from(wait + Duration::from_millis(1)).unwrap_or(PollTimeout::MAX);
-    match poll(&mut [PollFd::new(socket, readiness)], wait) {
-        Ok(_) | Err(Errno::EINTR) => Ok(()),
-        Err(errno) => Err(errno.into()),
-    }
-}
-
 /// The error of a connection that was there and is no more.
 pub fn lost(source: io::Error) -> ClientError {
     ClientError::Connection { context: "lost the connection to the server".to_owned(), source }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn of_two_limits_the_first_to_end_counts() {
-        let stop = Arc::new(AtomicBool::new(false));
-        let (short, long) = (Duration::ZERO, Duration::from_secs(3600));
-        for (all, one) in [(Some(short), long), (Some(long), short), (None, short)] {
-            let deadline = Deadline::start(&stop, all).within(one);
-            let error = deadline.time_left().unwrap_err();
-            assert!(matches!(error, ClientError::TimeLimit { limit } if limit == short));
-        }
-        // Every connection has the whole of its own.
-        let deadline = Deadline::start(&stop, None);
-        assert!(deadline.within(short).time_left().is_err());
-        assert!(deadline.within(long).time_left().is_ok());
-        stop.store(true, Ordering::Relaxed);
-        let error = deadline.within(long).time_left().unwrap_err();
-        assert!(matches!(error, ClientError::Interrupted));
-    }
 }
