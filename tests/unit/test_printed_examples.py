@@ -38,6 +38,7 @@ SEARCHED = ("mysql-5.6.24", "mysql-5.7.22", "mysql-8.0.12", "mysql-8.0.33")
 # Texts that no program prints, or none here.
 NOT_PRINTED = {
     "ARCHITECTURE.md": "drawings",
+    "SECURITY.md": "a drawing",
     "explain.md": "a formula",
     "servers.md": "printed after a download",
     "tutorial.md": "addresses, which a test of their own reads",
