@@ -74,3 +74,20 @@ def test_local_links_in_documents_lead_somewhere() -> None:
         if "://" not in target and not (path.parent / target).exists()
     ]
     assert not broken
+
+
+def test_paths_in_the_architecture_exist() -> None:
+    text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    prose = re.sub(r"```.*?```", "", text, flags=re.DOTALL)
+    named = re.findall(r"`([a-z_][a-z\d_.-]*/[a-z\d_./-]*|[a-z_]+\.(?:py|toml))`", prose)
+    package = ROOT / "src" / "millrace"
+    missing = [
+        name
+        for name in named
+        if not any((base / name).exists() for base in (ROOT, package))
+        and not (ROOT / f"{name}.py").exists()  # a benchmark
+        and not any(package.rglob(name.rstrip("/")))
+        and not any((ROOT / "crates").rglob(name.rstrip("/")))
+    ]
+    assert len(named) > 50
+    assert not missing
