@@ -67,8 +67,8 @@ class Picture:
         )
 
     def line(self, points: Points, of: str) -> None:
-        told = " ".join(f"{_round(x)},{_round(y)}" for x, y in points)
-        self.marks.append(f'<polyline points="{told}" class="{of}"/>')
+        coordinates = " ".join(f"{_round(x)},{_round(y)}" for x, y in points)
+        self.marks.append(f'<polyline points="{coordinates}" class="{of}"/>')
 
     def dot(self, x: float, y: float, of: str, *, radius: float = 3.0) -> None:
         self.marks.append(

@@ -45,7 +45,7 @@ NOT_PRINTED = {
 }
 
 
-def a_search(step: Found | NoChange) -> str:
+def a_bisection(step: Found | NoChange) -> str:
     title = library.load("updates")["metrics"]["throughput"]["title"]
     found: Bisection = bisection(searched([]))
     return bisection_answer(
@@ -60,11 +60,11 @@ def a_search(step: Found | NoChange) -> str:
 
 
 def a_change() -> str:
-    return a_search(Found(2, 2, 0.982, 0.787, 0.771, 0.803))
+    return a_bisection(Found(2, 2, 0.982, 0.787, 0.771, 0.803))
 
 
 def no_change() -> str:
-    return a_search(NoChange(0.97, 1.001, 0.99, 1.01))
+    return a_bisection(NoChange(0.97, 1.001, 0.99, 1.01))
 
 
 def a_calibration() -> str:
@@ -79,8 +79,8 @@ def a_calibration() -> str:
 
 
 def a_look() -> str:
-    told = review_text(look(3, closed("mysql-5.7.22", "regression"), n_open=2))
-    return f"{told}; {Forecast(0.0, 720.0, 1860.0).left(0.0)} left"
+    review = review_text(look(3, closed("mysql-5.7.22", "regression"), n_open=2))
+    return f"{review}; {Forecast(0.0, 720.0, 1860.0).left(0.0)} left"
 
 
 def the_base_against_itself() -> str:
@@ -124,8 +124,8 @@ def test_a_text_is_what_is_printed(page: str) -> None:
     shown_there = [each.text for each in EXAMPLES if each.page.name == page]
     for text, printing in zip(shown_there, PRINTED[page], strict=True):
         begun, left_out, _ = " ".join(text.split()).partition(" ...")
-        printed = " ".join(printing().split())
-        assert printed.startswith(begun) if left_out else printed == begun
+        output = " ".join(printing().split())
+        assert output.startswith(begun) if left_out else output == begun
 
 
 def test_addresses_are_read() -> None:
