@@ -52,11 +52,11 @@ FIRST_WANTED, AMONG_WANTED, AMONG = 9, 11, 3
 
 @dataclass(frozen=True)
 class Named:
-    """The outcome of one cause on one server: the rank at which it was named (None: not at all),
-    and all likely causes.
+    """The outcome of one cause on one server.
 
-    ``latency_us`` holds the latencies of A and B; ``took_s`` is the duration in seconds.
-    """
+    It has the rank of the named cause (None: not named), and all likely causes.
+
+    ``latency_us`` holds the latencies of A and B; ``took_s`` is the duration in seconds."""
 
     server: str
     cause: str

@@ -230,8 +230,9 @@ def _student(source: np.random.Generator) -> Draw:
 
 
 def _drifting(source: np.random.Generator) -> Draw:
-    """Draw noise of which a quarter of the variance comes from a drift with a correlation of 0.95
-    between runs."""
+    """Draw noise with a drift that makes a quarter of its variance.
+
+    The drift has a correlation of 0.95 between runs."""
     drift = [float(source.standard_normal())]
 
     def draw() -> float:

@@ -12,8 +12,9 @@ from cryptography.x509.oid import NameOID
 
 
 def certificates(place: Path) -> dict[str, str]:
-    """Make the files in ``place``, readable by all; return their paths and that of the
-    ``authority``."""
+    """Make the files in ``place``, readable by all.
+
+    Return their paths and that of the ``authority``."""
     files = {name: place / f"{name}.pem" for name in ("authority", "certificate", "key")}
     authority_key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
     key = rsa.generate_private_key(public_exponent=65537, key_size=2048)

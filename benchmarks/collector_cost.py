@@ -122,8 +122,9 @@ def main() -> None:
 
 
 def work_of(test: str, clients: int) -> ResolvedWorkload:
-    """Return a workload of this many clients that run until stopped; several clients get their CPUs
-    in turn."""
+    """Return a workload of this many clients that run until stopped.
+
+    Several clients get their CPUs in turn."""
     chosen = {"test": test, "clients": clients, "time_s": LIMIT_S, "warmup_s": 2.0}
     if clients > 1:
         used = CPUS[:clients]
@@ -226,8 +227,9 @@ def _place_all(target: Target, activity: StatementActivity) -> Place:
 
 
 def _cpu(slot: int, clients: int) -> int:
-    """Return the CPU on which the client of a slot is driven: clients of one thread of the load
-    generator are adjacent in the connection map."""
+    """Return the CPU on which the client of a slot is driven.
+
+    Clients of one thread of the load generator are adjacent in the connection map."""
     threads = min(len(CPUS), clients)
     of_threads = [n for n in range(threads) for _ in range(n, clients, threads)]
     return CPUS[of_threads[slot]]
@@ -235,8 +237,9 @@ def _cpu(slot: int, clients: int) -> int:
 
 @contextmanager
 def going_on(spec: RunSpec, place: Place) -> Iterator[Intervals]:
-    """Run clients until the end of the block and yield their work in each second; ``place``
-    receives their events."""
+    """Run clients until the end of the block and yield their work in each second.
+
+    ``place`` receives their events."""
     intervals: Intervals = Queue()
     over = Event()
 
@@ -268,11 +271,11 @@ def _reach(collector: CollectorSet, *marks: MarkName) -> None:
 def _rate(
     collector: CollectorSet, intervals: Intervals, others: Collection[int]
 ) -> tuple[float, float]:
-    """Return transactions per second while collectors run, and the collectors' share of all CPUs,
-    without the processes ``others``.
+    """Return transactions per second while collectors run, and their share of all CPUs.
 
-    Work before and after the window is excluded, and so is the second in which they begin.
-    """
+    The processes ``others`` do not count.
+
+    Work before and after the window is excluded, and so is the second in which they begin."""
     _reach(collector, "connected", "measure_started")
     while not intervals.empty():
         intervals.get()

@@ -207,8 +207,9 @@ def _rate(hits: int, n: int) -> str:
 
 
 def _online(drawn: Sequence[Pool], sensitivity: Sensitivity, *, drift: bool) -> dict[str, Any]:
-    """Analyse again after every second point, from 40 points to 200, and measure the time to find a
-    step of 10 % after 100 points."""
+    """Analyse after every second point, from 40 to 200, and return the time to find a step.
+
+    The step of 10 % comes after 100 points."""
     source = np.random.default_rng(SEED)
     ever = withdrawn = 0
     delays: list[int] = []

@@ -56,8 +56,9 @@ def unchanged(
 
 
 def injected(source: np.random.Generator, pool: Pool, *, drift: bool) -> History:
-    """Return a history with three steps, each of ±2, ±5 or ±10 %, at least 25 points from each
-    other and from both ends."""
+    """Return a history with three steps, each of ±2, ±5 or ±10 %.
+
+    Steps are at least 25 points from each other and from both ends."""
     while True:
         places = np.sort(source.integers(GAP, LENGTH - GAP + 1, size=3))
         if (np.diff(places) >= GAP).all():
@@ -78,8 +79,7 @@ def with_steps(history: History, steps: Sequence[Step]) -> History:
 def autoregression(
     source: np.random.Generator, length: int, persistence: float, sd: float
 ) -> Array:
-    """Return a first-order Gaussian autoregression, stationary, with a standard deviation of
-    ``sd``."""
+    """Return a stationary first-order Gaussian autoregression with standard deviation ``sd``."""
     innovations = source.normal(0, sd * math.sqrt(1 - persistence**2), length)
     innovations[0] /= math.sqrt(1 - persistence**2)
     for i in range(1, length):

@@ -1,5 +1,6 @@
-"""Run other detectors of change points, each in a virtual environment of its own because they
-require incompatible versions of numpy."""
+"""Run other detectors of change points, each in a virtual environment of its own.
+
+They require incompatible versions of numpy."""
 
 from __future__ import annotations
 
@@ -27,8 +28,9 @@ json.dump({{"found": found, "cpu_s": time.process_time() - begun}}, sys.stdout)
 
 @dataclass(frozen=True)
 class Tool:
-    """A detector by the name of its package on the index, with the source of a function ``detect``
-    from a list of values to indexes."""
+    """A detector, by the name of its package on the index.
+
+    It has the source of a function ``detect`` from a list of values to indexes."""
 
     name: str
     requirement: str
@@ -63,8 +65,9 @@ class Missing(Exception):
 
 
 def installed(tool: Tool) -> Path:
-    """Return the Python that has the tool, in the user's cache; raise Missing where it cannot be
-    installed."""
+    """Return the Python that has the tool, in the user's cache.
+
+    Raise Missing where it cannot be installed."""
     place = cache_dir() / "benchmarks" / tool.requirement.replace("==", "-")
     python = place / "bin" / "python"
     done = place / "installed"

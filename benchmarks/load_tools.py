@@ -48,8 +48,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Figures:
-    """The figures of one run: times of a query in seconds, None where the tool does not report
-    them."""
+    """The figures of one run: times of a query in seconds, None where not reported."""
 
     queries_per_s: float
     server_cpu_s: float
@@ -109,8 +108,7 @@ def install(*programs: str) -> None:
 
 
 def build_floor() -> Path:
-    """Return the path of the floor, the example of the load generator's crate that sends bare
-    packets."""
+    """Return the path of the floor, the load generator's example that sends bare packets."""
     command = ["cargo", "build", "--quiet", "--locked", "--release", "--package", "millrace-load"]
     done = subprocess.run(
         [*command, "--example", "floor", "--message-format=json"],
@@ -220,8 +218,9 @@ class Bench:
         )
 
     def mysqlslap(self, cell: Cell, queries: int) -> Figures:
-        """Run mysqlslap, which ends after a number of queries: the caller gives the number that
-        takes about as long."""
+        """Run mysqlslap, which ends after a number of queries.
+
+        The caller passes the number that takes about as long."""
         draw = random.Random(cell.connections)
         asked = STATEMENTS[cell.statement].sql
         with tempfile.NamedTemporaryFile("w", suffix=".sql") as file:

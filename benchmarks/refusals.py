@@ -128,8 +128,7 @@ def watch(
     *,
     most: int = MOST,
 ) -> Watched:
-    """Watch comparisons: ``begin`` draws one, ``judged`` returns its state after a number of
-    blocks."""
+    """Watch comparisons: ``begin`` draws one, ``judged`` returns its state after n blocks."""
     refused: dict[int, list[bool]] = {blocks: [] for blocks in SHOWN if blocks <= most}
     first, passed, after = np.full((3, runs), np.inf)
     for run in range(runs):
@@ -166,8 +165,7 @@ def watch_trials(
     most: int = MOST,
     looks: Looks = "any",
 ) -> Watched:
-    """Watch trials: ``draw`` returns the series of a number of trials of the base (0) or the
-    candidate (1)."""
+    """Watch trials: ``draw`` returns the series of trials of the base (0) or candidate (1)."""
     source = np.random.default_rng(seed)
     sides: list[list[TrialSteadiness]] = []
 

@@ -1,11 +1,9 @@
-"""Measure how often steady trials are called unsteady, unsteady ones are found, and verdicts are
-refused for it.
+"""Measure how often millrace misjudges the steadiness of trials, and refuses verdicts for it.
 
 Series of seconds are simulated (a first-order autoregression with a fixed correlation of
 neighbours), or recorded: blocks of iterations of real benchmarks' forks, in random order, which
 makes them steady in any case; and in recorded order, whose steadiness is unknown. Intervals are
-binomial (Clopper and Pearson, Biometrika 26, 1934).
-"""
+binomial (Clopper and Pearson, Biometrika 26, 1934)."""
 
 from __future__ import annotations
 
@@ -127,8 +125,9 @@ def _refusals(
     rho: float,
     sd: float,
 ) -> Iterator[Rate]:
-    """Return how often verdicts are refused; ``sides`` are the shapes of the base's and the
-    candidate's trials."""
+    """Return how often verdicts are refused.
+
+    ``sides`` are the shapes of the base's and the candidate's trials."""
     source = np.random.default_rng(2)
     pools_of = [
         [_course(LEVEL * (shape + sd * noise(source, 30, rho))) for _ in range(runs)]

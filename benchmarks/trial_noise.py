@@ -70,12 +70,10 @@ def pools() -> list[Pool]:
 def pairs(
     pool: Pool, source: np.random.Generator, *, runs: int, blocks: int, drift: tuple[float, float]
 ) -> Array:
-    """Return log-ratios candidate / base, shape (runs, blocks), of trials in random order within a
-    block.
+    """Return log-ratios candidate / base, shape (runs, blocks), in random order within a block.
 
     ``drift`` is the size, in spreads of the pool, and the lag-1 autocorrelation of the disturbance
-    of the host from trial to trial (a first-order autoregressive process).
-    """
+    of the host from trial to trial (a first-order autoregressive process)."""
     trials = pool.draw(source, (runs, blocks, 2))
     trials += drifting(pool, source, (runs, 2 * blocks), drift).reshape(trials.shape)
     first = source.integers(2, size=(runs, blocks)) * 2 - 1
@@ -86,8 +84,7 @@ def pairs(
 def one_after_the_other(
     pool: Pool, source: np.random.Generator, *, runs: int, blocks: int, drift: tuple[float, float]
 ) -> Array:
-    """Return log-ratios of runs in which all trials of the base come first, then all of the
-    candidate."""
+    """Return log-ratios of runs with all trials of the base first, then all of the candidate."""
     trials = pool.draw(source, (runs, 2, blocks))
     trials += drifting(pool, source, (runs, 2 * blocks), drift).reshape(trials.shape)
     ratios: Array = trials[:, 1] - trials[:, 0]

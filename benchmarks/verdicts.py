@@ -1,12 +1,10 @@
-"""Measure how often verdicts are wrong, how often they detect a difference, and after how many
-blocks.
+"""Measure how often verdicts are wrong or detect a difference, and after how many blocks.
 
 The data are recorded noise of real benchmarks; methods in common use serve for comparison.
 
 A difference is decided where the interval excludes no difference. Counts are of simulated series;
 those of one benchmark share its noise, so that binomial intervals (Clopper and Pearson, Biometrika
-26, 1934) are a little too narrow. Each rate has its goal next to it, where one is known.
-"""
+26, 1934) are a little too narrow. Each rate has its goal next to it, where one is known."""
 
 from __future__ import annotations
 
@@ -155,8 +153,10 @@ def _others(known: Sequence[Pool], runs: int) -> list[Judged]:
 
 
 def _by_normal_prior(ratios: Array) -> NDArray[np.int8]:
-    """Return the side of 0 on which a t-test lies after each block, mixed over a normal prior of
-    the effect as large as the spread (Wang and Ramdas, arXiv 2310.03722)."""
+    """Return the side of 0 on which a mixed t-test lies after each block.
+
+    The prior of the effect is normal, as large as the spread (Wang and Ramdas, arXiv 2310.03722).
+    """
     means, widths = _t_widths(ratios)
     numbers = np.arange(2, ratios.shape[1] + 1)
     freedom = numbers - 1
@@ -214,8 +214,7 @@ def _looking(known: Sequence[Pool], runs: int) -> list[Judged]:
 
 
 def _stopped(found: NDArray[np.int8]) -> tuple[NDArray[np.int8], float]:
-    """Return the verdict at the first look that has one, 0 where none has, and the mean number of
-    blocks until then."""
+    """Return the first verdict, 0 where there is none, and the mean number of blocks until then."""
     stops = _stops(found)
     said: NDArray[np.int8] = found[np.arange(len(found)), stops]
     return said, float(stops.mean() + 1)
@@ -228,11 +227,9 @@ def _stops(found: NDArray[np.int8]) -> NDArray[np.intp]:
 
 
 def _three_ways(known: Sequence[Pool], runs: int) -> list[Judged]:
-    """Return the result of stopping at the first verdict by the rule of
-    ``analysis.compare.verdict``.
+    """Return the result of stopping at the first verdict of ``analysis.compare.verdict``.
 
-    Unlike there, the estimate is the mean even where outliers move it out of the interval.
-    """
+    Unlike there, the estimate is the mean even where outliers move it out of the interval."""
     noise = _noise(known, runs, QUIET, 4)
     rates = []
     noise_means, widths = _t_widths(noise)

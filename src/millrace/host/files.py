@@ -17,6 +17,7 @@ def read(root: Path, name: str) -> str | None:
 
 
 def read_file(path: Path) -> str | None:
+    """Return the stripped text of a file; None where it cannot be read."""
     raw = procfs.read_or_none(path)
     return None if raw is None else raw.decode(errors="replace").strip("\0 \n\t")
 

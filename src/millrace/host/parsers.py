@@ -158,6 +158,7 @@ class CpuTimes:
 
 
 def cpu_times(text: str | None) -> CpuTimes | None:
+    """Return the CPU times of /proc/stat; None where it lacks them."""
     ticks = cpu_ticks(text)
     if ticks is None:
         return None

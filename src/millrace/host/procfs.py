@@ -83,6 +83,7 @@ def read_or_none(path: str | Path, limit_bytes: int = _LIMIT_BYTES) -> bytes | N
 
 
 def stat(raw: bytes) -> Stat:
+    """Parse /proc/PID/stat; ValueError where it is too short."""
     # The name in parentheses may hold anything, parentheses and white space too.
     opening, closing = raw.index(b"("), raw.rindex(b")")
     fields = raw[closing + 1 :].split()

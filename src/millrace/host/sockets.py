@@ -65,6 +65,7 @@ class Sockets:
 
 
 def inode_of(link: str) -> int | None:
+    """Return the inode in the link of a socket's descriptor; None for other links."""
     match = _LINK.fullmatch(link)
     return int(match[1]) if match else None
 

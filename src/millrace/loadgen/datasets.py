@@ -14,10 +14,10 @@ from millrace.loadgen import program
 
 @dataclass(frozen=True)
 class DataChecksum:
-    """The checksum of a data set's content, in any order of rows.
+    r"""The checksum of a data set's content, in any order of rows.
 
     ``bytes`` is its length as text. ``checksum`` is the sum over its rows of the CRC-32 of the row
-    without its newline, which SQL computes as ``SUM(CRC32(CONCAT_WS('\\t', columns...)))``.
+    without its newline, which SQL computes as ``SUM(CRC32(CONCAT_WS('\t', columns...)))``.
     ``data_version`` names the definition of the set.
     """
 
