@@ -75,10 +75,7 @@ class Lifecycle(Protocol):
         """Return the name of the socket of a server with this port."""
 
     def pid_file(self, site: Site) -> Path:
-        """Return the file into which the server writes its process id.
-
-        The server writes it just before it accepts connections.
-        """
+        """Return the file with the server's process id, written just before it accepts sessions."""
 
     def initialisation(self, site: Site, options: Sequence[Option]) -> Initialisation:
         """Return the run that creates a data directory with ``Family.account`` as its only account.
@@ -397,5 +394,5 @@ def option_name(name: str) -> str:
 
 def version_key(version: str) -> tuple[int, ...]:
     """Return the leading numbers of a version, for comparisons: ``8.0.0-dmr`` is (8, 0, 0)."""
-    leading = re.match(r"[0-9]*(?:\.[0-9]*)*", version)
-    return tuple(int(number) for number in re.findall(r"[0-9]+", leading[0] if leading else ""))
+    leading = re.sub(r"[^0-9.].*", "", version, flags=re.S)
+    return tuple(map(int, re.findall(r"[0-9]+", leading)))

@@ -9,11 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from millrace.databases.base import Family, LogPatterns, Replacement, version_key
-from millrace.databases.mysql.administration import MysqlAdministration, MysqlSelfTest
+from millrace.databases.mysql.administration import (
+    MysqlAdministration,
+    MysqlLoadDialect,
+    MysqlSelfTest,
+)
 from millrace.databases.mysql.client import connect
 from millrace.databases.mysql.data_directory import MysqlSnapshotRules
 from millrace.databases.mysql.lifecycle import MysqlLifecycle
-from millrace.databases.mysql.load_dialect import MysqlLoadDialect
 from millrace.databases.mysql.monitoring import MysqlMonitoring
 from millrace.databases.mysql.observable import observable
 from millrace.databases.mysql.options import MysqlOptions
