@@ -285,7 +285,7 @@ def test_the_only_client_shares_a_cpu_with_the_thread_that_serves_it(
     seen: list[list[set[int]]] = []
 
     def look(event: TrialEvent) -> None:
-        if isinstance(event, IntervalEnded):
+        if isinstance(event, IntervalEnded) and event.kind == "drive":
             [record] = ownership.running()
             [process] = record.live_processes()
             tasks = Path(f"/proc/{process.pid}/task").iterdir()
