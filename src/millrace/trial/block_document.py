@@ -16,7 +16,8 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
 from millrace import paths, safe_json
-from millrace.errors import PermanentHostError
+from millrace.collect.registry import COLLECTORS
+from millrace.errors import PermanentHostError, UserError
 from millrace.experiment.slowdown import slowdown_named
 from millrace.host.cpuset import CpuPartition
 from millrace.levels import Level
@@ -186,10 +187,17 @@ def resolve(
 ) -> TrialSpec:
     """Return the spec of a trial on this host; its data file exists until the stack closes.
 
-    Raise UserError for a server that this host does not have, PermanentHostError for another build
-    of it, and HostError where the data file cannot be written.
+    Raise UserError for an invalid workload, an unknown collector or slowdown, and a server that
+    this host does not have; PermanentHostError for another build of it; and HostError where the
+    data file cannot be written.
     """
     workload = ResolvedWorkload(trial.definition, trial.chosen)
+    _ = workload.checked
+    if unknown := set(trial.collectors) - COLLECTORS.keys():
+        raise UserError(
+            f"there is no collector {', '.join(sorted(unknown))} here",
+            hint=f"known: {', '.join(COLLECTORS)}",
+        )
     spec = TrialSpec(
         name=trial.name,
         servers=tuple(map(_resolve_server, trial.servers)),
@@ -213,7 +221,10 @@ def _resolve_server(document: ServerDocument) -> ServerSpec:
             f"the build of {document.name} differs here: {_build(server)}, not {document.build}",
             hint="install the build that the run measures",
         )
-    slowdown = None if document.slowdown is None else slowdown_named(document.slowdown)
+    try:
+        slowdown = None if document.slowdown is None else slowdown_named(document.slowdown)
+    except ValueError as error:
+        raise UserError(str(error)) from error
     return ServerSpec(slowed_server(server, slowdown), document.options, slowdown, document.role)
 
 

@@ -18,7 +18,7 @@ import traceback
 from contextlib import ExitStack, suppress
 from typing import BinaryIO
 
-from millrace.errors import Interrupted, MillraceError
+from millrace.errors import Interrupted
 from millrace.model.events import TrialEvent
 from millrace.servers.instances.signals import signals_as_errors, signals_held
 from millrace.store.records import AttemptResult
@@ -37,6 +37,7 @@ from millrace.trial.block_document import (
     write_line,
 )
 from millrace.trial.execute import execute_trial, reason_of
+from millrace.trial.steps import EXPECTED_FAILURES
 from millrace.trial.transient import is_transient
 
 
@@ -56,10 +57,10 @@ class Worker:
             return None
         try:
             block = read_block(line)
-        except InvalidDocument as error:
+            if block.cpu_partition is not None:
+                os.sched_setaffinity(0, block.cpu_partition.cpus)
+        except (InvalidDocument, OSError) as error:
             return self.send(EndMessage(kind="invalid", text=str(error)))
-        if block.cpu_partition is not None:
-            os.sched_setaffinity(0, block.cpu_partition.cpus)
         threading.Thread(target=self._listen, daemon=True).start()
         try:
             for trial in block.trials:
@@ -85,7 +86,7 @@ class Worker:
                 spec = resolve(trial, block.cpu_partition, opened)
             except Interrupted:
                 raise
-            except MillraceError as error:
+            except EXPECTED_FAILURES as error:
                 return AttemptResult(
                     "failed",
                     failed_step="prepare",

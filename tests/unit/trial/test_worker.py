@@ -8,12 +8,14 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from millrace.databases import fake
 from millrace.databases.fake import Script
-from millrace.host.cpuset import cpu_partitions
+from millrace.errors import UserError
+from millrace.host.cpuset import CpuPartition, cpu_partitions
 from millrace.model.events import StepBegan
 from millrace.model.servers import FittedOptions, InstalledServer
 from millrace.servers import install
@@ -57,6 +59,8 @@ def find_in(directory: Path) -> Callable[[str], InstalledServer]:
     """Return a function that finds the fake servers of a directory."""
 
     def find(name: str) -> InstalledServer:
+        if name not in SCRIPTS:
+            raise UserError(f"there is no server {name}")
         return fake.install(name, SCRIPTS[name], directory / name)
 
     return find
@@ -134,6 +138,35 @@ def test_another_build_of_the_server_is_refused(place: Path) -> None:
     (failed,) = results(sent(write_line(block_document([replace(of, servers=(other,))]))))
     assert (failed.result.outcome, failed.result.failed_step) == ("failed", "prepare")
     assert "build of fake-1 differs" in (failed.result.reason or "")
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"definition": {}}, "workload"),
+        ({"collectors": ("nobody",)}, "no collector nobody"),
+        ({"name": "nobody"}, "no server nobody"),
+        ({"slowdown": "cpu=200%"}, "cpu=200%"),
+        ({"slowdown": "fsync"}, "fsync"),
+    ],
+)
+def test_a_trial_that_cannot_be_resolved_is_a_failed_one(
+    place: Path, changes: dict[str, Any], said: str
+) -> None:
+    block = block_document([spec(place, "fake-1")])
+    (trial,) = block.trials
+    (server,) = trial.servers
+    of_server = {key: value for key, value in changes.items() if key in ("name", "slowdown")}
+    of_trial = {key: value for key, value in changes.items() if key not in of_server}
+    trial = trial.model_copy(update={**of_trial, "servers": (server.model_copy(update=of_server),)})
+    (failed,) = results(sent(write_line(block.model_copy(update={"trials": (trial,)}))))
+    assert (failed.result.outcome, failed.result.failed_step) == ("failed", "prepare")
+    assert said in (failed.result.reason or "")
+
+
+def test_a_block_for_cpus_that_are_not_here_is_refused(place: Path) -> None:
+    line = write_line(block_document([spec(place, "fake-1")], CpuPartition(0, (100_000,))))
+    assert [each.kind for each in sent(line)] == ["invalid"]
 
 
 @pytest.mark.parametrize(
