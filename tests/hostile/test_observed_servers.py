@@ -14,10 +14,10 @@ from millrace.collect.collectors import Window, collecting
 from millrace.collect.model import Target
 from millrace.collect.registry import COLLECTORS
 from millrace.errors import DatabaseError, Unavailable
+from millrace.model.observations import Observations
 from millrace.model.servers import AttachedServer
 from millrace.servers.attached import AttachedInstance
 from millrace.store import checked, observations
-from millrace.store.observed_documents import Observations
 from tests.hostile.mysql_server import (
     DATE,
     DECIMAL,

@@ -35,9 +35,11 @@ def verdict(analysis: RunAnalysis) -> str | None:
 
 def wait_us(attempt: StoredAttempt) -> int:
     """Return the time of the only wait in an operation, in µs."""
-    (event,) = attempt.observations["waits"]["events"]
-    wait_s, count = float(event["wait_s"]), int(event["count"])
-    return round(1e6 * wait_s / count)
+    waits = attempt.observations.waits
+    assert waits is not None
+    assert waits.events is not None
+    (event,) = waits.events
+    return round(1e6 * event.wait_s / event.count)
 
 
 def test_a_regression_is_found_and_its_waits_are_told(place: Path) -> None:

@@ -76,7 +76,7 @@ def explanations_of_report(
     They compare each level of the compared factor with ``base``, with the results of ablations.
     """
     factor = stored.run.spec.compare.factor
-    has_observations = any(attempt.observations for attempt in stored.attempts)
+    has_observations = not all(attempt.observations.is_empty for attempt in stored.attempts)
     if not has_observations or len(stored.run.spec.levels[factor]) < 2:
         return ()
     found = explain_levels(stored, str(base), (), factor, {})

@@ -22,6 +22,7 @@ from millrace.databases.monitoring import (
 )
 from millrace.errors import DatabaseError
 from millrace.host import listener
+from millrace.model.observations import Counters
 
 _LIMIT_S = 5
 
@@ -158,6 +159,9 @@ class FakeMonitoring:
 
     def status_counters(self, session: Session, database: str) -> _StatusCounters:
         return _StatusCounters(session)
+
+    def counters(self, grown: Mapping[str, float]) -> Counters:
+        return Counters()
 
     def engine_status(self, session: Session) -> Sequence[str]:
         return ()

@@ -16,6 +16,7 @@ from typing import Any, Protocol
 from millrace.databases.client import Row, ServerClient, Session
 from millrace.databases.deltas import Number
 from millrace.errors import Unavailable
+from millrace.model.observations import Counters
 
 # Kinds of threads; or of processes, where each process serves one session.
 CONNECTION = "connection"
@@ -199,6 +200,9 @@ class Monitoring(Protocol):
 
     def status_counters(self, session: Session, database: str) -> StatusCounters:
         """Find out which counters this server keeps."""
+
+    def counters(self, grown: Mapping[str, float]) -> Counters:
+        """Name the growth of status variables and metrics as all families do."""
 
     def engine_status(self, session: Session) -> Sequence[str]:
         """Return the storage engine's report on itself: one text or none."""

@@ -6,16 +6,20 @@ server, so they are checked before they are stored, and read within limits.
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from millrace import safe_json
+from pydantic import ValidationError
+
+from millrace import databases, safe_json
+from millrace.errors import UserError
+from millrace.model.observations import VERSION, Observations
 from millrace.store import checked
 from millrace.store.artefacts import Artefacts
 from millrace.store.attempt_files import OF_A_FILE, contents
-from millrace.store.observed_documents import Observations
 from millrace.store.records import AttemptResult, StoredAttempt, StoredRun
 
 KIND = "observations"
@@ -28,17 +32,17 @@ def as_artefacts(result: AttemptResult) -> Iterator[tuple[str, str, bytes]]:
             yield KIND, role, _content(observed)
 
 
-def parse(content: bytes) -> Mapping[str, Any]:
-    """Return the observations in a file's bytes.
+def parse(content: bytes) -> Observations:
+    """Return the observations in a file's bytes; of another version's, the version alone.
 
     Raises ValueError, with the reason, for invalid bytes.
     """
-    return safe_json.parse_object(content, OF_A_FILE)
-
-
-def check(content: bytes) -> None:
-    """Raise ValueError for a file's bytes that are not observations."""
-    checked.document(KIND, Observations, parse(content))
+    document = safe_json.parse_object(content, OF_A_FILE)
+    version = document.get("version", VERSION)
+    try:
+        return Observations.model_validate(document if version == VERSION else {"version": version})
+    except ValidationError as error:
+        raise checked.NotARecord(f"{KIND}.{checked.first(error)}") from error
 
 
 def readable(observed: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -47,7 +51,7 @@ def readable(observed: Mapping[str, Any]) -> Mapping[str, Any]:
     A server may have answered anything.
     """
     try:
-        check(_content(observed))
+        parse(_content(observed))
     except (ValueError, RecursionError) as error:
         lack = {"observer": "all", "what": f"the observations cannot be stored: {error}"}
         return {"version": observed.get("version"), "missing": [{**lack, "remedy": None}]}
@@ -70,5 +74,19 @@ def read_back(stored: StoredRun, artefacts: Artefacts) -> StoredRun:
     )
 
 
-def _of_attempt(attempt: StoredAttempt, artefacts: Artefacts) -> Mapping[str, Any]:
-    return next(iter(contents(attempt, KIND, artefacts, parse)), {})
+def with_counters(found: Observations, family: str) -> Observations:
+    """Return observations with the neutral names of the counters of a server of ``family``; as they
+    are where this millrace does not know the family."""
+    status = found.status
+    if status is None:
+        return found
+    with contextlib.suppress(UserError):
+        counters = databases.get(family).monitoring.counters(status.grown)
+        status = status.model_copy(update={"counters": counters})
+    return found.model_copy(update={"status": status})
+
+
+def _of_attempt(attempt: StoredAttempt, artefacts: Artefacts) -> Observations:
+    found = next(iter(contents(attempt, KIND, artefacts, parse)), Observations())
+    server = next((each.server for each in attempt.instances if each.role == ROLE), None)
+    return found if server is None else with_counters(found, server.family)

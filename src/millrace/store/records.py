@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 from millrace.levels import Level
 from millrace.model.instance_facts import InstanceFacts
+from millrace.model.observations import Observations
 from millrace.model.phases import MeasuredPhases
 from millrace.model.run_spec import Design, RunSpec
 from millrace.model.trials import Outcome, Purpose
@@ -281,7 +282,7 @@ class StoredAttempt:
     artefacts: tuple[ArtefactRecord, ...]
     histograms: tuple[HistogramRecord, ...] = ()
     series: tuple[Mapping[str, Any], ...] = ()
-    observations: Mapping[str, Any] = field(default_factory=dict)
+    observations: Observations = field(default_factory=Observations)
 
     @property
     def facts(self) -> InstanceFacts:

@@ -264,8 +264,8 @@ def _history(archive: Archive, manifest: _Manifest) -> HistoryPart:
     return part
 
 
-_CHECKS: Mapping[str, Callable[[bytes], None]] = {
+_CHECKS: Mapping[str, Callable[[bytes], object]] = {
     histograms.KIND: histograms.check,
-    observations.KIND: observations.check,
+    observations.KIND: observations.parse,
     series.KIND: series.check,
 }

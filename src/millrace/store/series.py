@@ -8,17 +8,35 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 from millrace import safe_json
+from millrace.model.documents import Count, Document, Positive
+from millrace.store import checked
 from millrace.store.artefacts import Artefacts
 from millrace.store.attempt_files import contents
-from millrace.store.observed_documents import check_event
 from millrace.store.records import StoredAttempt, StoredRun
 
 KIND = "series"
 _MOST_LINES = 1_000_000
 _OF_A_LINE = safe_json.Limits(largest=2**64 - 1)  # counters of servers
+
+
+class _Phase(Document):
+    type: Literal["phase"]
+    warmup_s: Count | None = None
+    duration_s: Count | None = None
+
+
+class _Interval(Document):
+    type: Literal["interval"]
+    part: str | None = None
+    duration_s: Positive
+    transactions: Count
+    p50_us: Count | None = None
+
+
+_EVENTS: Mapping[str, type[Document]] = {"phase": _Phase, "interval": _Interval}  # that are read
 
 
 def parse(content: bytes) -> tuple[Mapping[str, Any], ...]:
@@ -32,7 +50,9 @@ def parse(content: bytes) -> tuple[Mapping[str, Any], ...]:
 def check(content: bytes) -> None:
     """Raise ValueError for a file's bytes that are not a series."""
     for number, event in enumerate(_events(content), start=1):
-        check_event(f"line {number}", event)
+        kind = event.get("type")
+        if isinstance(kind, str) and kind in _EVENTS:
+            checked.document(f"line {number}", _EVENTS[kind], event)
 
 
 def _events(content: bytes) -> Iterator[Mapping[str, Any]]:

@@ -117,7 +117,7 @@ def trial(
         {"statement": name, "on_cpu": on_cpu, "ready": ready}
         for name, (on_cpu, ready) in (scheduled or {}).items()
     ]
-    document["switches"] = {"windows": 0, "seconds": 0.0, "threads": [], "statements": found}
+    document["switches"] = {"threads": [], "statements": found}
     operations = scene.operations(truth)
     made = scene.attempt(truth, document)
     made = replace(

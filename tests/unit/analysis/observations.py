@@ -10,7 +10,9 @@ import numpy as np
 
 from millrace.analysis.explain.decode_observations import observed
 from millrace.analysis.explain.observations import Observed, ObservedTrial
+from millrace.model.observations import Observations
 from millrace.model.phases import MeasuredPhases
+from millrace.store.observations import with_counters
 from millrace.store.records import (
     HistogramRecord,
     InstanceRecord,
@@ -246,7 +248,7 @@ def attempt(
         measurements=tuple(MeasurementRecord(name, value) for name, value in values.items()),
         artefacts=(),
         histograms=tuple(histograms),
-        observations=document,
+        observations=with_counters(Observations.model_validate(document), "mysql"),
     )
 
 

@@ -20,6 +20,7 @@ from millrace.cli import explain as command_module
 from millrace.cli.explain import command
 from millrace.cli.report import command as report
 from millrace.errors import UserError
+from millrace.model.observations import Observations
 from millrace.model.run_spec import Ablates, Aligned
 from millrace.report.explanation.sentences import command as shown_command
 from millrace.stats import MeanEstimate
@@ -50,7 +51,9 @@ def keep(stored: StoredRun, path: Path) -> Path:
                 instances=attempt.instances,
                 measurements=attempt.measurements,
                 histograms=attempt.histograms,
-                observations=attempt.observations,
+                observations=attempt.observations.model_dump(
+                    mode="json", by_alias=True, exclude_unset=True
+                ),
             )
             store.finish(claimed, result, attempt.ended_utc or attempt.started_utc)
     return path
@@ -291,7 +294,9 @@ def suspects_run(run_id: str, of: StoredRun, *, blocks: int, created: str) -> St
                 name = f"{run_id}/{treatment.id}/{trial.block}"
                 trials.append(TrialRecord(name, treatment.id, trial.block, len(trials)))
                 if trial.block < blocks:
-                    attempts.append(replace(last[trial.id], trial_id=name, observations={}))
+                    attempts.append(
+                        replace(last[trial.id], trial_id=name, observations=Observations())
+                    )
     run = replace(of.run, id=run_id, name="study-suspects", created_utc=created, spec=spec)
     return StoredRun(run, (a, b, aligned), tuple(trials), tuple(attempts))
 

@@ -1,5 +1,4 @@
-"""Decode an attempt's observations, one document of version 1 (see ``millrace.collect``), to typed
-values.
+"""Read an attempt's observations (``millrace.model.observations``) as those of its work.
 
 A section whose amounts are counted between two readings says how late its first one was
 (``late_s``); its amounts are made those of the whole window here, before anything else reads them.
@@ -8,26 +7,30 @@ A section whose amounts are counted between two readings says how late its first
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import fields
 from typing import Any, Literal
 
 from millrace.analysis.explain import threads
-from millrace.analysis.explain.observations import (
-    Disk,
-    Missing,
-    Observed,
-    ObservedTrial,
-    Profile,
-    Work,
-)
-from millrace.analysis.explain.scale_to_window import number, scale_to_window, section
+from millrace.analysis.explain.observations import Observed, ObservedTrial, Profile, Work
 from millrace.levels import Level
 from millrace.model import measurements
+from millrace.model.documents import Document
+from millrace.model.observations import (
+    VERSION,
+    Disk,
+    HostActivity,
+    Missing,
+    Observations,
+    ProfileSamples,
+    Waits,
+)
 from millrace.model.phases import MeasuredPhases
 from millrace.model.run_spec import WorkloadDefinition
 from millrace.store.records import StoredAttempt, StoredRun, TreatmentRecord, TrialRecord
 
-VERSION = 1
+# Sections whose amounts are counted between two readings; of the host's, those in s.
+_COUNTED = ("threads", "disk", "host", "status", "waits")
+_OF_WAITS = ("digests", "stages")  # sections that ``waits`` reads in the same go
+_NO_AMOUNTS = frozenset(("late_s", "tid", "memory", "frequency_mhz", "server_limits"))
 
 
 def observed_trials(
@@ -95,7 +98,7 @@ def _count(told: int | str | None, chosen: Mapping[str, Level]) -> int | None:
 def observed(
     attempt: StoredAttempt, phases: MeasuredPhases, *, clients: int, loaders: int | None = 1
 ) -> Observed | None:
-    """Decode the observations of an attempt; None where it measured no work.
+    """Return the observations of an attempt; None where it measured no work.
 
     ``phases`` are those of its workload; ``clients`` clients drove it, or ``loaders`` connections
     loaded a table.
@@ -103,52 +106,85 @@ def observed(
     work = _work(attempt, phases, clients, loaders)
     if work is None:
         return None
-    document = attempt.observations
+    found = attempt.observations
     unread: tuple[Missing, ...] = ()
-    if document and document.get("version") != VERSION:
+    if not found.is_empty and found.version != VERSION:
         unread = (
             Missing(
-                "all",
-                f"its observations are of version {document.get('version')}, "
+                observer="all",
+                what=f"its observations are of version {found.version}, "
                 f"which this millrace cannot read",
-                "explain this run with the millrace that measured it, or a newer one",
+                remedy="explain this run with the millrace that measured it, or a newer one",
             ),
         )
-        document = {}
-    document = scale_to_window(document)
+        found = Observations()
+    found = scale_to_window(found)
     pooled = _is_pooled(attempt)
-    served = threads.served(document, work, pooled=pooled)
-    process = section(document, "threads").get("process")
-    status = section(document, "status")
-    waits = section(document, "waits")
+    served = threads.served(found, work, pooled=pooled)
+    waits = found.waits or Waits()
     return Observed(
         work=work,
-        window_s=number(document, "window_s"),
+        window_s=found.window_s,
         pooled=pooled,
-        process=threads.usage([process]) if process else None,
+        process=None if found.threads is None else found.threads.process,
         foreground=served.foreground,
         background=served.background,
         states=served.states,
-        statements=threads.statements(document),
-        disk=_disk(section(document, "disk")),
-        status=_numbers(status.get("deltas") or {}) if status else None,
-        gauges=status.get("gauges") or {},
-        metrics=_numbers(status.get("metrics") or {}),
-        has_waits=bool(waits.get("enabled")),
-        waits=waits.get("events") or (),
-        digests=document.get("digests") or (),
-        stages=document.get("stages") or (),
-        plans=section(document, "plans"),
-        host=section(document, "host"),
-        profile=_profile(section(document, "profile")),
+        statements=threads.statements(found),
+        disk=found.disk if _is_whole(found.disk) else None,
+        grown=None if found.status is None else found.status.grown,
+        counters=None if found.status is None else found.status.counters,
+        has_waits=bool(waits.enabled),
+        waits=waits.events or (),
+        digests=found.digests or (),
+        stages=found.stages or (),
+        plans=found.plans or {},
+        host=found.host or HostActivity(),
+        profile=_profile(found.profile),
         missing=(
             *unread,
             *_of_load(work),
             *served.missing,
-            *_of_statements(attempt, document),
-            *_missing(document),
+            *_of_statements(attempt, found),
+            *(found.missing or ()),
         ),
     )
+
+
+def scale_to_window(found: Observations) -> Observations:
+    """Return observations with each section scaled to the whole window.
+
+    A section whose first reading was late missed as much as it counted in a time of equal length.
+    """
+    window_s = found.window_s
+    scaled = {}
+    for name in _COUNTED:
+        section = getattr(found, name)
+        late_s = None if section is None else section.late_s
+        if window_s is None or late_s is None or not 0 < late_s < window_s:
+            continue
+        factor = window_s / (window_s - late_s)
+        for each in (name, *_OF_WAITS) if name == "waits" else (name,):
+            scaled[each] = _times(getattr(found, each), factor, seconds_only=name == "host")
+    return found.model_copy(update=scaled)
+
+
+def _times(value: Any, factor: float, *, seconds_only: bool, key: str = "") -> Any:
+    """Return a section with its amounts multiplied."""
+    if isinstance(value, Document | Mapping):
+        scaled = {
+            name: each
+            if name in _NO_AMOUNTS
+            else _times(each, factor, seconds_only=seconds_only, key=name)
+            for name, each in dict(value).items()
+            if each is not None
+        }
+        return value.model_copy(update=scaled) if isinstance(value, Document) else scaled
+    if isinstance(value, tuple):
+        return tuple(_times(each, factor, seconds_only=seconds_only, key=key) for each in value)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return value
+    return value if seconds_only and not key.endswith("_s") else value * factor
 
 
 def _work(
@@ -207,61 +243,43 @@ def _is_pooled(attempt: StoredAttempt) -> bool:
     return "pool" in how
 
 
-def _disk(told: Mapping[str, Any]) -> Disk | None:
-    if not told:
-        return None
-    values = {each.name: number(told, each.name) for each in fields(Disk) if each.name != "device"}
-    if any(value is None for name, value in values.items() if not name.startswith("flush")):
-        return None
-    return Disk(device=str(told.get("device")), **values)  # type: ignore[arg-type]
+def _is_whole(disk: Disk | None) -> bool:
+    """Return whether all figures are known but those of flushes, which old kernels lack."""
+    return disk is not None and all(
+        value is not None for name, value in disk if name not in ("late_s", "flushes", "flush_s")
+    )
 
 
-def _profile(told: Mapping[str, Any]) -> Profile | None:
-    if not told.get("stacks"):
+def _profile(found: ProfileSamples | None) -> Profile | None:
+    if found is None or not found.stacks:
         return None
-    stacks = {str(stack): int(count) for stack, count in told["stacks"].items()}
     return Profile(
-        event=str(told.get("event", "")),
-        frequency_hz=float(told.get("frequency_hz") or 0),
-        call_graph=str(told.get("call_graph", "none")),
-        with_kernel=told.get("with_kernel"),
-        samples=sum(stacks.values()),
-        lost=int(told.get("lost") or 0),
-        seconds=float(told.get("seconds") or 0),
-        runs=int(told.get("runs") or 1),  # nothing was repeated before it was told
-        stacks=stacks,
+        event=found.event,
+        call_graph=found.call_graph,
+        with_kernel=found.with_kernel,
+        samples=sum(found.stacks.values()),
+        lost=int(found.lost or 0),
+        runs=found.runs or 1,  # nothing was repeated before it was recorded
+        stacks=found.stacks,
     )
 
 
 def _of_load(work: Work) -> Iterator[Missing]:
     if work.loop == "load" and work.latency_s is None:
         yield Missing(
-            "threads",
-            "how many connections loaded the table, so that there is no account of a row",
-            "set load_threads under [parameters] in the experiment",
+            observer="threads",
+            what="how many connections loaded the table, so that there is no account of a row",
+            remedy="set load_threads under [parameters] in the experiment",
         )
 
 
-def _of_statements(attempt: StoredAttempt, document: Mapping[str, Any]) -> Iterator[Missing]:
+def _of_statements(attempt: StoredAttempt, found: Observations) -> Iterator[Missing]:
     """Yield the missing breakdown of statements, for documents older than the statement
     activity."""
-    states = section(document, "states")
     names = {record.name for record in attempt.histograms if record.of == "statement"}
-    if states and "statements" not in states and len(names) > 1:
+    if found.states is not None and found.states.statements is None and len(names) > 1:
         yield Missing(
-            "states",
-            "which statement a thread works for, so that there is no account of each",
-            "measure again with this millrace",
+            observer="states",
+            what="which statement a thread works for, so that there is no account of each",
+            remedy="measure again with this millrace",
         )
-
-
-def _missing(document: Mapping[str, Any]) -> Iterator[Missing]:
-    for each in document.get("missing") or ():
-        yield Missing(
-            str(each.get("observer", "")), str(each.get("what", "")), str(each.get("remedy") or "")
-        )
-
-
-def _numbers(values: Mapping[str, Any]) -> dict[str, float]:
-    known = {name: number(values, name) for name in values}
-    return {name: value for name, value in known.items() if value is not None}

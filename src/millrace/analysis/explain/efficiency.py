@@ -1,15 +1,13 @@
 """The cost of one operation, as practitioners publish it: CPU, context switches, I/O, rows.
 
-Each figure has the sources that can tell it, the best first; both sides are told by the same one,
-since two sources do not count the same thing. Where no source serves both, there is no difference.
+Each figure has sources, the best first. Both sides use the same one, since two sources do not count
+the same thing; where no source serves both, there is no difference.
 
-*fsyncs* are InnoDB's own: Innodb_data_fsyncs counts each fsync of a file of the engine, those of
-the redo log among them, and Innodb_os_log_fsyncs counts these once more (compared with the system
-calls of MySQL 5.5 to 9.7 and MariaDB 10.1 to 11.8). Those of the binary log are not among them, and
-a log that is written with O_DSYNC needs none; *device flushes* have all that reached the device.
-*redo log* is the growth of the log sequence number; Innodb_os_log_written, where there is none,
-counts a block of 512 bytes as often as it is written, which is each commit's. Reads and bytes are
-the device's, for everyone on the host, as iostat has them.
+*fsyncs* are those of the storage engine's files, the redo log among them. Those of the binary log
+are not, and a log that is written with O_DSYNC needs none; *device flushes* have all that reached
+the device. *redo log* is the growth of the log sequence number, or, where the server does not show
+that, the blocks that it wrote to the log (``model.observations.Counters``). Reads and bytes are the
+device's, for everyone on the host, as iostat has them.
 """
 
 from __future__ import annotations
@@ -201,29 +199,12 @@ def _client_us(trial: ObservedTrial) -> float | None:
 
 
 def _counter(name: str) -> Callable[[Observed], float | None]:
-    """Return a status variable that every version has: one that did not move is not in the
-    document."""
-    return lambda observed: None if observed.status is None else observed.status.get(name, 0.0)
-
-
-def _redo_bytes(observed: Observed) -> float | None:
-    """Return the redo log's growth under the name that MariaDB has, or MySQL from 8.0.30; others
-    have none. One that did not grow is not in the document, so that a server that only reads has
-    none either."""
-    for name in ("Innodb_lsn_current", "Innodb_redo_log_current_lsn"):
-        if observed.status is not None and name in observed.status:
-            return observed.status[name]
-    return None
-
-
-def _handler_reads(observed: Observed) -> float | None:
-    if observed.status is None:
-        return None
-    return sum(value for name, value in observed.status.items() if name.startswith("Handler_read_"))
+    """Return the growth of one of ``model.observations.Counters``."""
+    return lambda observed: observed.counted(name)
 
 
 def _rows_examined(observed: Observed) -> float | None:
-    examined = [digest.get("rows_examined") for digest in observed.digests]
+    examined = [digest.rows_examined for digest in observed.digests]
     known = [value for value in examined if value is not None]
     return sum(known) if known and len(known) == len(examined) else None
 
@@ -278,7 +259,7 @@ _FIGURES = (
     _Figure(
         "fsyncs", "fsyncs", "",
         (
-            ("InnoDB", _of(_counter("Innodb_data_fsyncs"))),
+            ("the storage engine", _of(_counter("fsyncs"))),
             ("flushes of the device", _of(_did("flushes"))),
         ),
     ),
@@ -288,22 +269,22 @@ _FIGURES = (
     _Figure(
         "redo_bytes", "redo log", "bytes",
         (
-            ("log sequence number", _of(_redo_bytes)),
-            ("Innodb_os_log_written", _of(_counter("Innodb_os_log_written"))),
+            ("log sequence number", _of(_counter("redo_bytes"))),
+            ("blocks written to the log", _of(_counter("log_written_bytes"))),
         ),
     ),
     _Figure(
         "rows_examined", "rows examined", "",
         (
             ("statement digests", _of(_rows_examined)),
-            ("Handler_read_*", _of(_handler_reads)),
+            ("rows fetched from the engine", _of(_counter("all_handler_reads"))),
         ),
     ),
     _Figure(
         "pool_misses", "buffer pool misses", "",
         (
-            ("Innodb_buffer_pool_reads, between the marks", _pool_reads),
-            ("Innodb_buffer_pool_reads", _of(_counter("Innodb_buffer_pool_reads"))),
+            ("the storage engine, between the marks", _pool_reads),
+            ("the storage engine", _of(_counter("buffer_pool_misses"))),
         ),
     ),
 )  # fmt: skip

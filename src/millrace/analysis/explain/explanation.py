@@ -294,8 +294,8 @@ def _unequal(stored: StoredRun, factor: str, a: SideExplanation, b: SideExplanat
 def _disturbances(side: Side, explained: SideExplanation) -> Iterator[Disturbance]:
     for trials, profiled in ((explained.trials, False), (explained.profiled, True)):
         for trial in trials:
-            for clause in trial.observed.host.get("disturbed") or ():
-                yield Disturbance(side, trial.block, profiled, str(clause))
+            for clause in trial.observed.host.disturbed or ():
+                yield Disturbance(side, trial.block, profiled, clause)
 
 
 def _lacks(
@@ -306,7 +306,7 @@ def _lacks(
     counts: dict[tuple[str, str, str], int] = {}
     for trial in trials:
         for each in trial.observed.missing:
-            key = (each.observer, each.what, each.remedy)
+            key = (each.observer, each.what, each.remedy or "")
             counts[key] = counts.get(key, 0) + 1
     for (observer, what, remedy), count in counts.items():
         yield MissingObservation(side, observer, what, remedy, count)

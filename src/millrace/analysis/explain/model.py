@@ -143,7 +143,7 @@ class Explanation:
 def is_observed(explanation: Explanation) -> bool:
     """Return whether either side has observations besides its throughput."""
     trials = (*explanation.a.trials, *explanation.b.trials)
-    seen = any(trial.attempt.observations for trial in trials)
+    seen = not all(trial.attempt.observations.is_empty for trial in trials)
     return seen or bool(explanation.a.profiled or explanation.b.profiled)
 
 

@@ -9,8 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
+from millrace.model.observations import (
+    Counters,
+    Digest,
+    Disk,
+    Event,
+    HostActivity,
+    Missing,
+    Plan,
+    Usage,
+)
 from millrace.store.records import StoredAttempt
 
 Noun = Literal["transaction", "row"]
@@ -49,24 +59,6 @@ class Work:
     def client_cpu_us(self) -> float | None:
         """Return CPU time of the load generator in one operation, in µs."""
         return None if self.client_cpu_s is None else US_PER_S * self.client_cpu_s / self.operations
-
-
-@dataclass(frozen=True)
-class Usage:
-    """The resources that threads used, in sum. ``runnable_s`` is how long they were ready to run
-    without a CPU.
-
-    Names and units are the document's, but for those that the analysis has no use for.
-    """
-
-    cpu_s: float | None
-    user_s: float | None
-    system_s: float | None
-    runnable_s: float | None
-    voluntary_switches: float | None
-    involuntary_switches: float | None
-    read_bytes: float | None
-    write_bytes: float | None
 
 
 @dataclass(frozen=True)
@@ -113,22 +105,6 @@ class StatementStates:
 
 
 @dataclass(frozen=True)
-class Disk:
-    """The device under the data directory, for everyone on the host."""
-
-    device: str
-    reads: float
-    writes: float
-    read_bytes: float
-    write_bytes: float
-    flushes: float | None
-    read_s: float
-    write_s: float
-    flush_s: float | None
-    busy_s: float
-
-
-@dataclass(frozen=True)
 class Profile:
     """CPU samples of the server: ``stacks`` are ``KIND;module`symbol;...``, the root first.
 
@@ -137,34 +113,22 @@ class Profile:
     """
 
     event: str
-    frequency_hz: float
     call_graph: str
     with_kernel: bool | None
     samples: int
     lost: int
-    seconds: float
     runs: int
     stacks: Mapping[str, int]
 
 
 @dataclass(frozen=True)
-class Missing:
-    """An observation that a collector could not make, and a hint."""
-
-    observer: str
-    what: str
-    remedy: str
-
-
-@dataclass(frozen=True)
 class Observed:
-    """One attempt: what its clients did, and what was seen of the server meanwhile.
+    """One attempt: the work of its clients, and the observations of the server meanwhile.
 
     ``background`` are the threads that serve no client, by their kind. ``pooled`` says that threads
-    are shared by the clients, so that one that waits may have nothing to do. ``status`` and
-    ``metrics`` are deltas of counters that moved, ``gauges`` values at the end. ``waits``,
-    ``digests``, ``stages``, ``plans`` and ``host`` are as the document has them; ``has_waits`` says
-    whether the server measured its waits.
+    are shared by the clients, so that one that waits may have nothing to do. ``grown`` are the
+    server's counters that grew, by its own names, ``counters`` by neutral ones; None where nobody
+    read them. ``has_waits`` says whether the server measured its waits.
     """
 
     work: Work
@@ -176,15 +140,14 @@ class Observed:
     states: States | None
     statements: StatementStates | None
     disk: Disk | None
-    status: Mapping[str, float] | None
-    gauges: Mapping[str, Any]
-    metrics: Mapping[str, float]
+    grown: Mapping[str, float] | None
+    counters: Counters | None
     has_waits: bool
-    waits: Sequence[Mapping[str, Any]]
-    digests: Sequence[Mapping[str, Any]]
-    stages: Sequence[Mapping[str, Any]]
-    plans: Mapping[str, Mapping[str, Any]]
-    host: Mapping[str, Any]
+    waits: Sequence[Event]
+    digests: Sequence[Digest]
+    stages: Sequence[Event]
+    plans: Mapping[str, Plan]
+    host: HostActivity
     profile: Profile | None
     missing: tuple[Missing, ...]
 
@@ -202,6 +165,11 @@ class Observed:
     def cycle_us(self) -> float:
         """Return the time from one operation of a client to its next, in µs."""
         return US_PER_S * self.work.clients * self.work.duration_s / self.work.operations
+
+    def counted(self, name: str) -> float | None:
+        """Return the growth of one of ``Counters``; None where the server lacks it."""
+        found = None if self.counters is None else getattr(self.counters, name)
+        return None if found is None else float(found.value)
 
     def per_operation(self, amount: float) -> float:
         """Return an amount of the window, of one operation, in the amount's unit."""

@@ -9,9 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from millrace.analysis.explain.observations import ObservedTrial
+from millrace.model.observations import Plan, PlanRow
+
+Ways = Mapping[str, tuple[tuple[str, ...], ...]]
+"""The plan of each statement, by its name: the columns of each step that are compared."""
 
 _COMPARED = ("select_type", "table", "type", "key")
 _PUT_IN = ("INSERT", "REPLACE")
@@ -30,7 +33,7 @@ class PlanSide:
     """The answer of EXPLAIN: rows as the server gives them, or why it did not."""
 
     sql: str
-    rows: tuple[Mapping[str, Any], ...]
+    rows: tuple[PlanRow, ...]
     error: str | None
 
 
@@ -59,21 +62,19 @@ def compare_plans(
 
 def _plans(trials: Sequence[ObservedTrial]) -> dict[str, PlanSide]:
     return {
-        name: PlanSide(str(plan.get("sql", "")), tuple(plan.get("rows") or ()), plan.get("error"))
+        name: PlanSide(plan.sql or "", plan.rows or (), plan.error)
         for trial in trials
         for name, plan in trial.observed.plans.items()
     }
 
 
-def carried_out(plans: object) -> dict[str, tuple[tuple[str, ...], ...]]:
-    """Return the plan of each statement of an observations document in comparable form. Statements
-    that were not explained are left out."""
-    if not isinstance(plans, Mapping):
-        return {}
+def executed_plans(plans: Mapping[str, Plan]) -> Ways:
+    """Return the plan of each statement in comparable form, without those that were not
+    explained."""
     return {
-        str(name): tuple(tuple(step.values()) for step in _steps(plan["rows"]))
+        name: tuple(tuple(step.values()) for step in _steps(plan.rows))
         for name, plan in plans.items()
-        if isinstance(plan, Mapping) and plan.get("rows")
+        if plan.rows
     }
 
 
@@ -102,7 +103,7 @@ def _compare(name: str, a: PlanSide | None, b: PlanSide | None) -> PlanCompariso
     return PlanComparison(name, a, b, not different, different)
 
 
-def _steps(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
+def _steps(rows: Sequence[PlanRow]) -> list[dict[str, str]]:
     """Return the rows of EXPLAIN in comparable form. Some versions have a row of its own for
     writing into a table, and others one without a table."""
     return [
@@ -113,7 +114,7 @@ def _steps(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
     ]
 
 
-def _step(row: Mapping[str, Any]) -> dict[str, str]:
+def _step(row: PlanRow) -> dict[str, str]:
     """Return one row of EXPLAIN in comparable form, without regard to the case of its columns."""
     caseless = {column.lower(): value for column, value in row.items()}
     step = {name: str(caseless.get(name) or "none") for name in _COMPARED}

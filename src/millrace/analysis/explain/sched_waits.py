@@ -17,7 +17,8 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from typing import Any
+
+from millrace.model.observations import SampledThread, SchedEvents, ScheduledThread
 
 _RUNNING = "running"
 # What a thread waited for, by how it slept and who woke it.
@@ -30,32 +31,32 @@ _SHORT = 0.05  # of a window
 _UNKNOWN = 0.1  # of the waits' time may the time be of which nothing is known
 
 
-def factors(
-    threads: Sequence[Mapping[str, Any]], section: Mapping[str, Any]
-) -> Mapping[str, float]:
+def factors(threads: Sequence[SampledThread], events: SchedEvents) -> Mapping[str, float]:
     """Return the factors by which to multiply the sampled seconds of ``threads``, by class of
     states. Empty where events tell too little."""
-    told = _told(threads, section)
+    shares = _shares(threads, events)
     all_s = _seconds(threads)
-    sampled = {name: _seconds(threads, name) for name in told}
-    found = {name: share * all_s / sampled[name] for name, share in told.items() if sampled[name]}
+    sampled = {name: _seconds(threads, name) for name in shares}
+    found = {name: share * all_s / sampled[name] for name, share in shares.items() if sampled[name]}
     return found if found.keys() - {_RUNNING} else {}
 
 
-def _told(threads: Sequence[Mapping[str, Any]], section: Mapping[str, Any]) -> Mapping[str, float]:
+def _shares(threads: Sequence[SampledThread], events: SchedEvents) -> Mapping[str, float]:
     """Return the share of time that threads waited, by class, and the share that they ran or could
     have, of threads whose events tell enough."""
-    tids = {thread["tid"] for thread in threads}
+    tids = {thread.tid for thread in threads}
     listened = [
         thread
-        for thread in section.get("threads") or ()
-        if thread["tid"] in tids and "blocked_s" in thread  # what was kept before tells less
+        for thread in events.threads or ()
+        if thread.tid in tids and thread.blocked_s is not None  # what was kept before says less
     ]
-    if not listened or sum(thread["windows"] for thread in listened) < _FEWEST_WINDOWS:
+    if not listened or sum(thread.windows for thread in listened) < _FEWEST_WINDOWS:
         return {}
-    unknown_s = math.fsum(thread["unknown_s"] for thread in listened)
-    known_s = section["seconds"] * len(listened) - unknown_s
-    short_s = _SHORT * section["seconds"] / section["windows"]
+    assert events.seconds is not None  # where there are threads
+    assert events.windows is not None
+    unknown_s = math.fsum(thread.unknown_s or 0.0 for thread in listened)
+    known_s = events.seconds * len(listened) - unknown_s
+    short_s = _SHORT * events.seconds / events.windows
     locks_s, sleep_s = _seconds(threads, "lock"), _seconds(threads, "sleep")
     count, seconds = _sums(listened, locks_s / (locks_s + sleep_s) if locks_s else 0.0)
     found = {
@@ -65,32 +66,32 @@ def _told(threads: Sequence[Mapping[str, Any]], section: Mapping[str, Any]) -> M
         and seconds[kind] <= short_s * count[kind]
         and unknown_s <= _UNKNOWN * seconds[kind]
     }
-    blocked_s = math.fsum(thread["blocked_s"] for thread in listened)
+    blocked_s = math.fsum(thread.blocked_s or 0.0 for thread in listened)
     return {**found, _RUNNING: (known_s - blocked_s) / known_s} if found else {}
 
 
 def _sums(
-    listened: Sequence[Mapping[str, Any]], locks: float
+    listened: Sequence[ScheduledThread], locks: float
 ) -> tuple[Mapping[tuple[str, str], float], Mapping[tuple[str, str], float]]:
     """Return number and seconds of waits, by state and who woke; ``locks`` is which part of the
     sleep with an end was for locks."""
     count: defaultdict[tuple[str, str], float] = defaultdict(float)
     seconds: defaultdict[tuple[str, str], float] = defaultdict(float)
     for thread in listened:
-        for wait in thread["waits"]:
-            kind = wait["state"], wait["woken_by"]
-            count[kind] += wait["count"]
-            seconds[kind] += wait["seconds"]
+        for wait in thread.waits or ():
+            kind = wait.state, wait.woken_by
+            count[kind] += wait.count
+            seconds[kind] += wait.seconds
     count[_FOR_LOCKS] += locks * count[_TO_AN_END]
     seconds[_FOR_LOCKS] += locks * seconds[_TO_AN_END]
     return count, seconds
 
 
-def _seconds(threads: Sequence[Mapping[str, Any]], name: str | None = None) -> float:
+def _seconds(threads: Sequence[SampledThread], name: str | None = None) -> float:
     """Sum the sampled time of threads in the states of a class, or in all, in s."""
     return math.fsum(
-        state.get("seconds", state["count"])
+        state.weight
         for thread in threads
-        for state in thread["states"]
-        if name is None or state["class"] == name
+        for state in thread.states
+        if name is None or state.state_class == name
     )

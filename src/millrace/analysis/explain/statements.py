@@ -11,9 +11,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from millrace.analysis.explain.observations import US_PER_S, ObservedTrial
+from millrace.model.observations import Digest, Plan
 from millrace.stats import MeanEstimate, mean_estimate
 
 _COMMENT = re.compile(r"/\*.*?\*/|(?:--\s|#)[^\n]*", re.DOTALL)
@@ -130,24 +130,23 @@ def _served_us(
         for name in names
         if (text := _text(trial.observed.plans, name)) is not None
     }
-    by_text: dict[str, list[Mapping[str, Any]]] = {}
+    by_text: dict[str, list[Digest]] = {}
     for digest in trial.observed.digests:
-        if digest.get("text") and digest.get("count"):
-            by_text.setdefault(normalised(digest["text"], tables), []).append(digest)
+        if digest.text and digest.count:
+            by_text.setdefault(normalised(digest.text, tables), []).append(digest)
     alone = [name for name, text in texts.items() if list(texts.values()).count(text) == 1]
     return {
         name: US_PER_S
-        * sum(digest["wait_s"] for digest in found)
-        / sum(digest["count"] for digest in found)
+        * sum(digest.wait_s for digest in found)
+        / sum(digest.count or 0 for digest in found)
         for name in alone
         if (found := by_text.get(texts[name]))
     }
 
 
-def _text(plans: Mapping[str, Mapping[str, Any]], name: str) -> str | None:
-    if name in plans and plans[name].get("sql"):
-        return str(plans[name]["sql"])
-    return name if name in _OWN else None
+def _text(plans: Mapping[str, Plan], name: str) -> str | None:
+    known = plans[name].sql if name in plans else None
+    return known or (name if name in _OWN else None)
 
 
 def _latencies_us(trial: ObservedTrial) -> dict[str, float]:

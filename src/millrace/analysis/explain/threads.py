@@ -11,20 +11,26 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
-from typing import Any
+from dataclasses import dataclass
+from typing import TypeVar
 
 from millrace.analysis.explain import sched_waits
 from millrace.analysis.explain.observations import (
     FOREGROUND,
-    Missing,
     Place,
     StatementStates,
     States,
-    Usage,
     Work,
 )
-from millrace.analysis.explain.scale_to_window import number, section
+from millrace.model.observations import (
+    CountedState,
+    Missing,
+    Observations,
+    SampledThread,
+    SchedEvents,
+    ThreadUsage,
+    Usage,
+)
 
 OTHER_SESSIONS = "other sessions"
 _POOL = "pool"
@@ -33,6 +39,8 @@ _NOT_BLOCKED = ("running", "network")
 # Threads that are gone at the end, as one: a session that loads a table ends with its load, clients
 # that are driven stay.
 _ENDED = "ended"
+
+_State = TypeVar("_State", bound=CountedState)
 
 
 @dataclass(frozen=True)
@@ -45,17 +53,17 @@ class Served:
     missing: tuple[Missing, ...]
 
 
-def served(document: Mapping[str, Any], work: Work, *, pooled: bool) -> Served:
+def served(observed: Observations, work: Work, *, pooled: bool) -> Served:
     """Return who served the clients; ``pooled`` threads are shared by them."""
-    sampled = list(section(document, "states").get("threads") or ())
-    known = list(section(document, "threads").get("threads") or ())
+    sampled = () if observed.states is None else observed.states.threads or ()
+    known = () if observed.threads is None else observed.threads.threads or ()
     kinds: tuple[str, ...] = (_POOL,) if pooled else FOREGROUND
     serving = (*kinds, _ENDED) if work.loop == "load" else kinds
     clients = None if pooled else work.clients
     chosen, others = _split(known, sampled, serving, clients)
     looked_at = _sampled(sampled, chosen, kinds, clients)
     wanted = 1 if pooled else work.clients
-    ended = any(thread["kind"] == _ENDED for thread in chosen)  # as one, however many
+    ended = any(thread.kind == _ENDED for thread in chosen)  # as one, however many
     missing = []
     if known and not ended and len(chosen) < wanted:
         missing.append(_too_few("threads", len(chosen), work, pooled=pooled))
@@ -66,41 +74,38 @@ def served(document: Mapping[str, Any], work: Work, *, pooled: bool) -> Served:
     return Served(
         foreground=usage(chosen) if chosen else None,
         background={kind: usage(of_kind) for kind, of_kind in _by_kind(others).items()},
-        states=_states(looked_at, clients, section(document, "switches")),
+        states=_states(looked_at, clients, observed.switches),
         missing=tuple(missing),
     )
 
 
-def statements(document: Mapping[str, Any]) -> StatementStates | None:
+def statements(observed: Observations) -> StatementStates | None:
     """Return the looks at threads by their clients' statements; None where these are unknown."""
-    states = section(document, "states")
-    told = section(states, "statements").get("states") or ()
-    serving = [thread for thread in states.get("threads") or () if thread["kind"] in FOREGROUND]
-    events = section(document, "switches")
+    states, events = observed.states, observed.switches or SchedEvents()
+    if states is None or states.statements is None:
+        return None
+    serving = [thread for thread in states.threads or () if thread.kind in FOREGROUND]
     factors = sched_waits.factors(serving, events)
-    samples, counted = _counted(told, factors, flushes=True)
+    samples, counted = _counted(states.statements.states or (), factors, flushes=True)
     if not counted:
         return None
     counts: defaultdict[str, defaultdict[str, float]] = defaultdict(lambda: defaultdict(float))
     for state, name, count in counted:
-        if state["statement"] is not None:
-            counts[state["statement"]][name] += count
-    scheduled = {
-        each["statement"]: (each["on_cpu"], each["ready"])
-        for each in events.get("statements") or ()
-    }
+        if state.statement is not None:
+            counts[state.statement][name] += count
+    scheduled = {each.statement: (each.on_cpu, each.ready) for each in events.statements or ()}
     return StatementStates(samples, {name: dict(of) for name, of in counts.items()}, scheduled)
 
 
-def usage(threads: Sequence[Mapping[str, Any]]) -> Usage:
+def usage(threads: Sequence[ThreadUsage]) -> Usage:
     """Return the sum over ``threads``; None where one of them lacks a figure."""
 
     def total(name: str) -> float | None:
-        values = [number(thread, name) for thread in threads]
+        values = [getattr(thread, name) for thread in threads]
         known = [value for value in values if value is not None]
         return sum(known) if len(known) == len(values) else None
 
-    return Usage(**{each.name: total(each.name) for each in fields(Usage)})
+    return Usage(**{name: total(name) for name in Usage.model_fields})
 
 
 def _too_few(observer: str, found: int, work: Work, *, pooled: bool) -> Missing:
@@ -108,69 +113,67 @@ def _too_few(observer: str, found: int, work: Work, *, pooled: bool) -> Missing:
         what = "no thread of the pool that serves the clients was told from others"
     else:
         what = f"of the threads that serve the {work.clients} clients, only {found} were found"
-    return Missing(observer, f"{what}: their parts of the account are unknown", "")
+    return Missing(observer=observer, what=f"{what}: their parts of the account are unknown")
 
 
 def _split(
-    known: Sequence[Mapping[str, Any]],
-    sampled: Sequence[Mapping[str, Any]],
+    known: Sequence[ThreadUsage],
+    sampled: Sequence[SampledThread],
     kinds: Sequence[str],
     clients: int | None,
-) -> tuple[list[Mapping[str, Any]], list[Mapping[str, Any]]]:
+) -> tuple[list[ThreadUsage], list[ThreadUsage]]:
     """Return the threads of ``kinds`` that served ``clients`` (None: all that serve any), and all
     others."""
     busy = {
-        thread["tid"]: sum(
-            state["count"] for state in thread["states"] if state["class"] != "network"
-        )
+        thread.tid: sum(state.count for state in thread.states if state.state_class != "network")
         for thread in sampled
     }
     serving = sorted(
-        (thread for thread in known if thread["kind"] in kinds),
-        key=lambda thread: (thread.get("cpu_s") or 0.0, busy.get(thread["tid"], 0)),
+        (thread for thread in known if thread.kind in kinds),
+        key=lambda thread: (thread.cpu_s or 0.0, busy.get(thread.tid, 0)),
         reverse=True,
     )
     chosen = serving[:clients]
-    tids = {thread["tid"] for thread in chosen}
-    return chosen, [thread for thread in known if thread["tid"] not in tids]
+    tids = {thread.tid for thread in chosen}
+    return chosen, [thread for thread in known if thread.tid not in tids]
 
 
-def _by_kind(threads: Iterable[Mapping[str, Any]]) -> dict[str, list[Mapping[str, Any]]]:
-    found: dict[str, list[Mapping[str, Any]]] = {}
+def _by_kind(threads: Iterable[ThreadUsage]) -> dict[str, list[ThreadUsage]]:
+    found: dict[str, list[ThreadUsage]] = {}
     for thread in threads:
-        kind = OTHER_SESSIONS if thread["kind"] in FOREGROUND else str(thread["kind"])
+        kind = OTHER_SESSIONS if thread.kind in FOREGROUND else thread.kind
         found.setdefault(kind, []).append(thread)
     return found
 
 
 def _sampled(
-    sampled: Sequence[Mapping[str, Any]],
-    chosen: Sequence[Mapping[str, Any]],
+    sampled: Sequence[SampledThread],
+    chosen: Sequence[ThreadUsage],
     kinds: Sequence[str],
     clients: int | None,
-) -> list[Mapping[str, Any]]:
+) -> list[SampledThread]:
     """Return the sampled threads that served clients."""
-    if chosen and all(thread["kind"] != _ENDED for thread in chosen):
-        tids = {thread["tid"] for thread in chosen}
-        return [thread for thread in sampled if thread["tid"] in tids]
+    if chosen and all(thread.kind != _ENDED for thread in chosen):
+        tids = {thread.tid for thread in chosen}
+        return [thread for thread in sampled if thread.tid in tids]
     # Nobody counted what threads used, or they are gone: those that were seen running most.
-    serving = [thread for thread in sampled if thread["kind"] in kinds]
+    serving = [thread for thread in sampled if thread.kind in kinds]
     return sorted(serving, key=_running, reverse=True)[:clients]
 
 
-def _running(thread: Mapping[str, Any]) -> int:
-    return sum(int(s["count"]) for s in thread["states"] if s["class"] == "running")
+def _running(thread: SampledThread) -> int:
+    return sum(int(each.count) for each in thread.states if each.state_class == "running")
 
 
 def _states(
-    threads: Sequence[Mapping[str, Any]], clients: int | None, events: Mapping[str, Any]
+    threads: Sequence[SampledThread], clients: int | None, events: SchedEvents | None
 ) -> States | None:
     """Return the samples of the threads. A sample counts for as much as it stands for: a thread is
     looked at more often while it works much, the time since is another each time, and ``events`` of
     the scheduler may tell how long its kind of wait took."""
-    states = [state for thread in threads for state in thread["states"]]
+    states = [state for thread in threads for state in thread.states]
     # A thread of a pool may have nothing to do, whoever flushes meanwhile.
-    factors = sched_waits.factors(threads, events)
+    factors = sched_waits.factors(threads, events or SchedEvents())
     samples, counted = _counted(states, factors, flushes=clients is not None)
     if not counted:
         return None
@@ -179,29 +182,23 @@ def _states(
     for state, name, count in counted:
         counts[name] += count
         if count and name not in _NOT_BLOCKED:
-            stack = state.get("stack") or state["wchan"]
-            places[Place(name, state["syscall"], state["target"], stack)] += count
+            stack = state.stack or state.wchan
+            places[Place(name, state.syscall, state.target, stack)] += count
     return States(len(threads) if clients is None else clients, samples, dict(counts), dict(places))
 
 
 def _counted(
-    states: Sequence[Mapping[str, Any]], factors: Mapping[str, float], *, flushes: bool
-) -> tuple[int, list[tuple[Mapping[str, Any], str, float]]]:
+    states: Sequence[_State], factors: Mapping[str, float], *, flushes: bool
+) -> tuple[int, list[tuple[_State, str, float]]]:
     """Return the number of samples, and how many of them each state stands for, with its class:
     that of a log being flushed where ``flushes`` says that whoever waits for a lock meanwhile waits
     for that. ``factors`` are those of ``switches``."""
-    samples = sum(int(state["count"]) for state in states)
-    seconds = math.fsum(map(_weight, states))
-    found = []
+    samples = sum(int(state.count) for state in states)
+    seconds = math.fsum(state.weight for state in states)
+    found: list[tuple[_State, str, float]] = []
     for state in states if samples and seconds else ():
-        count = samples * _weight(state) * factors.get(state["class"], 1.0) / seconds
-        is_flush = state["class"] == "lock" and flushes
-        flushing = count * state["during_sync"] / state["count"] if is_flush else 0.0
-        found += [(state, state["class"], count - flushing), (state, _FLUSH, flushing)]
+        count = samples * state.weight * factors.get(state.state_class, 1.0) / seconds
+        is_flush = state.state_class == "lock" and flushes
+        flushing = count * state.during_sync / state.count if is_flush else 0.0
+        found += [(state, state.state_class, count - flushing), (state, _FLUSH, flushing)]
     return samples, found
-
-
-def _weight(state: Mapping[str, Any]) -> float:
-    """Return the seconds that samples of a state stand for; all the same where that was not
-    kept."""
-    return float(state.get("seconds", state["count"]))

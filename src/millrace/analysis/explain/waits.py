@@ -10,11 +10,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from millrace.analysis.explain.breakdown_model import TimeBreakdown
 from millrace.analysis.explain.observations import US_PER_S, Observed, ObservedTrial
 from millrace.analysis.explain.statements import normalised
+from millrace.model.observations import Digest, Event
 
 LARGEST = 10
 
@@ -30,6 +30,11 @@ _OF_SESSIONS = (
     "cond_done", "cond_commit", "commit_cond", "cond_wait_status", "cond_wait_commit",
     "cond_group_commit", "cond_prepare_ordered", "cond_queue_busy", "cond_prep_xids",
     "thr_var::suspend", "thread_var::suspend", "wait_for_commit",
+)  # fmt: skip
+
+_COUNTED = (
+    "rows_examined", "rows_sent", "rows_affected", "tmp_tables", "tmp_disk_tables",
+    "no_index_used", "sort_rows", "errors",
 )  # fmt: skip
 
 
@@ -155,7 +160,7 @@ def coverage(
     if blocked_us is None or not measured:
         return None
     waits_us = [
-        observed.us(math.fsum(e["wait_s"] for e in observed.waits if is_of_sessions(e["name"])))
+        observed.us(math.fsum(e.wait_s for e in observed.waits if is_of_sessions(e.name)))
         for observed in measured
     ]
     queue = account.part("runnable")
@@ -174,17 +179,16 @@ def is_of_sessions(name: str) -> bool:
     return name.startswith(_FOREGROUND_WAITS)
 
 
-def _waits(observed: Observed) -> Sequence[Mapping[str, Any]] | None:
+def _waits(observed: Observed) -> Sequence[Event] | None:
     return observed.waits if observed.has_waits else None
 
 
-def _stages(observed: Observed) -> Sequence[Mapping[str, Any]] | None:
+def _stages(observed: Observed) -> Sequence[Event] | None:
     return observed.stages or None
 
 
 def _amounts(
-    trials: Sequence[ObservedTrial],
-    events: Callable[[Observed], Sequence[Mapping[str, Any]] | None],
+    trials: Sequence[ObservedTrial], events: Callable[[Observed], Sequence[Event] | None]
 ) -> dict[str, Amount]:
     """Return means over the trials that have any, by name; an event that a trial lacks was not
     there."""
@@ -195,9 +199,9 @@ def _amounts(
     sums: dict[str, list[float]] = {}
     for _, found in told:
         for event in found:
-            amount = sums.setdefault(str(event["name"]), [0.0, 0.0])
-            amount[0] += event["count"]
-            amount[1] += event["wait_s"]
+            amount = sums.setdefault(event.name, [0.0, 0.0])
+            amount[0] += event.count
+            amount[1] += event.wait_s
     return {
         name: Amount(count / len(told), seconds / len(told), US_PER_S * seconds / operations)
         for name, (count, seconds) in sums.items()
@@ -224,22 +228,22 @@ def _digests(
     """Return the digests by text without values: the text as the server has it, and means over the
     trials."""
     texts: dict[str, str] = {}
-    by_text: dict[str, list[tuple[Observed, Mapping[str, Any]]]] = {}
+    by_text: dict[str, list[tuple[Observed, Digest]]] = {}
     for trial in trials:
         for digest in trial.observed.digests:
-            if digest.get("text") and digest.get("count"):
-                key = normalised(digest["text"], tables)
-                texts.setdefault(key, str(digest["text"]))
+            if digest.text and digest.count:
+                key = normalised(digest.text, tables)
+                texts.setdefault(key, digest.text)
                 by_text.setdefault(key, []).append((trial.observed, digest))
     asked = [trial for trial in trials if trial.observed.digests]
     return {key: (texts[key], _digest(found, len(asked))) for key, found in by_text.items()}
 
 
-def _digest(found: Sequence[tuple[Observed, Mapping[str, Any]]], trials: int) -> DigestSide:
-    executions = sum(digest["count"] for _, digest in found)
+def _digest(found: Sequence[tuple[Observed, Digest]], trials: int) -> DigestSide:
+    executions = sum(digest.count or 0 for _, digest in found)
 
     def of_execution(name: str) -> float | None:
-        values = [digest.get(name) for _, digest in found]
+        values = [getattr(digest, name) for _, digest in found]
         known = [float(value) for value in values if value is not None]
         return sum(known) / executions if len(known) == len(values) else None
 
@@ -248,18 +252,11 @@ def _digest(found: Sequence[tuple[Observed, Mapping[str, Any]]], trials: int) ->
         return None if seconds is None else US_PER_S * seconds
 
     return DigestSide(
-        per_operation=sum(o.per_operation(digest["count"]) for o, digest in found) / trials,
+        per_operation=sum(o.per_operation(digest.count or 0) for o, digest in found) / trials,
         us=us("wait_s") or 0.0,
         lock_us=us("lock_s"),
         cpu_us=us("cpu_s"),
-        rows_examined=of_execution("rows_examined"),
-        rows_sent=of_execution("rows_sent"),
-        rows_affected=of_execution("rows_affected"),
-        tmp_tables=of_execution("tmp_tables"),
-        tmp_disk_tables=of_execution("tmp_disk_tables"),
-        no_index_used=of_execution("no_index_used"),
-        sort_rows=of_execution("sort_rows"),
-        errors=of_execution("errors"),
+        **{name: of_execution(name) for name in _COUNTED},
     )
 
 

@@ -17,11 +17,11 @@ do the same work then, and pass through the same states.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from millrace.analysis.explain.plans import carried_out
+from millrace.analysis.explain.plans import Ways, executed_plans
 from millrace.analysis.steady.checks import SteadyCheck, steady_checks
 from millrace.analysis.steady.host_checks import HOST_CHECKS, host_checks
 from millrace.model import measurements
@@ -66,7 +66,7 @@ class TrialSteadiness:
     found_s: float | None
     enough_s: float | None
     transactions: float
-    plans: Mapping[str, Any] = field(default_factory=dict)
+    plans: Ways = field(default_factory=dict)
 
     @property
     def is_judged(self) -> bool:
@@ -164,7 +164,7 @@ def _bare(trial: TrialRecord, attempt: StoredAttempt, operations: int) -> TrialS
         found_s=None,
         enough_s=None,
         transactions=measured.get(measurements.TRANSACTIONS, 0.0),
-        plans=carried_out(attempt.observations.get("plans")),
+        plans=executed_plans(attempt.observations.plans or {}),
     )
 
 
@@ -235,7 +235,7 @@ def _points(attempt: StoredAttempt, part: str) -> list[float]:
     return [each["transactions"] / each["duration_s"] for each in seconds]
 
 
-def _same_plans(known: Sequence[Mapping[str, Any]]) -> list[SteadyCheck]:
+def _same_plans(known: Sequence[Ways]) -> list[SteadyCheck]:
     """Return for each trial of a treatment whether its plans are those of most trials."""
     ways: dict[str, Counter[Any]] = {}
     for plans in known:
@@ -245,7 +245,7 @@ def _same_plans(known: Sequence[Mapping[str, Any]]) -> list[SteadyCheck]:
     return [_plans_gate(plans, usual) for plans in known]
 
 
-def _plans_gate(plans: Mapping[str, Any], usual: Mapping[str, Any]) -> SteadyCheck:
+def _plans_gate(plans: Ways, usual: Ways) -> SteadyCheck:
     others = [name for name, way in plans.items() if way != usual[name]]
     figures = "statements were carried out as in most trials"
     if not plans:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
 
 from millrace.databases.client import QUERY_LIMIT_S, Row, ServerClient, Session
@@ -11,10 +11,11 @@ from millrace.databases.monitoring import FileKinds, ThreadNames
 from millrace.databases.mysql import query
 from millrace.databases.mysql.explain import MysqlExplainer, explains_of
 from millrace.databases.mysql.observable import Observable
-from millrace.databases.mysql.status_counters import MysqlStatusCounters
+from millrace.databases.mysql.status_counters import MysqlStatusCounters, neutral_counters
 from millrace.databases.mysql.thread_roles import MysqlThreadRoleQuery
 from millrace.databases.mysql.wait_statistics import MysqlWaitStatistics
 from millrace.errors import DatabaseError, TrialFailed
+from millrace.model.observations import Counters
 
 _BINARY_LOG = "binary log"
 _MOST_ROWS = 100
@@ -43,6 +44,9 @@ class MysqlMonitoring:
 
     def status_counters(self, session: Session, database: str) -> MysqlStatusCounters:
         return MysqlStatusCounters(session, self._observable, database)
+
+    def counters(self, grown: Mapping[str, float]) -> Counters:
+        return neutral_counters(grown)
 
     def engine_status(self, session: Session) -> Sequence[str]:
         sql = self._observable.engine_status

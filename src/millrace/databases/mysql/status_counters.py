@@ -9,6 +9,7 @@ answers (``Handler_``, ``Created_tmp_``, ``Bytes_``): a few thousand.
 from __future__ import annotations
 
 import itertools
+import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from millrace.databases.monitoring import CounterDeltas, ServerCounters
 from millrace.databases.mysql import query
 from millrace.databases.mysql.observable import Observable
 from millrace.errors import Unavailable
+from millrace.model.observations import CounterGrowth, Counters
 
 # MySQL's names have at most 64 characters, and no server has 2,000 variables.
 _MOST_CHARS = 128
@@ -30,6 +32,18 @@ _COUNTED_BY = {
     "process_list": "Com_show_processlist",
 }
 _EVERY_STATEMENT = ("Questions", "Queries")
+
+_HANDLER_READS = (
+    "Handler_read_first", "Handler_read_key", "Handler_read_last", "Handler_read_next",
+    "Handler_read_prev", "Handler_read_rnd", "Handler_read_rnd_next",
+)  # fmt: skip
+_COMPRESSION = (
+    "INNODB_CMP.compress_ops", "INNODB_CMP.uncompress_ops",
+    "compress_pages_page_compressed", "compress_pages_page_decompressed",
+    "Innodb_num_pages_page_compressed", "Innodb_num_pages_page_decompressed",
+)  # fmt: skip
+# The position of the redo log: MariaDB's name, and MySQL's from 8.0.30; others have none.
+_REDO_POSITION = ("Innodb_lsn_current", "Innodb_redo_log_current_lsn")
 
 
 @dataclass(frozen=True)
@@ -156,6 +170,37 @@ def _without(own: Mapping[str, int], deltas: Mapping[str, Number]) -> dict[str, 
     sent = {**own, **dict.fromkeys(_EVERY_STATEMENT, sum(own.values()))}
     less = {name: value - sent.get(name, 0) for name, value in deltas.items()}
     return {name: value for name, value in less.items() if value > 0}
+
+
+def neutral_counters(grown: Mapping[str, float]) -> Counters:
+    """Name the growth of counters as all families do; one that is not in ``grown`` did not grow.
+
+    ``Innodb_data_fsyncs`` counts each fsync of a file of the engine, those of the redo log among
+    them, and ``Innodb_os_log_fsyncs`` counts these once more (compared with the system calls of
+    MySQL 5.5 to 9.7 and MariaDB 10.1 to 11.8). ``Innodb_os_log_written`` counts a block of 512
+    bytes as often as it is written, which is each commit's.
+    """
+
+    def count(*names: str, name: str = "", unit: float = 1.0) -> CounterGrowth:
+        total = math.fsum(grown.get(each, 0.0) for each in names)
+        return CounterGrowth(name=name or names[0], value=total / unit)
+
+    redo = next((name for name in _REDO_POSITION if name in grown), None)
+    every_read = [name for name in grown if name.startswith("Handler_read_")]
+    return Counters(
+        rows_read=count("Innodb_rows_read"),
+        handler_reads=count(*_HANDLER_READS, name="Handler_read_*"),
+        all_handler_reads=count(*every_read, name="Handler_read_*"),
+        row_lock_waits=count("Innodb_row_lock_waits"),
+        row_lock_s=count("Innodb_row_lock_time", unit=1e3),
+        buffer_pool_misses=count("Innodb_buffer_pool_reads"),
+        fsyncs=count("Innodb_data_fsyncs"),
+        log_fsyncs=count("Innodb_os_log_fsyncs"),
+        redo_bytes=None if redo is None else count(redo),
+        log_written_bytes=count("Innodb_os_log_written"),
+        bytes_sent=count("Bytes_sent"),
+        pages_compressed=count(*_COMPRESSION, name="pages compressed and decompressed"),
+    )
 
 
 def _is_on(enabled: object) -> bool:

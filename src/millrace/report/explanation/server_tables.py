@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from millrace.analysis.explain.plans import PlanSide
 from millrace.analysis.explain.waits import Amount, DigestComparison, DigestSide, WaitComparison
+from millrace.model.observations import PlanRow
 from millrace.report.common.formatting import MISSING, figure_text
 from millrace.report.common.tables import Column, Row, Section, Table
 from millrace.report.explanation.tables import Labels
@@ -100,7 +100,7 @@ def access_text(side: PlanSide) -> str:
     return "; then ".join(steps) or "no plan"
 
 
-def _step_text(row: Mapping[str, Any]) -> str:
+def _step_text(row: PlanRow) -> str:
     said = {name.lower(): value for name, value in row.items() if value not in (None, "")}
     how = str(said.get("type") or said.get("select_type") or "a step")
     text = f"{how} of {said['table']}" if "table" in said else how

@@ -12,6 +12,7 @@ from millrace.analysis.compare.compare_run import compare_run
 from millrace.analysis.explain.explanation import explain
 from millrace.analysis.explain.model import Explanation
 from millrace.errors import UserError
+from millrace.model.observations import Observations
 from millrace.store.records import StoredRun
 from tests.unit.analysis.observations import A, B, Scene, Truth, explained_run
 
@@ -167,7 +168,7 @@ def test_levels_that_are_not_there(candidate: str, message: str) -> None:
 
 def test_a_run_that_nobody_observed_still_has_its_latencies() -> None:
     stored = run(profiled=0)
-    bare = [replace(attempt, observations={}) for attempt in stored.attempts]
+    bare = [replace(attempt, observations=Observations()) for attempt in stored.attempts]
     found = one(replace(stored, attempts=tuple(bare)))
     assert found.differences is not None
     assert found.differences.lines == ()

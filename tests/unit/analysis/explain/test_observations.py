@@ -111,21 +111,26 @@ def test_a_section_that_began_late_is_counted_for_the_whole_window() -> None:
     document = Scene().document(TRUTH)
     document |= {
         "host": {"late_s": 0.6, "cpus": 2, "cpu": {"steal_s": 1.2}, "others": [{"pid": 7}]},
-        "status": {"late_s": 0.3, "deltas": {"Questions": 9}, "gauges": {"Threads": 5}},
-        "waits": {"late_s": 1.5, "enabled": True, "events": [{"name": "w", "wait_s": 1.0}]},
-        "digests": [{"text": "SELECT", "count": 10}],
+        "status": {"late_s": 0.3, "deltas": {"Questions": 9, "Bytes_sent": 18}},
+        "waits": {
+            "late_s": 1.5,
+            "enabled": True,
+            "events": [{"name": "w", "count": 1, "wait_s": 1.0}],
+        },
+        "digests": [{"text": "SELECT", "count": 10, "wait_s": 1.0}],
     }
     document["threads"]["late_s"] = 1.0
     found = Scene().trial(TRUTH, document=document).observed
     assert found.foreground is not None
     assert found.us(found.foreground.cpu_s or 0) == pytest.approx(30 * 3 / 2)
-    assert found.host["cpu"]["steal_s"] == pytest.approx(1.5)
-    assert (found.host["cpus"], found.host["others"]) == (2, [{"pid": 7}])
-    assert found.status is not None
-    assert found.status["Questions"] == pytest.approx(10)
-    assert found.gauges == {"Threads": 5}
-    assert found.waits[0]["wait_s"] == pytest.approx(2)
-    assert found.digests[0]["count"] == pytest.approx(20)
+    assert found.host.cpu is not None
+    assert found.host.cpu.steal_s == pytest.approx(1.5)
+    assert found.host.cpus == 2
+    assert found.grown is not None
+    assert found.grown["Questions"] == pytest.approx(10)
+    assert found.counted("bytes_sent") == pytest.approx(20)
+    assert found.waits[0].wait_s == pytest.approx(2)
+    assert found.digests[0].count == pytest.approx(20)
 
 
 def test_millraces_own_sessions_serve_nobody() -> None:
@@ -297,7 +302,7 @@ def test_a_trial_without_observations_still_has_its_work() -> None:
     found = seen(Scene().attempt(TRUTH, {}))
     assert found.work.operations > 0
     assert found.operations == found.work.operations
-    assert (found.states, found.status, found.profile, found.has_waits) == (None, None, None, False)
+    assert (found.states, found.grown, found.profile, found.has_waits) == (None, None, None, False)
 
 
 def test_a_document_of_another_version_is_missing_as_a_whole() -> None:

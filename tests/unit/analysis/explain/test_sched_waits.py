@@ -11,14 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from millrace.analysis.explain.sched_waits import factors
+from millrace.model.observations import SampledThread, SchedEvents, ScheduledThread
 
 
-def thread(tid: int = 7, **seconds: float) -> dict[str, Any]:
+def thread(tid: int = 7, **seconds: float) -> SampledThread:
+    unknown = dict.fromkeys(("syscall", "wchan", "target"))
     states = [
-        {"class": name, "syscall": None, "count": 10, "seconds": each}
+        {"class": name, "count": 10, "seconds": each, "during_sync": 0, **unknown}
         for name, each in seconds.items()
     ]
-    return {"tid": tid, "states": states}
+    return SampledThread.model_validate({"tid": tid, "kind": "connection", "states": states})
 
 
 def wait(state: str, by: str, seconds: float, count: int = 1000) -> dict[str, Any]:
@@ -27,15 +29,12 @@ def wait(state: str, by: str, seconds: float, count: int = 1000) -> dict[str, An
 
 def section(
     *waits: Mapping[str, Any], tid: int = 7, unknown_s: float = 0.0, windows: int = 10
-) -> dict[str, Any]:
+) -> SchedEvents:
     """Return the section of ten windows of 10 ms."""
     blocked_s = math.fsum(wait["seconds"] for wait in waits)
     told = {"blocked_s": blocked_s, "unknown_s": unknown_s, "windows": windows}
-    return {
-        "windows": 10,
-        "seconds": 0.1,
-        "threads": [{"tid": tid, **told, "waits": list(waits)}],
-    }
+    threads = [{"tid": tid, **told, "waits": list(waits)}]
+    return SchedEvents.model_validate({"windows": 10, "seconds": 0.1, "threads": threads})
 
 
 def test_a_class_is_made_as_long_as_the_events_say() -> None:
@@ -75,8 +74,8 @@ def test_sleep_that_the_kernel_ends_is_shared_out_as_it_was_sampled() -> None:
 @pytest.mark.parametrize(
     "told",
     [
-        {},
-        {"windows": 0, "seconds": 0.0, "threads": [{"tid": 7, "cut_s": 0.0, "waits": []}]},
+        SchedEvents(),
+        SchedEvents(windows=1, seconds=0.1, threads=(ScheduledThread(tid=7, waits=()),)),
         section(),
         section(wait("S", "own", 0.03, count=29)),
         section(wait("S", "own", 0.03, count=50)),  # 600 µs each
@@ -90,7 +89,7 @@ def test_sleep_that_the_kernel_ends_is_shared_out_as_it_was_sampled() -> None:
         "another thread", "never sampled",
     ],
 )  # fmt: skip
-def test_where_events_tell_too_little_samples_stay_as_they_are(told: Mapping[str, Any]) -> None:
+def test_where_events_tell_too_little_samples_stay_as_they_are(told: SchedEvents) -> None:
     assert factors([thread(lock=6.0, running=4.0)], told) == {}
 
 

@@ -94,11 +94,11 @@ def test_nobody_looked_or_there_is_nothing_to_tell_apart() -> None:
 
 def test_older_observations_are_told_once() -> None:
     known = Seen(TRANSACTION).trial()
-    document = dict(known.attempt.observations)
-    document["states"] = {
-        key: value for key, value in document["states"].items() if key != "statements"
-    }
-    older = seen(replace(known.attempt, observations=document), CLIENTS)
+    observations = known.attempt.observations
+    assert observations.states is not None
+    states = observations.states.model_copy(update={"statements": None})
+    before = observations.model_copy(update={"states": states})
+    older = seen(replace(known.attempt, observations=before), CLIENTS)
     assert older.statements is None
     lacks = [lack for lack in older.missing if "which statement" in lack.what]
     assert [lack.remedy for lack in lacks] == ["measure again with this millrace"]

@@ -19,6 +19,7 @@ from millrace.analysis.explain.statement_breakdown import (
     statement_breakdowns,
 )
 from millrace.levels import Level
+from millrace.model.observations import Observations
 from millrace.model.run_spec import CompareSpec, FactorSpec
 from millrace.report.explanation import terminal as explain_terminal
 from millrace.store.records import StoredRun, TreatmentRecord
@@ -113,7 +114,7 @@ def unprofiled() -> Explanation:
 def unobserved() -> StoredRun:
     """Return a run from before collectors existed."""
     stored = study_run(profiled=0)
-    attempts = tuple(replace(attempt, observations={}) for attempt in stored.attempts)
+    attempts = tuple(replace(attempt, observations=Observations()) for attempt in stored.attempts)
     return replace(stored, attempts=attempts)
 
 

@@ -11,6 +11,7 @@ import pytest
 from millrace.analysis.compare.compare_run import compare_run
 from millrace.analysis.explain.explanation import explain
 from millrace.analysis.explain.model import Explanation
+from millrace.model.observations import Observations
 from millrace.report.explanation.html import as_html
 from millrace.report.explanation.json import as_json
 from millrace.report.explanation.sentences import answer
@@ -47,7 +48,7 @@ def failed(attempt: StoredAttempt) -> StoredAttempt:
         reason="unknown option\nand more",
         measurements=(),
         histograms=(),
-        observations={},
+        observations=Observations(),
     )
 
 

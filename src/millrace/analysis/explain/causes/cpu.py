@@ -5,15 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from millrace.analysis.explain.causes.evidence import CPU, Evidence, SideEvidence
+from millrace.analysis.explain.causes.evidence import CPU, Evidence
 from millrace.analysis.explain.causes.model import COUNTED, Finding, count_text, listed, us_text
 from millrace.analysis.explain.plans import unlike_plans
-
-_COMPRESSION_COUNTERS = (
-    "INNODB_CMP.compress_ops", "INNODB_CMP.uncompress_ops",
-    "compress_pages_page_compressed", "compress_pages_page_decompressed",
-    "Innodb_num_pages_page_compressed", "Innodb_num_pages_page_decompressed",
-)  # fmt: skip
 
 _FUNCTIONS = 1.5  # the weight of functions that are known by name
 
@@ -86,19 +80,17 @@ def locks(evidence: Evidence) -> Iterator[Finding]:
     """Yield locks: of rows, by the server's own counters, or of its own structures."""
     lock_us = evidence.sum(["lock"])
     spinning_us = evidence.moved_groups.get(SPINNING, 0.0)
-    row_lock = evidence.both(_row_lock_us)
+    row_lock_s = evidence.counts("row_lock_s")
+    row_lock = None if row_lock_s is None else (1e6 * row_lock_s[0], 1e6 * row_lock_s[1])
     row_us = 0.0 if row_lock is None else row_lock[1] - row_lock[0]
     # Who waits for a row whose owner flushes the log is seen waiting for the flush.
     waited_us = min(row_us, evidence.sum(["lock", "log_flush", "fsync", "sleep", "other"]))
     if row_lock is not None and waited_us > 0 and row_us >= 0.2 * max(lock_us, 1e-9):
         a, b = evidence.in_order(*(us_text(us) for us in row_lock))
-        counts = evidence.both(lambda side: side.counted("Innodb_row_lock_waits"))
-        details = [f"Innodb_row_lock_time per {evidence.noun}: {a} in A, {b} in B"]
+        counts, own_name = evidence.counts("row_lock_waits"), evidence.worse.counter_name
+        details = [evidence.per_operation(own_name("row_lock_s"), row_lock, us_text)]
         if counts is not None:
-            a_count, b_count = evidence.in_order(*(count_text(count) for count in counts))
-            details.append(
-                f"Innodb_row_lock_waits per {evidence.noun}: {a_count} in A, {b_count} in B"
-            )
+            details.append(evidence.per_operation(own_name("row_lock_waits"), counts, count_text))
         yield Finding(
             kind="lock",
             about="row locks",
@@ -136,7 +128,7 @@ def locks(evidence: Evidence) -> Iterator[Finding]:
 def compression(evidence: Evidence) -> Iterator[Finding]:
     """Yield pages that one side compresses, by the functions that took the time or by counters."""
     cpu_us = evidence.moved_groups.get(COMPRESSION, 0.0)
-    pages = evidence.both(lambda side: side.counted(*_COMPRESSION_COUNTERS))
+    pages = evidence.counts("pages_compressed")
     grew = pages is not None and pages[1] > 1.5 * pages[0]
     if not cpu_us and not grew:
         return
@@ -149,7 +141,9 @@ def compression(evidence: Evidence) -> Iterator[Finding]:
         )
     if pages is not None and grew:
         a, b = evidence.in_order(*(count_text(each) for each in pages))
-        details.append(f"pages compressed and decompressed per {evidence.noun}: {a} in A, {b} in B")
+        details.append(
+            evidence.per_operation("pages compressed and decompressed", pages, count_text)
+        )
         clauses.append(f"{a} pages were compressed or decompressed in A and {b} in B")
     io_us = evidence.sum(["data_read", "data_write", "lock"]) if grew else 0.0
     told_us = evidence.with_queue(cpu_us or evidence.sum(CPU)) + io_us
@@ -162,11 +156,6 @@ def compression(evidence: Evidence) -> Iterator[Finding]:
         weight=_FUNCTIONS,
         evidence=tuple(details),
     )
-
-
-def _row_lock_us(side: SideEvidence) -> float | None:
-    waited_ms = side.counted("Innodb_row_lock_time")
-    return None if waited_ms is None else 1e3 * waited_ms
 
 
 def _instrumented(evidence: Evidence, most_us: float) -> Iterator[str]:
@@ -185,10 +174,9 @@ def _instrumented(evidence: Evidence, most_us: float) -> Iterator[str]:
     for measured, sign in zip(timed, (-1, 1), strict=True):
         for observed in measured:
             for event in observed.waits:
-                name = str(event["name"])
-                if name.startswith("wait/synch/"):
-                    us = sign * observed.us(event["wait_s"]) / len(measured)
-                    by_name.setdefault(name, []).append(us)
+                if event.name.startswith("wait/synch/"):
+                    us = sign * observed.us(event.wait_s) / len(measured)
+                    by_name.setdefault(event.name, []).append(us)
     sums = {name: math.fsum(values) for name, values in by_name.items()}
     grown = {name: us for name, us in sums.items() if us <= most_us}
     for name in sorted(grown, key=lambda name: -grown[name])[:3]:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from millrace.analysis.explain.breakdown_model import PartKey
 from millrace.analysis.explain.causes.evidence import CPU, Evidence, SideEvidence, is_larger
@@ -20,6 +19,7 @@ _OTHER_CPUS = 0.1
 _STOLEN = 0.01  # of the CPU time of the host
 _SLOWER_CLOCK = 0.05
 _STALLED = 0.01  # of the time, for memory
+_SWAPPED_BYTES = 16e6
 
 # What a thread does more of where it has to share CPUs.
 _OF_CPUS: tuple[PartKey, ...] = ("runnable", "client_wire", "network_send", *CPU)
@@ -61,28 +61,33 @@ def _found(
         yield Finding("environment", about, clause, listed(evidence.moves(parts)), us, weight)
 
 
-def _per_s(section: Callable[[Mapping[str, Any]], float | None]) -> Callable[[Observed], Any]:
-    """Return a figure of the host, of each second of the window."""
+def _per_s(amount: float | None, observed: Observed) -> float | None:
+    """Return an amount of the window, of each of its seconds."""
+    return None if amount is None or not observed.window_s else amount / observed.window_s
 
-    def ask(observed: Observed) -> float | None:
-        try:
-            amount = section(observed.host)
-        except (KeyError, TypeError):
-            return None
-        return None if amount is None or not observed.window_s else amount / observed.window_s
 
-    return ask
+def _used_by_others(observed: Observed) -> float | None:
+    return _per_s(observed.host.other_cpu_s, observed)
+
+
+def _stalled(observed: Observed) -> float | None:
+    pressure = observed.host.pressure
+    return None if pressure is None else _per_s(pressure.memory_full_s, observed)
+
+
+def _swapped(observed: Observed) -> float | None:
+    return None if observed.host.memory is None else observed.host.memory.swap_used_bytes
 
 
 def _slowness(observed: Observed) -> float | None:
     """Return minus the logarithm of the clock in MHz: a difference of 0.05 is 5 % less."""
-    mean = (observed.host.get("frequency_mhz") or {}).get("mean")
-    return -math.log(mean) if mean else None
+    clock = observed.host.frequency_mhz
+    return -math.log(clock.mean) if clock is not None and clock.mean else None
 
 
 def _stolen(observed: Observed) -> float | None:
-    stolen: float | None = _per_s(lambda host: host["cpu"]["steal_s"])(observed)
-    cpus = observed.host.get("cpus")
+    cpu, cpus = observed.host.cpu, observed.host.cpus
+    stolen = None if cpu is None else _per_s(cpu.steal_s, observed)
     return None if stolen is None or not cpus else stolen / cpus
 
 
@@ -99,8 +104,8 @@ def _others_clause(evidence: Evidence, better: float, worse: float) -> str:
 def _names_of_others(side: SideEvidence) -> str:
     used: defaultdict[str, float] = defaultdict(float)
     for trial in side.trials:
-        for other in trial.observed.host.get("others") or ():
-            used[str(other.get("name"))] += float(other.get("cpu_s") or 0)
+        for other in trial.observed.host.others or ():
+            used[str(other.name)] += other.cpu_s or 0.0
     most = sorted(used, key=lambda name: -used[name])[:2]
     return listed([name for name in most if used[name] > 0])
 
@@ -126,29 +131,17 @@ def _swap_clause(evidence: Evidence, better: float, worse: float) -> str:
 
 
 _DISTURBANCES = (
-    _Disturbance(
-        "other processes",
-        _per_s(lambda host: host["other_cpu_s"]),
-        _OTHER_CPUS,
-        _OF_CPUS,
-        _others_clause,
-    ),
+    _Disturbance("other processes", _used_by_others, _OTHER_CPUS, _OF_CPUS, _others_clause),
     _Disturbance("stolen CPU time", _stolen, _STOLEN, _OF_CPUS, _stolen_clause),
     _Disturbance("clock of the CPUs", _slowness, _SLOWER_CLOCK, _OF_CPUS, _clock_clause),
     _Disturbance(
         "memory pressure",
-        _per_s(lambda host: host["pressure"]["memory_full_s"]),
+        _stalled,
         _STALLED,
         ("data_read", "data_write", "lock", *_OF_CPUS),
         _memory_clause,
     ),
-    _Disturbance(
-        "swapping",
-        lambda observed: (observed.host.get("memory") or {}).get("swap_used_bytes"),
-        16e6,
-        ("data_read", *_OF_CPUS),
-        _swap_clause,
-    ),
+    _Disturbance("swapping", _swapped, _SWAPPED_BYTES, ("data_read", *_OF_CPUS), _swap_clause),
 )
 
 
@@ -165,6 +158,6 @@ def _limits(evidence: Evidence) -> Iterator[Finding]:
 
 def _allowed_cpus(observed: Observed) -> float | None:
     """Return the CPU time per second that the server may use; None where that was not recorded."""
-    limits = observed.host.get("server_limits") or {}
-    known = [float(limits[name]) for name in ("cpus", "quota_cpus") if limits.get(name)]
-    return min(known) if known else None
+    limits = observed.host.server_limits
+    known = () if limits is None else (limits.cpus, limits.quota_cpus)
+    return min(filter(None, known), default=None)

@@ -27,6 +27,8 @@ from millrace.levels import Level
 from millrace.stats import MeanEstimate, mean_estimate, paired_ratio
 from millrace.store.records import InstanceRecord
 
+Text = Callable[[float], str]
+
 CPU: tuple[PartKey, ...] = ("cpu_user", "cpu_system")
 _CLOCKED: tuple[PartKey, ...] = (*CPU, "runnable")
 
@@ -86,12 +88,28 @@ class SideEvidence:
         counts 0. None where the server's counters were not read."""
 
         def ask(observed: Observed) -> float | None:
-            if observed.status is None:
+            grown = observed.grown
+            if grown is None:
                 return None
-            both = {**observed.metrics, **observed.status}
-            return observed.per_operation(math.fsum(both.get(name, 0.0) for name in names))
+            return observed.per_operation(math.fsum(grown.get(name, 0.0) for name in names))
 
         return self.mean(ask)
+
+    def count(self, name: str) -> float | None:
+        """Return the growth of one of ``model.observations.Counters`` in one operation; None where
+        the server's counters were not read."""
+
+        def ask(observed: Observed) -> float | None:
+            amount = observed.counted(name)
+            return None if amount is None else observed.per_operation(amount)
+
+        return self.mean(ask)
+
+    def counter_name(self, name: str) -> str:
+        """Return the server's own name for one of the counters."""
+        counters = (trial.observed.counters for trial in self.trials)
+        known = (getattr(each, name) for each in counters if each is not None)
+        return next((each.name for each in known if each is not None), name.replace("_", " "))
 
 
 @dataclass(frozen=True)
@@ -307,6 +325,15 @@ class Evidence:
         """Return a figure of the better and of the worse side; None where either lacks it."""
         better, worse = ask(self.better), ask(self.worse)
         return None if better is None or worse is None else (better, worse)
+
+    def counts(self, name: str) -> tuple[float, float] | None:
+        """Return a counter's growth in an operation on the better and on the worse side."""
+        return self.both(lambda side: side.count(name))
+
+    def per_operation(self, what: str, both: tuple[float, float], text: Text) -> str:
+        """Return text such as ``Bytes_sent per row: 12 in A, 14 in B``."""
+        a, b = self.in_order(*map(text, both))
+        return f"{what} per {self.noun}: {a} in A, {b} in B"
 
     def in_order(self, better: str, worse: str) -> tuple[str, str]:
         """Return the texts of the better and the worse side in the order of A and B."""

@@ -10,8 +10,6 @@ from millrace.analysis.explain.causes.evidence import Evidence, SideEvidence
 from millrace.analysis.explain.causes.model import COUNTED, Finding, count_text, listed, us_text
 from millrace.analysis.explain.observations import US_PER_S, Observed
 
-_LOG_FLUSHES = ("Innodb_os_log_fsyncs",)
-
 
 def storage(evidence: Evidence) -> Iterator[Finding]:
     """Yield reads of data, flushes of the log, and other writing."""
@@ -40,13 +38,14 @@ def _reads(evidence: Evidence) -> Iterator[Finding]:
     us = evidence.sum(["data_read"])
     if not us:
         return
-    misses = evidence.both(lambda side: side.counted("Innodb_buffer_pool_reads"))
+    misses = evidence.counts("buffer_pool_misses")
     grew = misses is not None and misses[1] > misses[0]
     clause = f"threads read data {us_text(us)} {evidence.more} a {evidence.noun}"
     details = []
     if misses is not None and grew:
         a, b = evidence.in_order(*(count_text(each) for each in misses))
-        details.append(f"Innodb_buffer_pool_reads per {evidence.noun}: {a} in A, {b} in B")
+        own_name = evidence.worse.counter_name("buffer_pool_misses")
+        details.append(evidence.per_operation(own_name, misses, count_text))
         each_us = us / (misses[1] - misses[0])
         clause = (
             f"a {evidence.noun} missed the buffer pool {a} times in A and {b} in B, "
@@ -70,7 +69,7 @@ def _flushes(evidence: Evidence) -> Iterator[Finding]:
     us = evidence.sum(["log_flush"])
     if not us:
         return
-    flushes = evidence.both(lambda side: side.counted(*_LOG_FLUSHES))
+    flushes = evidence.counts("log_fsyncs")
     of_device = evidence.both(lambda side: side.mean(_device_flushes))
     details = []
     clause = (
@@ -78,8 +77,7 @@ def _flushes(evidence: Evidence) -> Iterator[Finding]:
     )
     grew = any(both is not None and both[1] > both[0] for both in (flushes, of_device))
     if flushes is not None:
-        a, b = evidence.in_order(*(count_text(each) for each in flushes))
-        details.append(f"flushes of the redo log per {evidence.noun}: {a} in A, {b} in B")
+        details.append(evidence.per_operation("flushes of the redo log", flushes, count_text))
     told = _predicted(evidence.worse)
     if told is not None:
         clause = f"{clause}; {told}"
@@ -98,18 +96,18 @@ def _predicted(side: SideEvidence) -> str | None:
     """Compare the time that the device's flushes alone predict for a trial with the time it
     took."""
     flushed = [
-        (observed.disk.flushes, observed.disk.flush_s, observed.window_s)
+        (disk.flushes, disk.flush_s, trial.observed.window_s)
         for trial in side.trials
-        if (observed := trial.observed).disk is not None
-        and observed.disk.flushes
-        and observed.disk.flush_s
-        and observed.window_s
+        if (disk := trial.observed.disk) is not None
+        and disk.flushes
+        and disk.flush_s
+        and trial.observed.window_s
     ]
     if not flushed:
         return None
-    flushes = math.fsum(each[0] or 0 for each in flushed) / len(flushed)
-    flush_s = math.fsum(each[1] or 0 for each in flushed) / len(flushed)
-    window_s = math.fsum(each[2] or 0 for each in flushed) / len(flushed)
+    flushes, flush_s, window_s = (
+        math.fsum(values) / len(flushed) for values in zip(*flushed, strict=True)
+    )
     each_us = us_text(US_PER_S * flush_s / flushes)
     told = f"{count_text(flushes)} flushes of the device at {each_us} each"
     if flush_s > window_s:
@@ -131,12 +129,10 @@ def client(evidence: Evidence) -> Iterator[Finding]:
     details = []
     cpu_us = evidence.both(lambda side: side.mean(lambda observed: observed.work.client_cpu_us))
     if cpu_us is not None:
-        a, b = evidence.in_order(*(us_text(each) for each in cpu_us))
-        details.append(f"CPU time of the load generator per {evidence.noun}: {a} in A, {b} in B")
-    sent = evidence.both(lambda side: side.counted("Bytes_sent"))
+        details.append(evidence.per_operation("CPU time of the load generator", cpu_us, us_text))
+    sent = evidence.counts("bytes_sent")
     if sent is not None:
-        a, b = evidence.in_order(*(count_text(each) for each in sent))
-        details.append(f"bytes sent to clients per {evidence.noun}: {a} in A, {b} in B")
+        details.append(evidence.per_operation("bytes sent to clients", sent, count_text))
     yield Finding(
         kind="client",
         about="client and wire",
@@ -156,4 +152,6 @@ def _device_flushes(observed: Observed) -> float | None:
 
 def _device_read_us(observed: Observed) -> float | None:
     disk = observed.disk
-    return US_PER_S * disk.read_s / disk.reads if disk is not None and disk.reads else None
+    if disk is None or not disk.reads or disk.read_s is None:
+        return None
+    return US_PER_S * disk.read_s / disk.reads

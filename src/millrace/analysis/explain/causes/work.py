@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 
 from millrace.analysis.explain.breakdown_model import PartKey
@@ -13,11 +12,6 @@ from millrace.analysis.explain.observations import Observed
 _PLAN, _OTHER_PLAN, _WORK = 2.6, 1.8, 1.6  # weights
 _MORE_ROWS = 1.1  # times as many, for other work to be suspected
 _LEAST_ROWS = 0.5  # more in an operation: fewer are those of observers' statements
-_ROWS_READ = ("Innodb_rows_read",)
-_HANDLER_READS = (
-    "Handler_read_first", "Handler_read_key", "Handler_read_last", "Handler_read_next",
-    "Handler_read_prev", "Handler_read_rnd", "Handler_read_rnd_next",
-)  # fmt: skip
 _SERVER: tuple[PartKey, ...] = (
     "runnable", "lock", "log_flush", "log_write", "fsync", "data_read", "data_write",
     "network_send", "sleep", "other", *CPU,
@@ -37,7 +31,7 @@ def plans(evidence: Evidence) -> Iterator[Finding]:
     read = ""
     if rows is not None:
         a, b = evidence.in_order(count_text(rows[0]), count_text(rows[1]))
-        details.append(f"rows read per {evidence.noun}: {a} in A, {b} in B")
+        details.append(evidence.per_operation("rows read", rows, count_text))
         read = f", and reads {a} rows for a {evidence.noun} in A and {b} in B" if more else ""
     names = listed([plan.statement for plan in different[:3]])
     told = different[0].different[0] if different[0].different else "see EXPLAIN"
@@ -84,11 +78,9 @@ def work(evidence: Evidence) -> Iterator[Finding]:
 
 def _rows(evidence: Evidence) -> tuple[float, float] | None:
     """Return rows that the engine read for an operation, on the better and on the worse side; by
-    the handlers' count where InnoDB read none on either."""
-    rows = evidence.both(lambda side: side.counted(*_ROWS_READ))
-    if rows is None or not all(rows):
-        rows = evidence.both(lambda side: side.counted(*_HANDLER_READS))
-    return rows
+    the server's count of what it fetched where the engine counts none on either."""
+    rows = evidence.counts("rows_read")
+    return rows if rows is not None and all(rows) else evidence.counts("handler_reads")
 
 
 def _many_more(few: float, many: float) -> bool:
@@ -112,8 +104,5 @@ def _failed(observed: Observed) -> float | None:
 
 
 def _rows_of_clients(observed: Observed) -> float | None:
-    if observed.status is None:
-        return None
-    return observed.per_operation(
-        math.fsum(observed.status.get(name, 0.0) for name in _HANDLER_READS)
-    )
+    rows = observed.counted("handler_reads")
+    return None if rows is None else observed.per_operation(rows)

@@ -30,8 +30,8 @@ def _with_a_trial_that_nobody_watched(found: Evidence) -> Evidence:
     """Return evidence whose last block of B has a much longer latency and no breakdown."""
     *others, last = found.b.trials
     slow = EXACT.trial(truth(wire=90_000.0), last.block)
-    document = {k: v for k, v in slow.attempt.observations.items() if k != "states"}
-    made = replace(slow.attempt, observations=document)
+    observations = slow.attempt.observations.model_copy(update={"states": None})
+    made = replace(slow.attempt, observations=observations)
     trials = (*others, replace(slow, attempt=made, observed=seen(made)))
     of_a, of_b = time_breakdown(found.a.trials), time_breakdown(trials)
     assert of_a is not None

@@ -1,0 +1,318 @@
+"""The observations of one attempt: the document that collectors write and the analysis reads.
+
+Keys that the analysis does not read are ignored; keys that an attempt lacks are absent. A document
+is checked before it is stored and when an archive is imported. Amounts are those between the two
+readings of a section, in seconds and bytes.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field, model_validator
+
+from millrace.model.documents import Count, Document, Items, Number, Positive
+
+VERSION = 1
+
+PlanRow = dict[str, Number | str | bool | None]
+
+
+class Missing(Document):
+    """An observation that a collector could not make, and a hint."""
+
+    observer: str = ""
+    what: str = ""
+    remedy: str | None = None
+
+
+class Usage(Document):
+    """The resources that threads used; ``runnable_s`` is the time they were ready without a CPU."""
+
+    cpu_s: Count | None = None
+    user_s: Count | None = None
+    system_s: Count | None = None
+    runnable_s: Count | None = None
+    voluntary_switches: Count | None = None
+    involuntary_switches: Count | None = None
+    read_bytes: Count | None = None
+    write_bytes: Count | None = None
+
+
+class Section(Document):
+    """A section of which the first reading was ``late_s`` after the begin of the window."""
+
+    late_s: Number | None = None
+
+
+class ThreadUsage(Usage):
+    tid: int
+    kind: str
+
+
+class Threads(Section):
+    process: Usage | None = None
+    threads: Items[ThreadUsage] | None = None
+
+
+class CountedState(Document):
+    """A sampled state; ``during_sync`` of its samples fell into a flush of the server's log."""
+
+    state_class: Annotated[str, Field(alias="class")]
+    count: Positive
+    seconds: Count | None = None
+    during_sync: Count
+
+    @property
+    def weight(self) -> float:
+        """Return the seconds that the samples stand for; their number where that was not kept."""
+        return float(self.count if self.seconds is None else self.seconds)
+
+
+class State(CountedState):
+    syscall: str | None
+    wchan: str | None
+    target: str | None
+    stack: str | None = None
+
+
+class SampledThread(Document):
+    tid: int
+    kind: str
+    states: Items[State]
+
+
+class StatementState(CountedState):
+    statement: str | None
+
+
+class Statements(Document):
+    states: Items[StatementState] | None = None
+
+
+class States(Document):
+    threads: Items[SampledThread] | None = None
+    statements: Statements | None = None
+
+
+class SchedWait(Document):
+    state: str
+    woken_by: str
+    count: Count
+    seconds: Count
+
+
+class ScheduledThread(Document):
+    """The waits of a thread by the scheduler's events; older documents lack ``blocked_s``."""
+
+    tid: int
+    windows: Count = 0
+    blocked_s: Count | None = None
+    unknown_s: Count | None = None
+    waits: Items[SchedWait] | None = None
+
+    @model_validator(mode="after")
+    def _is_whole(self) -> ScheduledThread:
+        told = self.model_fields_set
+        if "blocked_s" in told and (
+            None in (self.blocked_s, self.unknown_s, self.waits) or "windows" not in told
+        ):
+            raise ValueError("a thread with blocked_s needs unknown_s, windows and waits")
+        return self
+
+
+class ScheduledStatement(Document):
+    """The looks at a statement's thread ``on_cpu``, and ``ready`` without a CPU."""
+
+    statement: str
+    on_cpu: Count
+    ready: Count
+
+
+class SchedEvents(Document):
+    seconds: Positive | None = None
+    windows: Positive | None = None
+    threads: Items[ScheduledThread] | None = None
+    statements: Items[ScheduledStatement] | None = None
+
+    @model_validator(mode="after")
+    def _has_windows(self) -> SchedEvents:
+        if self.threads and (self.seconds is None or self.windows is None):
+            raise ValueError("threads were listened to for no seconds")
+        return self
+
+
+class Disk(Section):
+    """The device under the data directory, for everyone on the host."""
+
+    device: str | None = None
+    reads: Count | None = None
+    writes: Count | None = None
+    read_bytes: Count | None = None
+    write_bytes: Count | None = None
+    flushes: Count | None = None
+    read_s: Count | None = None
+    write_s: Count | None = None
+    flush_s: Count | None = None
+    busy_s: Count | None = None
+
+
+class CounterGrowth(Document):
+    """The growth of a counter, under the server's own ``name`` for it."""
+
+    name: str
+    value: Count
+
+
+class Counters(Document):
+    """The counters of a server that any family may have, named by its family.
+
+    None where the server lacks one. ``handler_reads`` counts rows that the server fetched from its
+    engine, ``all_handler_reads`` also those that it tried again or skipped. ``redo_bytes`` is the
+    growth of the log's position, ``log_written_bytes`` counts a block as often as it is written.
+    """
+
+    rows_read: CounterGrowth | None = None
+    handler_reads: CounterGrowth | None = None
+    all_handler_reads: CounterGrowth | None = None
+    row_lock_waits: CounterGrowth | None = None
+    row_lock_s: CounterGrowth | None = None
+    buffer_pool_misses: CounterGrowth | None = None
+    fsyncs: CounterGrowth | None = None
+    log_fsyncs: CounterGrowth | None = None
+    redo_bytes: CounterGrowth | None = None
+    log_written_bytes: CounterGrowth | None = None
+    bytes_sent: CounterGrowth | None = None
+    pages_compressed: CounterGrowth | None = None
+
+
+class Status(Section):
+    """The server's counters that grew, by its own names; ``counters`` are by neutral ones."""
+
+    deltas: dict[str, Number | str | None] | None = None
+    metrics: dict[str, Number | str | None] | None = None
+    counters: Counters | None = None
+
+    @property
+    def grown(self) -> dict[str, float]:
+        """Return status variables and metrics that are numbers, by name."""
+        both = {**(self.metrics or {}), **(self.deltas or {})}
+        return {name: value for name, value in both.items() if isinstance(value, int | float)}
+
+
+class Event(Document):
+    """A wait or a stage that the server timed."""
+
+    name: str
+    count: Count
+    wait_s: Count
+
+
+class Waits(Section):
+    enabled: bool | None = None
+    events: Items[Event] | None = None
+
+
+class Digest(Document):
+    """A statement without its values, as the server sums it up."""
+
+    text: str | None = None
+    count: Count | None = None
+    wait_s: Count
+    lock_s: Count | None = None
+    cpu_s: Count | None = None
+    rows_examined: Count | None = None
+    rows_sent: Count | None = None
+    rows_affected: Count | None = None
+    tmp_tables: Count | None = None
+    tmp_disk_tables: Count | None = None
+    no_index_used: Count | None = None
+    sort_rows: Count | None = None
+    errors: Count | None = None
+
+
+class Plan(Document):
+    """The answer to EXPLAIN of a statement: ``rows`` as the server gives them, or ``error``."""
+
+    sql: str | None = None
+    rows: Items[PlanRow] | None = None
+    error: str | None = None
+
+
+class Frequency(Document):
+    mean: Positive | None = None
+
+
+class OtherProcess(Document):
+    name: str | None = None
+    cpu_s: Count | None = None
+
+
+class Memory(Document):
+    swap_used_bytes: Count | None = None
+
+
+class ServerLimits(Document):
+    cpus: Count | None = None
+    quota_cpus: Count | None = None
+
+
+class HostCpu(Document):
+    steal_s: Number | None = None
+
+
+class Pressure(Document):
+    memory_full_s: Number | None = None
+
+
+class HostActivity(Section):
+    """What else the host did; ``others`` are processes that belong neither to the server nor to
+    millrace."""
+
+    cpus: Count | None = None
+    cpu: HostCpu | None = None
+    pressure: Pressure | None = None
+    other_cpu_s: Number | None = None
+    others: Items[OtherProcess] | None = None
+    frequency_mhz: Frequency | None = None
+    memory: Memory | None = None
+    server_limits: ServerLimits | None = None
+    disturbed: Items[str] | None = None
+
+
+class ProfileSamples(Document):
+    """CPU samples of the server by folded stack."""
+
+    event: str = ""
+    frequency_hz: Count | None = None
+    call_graph: str = "none"
+    with_kernel: bool | None = None
+    lost: Count | None = None
+    seconds: Count | None = None
+    runs: Annotated[int, Field(ge=0)] | None = None
+    stacks: dict[str, Annotated[int, Field(gt=0)]] | None = None
+
+
+class Observations(Document):
+    """The observations of an attempt, see ``millrace.collect``; without keys where there are
+    none."""
+
+    version: int | None = None
+    window_s: Positive | None = None
+    missing: Items[Missing] | None = None
+    threads: Threads | None = None
+    states: States | None = None
+    switches: SchedEvents | None = None
+    disk: Disk | None = None
+    status: Status | None = None
+    waits: Waits | None = None
+    digests: Items[Digest] | None = None
+    stages: Items[Event] | None = None
+    plans: dict[str, Plan] | None = None
+    host: HostActivity | None = None
+    profile: ProfileSamples | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        """Return whether nothing was observed."""
+        return not self.model_fields_set
