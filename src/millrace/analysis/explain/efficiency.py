@@ -59,20 +59,14 @@ class _Figure:
 
 
 def compare_efficiency(
-    a: Sequence[ObservedTrial],
-    b: Sequence[ObservedTrial],
-    *,
-    confidence: float = 0.95,
-    alpha: float = ALPHA,
+    a: Sequence[ObservedTrial], b: Sequence[ObservedTrial]
 ) -> tuple[EfficiencyRow, ...]:
     """Return the table of two treatments, without the rows that neither side measured."""
-    rows = [_row(figure, a, b, confidence) for figure in _FIGURES]
-    return _marked([row for row in rows if row.a is not None or row.b is not None], alpha)
+    rows = [_row(figure, a, b) for figure in _FIGURES]
+    return _marked([row for row in rows if row.a is not None or row.b is not None])
 
 
-def _row(
-    figure: _Figure, a: Sequence[ObservedTrial], b: Sequence[ObservedTrial], confidence: float
-) -> EfficiencyRow:
+def _row(figure: _Figure, a: Sequence[ObservedTrial], b: Sequence[ObservedTrial]) -> EfficiencyRow:
     told = [(source, _values(ask, a), _values(ask, b)) for source, ask in figure.sources]
     source, of_a, of_b = next(
         (each for each in told if each[1] and each[2]),
@@ -84,18 +78,18 @@ def _row(
     elif blocks := sorted(of_a.keys() & of_b.keys()):
         of_a, of_b = ({block: side[block] for block in blocks} for side in (of_a, of_b))
         pairs = list(zip(of_a.values(), of_b.values(), strict=True))
-        difference = mean_estimate([y - x for x, y in pairs], confidence=confidence)
+        difference = mean_estimate([y - x for x, y in pairs])
         p_value = difference.p_value
         if all(min(pair) > 0 for pair in pairs):
-            relative = paired_ratio(*zip(*pairs, strict=True), confidence=confidence)
+            relative = paired_ratio(*zip(*pairs, strict=True))
             p_value = mean_estimate([log(y / x) for x, y in pairs]).p_value
     return EfficiencyRow(
         key=figure.key,
         title=figure.title,
         unit=figure.unit,
         source=source,
-        a=mean_estimate(list(of_a.values()), confidence=confidence) if of_a else None,
-        b=mean_estimate(list(of_b.values()), confidence=confidence) if of_b else None,
+        a=mean_estimate(list(of_a.values())) if of_a else None,
+        b=mean_estimate(list(of_b.values())) if of_b else None,
         difference=difference,
         relative=relative,
         p_value=p_value,
@@ -122,7 +116,7 @@ def _apart(
     return "; ".join(dict.fromkeys(filter(None, (a_source, b_source)))), of_a, of_b
 
 
-def _marked(rows: Sequence[EfficiencyRow], alpha: float) -> tuple[EfficiencyRow, ...]:
+def _marked(rows: Sequence[EfficiencyRow]) -> tuple[EfficiencyRow, ...]:
     """Return the rows with Holm's p-values; one that is 0 on both sides asks no question."""
     asked = [
         row.p_value if any(side is not None and side.mean for side in (row.a, row.b)) else None
@@ -130,7 +124,7 @@ def _marked(rows: Sequence[EfficiencyRow], alpha: float) -> tuple[EfficiencyRow,
     ]
     return tuple(
         replace(row, adjusted_p=mark.adjusted_p, significant=mark.significant)
-        for row, mark in zip(rows, holm_marks(asked, alpha), strict=True)
+        for row, mark in zip(rows, holm_marks(asked, ALPHA), strict=True)
     )
 
 

@@ -23,7 +23,6 @@ from millrace.analysis.explain.causes.ranking import rank_causes, why_no_causes
 from millrace.analysis.explain.decode_observations import observed_trials
 from millrace.analysis.explain.efficiency import compare_efficiency
 from millrace.analysis.explain.model import (
-    CONFIDENCE,
     Disturbance,
     Explanation,
     MissingObservation,
@@ -157,22 +156,18 @@ def _explain(
         noun=nouns[0] if nouns else "transaction",
         a=a,
         b=b,
-        differences=breakdown_difference(a.breakdown, b.breakdown, confidence=CONFIDENCE)
+        differences=breakdown_difference(a.breakdown, b.breakdown)
         if a.breakdown is not None and b.breakdown is not None
         else None,
-        statement_breakdown_differences=statement_breakdown_differences(
-            a.trials, b.trials, confidence=CONFIDENCE
-        ),
+        statement_breakdown_differences=statement_breakdown_differences(a.trials, b.trials),
         blocked=compare_blocked(a.trials, b.trials),
-        statements=compare_statements(a.trials, b.trials, tables=tables, confidence=CONFIDENCE),
-        efficiency=compare_efficiency(a.trials, b.trials, confidence=CONFIDENCE),
+        statements=compare_statements(a.trials, b.trials, tables=tables),
+        efficiency=compare_efficiency(a.trials, b.trials),
         waits=compare_waits(a.trials, b.trials),
         stages=compare_stages(a.trials, b.trials),
         digests=compare_digests(a.trials, b.trials, tables=tables),
         plans=compare_plans(a.trials, b.trials),
-        profile=compare_profiles(
-            a.profiled, b.profiled, measured=(a.trials, b.trials), confidence=CONFIDENCE
-        ),
+        profile=compare_profiles(a.profiled, b.profiled, measured=(a.trials, b.trials)),
         variables=_variables(a.instance, b.instance),
         unequal=_unequal(stored, factor, a, b),
         disturbances=(*_disturbances("A", a), *_disturbances("B", b)),
@@ -211,7 +206,7 @@ def _side(explained: SideExplanation, treatment: TreatmentRecord) -> SideEvidenc
 def _explained(stored: StoredRun, factor: str, treatment: TreatmentRecord) -> SideExplanation:
     trials = observed_trials(stored, treatment)
     profiled = observed_trials(stored, treatment, purpose="profile")
-    found = time_breakdown(trials, confidence=CONFIDENCE)
+    found = time_breakdown(trials)
     level = treatment.levels[factor]
     failures = _failures(stored, treatment, "measure", "profile")
     return SideExplanation(
@@ -221,7 +216,7 @@ def _explained(stored: StoredRun, factor: str, treatment: TreatmentRecord) -> Si
         trials=trials,
         profiled=profiled,
         breakdown=found,
-        statement_breakdowns=statement_breakdowns(trials, confidence=CONFIDENCE),
+        statement_breakdowns=statement_breakdowns(trials),
         coverage=None
         if found is None
         else coverage(trials, found, spinning_us=spinning_us(profiled, trials)),

@@ -38,7 +38,6 @@ from millrace.store.records import (
 )
 
 Side = Literal["A", "B"]
-CONFIDENCE = 0.95
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from millrace.analysis.explain.call_tree import Key, Path, key_of, path_of
 from millrace.analysis.explain.efficiency import server_cpu_s
 from millrace.analysis.explain.observations import ObservedTrial, Profile
+from millrace.analysis.explain.time_breakdown import ALPHA
 from millrace.stats import (
     HolmMark,
     MeanEstimate,
@@ -24,6 +25,7 @@ from millrace.stats import (
     mean_estimates,
 )
 
+CONFIDENCE = 0.95
 FEWEST_SAMPLES = 10  # of a function on both sides together, to ask whether it differs
 
 T = TypeVar("T")
@@ -92,7 +94,6 @@ class ProfiledSide:
     """
 
     trials: Sequence[Profiled]
-    confidence: float
     measured_us: NDArray[np.float64] | None
 
     @property
@@ -149,7 +150,6 @@ def compared(
         counting = np.sqrt((a_us * of_a.units + b_us * of_b.units).sum(axis=1)) / blocks
         found = mean_estimates(
             b_us - a_us,
-            confidence=of_a.confidence,
             least_errors=counting,
             further=_of_cpu(
                 of_a.in_measured(a_us.mean(axis=1)), of_b.in_measured(b_us.mean(axis=1))
@@ -161,10 +161,9 @@ def compared(
             b[:, 0],
             a_unit=float(of_a.units[0]),
             b_unit=float(of_b.units[0]),
-            confidence=of_a.confidence,
         )
         found = tuple(
-            MeanEstimate(float(d), float(low), float(high), 1, of_a.confidence, None)
+            MeanEstimate(float(d), float(low), float(high), 1, CONFIDENCE, None)
             for d, low, high in zip(told.difference, told.low, told.high, strict=True)
         )
     return Compared(a_us.mean(axis=1), b_us.mean(axis=1), found)
@@ -179,9 +178,7 @@ def _of_cpu(a: NDArray[np.float64] | None, b: NDArray[np.float64] | None) -> tup
     return (OwnError((b - a).std(axis=1, ddof=1) / math.sqrt(blocks), blocks - 1),)
 
 
-def marks(
-    differences: Sequence[MeanEstimate], seen: Sequence[int], alpha: float
-) -> tuple[HolmMark, ...]:
+def marks(differences: Sequence[MeanEstimate], seen: Sequence[int]) -> tuple[HolmMark, ...]:
     """Return Holm's marks of the rows with enough samples.
 
     The number of samples is independent of which side has more.
@@ -190,4 +187,4 @@ def marks(
         each.p_value if samples >= FEWEST_SAMPLES else None
         for each, samples in zip(differences, seen, strict=True)
     ]
-    return holm_marks(asked, alpha)
+    return holm_marks(asked, ALPHA)

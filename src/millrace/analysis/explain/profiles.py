@@ -199,8 +199,6 @@ def compare_profiles(
     b: Sequence[ObservedTrial],
     *,
     measured: tuple[Sequence[ObservedTrial], Sequence[ObservedTrial]] = ((), ()),
-    confidence: float = 0.95,
-    alpha: float = ALPHA,
 ) -> ProfileComparison | None:
     """Compare the CPU profiles of two treatments.
 
@@ -224,7 +222,6 @@ def compare_profiles(
     sides = tuple(
         ProfiledSide(
             [side[block].at(float(np.mean(us))) if told else side[block] for block in blocks],
-            confidence,
             np.asarray(us) if told else None,
         )
         for side, us in ((of_a, a_us), (of_b, b_us))
@@ -236,13 +233,11 @@ def compare_profiles(
         user_only=user_only,
         a_cpu_us=float(np.mean(a_us)),
         b_cpu_us=float(np.mean(b_us)),
-        cpu=mean_estimate(
-            [other - one for one, other in zip(a_us, b_us, strict=True)], confidence=confidence
-        ),
-        functions=functions.differences(alpha),
-        groups=functions.groups(alpha),
+        cpu=mean_estimate([other - one for one, other in zip(a_us, b_us, strict=True)]),
+        functions=functions.differences(),
+        groups=functions.groups(),
         tree=call_tree(sides[0].paths(), sides[1].paths()),
-        paths=_path_differences(sides[0], sides[1], alpha),
+        paths=_path_differences(sides[0], sides[1]),
     )
 
 
@@ -288,7 +283,7 @@ class _Functions:
                 found[key] += count
         return found
 
-    def differences(self, alpha: float) -> tuple[FunctionDifference, ...]:
+    def differences(self) -> tuple[FunctionDifference, ...]:
         own, everything = self._compared(self._own), self._compared(self._all)
         shifted = function_groups.shifts(
             self.a.keyed(),
@@ -315,14 +310,14 @@ class _Functions:
             for number, key in enumerate(self.keys)
         ]
         seen = [sum(counts[key] for side in self._own for counts in side) for key in self.keys]
-        of_each = marks([each.difference for each in found], seen, alpha)
+        of_each = marks([each.difference for each in found], seen)
         marked = [
             replace(each, adjusted_p=mark.adjusted_p, significant=mark.significant)
             for each, mark in zip(found, of_each, strict=True)
         ]
         return tuple(sorted(marked, key=lambda each: -abs(each.difference.mean)))
 
-    def groups(self, alpha: float) -> tuple[GroupDifference, ...]:
+    def groups(self) -> tuple[GroupDifference, ...]:
         """Return the groups that have any sample, by how much they differ."""
         sides = [[self._grouped(trial) for trial in side.trials] for side in (self.a, self.b)]
         known = [
@@ -333,7 +328,7 @@ class _Functions:
         names = [group.name for group in known]
         costs = compared(table(sides[0], names), table(sides[1], names), self.a, self.b)
         foreground = [self._foreground(side) for side in (self.a, self.b)]
-        of_each = holm_marks([each.p_value for each in costs.differences], alpha)
+        of_each = holm_marks([each.p_value for each in costs.differences], ALPHA)
         found = [
             GroupDifference(
                 name=group.name,
@@ -390,9 +385,9 @@ class _Functions:
         return compared(tables[0], tables[1], self.a, self.b)
 
 
-def _path_differences(a: ProfiledSide, b: ProfiledSide, alpha: float) -> tuple[PathDifference, ...]:
+def _path_differences(a: ProfiledSide, b: ProfiledSide) -> tuple[PathDifference, ...]:
     """Return the call paths that differ most."""
     counted = CountedPaths(*([trial.stacks for trial in side.trials] for side in (a, b)))
     costs = compared(table(counted.a, counted.keys), table(counted.b, counted.keys), a, b)
-    marked = marks(costs.differences, counted.samples(), alpha)
+    marked = marks(costs.differences, counted.samples())
     return counted.differing(costs.a_us, costs.b_us, costs.differences, marked)

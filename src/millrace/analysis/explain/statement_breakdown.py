@@ -94,7 +94,7 @@ class _Executions:
 
 
 def statement_breakdowns(
-    trials: Sequence[ObservedTrial], *, confidence: float = 0.95
+    trials: Sequence[ObservedTrial],
 ) -> tuple[StatementBreakdown, ...]:
     """Return the time breakdown of each statement, in the order in which they were recorded.
 
@@ -105,11 +105,11 @@ def statement_breakdowns(
     for trial in trials:
         for name, told in _of_trial(trial).items():
             found.setdefault(name, []).append(told)
-    return tuple(_account(name, told, confidence) for name, told in found.items())
+    return tuple(_account(name, told) for name, told in found.items())
 
 
 def statement_breakdown_differences(
-    a: Sequence[ObservedTrial], b: Sequence[ObservedTrial], *, confidence: float = 0.95
+    a: Sequence[ObservedTrial], b: Sequence[ObservedTrial]
 ) -> tuple[StatementBreakdownDifference, ...]:
     """Compare each statement that both sides execute in some block, the largest difference of an
     operation first."""
@@ -126,7 +126,7 @@ def statement_breakdown_differences(
             ]
             for side in sides
         )
-        if difference := _difference(name, of_a, of_b, confidence):
+        if difference := _difference(name, of_a, of_b):
             found.append(difference)
     found.sort(key=lambda each: -abs(each.of_operation.mean))
     lines = iter(marked([line for each in found for line in each.breakdown.lines]))
@@ -141,22 +141,20 @@ def statement_breakdown_differences(
     )
 
 
-def _account(name: str, told: Sequence[_Executions], confidence: float) -> StatementBreakdown:
+def _account(name: str, told: Sequence[_Executions]) -> StatementBreakdown:
     trials = _accounts(told)
     times = sum(each.times for each in told) / len(told)
-    means = summed(trials, _titles(trials), confidence)
+    means = summed(trials, _titles(trials))
     return StatementBreakdown(name, times, tuple(trials), *means)
 
 
 def _difference(
-    name: str, a: Sequence[_Executions], b: Sequence[_Executions], confidence: float
+    name: str, a: Sequence[_Executions], b: Sequence[_Executions]
 ) -> StatementBreakdownDifference | None:
     """Return B less A, of the same blocks; None where there are none."""
     both = _accounts([*a, *b])
     of_a, of_b = both[: len(a)], both[len(a) :]
-    accounts = (
-        breakdown_difference_of(of_a, of_b, _titles(both), confidence=confidence) if both else None
-    )
+    accounts = breakdown_difference_of(of_a, of_b, _titles(both)) if both else None
     if accounts is None:
         return None
     a_us, b_us = ([each.times * each.breakdown.latency_us for each in side] for side in (a, b))
@@ -166,9 +164,7 @@ def _difference(
         b_times=sum(each.times for each in b) / len(b),
         a_us=sum(a_us) / len(a),
         b_us=sum(b_us) / len(b),
-        of_operation=mean_estimate(
-            [in_b - in_a for in_a, in_b in zip(a_us, b_us, strict=True)], confidence=confidence
-        ),
+        of_operation=mean_estimate([in_b - in_a for in_a, in_b in zip(a_us, b_us, strict=True)]),
         breakdown=accounts,
     )
 

@@ -54,17 +54,13 @@ class StatementComparison:
 
 
 def compare_statements(
-    a: Sequence[ObservedTrial],
-    b: Sequence[ObservedTrial],
-    *,
-    tables: Sequence[str] = (),
-    confidence: float = 0.95,
+    a: Sequence[ObservedTrial], b: Sequence[ObservedTrial], *, tables: Sequence[str] = ()
 ) -> tuple[StatementComparison, ...]:
     """Return each statement of the clients, in the order in which they were recorded.
 
     ``tables`` are names of tables as the workload has them: ``sbtest{n}`` stands for all of them.
     """
-    sides = [_sides(trials, tables, confidence) for trials in (a, b)]
+    sides = [_sides(trials, tables) for trials in (a, b)]
     names = dict.fromkeys(name for side in sides for name in side)
     latencies = [{trial.block: _latencies_us(trial) for trial in trials} for trials in (a, b)]
     return tuple(
@@ -72,7 +68,7 @@ def compare_statements(
             name,
             sides[0].get(name),
             sides[1].get(name),
-            _difference(latencies[0], latencies[1], name, confidence),
+            _difference(latencies[0], latencies[1], name),
         )
         for name in names
     )
@@ -92,9 +88,7 @@ def normalised(sql: str, tables: Sequence[str] = ()) -> str:
     return _ROWS.sub("(?)", text)
 
 
-def _sides(
-    trials: Sequence[ObservedTrial], tables: Sequence[str], confidence: float
-) -> dict[str, StatementSide]:
+def _sides(trials: Sequence[ObservedTrial], tables: Sequence[str]) -> dict[str, StatementSide]:
     """Return each statement over the trials that have it."""
     latencies: dict[str, list[float]] = {}
     shares: dict[str, list[float]] = {}
@@ -113,8 +107,8 @@ def _sides(
     return {
         name: StatementSide(
             sum(shares[name]) / len(shares[name]),
-            mean_estimate(values, confidence=confidence),
-            mean_estimate(served[name], confidence=confidence) if name in served else None,
+            mean_estimate(values),
+            mean_estimate(served[name]) if name in served else None,
         )
         for name, values in latencies.items()
     }
@@ -161,11 +155,10 @@ def _difference(
     a: Mapping[int, Mapping[str, float]],
     b: Mapping[int, Mapping[str, float]],
     name: str,
-    confidence: float,
 ) -> MeanEstimate | None:
     found = [
         b[block][name] - a[block][name]
         for block in sorted(a.keys() & b.keys())
         if name in a[block] and name in b[block]
     ]
-    return mean_estimate(found, confidence=confidence) if found else None
+    return mean_estimate(found) if found else None

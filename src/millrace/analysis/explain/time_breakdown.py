@@ -46,7 +46,7 @@ _IDLE_OF_POOLS: frozenset[PartKey] = frozenset(("lock", "sleep", "other", "clien
 
 
 def time_breakdown(
-    trials: Sequence[ObservedTrial], *, confidence: float = 0.95
+    trials: Sequence[ObservedTrial],
 ) -> TimeBreakdown | None:
     """Break down the time of a treatment's operations; None where no trial measured a latency.
 
@@ -62,9 +62,9 @@ def time_breakdown(
 
     def fact(values: Sequence[float | None]) -> MeanEstimate | None:
         there = [value for value in values if value is not None]
-        return mean_estimate(there, confidence=confidence) if there else None
+        return mean_estimate(there) if there else None
 
-    latency, parts, left = summed(accounts, {key: PARTS[key] for key in known}, confidence)
+    latency, parts, left = summed(accounts, {key: PARTS[key] for key in known})
     cycle = fact([o.cycle_us for o in seen])
     assert cycle is not None
     work = seen[0].work
@@ -81,7 +81,7 @@ def time_breakdown(
         gap=fact([_us(o.work.gap_s) for o in seen]),
         waiting_for_client=fact([_waiting_us(o) for o in seen]),
         client_cpu=fact([o.work.client_cpu_us for o in seen]),
-        background=_background(seen, confidence),
+        background=_background(seen),
         notes=_notes(seen, len(trials) - len(counted)),
     )
 
@@ -118,34 +118,27 @@ def part_of_state(state_class: str) -> PartKey | None:
 
 
 def summed(
-    trials: Sequence[TrialBreakdown], titles: Mapping[PartKey, str], confidence: float
+    trials: Sequence[TrialBreakdown], titles: Mapping[PartKey, str]
 ) -> tuple[MeanEstimate, tuple[Part, ...], Part]:
     """Return means over trials: the latency, the parts that have ``titles``, and the remainder."""
 
-    def mean(values: Sequence[Value]) -> MeanEstimate:
-        return _mean(values, confidence)
-
     return (
-        mean_estimate([trial.latency_us for trial in trials], confidence=confidence),
-        tuple(Part(k, title, mean([t.parts[k] for t in trials])) for k, title in titles.items()),
-        Part(UNACCOUNTED, UNACCOUNTED, mean([trial.left(list(titles)) for trial in trials])),
+        mean_estimate([trial.latency_us for trial in trials]),
+        tuple(Part(k, title, _mean([t.parts[k] for t in trials])) for k, title in titles.items()),
+        Part(UNACCOUNTED, UNACCOUNTED, _mean([trial.left(list(titles)) for trial in trials])),
     )
 
 
-def breakdown_difference(
-    a: TimeBreakdown, b: TimeBreakdown, *, confidence: float = 0.95, alpha: float = ALPHA
-) -> BreakdownDifference | None:
+def breakdown_difference(a: TimeBreakdown, b: TimeBreakdown) -> BreakdownDifference | None:
     """Compare two time breakdowns, B less A; None where no block has both."""
-    found = breakdown_difference_of(a.trials, b.trials, PARTS, confidence=confidence)
-    return None if found is None else replace(found, lines=marked(found.lines, alpha))
+    found = breakdown_difference_of(a.trials, b.trials, PARTS)
+    return None if found is None else replace(found, lines=marked(found.lines))
 
 
 def breakdown_difference_of(
     a: Sequence[TrialBreakdown],
     b: Sequence[TrialBreakdown],
     titles: Mapping[PartKey, str],
-    *,
-    confidence: float = 0.95,
 ) -> BreakdownDifference | None:
     """Return the differences of the parts that have ``titles``, without marks; None where no block
     has both."""
@@ -160,27 +153,24 @@ def breakdown_difference_of(
             title=titles.get(key, UNACCOUNTED),
             a_us=math.fsum(one.us for one, _ in of) / len(of),
             b_us=math.fsum(other.us for _, other in of) / len(of),
-            difference=_mean([_less(other, one) for one, other in of], confidence),
+            difference=_mean([_less(other, one) for one, other in of]),
             adjusted_p=None,
             significant=False,
-            a=_mean([one for one, _ in of], confidence),
-            b=_mean([other for _, other in of], confidence),
+            a=_mean([one for one, _ in of]),
+            b=_mean([other for _, other in of]),
         )
-
-    def latency(us: Sequence[float]) -> MeanEstimate:
-        return mean_estimate(us, confidence=confidence)
 
     lines = [line(key, [(one.parts[key], other.parts[key]) for one, other in pairs])
              for key in known]  # fmt: skip
     left = [(one.left(known), other.left(known)) for one, other in pairs]
     return BreakdownDifference(
         blocks=tuple(one.block for one, _ in pairs),
-        latency=latency([other.latency_us - one.latency_us for one, other in pairs]),
+        latency=mean_estimate([other.latency_us - one.latency_us for one, other in pairs]),
         lines=tuple(sorted(lines, key=lambda each: -abs(each.difference.mean))),
         unaccounted=line(UNACCOUNTED, left),
         unknown=tuple(title for key, title in titles.items() if key not in known),
-        a_latency=latency([one.latency_us for one, _ in pairs]),
-        b_latency=latency([other.latency_us for _, other in pairs]),
+        a_latency=mean_estimate([one.latency_us for one, _ in pairs]),
+        b_latency=mean_estimate([other.latency_us for _, other in pairs]),
     )
 
 
@@ -235,7 +225,7 @@ def _us(seconds: float | None) -> float | None:
     return None if seconds is None else US_PER_S * seconds
 
 
-def _background(seen: Sequence[Observed], confidence: float) -> dict[str, MeanEstimate]:
+def _background(seen: Sequence[Observed]) -> dict[str, MeanEstimate]:
     """Return CPU time by kind of thread, those that used most first; a kind that a trial has no
     thread of used none in it, and one whose time is not known in some trial is left out."""
     by_kind: dict[str, list[float | None]] = {}
@@ -245,7 +235,7 @@ def _background(seen: Sequence[Observed], confidence: float) -> dict[str, MeanEs
             values = by_kind.setdefault(kind, [0.0] * len(told))
             values[number] = None if usage.cpu_s is None else observed.us(usage.cpu_s)
     means = {
-        kind: mean_estimate(known, confidence=confidence)
+        kind: mean_estimate(known)
         for kind, values in by_kind.items()
         if len(known := [value for value in values if value is not None]) == len(values)
     }
@@ -290,17 +280,15 @@ def _less(b: Value, a: Value) -> Value:
     return Value(b.us - a.us, math.hypot(a.error_us, b.error_us))
 
 
-def _mean(values: Sequence[Value], confidence: float) -> MeanEstimate:
+def _mean(values: Sequence[Value]) -> MeanEstimate:
     counting = math.hypot(*(value.error_us for value in values)) / len(values)
-    return mean_estimate(
-        [value.us for value in values], confidence=confidence, least_error=counting
-    )
+    return mean_estimate([value.us for value in values], least_error=counting)
 
 
-def marked(lines: Sequence[DifferenceLine], alpha: float = ALPHA) -> tuple[DifferenceLine, ...]:
+def marked(lines: Sequence[DifferenceLine]) -> tuple[DifferenceLine, ...]:
     """Return the lines with Holm's p-values. A part that neither side ever saw asks no question."""
     marks = holm_marks(
-        [line.difference.p_value if line.a_us or line.b_us else None for line in lines], alpha
+        [line.difference.p_value if line.a_us or line.b_us else None for line in lines], ALPHA
     )
     return tuple(
         replace(line, adjusted_p=mark.adjusted_p, significant=mark.significant)
