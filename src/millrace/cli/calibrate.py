@@ -16,8 +16,7 @@ from millrace.cli.experiment_options import ExperimentChoice, calibration_option
 from millrace.cli.store_option import store_option
 from millrace.experiment.slowdown import CPU, FSYNC, NONE
 from millrace.report.calibration import json as report_json
-from millrace.report.calibration.sentences import sentences
-from millrace.report.calibration.tables import groups_table
+from millrace.report.calibration.sentences import groups_table, sentences
 from millrace.report.common.terminal_table import show_table
 
 MOST_VERDICTS = 10_000

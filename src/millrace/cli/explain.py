@@ -32,10 +32,9 @@ from millrace.report.common.output_files import (
 from millrace.report.explanation import html as explain_html
 from millrace.report.explanation import terminal as explain_terminal
 from millrace.report.explanation.flame_graph import as_svg
-from millrace.report.explanation.folded_stacks import as_differential, as_folded
+from millrace.report.explanation.folded_stacks import as_differential, as_folded, as_speedscope
 from millrace.report.explanation.json import as_json
 from millrace.report.explanation.sentences import title
-from millrace.report.explanation.speedscope import as_speedscope
 
 _FILE = click.Path(path_type=Path, dir_okay=False)
 _KINDS: Mapping[str, Kind] = {

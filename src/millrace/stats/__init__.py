@@ -17,6 +17,7 @@ from millrace.stats.mean import (
     mean_estimate,
     mean_estimates,
     mean_limits,
+    welch_p,
 )
 from millrace.stats.power import blocks_to_decide, blocks_wanted, minimum_detectable_ratio
 from millrace.stats.proportions import (
@@ -32,7 +33,6 @@ from millrace.stats.sequential import FEWEST_BLOCKS, FIRST_LOOK
 from millrace.stats.spread import Summary, sd_limits, summarise
 from millrace.stats.steady import Steady, steady_state
 from millrace.stats.trend import Trend, classify_trend, detect_shared_drift
-from millrace.stats.welch import welch_p
 
 __all__ = [
     "FEWEST_BLOCKS",

@@ -18,11 +18,11 @@ _Pairs = list[tuple[float, float]]
 
 
 def compare_aa_trials(
-    stored: StoredRun, groups: Sequence[Group], metric: Metric, *, confidence: float, looks: Looks
+    stored: StoredRun, groups: Sequence[Group], metric: Metric, looks: Looks
 ) -> AaTrials | None:
-    """Return the controls of a run, one a group that has any; None where there is none."""
+    """Compare the A/A trials of each group that has any with the base; None where none has."""
     last = stored.last_attempts()
-    controls = [trial for trial in stored.trials if trial.purpose == "control"]
+    aa_trials = [trial for trial in stored.trials if trial.purpose == "control"]
     measured = {
         (trial.treatment_id, trial.block): trial
         for trial in stored.trials
@@ -32,7 +32,7 @@ def compare_aa_trials(
     every: _Pairs = []
     for group in groups:
         for base in (treatment for treatment in group.treatments if treatment.is_base):
-            mine = [trial for trial in controls if trial.treatment_id == base.id]
+            mine = [trial for trial in aa_trials if trial.treatment_id == base.id]
             if not mine:
                 continue
             pairs = _pairs(mine, measured, last, metric)
@@ -44,25 +44,25 @@ def compare_aa_trials(
                     label=group.label,
                     planned=len(mine),
                     finished=sum(_outcome(last, trial) == "finished" for trial in mine),
-                    estimate=_estimate(pairs, confidence, looks),
+                    estimate=_estimate(pairs, looks),
                 )
             )
-    return AaTrials(tuple(found), _estimate(every, confidence, looks)) if found else None
+    return AaTrials(tuple(found), _estimate(every, looks)) if found else None
 
 
 def _pairs(
-    controls: Sequence[TrialRecord],
+    aa_trials: Sequence[TrialRecord],
     measured: Mapping[tuple[str, int], TrialRecord],
     last: Mapping[str, StoredAttempt],
     metric: Metric,
 ) -> _Pairs:
     """Return per block the value of the trial that measures and that of the A/A trial."""
     pairs: _Pairs = []
-    for control in sorted(controls, key=lambda trial: trial.block):
-        beside = measured.get((control.treatment_id, control.block))
+    for aa_trial in sorted(aa_trials, key=lambda trial: trial.block):
+        of_base = measured.get((aa_trial.treatment_id, aa_trial.block))
         values = [
             metric.value(last[trial.id])
-            for trial in (beside, control)
+            for trial in (of_base, aa_trial)
             if trial is not None and _outcome(last, trial) == "finished"
         ]
         known = [value for value in values if value is not None]
@@ -76,8 +76,7 @@ def _outcome(last: Mapping[str, StoredAttempt], trial: TrialRecord) -> str | Non
     return None if attempt is None else attempt.outcome
 
 
-def _estimate(pairs: _Pairs, confidence: float, looks: Looks) -> RatioEstimate | None:
+def _estimate(pairs: _Pairs, looks: Looks) -> RatioEstimate | None:
     if not pairs:
         return None
-    of_trial, of_control = zip(*pairs, strict=True)
-    return paired_ratio(of_trial, of_control, confidence=confidence, looks=looks)
+    return paired_ratio(*zip(*pairs, strict=True), looks=looks)

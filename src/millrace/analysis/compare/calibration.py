@@ -29,7 +29,7 @@ from millrace.analysis.compare.comparability import (
     TreatmentTrials,
     assess_comparability,
 )
-from millrace.analysis.compare.equal_work import TrialWork, trial_work
+from millrace.analysis.compare.equal_work import Rules, TrialWork, trial_work
 from millrace.analysis.compare.metrics import Metric, read_metrics
 from millrace.analysis.compare.verdict import decide
 from millrace.analysis.steady.steadiness import TrialSteadiness, assess_trial, assess_trials
@@ -193,7 +193,7 @@ class _Trials:
         """Return whether a run would compare these two treatments on these blocks alone."""
 
         def of(blocks: Sequence[int]) -> Comparability:
-            sides = [
+            ours, theirs = (
                 TreatmentTrials(
                     name,
                     [work for n in blocks if (work := self._work.get(treatment, {}).get(n))],
@@ -204,14 +204,9 @@ class _Trials:
                     ),
                 )
                 for name, treatment in zip(names, (base, other), strict=True)
-            ]
-            return assess_comparability(
-                *sides,
-                operations=self._operations,
-                same_statements=True,
-                margin=self.asked.margin,
-                looks="any",
             )
+            rules = Rules(self.asked.margin, self._operations, same_statements=True, looks="any")
+            return assess_comparability(ours, theirs, rules)
 
         return of
 

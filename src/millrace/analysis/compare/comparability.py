@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from millrace.analysis.compare.equal_work import TrialWork, unequal_work
+from millrace.analysis.compare.equal_work import Rules, TrialWork, unequal_work
 from millrace.analysis.steady.policy import lasts, unsteady_sides
 from millrace.analysis.steady.steadiness import TrialSteadiness
-from millrace.stats import FIRST_LOOK, Looks
+from millrace.stats import FIRST_LOOK
 
 Incomparability = Literal["unequal", "unsteady"]
 
@@ -45,30 +45,11 @@ class Comparability:
 
 
 def assess_comparability(
-    base: TreatmentTrials,
-    candidate: TreatmentTrials,
-    *,
-    operations: int,
-    same_statements: bool,
-    margin: float,
-    looks: Looks = "once",
+    base: TreatmentTrials, candidate: TreatmentTrials, rules: Rules
 ) -> Comparability:
-    """Assess whether ``candidate`` can be compared with ``base``, by the blocks that both have.
-
-    ``operations`` is how many transactions each trial was to carry out, 0 if it ended by time;
-    ``same_statements`` says whether both were asked the same, ``looks`` which looks the answer is
-    to hold for.
-    """
+    """Assess whether ``candidate`` can be compared with ``base``, by the blocks that both have."""
     names = (base.name, candidate.name)
-    unequal = unequal_work(
-        base.work,
-        candidate.work,
-        names=names,
-        operations=operations,
-        same_statements=same_statements,
-        margin=margin,
-        looks=looks,
-    )
+    unequal = unequal_work(base.work, candidate.work, names, rules)
     sides = _of_the_same_blocks(base.steadiness, candidate.steadiness)
     unsteady = unsteady_sides(*sides, names=names)
     worked = {work.block for work in base.work} & {work.block for work in candidate.work}

@@ -9,12 +9,12 @@ from dataclasses import replace
 from millrace.analysis.compare import conditions
 from millrace.analysis.compare.aa_trials import compare_aa_trials
 from millrace.analysis.compare.comparisons import compare_with_base
+from millrace.analysis.compare.conditions import least_overlap
 from millrace.analysis.compare.effects import dependences
-from millrace.analysis.compare.equal_work import asks_the_same
+from millrace.analysis.compare.equal_work import Rules, asks_the_same
 from millrace.analysis.compare.false_discoveries import with_adjusted_p
 from millrace.analysis.compare.metrics import Metric, read_metrics, time_of
 from millrace.analysis.compare.model import Comparison, Group, RunAnalysis, VariablesComparison
-from millrace.analysis.compare.overlap import least_overlap
 from millrace.analysis.compare.stopping import run_status
 from millrace.analysis.compare.treatment_model import Failure, TreatmentAnalysis
 from millrace.analysis.compare.treatments import analyse_treatments, find_failures, trial_s
@@ -61,29 +61,14 @@ def compare_run(
     levels = run.spec.levels
     varied = [name for name, of_factor in levels.items() if len(of_factor) > 1 or name == factor]
     holds_for = looks or conditions.holds_for(stored)
+    rules = Rules(margin, run.spec.operations, asks_the_same(factor), holds_for)
     treatments = analyse_treatments(
-        stored,
-        metrics,
-        factor=factor,
-        base=base_level,
-        label_factors=varied,
-        confidence=CONFIDENCE,
-        margin=margin,
-        looks=holds_for,
+        stored, metrics, rules, factor=factor, base=base_level, label_factors=varied
     )
     labels = {t.id: t.label for t in treatments}
     failures = find_failures(stored, labels)
-    groups = _groups(
-        treatments,
-        metrics,
-        [name for name in varied if name != factor],
-        failures,
-        factor=factor,
-        margin=margin,
-        operations=run.spec.operations,
-        same_statements=asks_the_same(factor),
-        looks=holds_for,
-    )
+    others = [name for name in varied if name != factor]
+    groups = _groups(treatments, metrics, rules, failures, factor=factor, label_factors=others)
     with_controls = _of(every, "measure", "control")
     analysis = RunAnalysis(
         run=run,
@@ -103,9 +88,7 @@ def compare_run(
         looks=conditions.looks(stored),
         retried=conditions.retried(stored),
         holds_for=holds_for,
-        aa_trials=compare_aa_trials(
-            every, groups, headline, confidence=CONFIDENCE, looks=holds_for
-        ),
+        aa_trials=compare_aa_trials(every, groups, headline, holds_for),
         spent_s=math.fsum(map(trial_s, with_controls.attempts)) / run.design.concurrency,
         overlap=least_overlap(stored),
     )
@@ -151,14 +134,11 @@ def _base_level(spec: RunSpec, name: str | None) -> Level:
 def _groups(
     treatments: Sequence[TreatmentAnalysis],
     metrics: Sequence[Metric],
-    label_factors: Sequence[str],
+    rules: Rules,
     failures: Sequence[Failure],
     *,
     factor: str,
-    margin: float,
-    operations: int,
-    same_statements: bool,
-    looks: Looks,
+    label_factors: Sequence[str],
 ) -> tuple[Group, ...]:
     """Return treatments by the levels of their held factors, each group against its base."""
     # A trial that was left out for the sake of the one beside it did not fail itself.
@@ -178,13 +158,9 @@ def _groups(
                 base,
                 [treatment for treatment in members if not treatment.is_base],
                 metrics,
+                rules,
                 factor=factor,
-                margin=margin,
-                confidence=CONFIDENCE,
                 first_failures=first_failures,
-                operations=operations,
-                same_statements=same_statements,
-                looks=looks,
             )
         ]
         label = " · ".join(level_text(name, held[name]) for name in label_factors)

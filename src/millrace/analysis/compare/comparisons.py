@@ -9,40 +9,34 @@ from millrace.analysis.compare.comparability import (
     TreatmentTrials,
     assess_comparability,
 )
+from millrace.analysis.compare.equal_work import Rules
 from millrace.analysis.compare.metrics import Metric
 from millrace.analysis.compare.model import Comparison, Verdict
 from millrace.analysis.compare.treatment_model import Failure, TreatmentAnalysis
 from millrace.analysis.compare.verdict import decide
 from millrace.levels import level_text
 from millrace.stats import (
-    Looks,
+    FEWEST_BLOCKS,
     RatioEstimate,
     blocks_wanted,
     minimum_detectable_ratio,
     paired_ratio,
 )
-from millrace.stats.sequential import FEWEST_BLOCKS
 
 
 def compare_with_base(
     base: TreatmentAnalysis,
     candidates: Sequence[TreatmentAnalysis],
     metrics: Sequence[Metric],
+    rules: Rules,
     *,
     factor: str,
-    margin: float,
-    confidence: float,
     first_failures: Mapping[str, Failure],
-    operations: int,
-    same_statements: bool,
-    looks: Looks = "once",
 ) -> tuple[Comparison, ...]:
     """Compare each candidate with the base in each metric; candidates in their order, then metrics.
 
     ``factor`` is the factor in which they differ; ``first_failures`` holds the first failed trial
-    by treatment id, for the reason of a verdict; ``operations`` is the number of transactions per
-    trial, 0 if trials end by time; ``same_statements`` says whether all trials ran the same
-    statements; ``looks`` says for which looks intervals, refusals and statements about power hold.
+    by treatment id, for the reason of a verdict.
     """
     names = {each.id: level_text(factor, each.level) for each in (base, *candidates)}
     sides = {
@@ -50,14 +44,7 @@ def compare_with_base(
         for each in (base, *candidates)
     }
     refused = {
-        candidate.id: assess_comparability(
-            sides[base.id],
-            sides[candidate.id],
-            operations=operations,
-            same_statements=same_statements,
-            margin=margin,
-            looks=looks,
-        )
+        candidate.id: assess_comparability(sides[base.id], sides[candidate.id], rules)
         for candidate in candidates
     }
     return tuple(
@@ -65,12 +52,10 @@ def compare_with_base(
             base,
             candidate,
             metric,
+            rules,
             names=(names[base.id], names[candidate.id]),
-            margin=margin,
-            confidence=confidence,
             first_failures=first_failures,
             refused=refused[candidate.id],
-            looks=looks,
         )
         for candidate in candidates
         for metric in metrics
@@ -81,31 +66,25 @@ def _compare(
     base: TreatmentAnalysis,
     candidate: TreatmentAnalysis,
     metric: Metric,
+    rules: Rules,
     *,
     names: tuple[str, str],
-    margin: float,
-    confidence: float,
     first_failures: Mapping[str, Failure],
     refused: Comparability,
-    looks: Looks,
 ) -> Comparison:
-    base_values, candidate_values = _pairs(base, candidate, metric)
+    pairs = paired_values(base, candidate, metric)
     verdict: Verdict | None
-    estimate = (
-        paired_ratio(base_values, candidate_values, confidence=confidence, looks=looks)
-        if base_values
-        else None
-    )
+    estimate = paired_ratio(*pairs, looks=rules.looks) if pairs[0] else None
     own_failure = _failure(candidate, names[1], first_failures)
     base_failure = _failure(base, f"the base {names[0]}", first_failures)
     if failure := own_failure or base_failure:
         verdict, reason = "failed", failure
     else:
-        verdict, reason = _verdict(estimate, metric, margin)
+        verdict, reason = _verdict(estimate, metric, rules.margin)
         if refused.reason and verdict is not None:
             verdict, reason = "inconclusive", refused.reason
     lost = _lost((base, candidate), names)
-    minimum_detectable, wanted = _power(estimate, margin, 1 - confidence)
+    minimum_detectable, wanted = _power(estimate, rules.margin)
     return Comparison(
         base_id=base.id,
         candidate_id=candidate.id,
@@ -114,7 +93,7 @@ def _compare(
         fixed_factors=base.fixed_factors,
         metric=metric,
         estimate=estimate,
-        n_blocks=len(base_values),
+        n_blocks=len(pairs[0]),
         verdict=verdict,
         reason=_with_lost(reason, lost) if lost else reason,
         base_failed=base.failed,
@@ -130,7 +109,7 @@ def _compare(
     )
 
 
-def _pairs(
+def paired_values(
     base: TreatmentAnalysis, candidate: TreatmentAnalysis, metric: Metric
 ) -> tuple[list[float], list[float]]:
     """Return the values of the blocks in which both trials finished, in the order of the blocks."""
@@ -181,15 +160,13 @@ def _with_lost(reason: str, lost: str) -> str:
     return f"{first.rstrip('. ')}; {lost}{newline}{rest}"
 
 
-def _power(
-    estimate: RatioEstimate | None, margin: float, alpha: float
-) -> tuple[float | None, int | None]:
+def _power(estimate: RatioEstimate | None, margin: float) -> tuple[float | None, int | None]:
     """Return the least detectable difference and the needed number of blocks.
 
     Two blocks are too few to estimate the spread.
     """
     if estimate is None or estimate.log_sd is None or estimate.n_pairs < FEWEST_BLOCKS:
         return None, FEWEST_BLOCKS
-    log_sd, looks = estimate.log_sd, estimate.looks
+    log_sd, looks, alpha = estimate.log_sd, estimate.looks, 1 - estimate.confidence
     seen = minimum_detectable_ratio(log_sd, estimate.n_pairs, alpha=alpha, looks=looks) - 1
     return seen, blocks_wanted(log_sd, margin, alpha=alpha, looks=looks)

@@ -36,13 +36,28 @@ _ALPHA = 0.05
 # Of a trial: fewer on both sides are no work to speak of, and that there are none may be chance.
 _FEWEST_ROWS = 20
 
-# Whichever level of these: clients send the same statements, to another server or otherwise.
-_OF_HOW = frozenset(
+# At all levels of these factors, clients send the same statements.
+_SAME_STATEMENTS = frozenset(
     (
         "server", "configuration", "engine", "clients", "protocol", "transport", "tls", "rate",
         "arrivals",
     )
 )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Rules:
+    """The rules by which treatments are compared.
+
+    ``margin`` is the smallest relative difference that matters; ``operations`` is how many
+    transactions each trial was to carry out, 0 if it ended by time; ``same_statements`` says
+    whether all trials were sent the same statements; ``looks`` for which looks answers hold.
+    """
+
+    margin: float
+    operations: int
+    same_statements: bool
+    looks: Looks = "once"
 
 
 @dataclass(frozen=True)
@@ -135,7 +150,7 @@ def trial_work(trial: TrialRecord, attempt: StoredAttempt) -> TrialWork | None:
 
 def asks_the_same(factor: str) -> bool:
     """Return whether the levels of a compared factor are asked the same statements."""
-    return factor in _OF_HOW or factor.startswith("options.")
+    return factor in _SAME_STATEMENTS or factor.startswith("options.")
 
 
 @dataclass(frozen=True)
@@ -149,34 +164,25 @@ class Unequal:
 
 
 def unequal_work(
-    base: Sequence[TrialWork],
-    candidate: Sequence[TrialWork],
-    *,
-    names: tuple[str, str],
-    operations: int,
-    same_statements: bool,
-    margin: float,
-    looks: Looks = "once",
+    base: Sequence[TrialWork], candidate: Sequence[TrialWork], names: tuple[str, str], rules: Rules
 ) -> Unequal:
-    """Assess whether two treatments did the same work.
+    """Assess whether two treatments, called ``names``, did the same work.
 
-    Only blocks in which both have a trial count. ``names`` are the base's and the candidate's;
-    ``same_statements`` says whether both ran the same statements, and so must have equal numbers of
-    rows; ``looks`` says for which looks the answer holds.
+    Only blocks in which both have a trial count.
     """
     pairs = _pairs(base, candidate)
     if not pairs:
         return Unequal()
     if failed := _mostly_errors(pairs, names):
         return Unequal(failed, told_apart=True)
-    tolerance = max(NEGLIGIBLE, min(margin / 2, MOST_TOLERATED))
+    tolerance = max(NEGLIGIBLE, min(rules.margin / 2, MOST_TOLERATED))
     rates = [kind for kind in _RATES if any(kind.hits(work) for pair in pairs for work in pair)]
-    rows = [kind for kind in _ROWS if same_statements and _vary(kind[1], pairs)]
+    rows = [kind for kind in _ROWS if rules.same_statements and _vary(kind[1], pairs)]
     # Bonferroni: all of them together are wrong that rarely.
     alpha = _ALPHA / max(len(rates) + len(rows), 1)
-    by = _By(tolerance, alpha, looks)
+    by = _By(tolerance, alpha, rules.looks)
     different, unknown = _compared_rates(rates, pairs, names, by)
-    different += _different_counts(pairs, names, operations)
+    different += _different_counts(pairs, names, rules.operations)
     different += _different_rows(rows, pairs, names, by)
     if different:
         return Unequal(f"unequal work: {'; '.join([*different, *unknown])}", told_apart=True)

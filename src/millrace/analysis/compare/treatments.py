@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean
 
 from millrace.analysis.compare import conditions, latencies
-from millrace.analysis.compare.equal_work import trial_work
+from millrace.analysis.compare.equal_work import Rules, trial_work
 from millrace.analysis.compare.metrics import Metric
 from millrace.analysis.compare.treatment_model import (
     Failure,
@@ -20,11 +20,11 @@ from millrace.analysis.explain.variables import asked_against_effective
 from millrace.analysis.steady.steadiness import steadiness
 from millrace.levels import Level, level_text
 from millrace.model import measurements
-from millrace.model.phases import MeasuredPhases
-from millrace.stats import Looks, summarise
+from millrace.stats import summarise
 from millrace.store.records import (
     BESIDE,
     InstanceRecord,
+    RunRecord,
     StoredAttempt,
     StoredRun,
     TreatmentRecord,
@@ -37,37 +37,30 @@ Ended = tuple[TrialRecord, StoredAttempt]
 def analyse_treatments(
     stored: StoredRun,
     metrics: Sequence[Metric],
+    rules: Rules,
     *,
     factor: str,
     base: Level,
     label_factors: Sequence[str],
-    confidence: float,
-    margin: float,
-    looks: Looks = "once",
 ) -> tuple[TreatmentAnalysis, ...]:
     """Analyse every treatment in the experiment's order, from the newest ended attempt of its
     trials.
 
-    A treatment's label is its levels of ``label_factors``; ``margin`` is the smallest relative
-    difference that matters; ``looks`` says for which looks statements about steadiness hold.
+    A treatment's label is its levels of ``label_factors``.
     """
     trials = _by_treatment(stored)
     last = stored.last_attempts()
     return tuple(
         _analyse(
             treatment,
-            planned=trials.get(treatment.id, ()),
-            last=last,
-            metrics=metrics,
+            trials.get(treatment.id, ()),
+            last,
+            metrics,
+            rules,
+            run=stored.run,
             factor=factor,
             base=base,
             label=label_of(treatment, label_factors),
-            confidence=confidence,
-            cpus=conditions.trial_cpus(stored.run),
-            phases=stored.run.phases,
-            margin=margin,
-            operations=stored.run.spec.operations,
-            looks=looks,
         )
         for treatment in sorted(stored.treatments, key=lambda treatment: treatment.position)
     )
@@ -110,29 +103,25 @@ def _by_treatment(stored: StoredRun) -> dict[str, list[TrialRecord]]:
 
 def _analyse(
     treatment: TreatmentRecord,
-    *,
     planned: Sequence[TrialRecord],
     last: Mapping[str, StoredAttempt],
     metrics: Sequence[Metric],
+    rules: Rules,
+    *,
+    run: RunRecord,
     factor: str,
     base: Level,
     label: str,
-    confidence: float,
-    cpus: float | None,
-    phases: MeasuredPhases,
-    margin: float,
-    operations: int,
-    looks: Looks,
 ) -> TreatmentAnalysis:
     ended: list[Ended] = [(trial, last[trial.id]) for trial in planned if trial.id in last]
     finished = [(trial, attempt) for trial, attempt in ended if attempt.outcome == "finished"]
     summaries = {
         metric.name: summary
         for metric in metrics
-        if (summary := _summarise(metric, finished, confidence)) is not None
+        if (summary := _summarise(metric, finished)) is not None
     }
     measured = [attempt for _, attempt in finished]
-    told = (finished or ended)[-1:]
+    recorded = (finished or ended)[-1:]
     return TreatmentAnalysis(
         id=treatment.id,
         label=label,
@@ -146,15 +135,17 @@ def _analyse(
         metrics=summaries,
         steps=_step_times(attempt for _, attempt in ended),
         sizes=_mean_sizes(measured),
-        generator_wait=conditions.generator_wait(measured, phases),
-        load_warnings=conditions.load_warnings(measured, phases),
+        generator_wait=conditions.generator_wait(measured, run.phases),
+        load_warnings=conditions.load_warnings(measured, run.phases),
         work=tuple(
             work for trial, attempt in finished if (work := trial_work(trial, attempt)) is not None
         ),
-        driven=conditions.drive_conditions(measured, phases, cpus=cpus),
+        driven=conditions.drive_conditions(measured, run),
         latencies=latencies.by_name(measured),
-        steadiness=steadiness(finished, margin=margin, operations=operations, looks=looks),
-        instances=tuple(_instance(i) for _, attempt in told for i in attempt.instances),
+        steadiness=steadiness(
+            finished, margin=rules.margin, operations=rules.operations, looks=rules.looks
+        ),
+        instances=tuple(_instance(i) for _, attempt in recorded for i in attempt.instances),
         failed_last=_failed_last(ended),
         left_out=sum(attempt.failed_step == BESIDE for _, attempt in ended),
         trial_s=fmean(trial_s(attempt) for _, attempt in ended) if ended else None,
@@ -171,9 +162,7 @@ def _failed_last(ended: Sequence[Ended]) -> int:
     return next((n for n, of in enumerate(reversed(outcomes)) if of != "failed"), len(outcomes))
 
 
-def _summarise(
-    metric: Metric, finished: Sequence[Ended], confidence: float
-) -> MetricSummary | None:
+def _summarise(metric: Metric, finished: Sequence[Ended]) -> MetricSummary | None:
     trials = tuple(
         SingleTrial(trial.id, trial.block, trial.position, value)
         for trial, attempt in finished
@@ -181,8 +170,7 @@ def _summarise(
     )
     if not trials:
         return None
-    values = [trial.value for trial in trials]
-    summary = summarise(values, confidence=confidence)
+    summary = summarise([trial.value for trial in trials])
     return MetricSummary(metric, summary, trials, summary.geometric_mean)
 
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from millrace.analysis.compare.equal_work import (
+    Rules,
     asks_the_same,
     trial_work,
     unequal_work,
@@ -276,14 +277,8 @@ def _unequal(stored: StoredRun, factor: str, a: SideExplanation, b: SideExplanat
         ]
         for side in (a, b)
     )
-    return unequal_work(
-        of_a,
-        of_b,
-        names=(a.label, b.label),
-        operations=stored.run.spec.operations,
-        same_statements=asks_the_same(factor),
-        margin=stored.run.margin,
-    ).reason
+    rules = Rules(stored.run.margin, stored.run.spec.operations, asks_the_same(factor))
+    return unequal_work(of_a, of_b, (a.label, b.label), rules).reason
 
 
 def _disturbances(side: Side, explained: SideExplanation) -> Iterator[Disturbance]:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from millrace.analysis.compare.compare_run import CONFIDENCE, compare_run
+from millrace.analysis.compare.compare_run import compare_run
+from millrace.analysis.compare.comparisons import paired_values
 from millrace.analysis.compare.model import Comparison, RunAnalysis
 from millrace.analysis.compare.verdict import decide, power
 from millrace.stats import RatioEstimate, paired_ratio
@@ -86,20 +87,7 @@ def _settled(change: ChangeRecord, series: SeriesRecord) -> ChangeRecord:
 
 def _estimate(analysis: RunAnalysis, comparison: Comparison) -> RatioEstimate | None:
     """Return the ratio of the blocks that have both, with an interval for any number of looks."""
-    base, candidate = (
-        {trial.block: trial.value for trial in treatment.metrics[comparison.metric.name].trials}
-        if comparison.metric.name in treatment.metrics
-        else {}
-        for wanted in (comparison.base_id, comparison.candidate_id)
-        for treatment in analysis.treatments
-        if treatment.id == wanted
-    )
-    blocks = sorted(base.keys() & candidate.keys())
-    if not blocks:
-        return None
-    return paired_ratio(
-        [base[block] for block in blocks],
-        [candidate[block] for block in blocks],
-        confidence=CONFIDENCE,
-        looks="any",
-    )
+    treatments = {each.id: each for each in analysis.treatments}
+    base, candidate = treatments[comparison.base_id], treatments[comparison.candidate_id]
+    pairs = paired_values(base, candidate, comparison.metric)
+    return paired_ratio(*pairs, looks="any") if pairs[0] else None

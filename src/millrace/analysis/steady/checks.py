@@ -21,7 +21,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from millrace.model.instance_facts import ServerStateFact
+from millrace.model.instance_facts import HostTimeFact, ServerStateFact
 
 Result = Literal["passed", "failed", "unknown"]
 
@@ -255,3 +255,48 @@ def _of_numbers(figures: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
 
 def _percent(share: float) -> str:
     return f"{share * 100:.0f} %"
+
+
+SUSPENSION, STEAL = "suspension", "steal time"
+HOST_CHECKS = frozenset((SUSPENSION, STEAL))
+
+MOST_SUSPENDED_S = 0.1
+MOST_STEP_S = 0.5  # of the wall clock; corrections of the time are slower or smaller
+MOST_STOLEN = 0.05  # of the time of the trial's CPUs
+_SHORTEST_S = 8.0  # steal comes in bursts: less shows no share
+
+
+def host_checks(fact: HostTimeFact | None) -> tuple[SteadyCheck, ...]:
+    """Return the checks on the record of ``trial.host_time``; none where it is empty."""
+    if fact is None:
+        return ()
+    return _suspension(fact), _steal(fact)
+
+
+def _suspension(fact: HostTimeFact) -> SteadyCheck:
+    slept_s, step_s = fact.suspended_s, fact.clock_step_s
+    fails = slept_s > MOST_SUSPENDED_S or step_s > MOST_STEP_S
+    return SteadyCheck(
+        SUSPENSION,
+        "failed" if fails else "passed",
+        "the machine was suspended, or its clock was set forward",
+        f"the machine slept for {slept_s:.1f} s in the measured part, and its wall clock went "
+        f"{step_s:+.1f} s beside that",
+        "measure again while nothing suspends, moves or backs up this machine, nor sets its clock",
+    )
+
+
+def _steal(fact: HostTimeFact) -> SteadyCheck:
+    share, measured_s = fact.steal_share, fact.measured_s
+    result: Result = "unknown"
+    figures = "the kernel does not count it, or the measured part is too short"
+    if share is not None and measured_s >= _SHORTEST_S:
+        result = "failed" if share > MOST_STOLEN else "passed"
+        figures = f"the hypervisor ran others in {share * 100:.1f} % of the CPUs' time"
+    return SteadyCheck(
+        STEAL,
+        result,
+        "the hypervisor took the CPUs away",
+        figures,
+        "measure on a host whose CPUs are not shared, or when its neighbours are idle",
+    )

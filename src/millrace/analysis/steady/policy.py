@@ -23,7 +23,7 @@ from collections import Counter
 from collections.abc import Sequence
 from statistics import median
 
-from millrace.analysis.steady.host_checks import HOST_CHECKS
+from millrace.analysis.steady.checks import HOST_CHECKS
 from millrace.analysis.steady.steadiness import PLANS, TrialSteadiness
 from millrace.stats import against_at_most_half, fair_coin_e_value, fisher
 

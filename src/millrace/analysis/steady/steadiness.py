@@ -22,8 +22,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from millrace.analysis.explain.plans import Ways, executed_plans
-from millrace.analysis.steady.checks import SteadyCheck, steady_checks
-from millrace.analysis.steady.host_checks import HOST_CHECKS, host_checks
+from millrace.analysis.steady.checks import HOST_CHECKS, SteadyCheck, host_checks, steady_checks
 from millrace.model import measurements
 from millrace.model.instance_facts import ServerStateFact
 from millrace.stats import Looks

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from millrace.analysis.compare.bisection import Bisection, change_found
-from millrace.report.bisection.sentences import answer, notes
-from millrace.report.bisection.tables import mark, members_table
+from millrace.report.bisection.sentences import answer, mark, members_table, notes
 from millrace.report.common.axis import LogAxis, Tick
 from millrace.report.common.formatting import (
     MISSING,

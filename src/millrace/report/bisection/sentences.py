@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from millrace.analysis.compare.bisection import Bisection
+from millrace.analysis.compare.bisection import Bisection, change_found
 from millrace.analysis.compare.verdict import margin_text
 from millrace.report.common.formatting import (
+    MISSING,
     change_text,
     counted,
     interval_text,
     percent_text,
+    value_text,
 )
+from millrace.report.common.tables import Column, Row, Section, Table
 from millrace.stats.bisection import Found, NoChange
 
 _NEARLY_SURE = 0.999
@@ -76,3 +79,35 @@ def notes(found: Bisection) -> Iterator[str]:
     for member in found.members:
         if member.skipped:
             yield f"{member.name} was passed over: {member.skipped}"
+
+
+def members_table(found: Bisection) -> Table:
+    """Return a row a server, in the order of the list."""
+    columns = (
+        Column("server", numeric=False),
+        Column(found.metric.unit),
+        Column("trials"),
+        Column("first of the new level"),
+        Column("", numeric=False, drop=1),
+    )
+    rows = tuple(
+        Row(
+            (
+                member.name,
+                MISSING if member.level is None else value_text(member.level, found.metric),
+                str(len(member.values)),
+                MISSING if member.probability is None else percent_text(member.probability),
+                mark(found, place) or member.skipped,
+            )
+        )
+        for place, member in enumerate(found.members)
+    )
+    return Table(found.metric.title, columns, (Section("", rows),))
+
+
+def mark(found: Bisection, place: int) -> str:
+    """Return the mark of a server: an end of the list, or the change."""
+    step = change_found(found)
+    if step is not None and place == step.last:
+        return "◂ the change"
+    return {0: "good", len(found.members) - 1: "bad"}.get(place, "")

@@ -6,11 +6,15 @@ Weights are whole nanoseconds per operation: some readers take no fractions. Fra
 
 from __future__ import annotations
 
+import json
+import math
 from collections.abc import Iterator
-from typing import Literal
+from typing import Any, Literal
 
+from millrace import __version__
 from millrace.analysis.explain.call_tree import CallNode
 from millrace.report.explanation.flame_graph import own_us
+from millrace.shown_text import shown_json
 
 
 def as_folded(root: CallNode, side: Literal["A", "B"]) -> str:
@@ -46,3 +50,46 @@ def _frame(node: CallNode) -> str:
     """Return a frame's text; what would end it is replaced."""
     name = f"{node.module}`{node.name}" if node.module else node.name
     return " ".join(name.replace(";", ":").split())
+
+
+SCHEMA = "https://www.speedscope.app/file-format-schema.json"
+
+
+def as_speedscope(root: CallNode, *, a: str, b: str, heading: str) -> str:
+    """Return the document as JSON text; ``a`` and ``b`` name the profiles."""
+    numbers: dict[tuple[str, str], int] = {}
+    sides: list[tuple[list[list[int]], list[float]]] = [([], []), ([], [])]
+    for path, *weights in paths(root):
+        stack = [numbers.setdefault((node.name, node.module), len(numbers)) for node in path]
+        for (samples, kept), weight in zip(sides, weights, strict=True):
+            if weight > 0:
+                samples.append(stack)
+                kept.append(weight)
+    document = {
+        "$schema": SCHEMA,
+        "name": heading,
+        "exporter": f"millrace {__version__}",
+        "activeProfileIndex": 0,
+        "shared": {"frames": [_named_frame(name, module) for name, module in numbers]},
+        "profiles": [
+            _profile(name, samples, weights)
+            for name, (samples, weights) in zip((a, b), sides, strict=True)
+        ],
+    }
+    return shown_json(json.dumps(document, ensure_ascii=False)) + "\n"
+
+
+def _named_frame(name: str, module: str) -> dict[str, str]:
+    return {"name": name, "file": module} if module else {"name": name}
+
+
+def _profile(name: str, samples: list[list[int]], weights: list[float]) -> dict[str, Any]:
+    return {
+        "type": "sampled",
+        "name": name,
+        "unit": "microseconds",
+        "startValue": 0,
+        "endValue": math.fsum(weights),
+        "samples": samples,
+        "weights": weights,
+    }

@@ -9,6 +9,7 @@ import pytest
 
 from millrace.analysis.compare.compare_run import compare_run
 from millrace.analysis.compare.equal_work import (
+    Rules,
     TrialWork,
     asks_the_same,
     unequal_work,
@@ -215,14 +216,7 @@ def told(
     same_statements: bool = True,
     margin: float = 0.02,
 ) -> str:
-    return unequal_work(
-        base,
-        other,
-        names=NAMES,
-        operations=operations,
-        same_statements=same_statements,
-        margin=margin,
-    ).reason
+    return unequal_work(base, other, NAMES, Rules(margin, operations, same_statements)).reason
 
 
 def test_transactions_that_read_or_change_other_numbers_of_rows_are_unequal_work() -> None:

@@ -92,7 +92,7 @@ def test_sources_that_differ_are_not_compared() -> None:
 
 
 def test_rows_examined_are_the_digests_where_both_have_them() -> None:
-    digests = [{"text": "SELECT", "count": 1, "rows_examined": 1000 * OPERATIONS}]
+    digests = [{"text": "SELECT", "count": 1, "wait_s": 1.0, "rows_examined": 1000 * OPERATIONS}]
     with_digests = trial(digests=digests, status=status(Handler_read_next=999))
     without = trial(status=status(Handler_read_next=999))
     assert table([with_digests], [with_digests])["rows_examined"].source == "statement digests"

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 
 from millrace.analysis.explain.call_tree import CallNode
-from millrace.report.explanation.speedscope import as_speedscope
+from millrace.report.explanation.folded_stacks import as_speedscope
 from tests.unit.report.explanation.flame_trees import tree, trees
 
 UNITS = {"none", "nanoseconds", "microseconds", "milliseconds", "seconds", "bytes"}
