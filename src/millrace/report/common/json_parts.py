@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict
@@ -69,6 +70,12 @@ def interval(estimate: RatioEstimate | None) -> dict[str, float | None]:
     if estimate is None:
         return {"ratio": None, "low": None, "high": None}
     return {"ratio": estimate.ratio, "low": estimate.low, "high": estimate.high}
+
+
+def json_schema(kind: type[Part]) -> Mapping[str, Any]:
+    """Return the JSON Schema (draft 2020-12) of a document."""
+    generated = kind.model_json_schema(by_alias=True, mode="serialization")
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **generated}
 
 
 def document_text(document: Part) -> str:

@@ -7,8 +7,7 @@ version 2 keys are only added. ``docs/explain.md`` describes the document, and
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import ConfigDict, Field
 
@@ -131,9 +130,3 @@ class ExplanationDocument(Part):
     run: RunPart
     host: HostPart
     explanations: list[ExplanationPart]
-
-
-def schema() -> Mapping[str, Any]:
-    """Return the JSON Schema (draft 2020-12) of the document."""
-    generated = ExplanationDocument.model_json_schema(by_alias=True, mode="serialization")
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **generated}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from millrace.analysis.compare.model import Verdict
 from millrace.analysis.compare.paired import PairedComparison
 from millrace.analysis.compare.verdict import margin_text
 from millrace.model.run_spec import Direction
@@ -17,7 +18,41 @@ from millrace.report.common.formatting import (
     percent_text,
     ratio_text,
 )
+from millrace.report.common.json_parts import Part, interval, part
 from millrace.report.common.tables import Column, Row, Section, Table
+
+
+class ComparisonPart(Part):
+    """Candidate / base; `low` and `high` hold for any number of looks, `fixed_low` and `fixed_high`
+    for a number of blocks fixed beforehand. Differences are fractions. Null: not to be told."""
+
+    base: str
+    candidate: str
+    ratio: float | None
+    low: float | None
+    high: float | None
+    fixed_low: float | None
+    fixed_high: float | None
+    verdict: Verdict
+    reason: str
+    n_blocks: int
+    dropped_blocks: int
+    minimum_detectable_effect: float | None
+    more_blocks: int | None
+    adjusted_p: float | None
+    sentence: str
+
+
+class PairsDocument(Part):
+    """Comparisons of treatments that were interleaved in blocks."""
+
+    base: str
+    direction: Direction
+    direction_from: str
+    unit: str
+    margin: float
+    alpha: float
+    comparisons: list[ComparisonPart]
 
 
 def table(comparisons: Sequence[PairedComparison], alpha: float) -> Table:
@@ -72,17 +107,17 @@ def as_json(
     margin: float,
     alpha: float,
 ) -> dict[str, Any]:
-    """Return the comparisons as one document; ratios are candidate / base, differences are
-    fractions."""
-    return {
-        "base": comparisons[0].base,
-        "direction": direction,
-        "direction_from": direction_from,
-        "unit": unit,
-        "margin": margin,
-        "alpha": alpha,
-        "comparisons": [_comparison_json(each, margin) for each in comparisons],
-    }
+    """Return the comparisons as one document."""
+    document = PairsDocument(
+        base=comparisons[0].base,
+        direction=direction,
+        direction_from=direction_from,
+        unit=unit,
+        margin=margin,
+        alpha=alpha,
+        comparisons=[_comparison(each, margin) for each in comparisons],
+    )
+    return document.model_dump(mode="json")
 
 
 def _row(comparison: PairedComparison) -> Row:
@@ -111,22 +146,16 @@ def _still_needed(comparison: PairedComparison, margin: float) -> str:
     return f"{seen}, and about {counted(found.more_blocks, 'more block')} would decide"
 
 
-def _comparison_json(comparison: PairedComparison, margin: float) -> dict[str, Any]:
-    estimate, fixed, found = comparison.estimate, comparison.fixed, comparison.power
-    return {
-        "base": comparison.base,
-        "candidate": comparison.candidate,
-        "ratio": None if estimate is None else estimate.ratio,
-        "low": None if estimate is None else estimate.low,
-        "high": None if estimate is None else estimate.high,
-        "fixed_low": None if fixed is None else fixed.low,
-        "fixed_high": None if fixed is None else fixed.high,
-        "verdict": comparison.verdict,
-        "reason": comparison.reason,
-        "n_blocks": comparison.n_blocks,
-        "dropped_blocks": comparison.dropped,
-        "minimum_detectable_effect": None if found is None else found.minimum_detectable,
-        "more_blocks": None if found is None else found.more_blocks,
-        "adjusted_p": comparison.adjusted_p,
-        "sentence": sentence(comparison, margin),
-    }
+def _comparison(comparison: PairedComparison, margin: float) -> ComparisonPart:
+    fixed, found = comparison.fixed, comparison.power
+    return part(
+        ComparisonPart,
+        comparison,
+        **interval(comparison.estimate),
+        fixed_low=None if fixed is None else fixed.low,
+        fixed_high=None if fixed is None else fixed.high,
+        dropped_blocks=comparison.dropped,
+        minimum_detectable_effect=None if found is None else found.minimum_detectable,
+        more_blocks=None if found is None else found.more_blocks,
+        sentence=sentence(comparison, margin),
+    )

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from itertools import groupby
 from operator import attrgetter
 from typing import Any
 
 from millrace.analysis.history.series_verdicts import AnalyzedPoint, AnalyzedSeries, Outcome
+from millrace.model.run_spec import Direction
 from millrace.report.common.formatting import (
     GLYPHS,
     change_text,
@@ -16,11 +16,33 @@ from millrace.report.common.formatting import (
     interval_text,
     ratio_text,
 )
+from millrace.report.common.json_parts import Part, part
 from millrace.report.common.tables import Column, Row, Section, Table
 from millrace.stats.change_points import FEWEST_TO_TELL
 
 _MOST_NAMED = 5
 TOO_FEW = f"too few points to tell whether a level moved: {FEWEST_TO_TELL} are needed"
+
+
+class SeriesPart(Part):
+    """A series of ``points`` values; ``direction`` is the better one."""
+
+    name: str
+    unit: str
+    direction: Direction
+    direction_from: str
+    points: int
+    outcome: Outcome
+
+
+class SeriesDocument(Part):
+    """Series and their change points; ratios are new level / old level."""
+
+    margin: float
+    alpha: float
+    fewest_points: int
+    series: list[SeriesPart]
+    changes: list[AnalyzedPoint]
 
 
 def table(points: Sequence[AnalyzedPoint], alpha: float) -> Table:
@@ -73,27 +95,21 @@ def as_json(
     margin: float,
     alpha: float,
 ) -> dict[str, Any]:
-    """Return every series with its outcome, and all change points as new level / old level.
+    """Return every series with its outcome, and all change points.
 
     ``origins`` are, for each series, what its direction rests on, and the unit.
     """
-    return {
-        "margin": margin,
-        "alpha": alpha,
-        "fewest_points": FEWEST_TO_TELL,
-        "series": [
-            {
-                "name": each.name,
-                "unit": unit,
-                "direction": each.direction,
-                "direction_from": basis,
-                "points": each.n_points,
-                "outcome": each.outcome,
-            }
+    document = SeriesDocument(
+        margin=margin,
+        alpha=alpha,
+        fewest_points=FEWEST_TO_TELL,
+        series=[
+            part(SeriesPart, each, unit=unit, direction_from=basis, points=each.n_points)
             for each, (basis, unit) in zip(judged, origins, strict=True)
         ],
-        "changes": [asdict(point) for each in judged for point in each.points],
-    }
+        changes=[point for each in judged for point in each.points],
+    )
+    return document.model_dump(mode="json")
 
 
 def _counted(names: Sequence[str]) -> str:

@@ -6,7 +6,6 @@ Within version 2 keys are only added. ``docs/history.md`` describes the document
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, Literal
 
 from pydantic import ConfigDict, Field
@@ -130,9 +129,3 @@ class HistoryDocument(Part):
     groups: list[GroupPart]
     series: list[SeriesPart]
     states: list[StatePart]
-
-
-def schema() -> Mapping[str, Any]:
-    """Return the JSON Schema (draft 2020-12) of the document."""
-    generated = HistoryDocument.model_json_schema(by_alias=True, mode="serialization")
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **generated}

@@ -74,9 +74,8 @@ def as_document(analysis: RunAnalysis) -> ReportDocument:
             for comparison in analysis.comparisons(metric)
         ],
         dependences=[
-            part(
-                DependencePart,
-                each,
+            DependencePart(
+                **vars(each),
                 metric=analysis.headline.name,
                 sentence=dependence_text(each, analysis),
             )
@@ -105,7 +104,7 @@ def as_json(analysis: RunAnalysis) -> str:
 def _calibration(analysis: RunAnalysis) -> CalibrationPart | None:
     if not analysis.calibrations:
         return None
-    return part(CalibrationPart, analysis.calibrations[0], sentence=head_line(analysis))
+    return CalibrationPart(**vars(analysis.calibrations[0]), sentence=head_line(analysis) or "")
 
 
 def _comparison(comparison: Comparison, analysis: RunAnalysis) -> ComparisonPart:

@@ -6,18 +6,23 @@ Within version 3 keys are only added. ``docs/report-json.md`` describes the docu
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from pydantic import ConfigDict, Field
 
-from millrace.analysis.compare.model import ComparisonState, Ending, Term, Verdict
+from millrace.analysis.compare.model import (
+    ApplicableCalibration,
+    ComparisonState,
+    Dependence,
+    Ending,
+    Verdict,
+)
 from millrace.levels import Level
 from millrace.model.run_spec import Direction
 from millrace.report.common.json_parts import HostPart, Part, RunPart
 from millrace.report.run.treatment_schema import TreatmentPart
 from millrace.stats import Looks
-from millrace.stats.effects import Effect
 
 Version = Literal["millrace.report/3"]
 VERSION: Version = "millrace.report/3"
@@ -70,32 +75,12 @@ class ComparisonPart(Part):
     sentence: str
 
 
-class DependencePart(Part):
-    """The dependence of a candidate's ratio on `factors`, those fixed at several levels, in
-    `metric`.
+@dataclass(frozen=True)
+class DependencePart(Dependence):
+    """The dependence of a candidate's ratio on ``factors``, those fixed at several levels, in
+    ``metric``; ``sentence`` says it in words."""
 
-    `overall` is the mean ratio over all levels alike, `verdict` that on it; all intervals are of
-    `confidence`. `terms` are the factors and pairs of factors, empty where too many comparisons are
-    missing to tell them apart. No comparison is shown to be further from the mean than the fraction
-    `apart_at_most`; `uniform` says that this is inside the margin. `everywhere` is the verdict that
-    each comparison has by itself, null where they have not the same. `unexplained` says that the
-    comparisons hold more than factors and pairs explain. `missing` of `planned` comparisons have
-    too few results. `sentence` says it in words.
-    """
-
-    candidate: Level
     metric: str
-    factors: tuple[str, ...]
-    confidence: float
-    overall: Effect
-    verdict: Verdict
-    terms: tuple[Term, ...]
-    apart_at_most: float
-    uniform: bool
-    everywhere: Verdict | None
-    unexplained: bool
-    missing: int
-    planned: int
     sentence: str
 
 
@@ -223,25 +208,11 @@ class MatrixPart(Part):
     rows: list[MatrixRowPart]
 
 
-class CalibrationPart(Part):
+@dataclass(frozen=True)
+class CalibrationPart(ApplicableCalibration):
     """The calibration of the host that is quoted: the newest one for the experiment, else for any.
-    `age_s` is from its end to when the report was made; rates and changes are fractions. `smallest`
-    is the smallest change seen in `blocks` blocks, in the quietest and in the noisiest group. Null:
-    not enough was measured. `stale` says why it tells little about the run."""
+    Null: not enough was measured."""
 
-    run: str
-    experiment: str
-    is_of_experiment: bool
-    ended_utc: str
-    age_s: float
-    verdicts: int
-    false: int
-    refused: int
-    low: float | None
-    high: float | None
-    smallest: tuple[float, float] | None
-    blocks: int
-    stale: list[str]
     sentence: str
 
 
@@ -282,9 +253,3 @@ class ReportDocument(Part):
     host: HostPart
     failures: list[FailurePart]
     calibration: CalibrationPart | None
-
-
-def schema() -> Mapping[str, Any]:
-    """Return the JSON Schema (draft 2020-12) of the document."""
-    generated = ReportDocument.model_json_schema(by_alias=True, mode="serialization")
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **generated}

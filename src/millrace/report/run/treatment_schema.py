@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+from millrace.analysis.compare.conditions import DriveConditions
 from millrace.analysis.steady.steadiness import State
 from millrace.levels import Level
 from millrace.model.run_spec import Of, Time
@@ -65,33 +66,6 @@ class WorkPart(Part):
     rows_read: int
     rows_affected: int
     error_codes: dict[str, int]
-
-
-class ConditionsPart(Part):
-    """Under which conditions clients were driven, over the finished trials. Null: not measured.
-
-    `missed` is the share of page reads that the buffer pool could not serve; `reads` counts trials
-    by `cached`, `io_bound`, `between`, or `any` where it does not matter; `unsteady` counts those
-    whose warm-up gave up waiting for steady throughput, `not_kept` those that no snapshot could be
-    kept for. The `_why` are those of the first. `client_share` is the
-    load generator's of the host's CPUs. CPU times and switches are those of a transaction.
-    """
-
-    trials: int
-    unsettled: int
-    longest_settle_s: float | None
-    unsettled_why: str | None
-    missed: float | None
-    reads: dict[str, int]
-    between_why: str | None
-    unsteady: int
-    not_kept: int
-    not_kept_why: str | None
-    snapshots_saved_s: float | None
-    client_s: float | None
-    server_s: float | None
-    client_switches: float | None
-    client_share: float | None
 
 
 class SteadyCheckPart(Part):
@@ -160,7 +134,7 @@ class TreatmentPart(Part):
     steps_s: dict[str, float]
     sizes_bytes: dict[str, float]
     work: list[WorkPart]
-    conditions: ConditionsPart | None
+    conditions: DriveConditions | None
     latencies: list[LatencyPart]
     steadiness: list[SteadinessPart]
     options: list[OptionPart]
