@@ -46,11 +46,15 @@ class Section(Document):
 
 
 class ThreadUsage(Usage):
+    """The resources that one thread used."""
+
     tid: int
     kind: str
 
 
 class Threads(Section):
+    """The resources of the server's process and of its threads."""
+
     process: Usage | None = None
     threads: Items[ThreadUsage] | None = None
 
@@ -70,6 +74,8 @@ class CountedState(Document):
 
 
 class State(CountedState):
+    """A sampled state of a thread: where in the kernel it was."""
+
     syscall: str | None
     wchan: str | None
     target: str | None
@@ -77,25 +83,35 @@ class State(CountedState):
 
 
 class SampledThread(Document):
+    """A thread with its sampled states."""
+
     tid: int
     kind: str
     states: Items[State]
 
 
 class StatementState(CountedState):
+    """A sampled state of a thread while its client had a statement under way."""
+
     statement: str | None
 
 
 class Statements(Document):
+    """The sampled states by statement."""
+
     states: Items[StatementState] | None = None
 
 
 class States(Document):
+    """The sampled states of threads."""
+
     threads: Items[SampledThread] | None = None
     statements: Statements | None = None
 
 
 class SchedWait(Document):
+    """Waits of a kind: how the thread slept, and who woke it."""
+
     state: str
     woken_by: str
     count: Count
@@ -130,6 +146,8 @@ class ScheduledStatement(Document):
 
 
 class SchedEvents(Document):
+    """The scheduler's events, of ``windows`` that lasted ``seconds`` in all."""
+
     seconds: Positive | None = None
     windows: Positive | None = None
     threads: Items[ScheduledThread] | None = None
@@ -209,6 +227,8 @@ class Event(Document):
 
 
 class Waits(Section):
+    """The waits that the server timed, if it was set to do so."""
+
     enabled: bool | None = None
     events: Items[Event] | None = None
 
@@ -240,34 +260,45 @@ class Plan(Document):
 
 
 class Frequency(Document):
+    """The clock of the host's CPUs, in MHz."""
+
     mean: Positive | None = None
 
 
 class OtherProcess(Document):
+    """A process of the host that took CPU time."""
+
     name: str | None = None
     cpu_s: Count | None = None
 
 
 class Memory(Document):
+    """The host's memory."""
+
     swap_used_bytes: Count | None = None
 
 
 class ServerLimits(Document):
+    """The CPUs that the server may use, by affinity and by quota."""
+
     cpus: Count | None = None
     quota_cpus: Count | None = None
 
 
 class HostCpu(Document):
+    """CPU time that the hypervisor gave to others."""
+
     steal_s: Number | None = None
 
 
 class Pressure(Document):
+    """The time for which all processes stood still for want of memory."""
+
     memory_full_s: Number | None = None
 
 
 class HostActivity(Section):
-    """What else the host did; ``others`` are processes that belong neither to the server nor to
-    millrace."""
+    """Other activity of the host; ``others`` are neither the server's processes nor millrace's."""
 
     cpus: Count | None = None
     cpu: HostCpu | None = None
@@ -294,8 +325,7 @@ class ProfileSamples(Document):
 
 
 class Observations(Document):
-    """The observations of an attempt, see ``millrace.collect``; without keys where there are
-    none."""
+    """The observations of an attempt, see ``millrace.collect``; without keys for none."""
 
     version: int | None = None
     window_s: Positive | None = None

@@ -75,8 +75,10 @@ def read_back(stored: StoredRun, artefacts: Artefacts) -> StoredRun:
 
 
 def with_counters(found: Observations, family: str) -> Observations:
-    """Return observations with the neutral names of the counters of a server of ``family``; as they
-    are where this millrace does not know the family."""
+    """Return observations in which the server's counters also have neutral names.
+
+    ``family`` gives them; nothing is added where this millrace does not know the family.
+    """
     status = found.status
     if status is None:
         return found
