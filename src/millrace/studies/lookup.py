@@ -15,8 +15,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Conditions:
-    """How a server was measured: ``levels`` by factor, the workload's ``parameters``, and the
-    server's effective ``variables``."""
+    """How a server was measured: levels by factor, parameters and effective variables."""
 
     family: str
     version: str

@@ -1,5 +1,6 @@
-"""Choose the calibration that a report quotes: the newest one for the experiment, else the newest
-one of the host, with the reasons why it may be stale.
+"""Choose the calibration that a report quotes, and say why it may be stale.
+
+It is the newest one of the experiment, else the newest one of the host.
 
 A calibration is stale when the host or the load generator is not what it was when it began, or when
 it and the run are more than ``MOST_DAYS`` apart: what no fact shows (neighbours of a virtual
@@ -21,9 +22,11 @@ MOST_DAYS = 14
 
 
 def preferred(run: RunRecord, calibrations: Sequence[RunRecord]) -> list[RunRecord]:
-    """Return the runs that calibrate the host in the order in which a report of ``run`` would quote
-    them: the newest first, and those of its experiment and base before all others. Calibrations of
-    interleaved pairs say nothing of concurrent ones, nor the other way round."""
+    """Return the calibrations in the order in which a report of ``run`` would quote them.
+
+    Those of its experiment and base come first, then the newest. Calibrations of interleaved pairs
+    say nothing of concurrent ones, nor the other way round.
+    """
     alike = [each for each in calibrations if _is_like(run, each)]
     first = of_experiment(run, alike)
     return [*first, *(each for each in alike if each not in first)]
@@ -76,8 +79,7 @@ def applicable_calibration(
 def stale(
     found: Calibration, host: HostRecord, versions: Mapping[str, str], begun: datetime
 ) -> tuple[str, ...]:
-    """Return the reasons, a clause each, why a calibration says little of a run ``begun`` then on
-    ``host``."""
+    """Return the reasons why a calibration says little of a run ``begun`` then on ``host``."""
     apart = abs(begun - datetime.fromisoformat(found.ended_utc))
     old = (f"it and this run are {apart.days} days apart",)
     return (

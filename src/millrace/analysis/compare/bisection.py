@@ -45,8 +45,11 @@ Seen = tuple[Measured | Skipped, ...]
 
 @dataclass(frozen=True)
 class Member:
-    """A server of the list: its values in the order of their measurement, why it is passed over
-    (empty where it is not), and the probability that it is the first of the new level."""
+    """A server of the list, with its values in the order of their measurement.
+
+    ``skipped`` says why it is passed over, empty where it is not; ``probability`` is that of being
+    the first of the new level.
+    """
 
     name: str
     values: tuple[float, ...]
@@ -69,11 +72,13 @@ class Open:
 
 @dataclass(frozen=True)
 class Bisection:
-    """A search as its trials have it so far. ``step`` is what comes next or what was found;
-    ``open`` is a trial that comes before; ``lost_end`` says why an end could not be measured, and
-    is empty where both can. ``unsteady`` says why levels are not compared for the sake of their
-    trials' steady states, by the rules of verdicts; it is empty where they are, and as long as more
-    trials are to come and there are fewer than verdicts wait for."""
+    """A search as its trials have it so far.
+
+    ``step`` is what comes next or what was found; ``open`` is a trial that comes before;
+    ``lost_end`` says why an end could not be measured, and is empty where both can. ``unsteady``
+    says why levels are not compared because of unsteady trials; it is empty where they are, and
+    while there are fewer trials than verdicts wait for.
+    """
 
     run: RunRecord
     spec: Bisects
@@ -148,8 +153,7 @@ def bisection(stored: StoredRun) -> Bisection:
 
 
 def _first_new(step: Next | Found | NoChange, where: Posterior | None) -> int | None:
-    """Return the first member of the new level, or the likeliest so far; None where there is
-    none."""
+    """Return the first member of the new level, or the likeliest so far, if any."""
     if isinstance(step, Found):
         return step.first
     if isinstance(step, NoChange) or where is None:
@@ -159,8 +163,7 @@ def _first_new(step: Next | Found | NoChange, where: Posterior | None) -> int | 
 
 
 def _unsteady(stored: StoredRun, asked: Bisects, first: int | None) -> str:
-    """Explain why the members before ``first`` are not compared with the others; empty where
-    nothing speaks against it. Without a change they are one side."""
+    """Explain why the members before ``first`` are not compared with the others, if so."""
     known = by_treatment(stored)
     sides: tuple[list[TrialSteadiness], list[TrialSteadiness]] = ([], [])
     for each in stored.treatments:
@@ -187,8 +190,7 @@ def _value(tried: Sequence[StoredAttempt], metric: Metric) -> float | None:
 
 
 def _is_given_up(tried: Sequence[StoredAttempt]) -> bool:
-    """Return whether a trial is not tried again. One that failed gets a second attempt: the host
-    may have been at fault."""
+    """Return whether a trial is not tried again; a failed one gets a second attempt."""
     ended = any(each.outcome == "finished" or each.failed_step == INSTALL for each in tried)
     return ended or len(tried) >= _TRIES
 
@@ -246,8 +248,10 @@ def is_better(ratio: float, direction: Direction) -> bool:
 
 
 def trials_to_go(found: Bisection) -> int | None:
-    """Estimate how many trials the search will still take: the median of a few simulated searches,
-    a hundred at most; None before the ends have their first runs, 0 when it has ended."""
+    """Estimate how many trials the search will still take, by a few simulated searches.
+
+    A hundred at most; None before the ends have their first runs, 0 when it has ended.
+    """
     if not isinstance(found.step, Next):
         return 0
     if found.step.posterior is None:

@@ -1,5 +1,4 @@
-"""Analyze a calibration: the rate of false verdicts on a host, its noise, the smallest change it
-can show, and whether injected slowdowns are found.
+"""Analyze a calibration: false verdicts, noise, the smallest visible change, slowdowns found.
 
 The run measures one server beside itself (A/A), block after block, and the server slowed down
 beside the server as it is. The verdicts are cut from the stream of blocks of a group: the rule that
@@ -83,8 +82,7 @@ def sequential_verdicts(
     most: int,
     judged: Judged = _none_refused,
 ) -> tuple[tuple[SequentialVerdict, ...], tuple[Pair, ...]]:
-    """Return the verdicts of consecutive blocks, one after another, and the blocks of the undecided
-    one.
+    """Return the verdicts of consecutive blocks, and the blocks of the undecided one.
 
     Each verdict is looked at after every block, as in a run, and has ``most`` blocks at most; a
     permanently refused comparison ends as well. Raise ValueError for a budget in which nothing can
@@ -111,8 +109,7 @@ def sequential_verdicts(
 
 
 def ratio_of(pairs: Sequence[Pair]) -> RatioEstimate:
-    """Return the ratio other / base of some blocks, with an interval that any number of looks may
-    have."""
+    """Return the ratio other / base of some blocks, with an interval for any number of looks."""
     return paired_ratio([each.base for each in pairs], [each.other for each in pairs], looks="any")
 
 
@@ -166,8 +163,7 @@ class _Trials:
             self.stopped.setdefault(of, []).append(share)
 
     def groups(self) -> Iterator[tuple[dict[str, Level], dict[Level, str]]]:
-        """Yield the levels of the held factors, and the treatments' ids by the level of the
-        slowdown."""
+        """Yield the levels of fixed factors, with the treatments' ids by level of the slowdown."""
         found: dict[tuple[tuple[str, Level], ...], dict[Level, str]] = {}
         for treatment in sorted(self._stored.treatments, key=lambda each: each.position):
             held = {name: of for name, of in treatment.levels.items() if name != self.factor}
@@ -281,8 +277,7 @@ def noise_of(pairs: Sequence[Pair]) -> Noise | None:
 
 
 def detectable(log_sd: float, numbers: Iterable[int]) -> dict[int, float]:
-    """Return the smallest relative change that each number of blocks sees with power 0.8, at the
-    last of all looks; a fraction."""
+    """Return the smallest relative change that each number of blocks shows with power 0.8."""
     return {n: minimum_detectable_ratio(log_sd, n, looks="any") - 1 for n in sorted(set(numbers))}
 
 

@@ -34,8 +34,10 @@ class Pair:
 
 @dataclass(frozen=True)
 class SequentialVerdict:
-    """A verdict on consecutive blocks, the last look's; ``blocks`` are their numbers, from 0.
-    ``refused`` says why it is none on speed, empty where it is one."""
+    """A verdict on consecutive blocks, the last look's; ``blocks`` are numbered from 0.
+
+    ``refused`` says why it is none on speed, empty where it is one.
+    """
 
     verdict: Verdict
     estimate: RatioEstimate
@@ -50,8 +52,10 @@ class SequentialVerdict:
 
 @dataclass(frozen=True)
 class Noise:
-    """The standard deviation of a block's log-ratio over ``n_blocks`` A/A blocks, with its 95 %
-    interval, and the coefficient of variation of single trials, a fraction."""
+    """The standard deviation of a block's log-ratio over A/A blocks, with its 95 % interval.
+
+    ``trials_cv`` is the coefficient of variation of single trials, a fraction.
+    """
 
     n_blocks: int
     log_sd: float
@@ -62,9 +66,11 @@ class Noise:
 
 @dataclass(frozen=True)
 class InjectedSlowdown:
-    """The verdicts on an injected slowdown, one after another, and the ratio over all of its
-    blocks. ``stopped`` is the share of the time for which the server was stopped, as it was
-    measured; None where it was slowed in another way."""
+    """The verdicts on an injected slowdown, and the ratio over all of its blocks.
+
+    ``stopped`` is the measured share of the time for which the server was stopped; None where it
+    was slowed in another way.
+    """
 
     level: str
     verdicts: tuple[SequentialVerdict, ...]
@@ -74,8 +80,7 @@ class InjectedSlowdown:
     failed: int = 0
 
     def found(self, direction: Direction) -> int:
-        """Count the verdicts that call the server slower: the interval excludes 1 on that side, and
-        nothing refuses it."""
+        """Count the verdicts, not refused, whose interval says that the server is slower."""
         return sum(
             each.excludes_1
             and not each.refused
@@ -86,8 +91,7 @@ class InjectedSlowdown:
 
 @dataclass(frozen=True)
 class GroupCalibration:
-    """One group: the levels of the held factors, its A/A verdicts, the blocks of the one that is
-    under way, and its planted slowdowns.
+    """One group: its A/A verdicts, the blocks of the open one, and its injected slowdowns.
 
     ``detectable`` maps numbers of blocks to the smallest relative change (a fraction) seen in them
     with power 0.8; empty where there are too few blocks to tell. ``block_s`` is the time of a block
@@ -146,21 +150,18 @@ class Calibration:
         return sum(each.excludes_1 for each in self.verdicts)
 
     def limits(self, events: int) -> tuple[float, float] | None:
-        """Return the 95 % interval of the rate of ``events`` among the verdicts; None without
-        verdicts."""
+        """Return the 95 % interval of the rate of ``events`` among the verdicts, if any."""
         return proportion_limits(events, len(self.verdicts)) if self.verdicts else None
 
     @property
     def signs(self) -> tuple[int, int, float]:
-        """Count the A/A estimates above and below 1, and return the probability of a balance as
-        uneven."""
+        """Count the A/A estimates above and below 1, and test their balance."""
         above = sum(each.estimate.ratio > 1 for each in self.verdicts)
         below = sum(each.estimate.ratio < 1 for each in self.verdicts)
         return above, below, sign_test(above, above + below)
 
     def smallest(self, n_blocks: int) -> tuple[float, float] | None:
-        """Return the smallest changes that this many blocks detect: the quietest group's and the
-        noisiest's.
+        """Return the smallest changes that blocks detect, in the quietest and noisiest group.
 
         None where no group has one.
         """

@@ -56,8 +56,7 @@ def of_run(analysis: RunAnalysis) -> list[GatedVerdict]:
 
 
 def of_pairs(comparisons: Iterable[PairedComparison], alpha: float) -> list[GatedVerdict]:
-    """Return the verdicts of paired values that a gate can fail on; ``alpha`` is the false
-    discovery rate above which a regression may be chance."""
+    """Return the verdicts of paired values that a gate can fail on, at this FDR."""
     verdicts = []
     for each in comparisons:
         may_be_chance = each.adjusted_p is not None and each.adjusted_p > alpha
@@ -70,8 +69,7 @@ def of_pairs(comparisons: Iterable[PairedComparison], alpha: float) -> list[Gate
 
 
 def of_series(series: Sequence[AnalyzedSeries]) -> list[GatedVerdict]:
-    """Return the verdicts of series of values that a gate can fail on: each change point, and each
-    series with too few points to tell."""
+    """Return the change points, and series with too few points, that a gate can fail on."""
     verdicts = []
     for each in series:
         for point in each.points:

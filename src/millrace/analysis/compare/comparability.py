@@ -31,9 +31,11 @@ class TreatmentTrials:
 
 @dataclass(frozen=True)
 class Comparability:
-    """The reasons why two treatments are not compared: ``unequal`` says how their work was not the
-    same, or not shown to be, ``unsteady`` that trials were not steady; both are empty where nothing
-    speaks against it. ``permanently`` is the one that more blocks would not change."""
+    """The reasons why two treatments are not compared; empty where nothing speaks against it.
+
+    ``unequal`` says how their work differed, or was not shown to be equal, ``unsteady`` that trials
+    were not steady. ``permanently`` is the one that more blocks would not change.
+    """
 
     unequal: str
     unsteady: str
@@ -64,8 +66,7 @@ def assess_comparability(
 def _of_the_same_blocks(
     base: Sequence[TrialSteadiness], candidate: Sequence[TrialSteadiness]
 ) -> tuple[list[TrialSteadiness], list[TrialSteadiness]]:
-    """Return the steadiness of the blocks that both have: blocks from which one has dropped out say
-    nothing of the other."""
+    """Return the steadiness of the blocks that both have."""
     sides = (base, candidate)
     blocks = set.intersection(*({trial.block for trial in side} for side in sides))
     first, second = ([trial for trial in side if trial.block in blocks] for side in sides)

@@ -145,8 +145,7 @@ def _verdict(
 
 
 def _lost(treatments: Sequence[TreatmentAnalysis], names: Sequence[str]) -> str:
-    """Return text such as ``5 of 10 trials of mysql-5.7.22 failed``, for each of the two with
-    failures of its own."""
+    """Return text such as ``5 of 10 trials of mysql-5.7.22 failed``, of both."""
     return " and ".join(
         f"{failed} of {t.planned} {'trial' if t.planned == 1 else 'trials'} of {name} failed"
         for t, name in zip(treatments, names, strict=True)

@@ -1,5 +1,4 @@
-"""Conditions besides the servers that may have shaped a run's figures: generator, warnings, state,
-looks."""
+"""Conditions besides the servers that may have shaped a run's figures."""
 
 from __future__ import annotations
 
@@ -128,8 +127,7 @@ def _ratio(numerator: float | None, denominator: float | None) -> float | None:
 
 
 def generator_wait(finished: Sequence[StoredAttempt], phases: MeasuredPhases) -> float | None:
-    """Return the fraction of the load in which the sender waited for rows to be made, over all
-    trials.
+    """Return the fraction of the load in which the sender waited for rows to be made.
 
     None where no trial measured both.
     """
@@ -145,8 +143,7 @@ def generator_wait(finished: Sequence[StoredAttempt], phases: MeasuredPhases) ->
 
 
 def load_warnings(finished: Sequence[StoredAttempt], phases: MeasuredPhases) -> float | None:
-    """Return warnings that the load raised, a mean over the trials that counted them; None without
-    one."""
+    """Return the mean number of warnings of a load; None where no trial counted them."""
     names = tuple(map(measurements.warnings, phases.loading))
     counts = [count for each in finished if names and (count := _sum([each], *names)) is not None]
     return fmean(counts) if counts else None
@@ -211,8 +208,10 @@ def _measured(attempt: StoredAttempt, name: str) -> float | None:
 
 
 def least_overlap(stored: StoredRun) -> float | None:
-    """Return the smallest overlap of any concurrent pair: the time in which both were measured, as
-    a fraction of the longer measured part. None where no pair was measured concurrently."""
+    """Return the smallest overlap of any concurrent pair; None without one.
+
+    It is the time in which both were measured, as a fraction of the longer measured part.
+    """
     factor = stored.run.spec.compare.factor
     last = stored.last_attempts()
     levels = {each.id: each.levels for each in stored.treatments}

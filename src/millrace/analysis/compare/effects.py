@@ -1,5 +1,4 @@
-"""Factors on which the difference between a candidate and the base depends: tests, clients,
-settings.
+"""Factors on which the difference between a candidate and the base depends.
 
 A candidate's comparisons, one for each combination of the held factors' levels, are a table of
 log-ratios, to which ``stats.effects`` fits a model. A term of it (a factor, or a pair) matters
@@ -61,8 +60,7 @@ def dependences(analysis: RunAnalysis) -> tuple[Dependence, ...]:
 
 
 def main_terms(dependence: Dependence) -> tuple[Term, ...]:
-    """Return the terms that matter, the largest first, at most ``_MOST_TERMS`` of them, without
-    those that are part of one before them."""
+    """Return the largest terms that matter, without those that are part of a larger one."""
     main: list[Term] = []
     # A pair has its factors in it.
     for term in sorted(dependence.terms, key=lambda term: -log(term.spread) * len(term.factors)):

@@ -155,9 +155,10 @@ def asks_the_same(factor: str) -> bool:
 
 @dataclass(frozen=True)
 class Unequal:
-    """The reasons why two treatments' work was not the same, cannot be shown to be, or mostly
-    failed, with numbers; empty where nothing speaks against it. ``told_apart`` says that more
-    blocks do not mend it."""
+    """The reasons why two treatments' work was not shown to be equal; empty without any.
+
+    ``told_apart`` says that more blocks do not mend it.
+    """
 
     reason: str = ""
     told_apart: bool = False
@@ -268,8 +269,7 @@ def _different_rows(
     names: tuple[str, str],
     by: _By,
 ) -> Iterator[str]:
-    """Yield the rows of a transaction that are not as many, by more than chance makes of drawn
-    ranges."""
+    """Yield differing numbers of rows of a transaction, beyond chance."""
     for said, rows in kinds:
         a_transaction = [_of_a_transaction(rows, pair) for pair in pairs]
         with_rows = [_of_a_transaction(rows, pair) for pair in pairs if _has_rows(rows, pair)]
@@ -297,8 +297,7 @@ def _of_a_transaction(rows: Callable[[TrialWork], int], pair: _Pair) -> tuple[fl
 
 
 def _is_other(pairs: Sequence[tuple[float, float]], by: _By) -> bool:
-    """Return whether the second figures are others than the first, by more than chance and
-    tolerance."""
+    """Return whether the second figures differ from the first beyond chance and tolerance."""
     ratios = log_ratios(*zip(*pairs, strict=True))
     low, high = mean_limits(ratios, by.alpha, by.looks)
     is_chance = low <= 0 <= high
@@ -306,6 +305,5 @@ def _is_other(pairs: Sequence[tuple[float, float]], by: _By) -> bool:
 
 
 def _percent(rate: float) -> str:
-    """Return text such as ``0 %``, ``0.021 %``, ``5.31 %``: few significant digits, since rates are
-    small."""
+    """Return text such as ``0 %``, ``0.021 %``, ``5.31 %``."""
     return f"{rate * 100:.3g} %"

@@ -31,8 +31,7 @@ def adjusted_p_values(estimates: Sequence[RatioEstimate | None]) -> tuple[float 
 
 
 def with_adjusted_p(groups: Sequence[Group]) -> tuple[Group, ...]:
-    """Return the groups of a run, each comparison with its p-value among all those of its
-    metric."""
+    """Return the groups, each comparison with its p-value among all of its metric."""
     comparisons = [comparison for group in groups for comparison in group.comparisons]
     adjusted: dict[tuple[str, str, str], float | None] = {}
     for metric in {comparison.metric.name for comparison in comparisons}:

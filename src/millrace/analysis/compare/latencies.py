@@ -64,8 +64,7 @@ def merged(attempts: Sequence[StoredAttempt], *, of: Of, time: Time) -> Histogra
 
 
 def by_name(attempts: Sequence[StoredAttempt]) -> tuple[Latency, ...]:
-    """Return each transaction's and statement's latencies over ``attempts``, those that have any,
-    in the order in which they were recorded, transactions first.
+    """Return the latencies of each transaction, then statement, in the recorded order.
 
     Raises DamagedResult for a histogram that cannot be read.
     """

@@ -20,8 +20,7 @@ class Percentile:
 
 @dataclass(frozen=True)
 class Metric:
-    """A figure derived from measurements: the sum of ``numerator`` / the sum of ``denominator``,
-    or a ``percentile`` of the latencies.
+    """A figure: a sum ``numerator`` / a sum ``denominator``, or a ``percentile`` of latencies.
 
     ``direction`` is the better one. An empty ``denominator`` stands for 1.
     """
@@ -36,8 +35,7 @@ class Metric:
     percentile: Percentile | None = None
 
     def value(self, attempt: StoredAttempt) -> float | None:
-        """Return the metric's value in ``unit``; None where a measurement is missing or not
-        positive.
+        """Return the value in ``unit``; None where a measurement is missing or not positive.
 
         A ratio of treatments needs positive values, and a trial of no rows or no time is not one.
         Raise DamagedResult for an unreadable histogram.

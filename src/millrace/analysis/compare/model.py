@@ -63,8 +63,7 @@ class Comparison:
 
     @property
     def may_be_chance(self) -> bool:
-        """Return whether a regression or improvement does not survive the correction for the number
-        of comparisons."""
+        """Return whether a difference does not survive the correction for their number."""
         if self.estimate is None or self.adjusted_p is None:
             return False
         is_difference = self.verdict in ("regression", "improvement")
@@ -97,8 +96,7 @@ class VariablesComparison:
 
 @dataclass(frozen=True)
 class GroupAaTrials:
-    """The A/A trials of a group in the headline metric: extra trials of the base over those of the
-    same block.
+    """The A/A trials of a group in the headline metric, over the base's of the same block.
 
     ``estimate`` is None without such a pair.
     """
@@ -126,11 +124,14 @@ class AaTrials:
 
 @dataclass(frozen=True)
 class ApplicableCalibration:
-    """A calibration in a line. ``age_s`` is from the end of its last trial to when the report is
-    made. ``false`` of ``verdicts`` were false, a rate from ``low`` to ``high`` (95 %; None without
-    a verdict), and ``refused`` of them were none on speed. ``smallest`` is the smallest change seen
-    in ``blocks`` blocks, a fraction, in the quietest and in the noisiest group; None where it
-    cannot be told. ``stale`` says why it tells little about the run, a clause each."""
+    """A calibration in a line.
+
+    ``age_s`` is from the end of its last trial to when the report is made. ``false`` of
+    ``verdicts`` were false, a rate from ``low`` to ``high`` (95 %; None without a verdict), and
+    ``refused`` of them were none on speed. ``smallest`` is the smallest change seen in ``blocks``
+    blocks, a fraction, in the quietest and in the noisiest group; None where it cannot be told.
+    ``stale`` says why it says little about the run, a clause each.
+    """
 
     run: str
     experiment: str
@@ -149,9 +150,10 @@ class ApplicableCalibration:
 
 @dataclass(frozen=True)
 class LevelsEffect:
-    """The ratio candidate / base at these levels (of a factor, or of two), the mean over those of
-    the other factors, and the verdict on it. ``apart`` is what is particular to them, a ratio;
-    ``stands_out`` tells whether that is real."""
+    """The ratio candidate / base at these levels, a mean over the others, and its verdict.
+
+    ``apart`` is what is particular to them, a ratio; ``stands_out`` says whether that is real.
+    """
 
     levels: Mapping[str, Level]
     here: Effect
@@ -162,8 +164,10 @@ class LevelsEffect:
 
 @dataclass(frozen=True)
 class Term:
-    """A factor or a pair of them. ``matters`` tells whether the ratio depends on it for certain,
-    and by more than the margin; ``spread`` is how far its levels lie apart, a ratio."""
+    """A factor or a pair of them; ``spread`` is how far its levels lie apart, a ratio.
+
+    ``matters`` says whether the ratio depends on it for certain, by more than the margin.
+    """
 
     factors: tuple[str, ...]
     adjusted_p: float
@@ -174,8 +178,7 @@ class Term:
 
 @dataclass(frozen=True)
 class Dependence:
-    """The dependence of a candidate's ratio on ``factors``, those with several levels, in the
-    headline metric.
+    """The dependence of a candidate's ratio on ``factors``, in the headline metric.
 
     ``overall`` is the mean over all levels alike, ``verdict`` that on it; all intervals are of
     ``confidence``. ``terms`` is empty where too many comparisons are missing to tell factors apart.
@@ -236,8 +239,7 @@ class RunStatus:
 
     @property
     def more_blocks(self) -> int | None:
-        """Estimate how many more blocks the open comparisons take; None where any has no
-        estimate."""
+        """Estimate how many more blocks the open comparisons take; None without an estimate."""
         wanted = [each.more_blocks for each in self.open]
         known = [number for number in wanted if number is not None]
         return max(known) if known and len(known) == len(wanted) else None

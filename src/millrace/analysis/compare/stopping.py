@@ -1,5 +1,4 @@
-"""Decide when a run may stop: the state of each comparison, and the treatments that still need
-blocks.
+"""Decide when a run may stop, and which treatments still need blocks.
 
 A comparison of the headline metric is closed when
 
@@ -45,9 +44,10 @@ _DECIDED = ("regression", "improvement", "equivalent")
 
 
 def run_status(analysis: RunAnalysis, design: Design) -> RunStatus:
-    """Return how far the run has come: the state of each comparison of the headline metric, the
-    treatments that need more blocks, and why there is no further block. ``design`` says how many
-    blocks the run may have."""
+    """Return the state of each comparison, the treatments that need blocks, and the ending.
+
+    ``design`` says how many blocks the run may have.
+    """
     blocks = 1 + max((t.block for t in analysis.trials if t.purpose == "measure"), default=-1)
     comparisons = tuple(_statuses(analysis))
     needed = _needed(analysis, comparisons, blocks, max(design.blocks - blocks, 1))

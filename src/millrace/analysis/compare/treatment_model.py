@@ -111,8 +111,7 @@ class TreatmentAnalysis:
 
 @dataclass(frozen=True)
 class InstanceAnalysis:
-    """The settings of one role's server: options that were requested and are not effective, and
-    those that were left out."""
+    """The settings of one role's server, with options that are not effective or left out."""
 
     role: str
     server: ServerRecord

@@ -43,8 +43,7 @@ def analyse_treatments(
     base: Level,
     label_factors: Sequence[str],
 ) -> tuple[TreatmentAnalysis, ...]:
-    """Analyse every treatment in the experiment's order, from the newest ended attempt of its
-    trials.
+    """Analyse every treatment in order, from the newest ended attempt of its trials.
 
     A treatment's label is its levels of ``label_factors``.
     """

@@ -39,8 +39,7 @@ class Power:
 
 
 def margin_text(margin: float) -> str:
-    """Return text such as ``2 %``, as the user wrote it; above 10 % with its bounds: ``60 % (−37.5
-    % to +60 %)``."""
+    """Return text such as ``2 %``; above 10 % with bounds: ``60 % (−37.5 % to +60 %)``."""
     text = f"{margin * 100:g} %"
     if margin <= NEARLY_EVEN:
         return text
@@ -61,8 +60,7 @@ def decide(
 def decide_interval(
     ratio: float, low: float, high: float, direction: Direction, margin: float
 ) -> tuple[Verdict, str]:
-    """Return the verdict on a ratio of two levels that lies between ``low`` and ``high``, and
-    why."""
+    """Return the verdict on a ratio that lies between ``low`` and ``high``, and why."""
     least, most = 1 / (1 + margin), 1 + margin
     limit = margin_text(margin)
     excludes_1 = low > 1 or high < 1
@@ -83,8 +81,10 @@ def decide_interval(
 
 
 def power(estimate: RatioEstimate, margin: float) -> Power | None:
-    """Compute the smallest difference that the blocks of ``estimate`` can show, and how many more
-    would decide; None where they are too few to tell."""
+    """Compute the smallest visible difference, and how many more blocks would decide.
+
+    None where the blocks are too few to tell.
+    """
     if estimate.log_sd is None or estimate.n_pairs < FEWEST_BLOCKS:
         return None
     detectable = minimum_detectable_ratio(

@@ -1,5 +1,6 @@
-"""Analyze an ablation: the loss that aligned settings recover, from trials of A and B and of B with
-settings of A.
+"""Analyze an ablation: the loss that aligned settings recover.
+
+Its trials are of A, of B, and of B with settings of A.
 
 Of each block x = value / value of the base, so that all shares are fractions of what the base does
 and add up: loss = 1 - x(B), given back by an alignment = x(B aligned) - x(B), remaining with it =
@@ -26,8 +27,7 @@ ALL = "all of these"
 
 @dataclass(frozen=True)
 class Recovery:
-    """The share of the loss that one alignment recovers, and the share that remains: fractions of
-    the base's value."""
+    """The share of the loss that one alignment recovers, and what remains, of the base's value."""
 
     name: str
     share: MeanEstimate
@@ -36,8 +36,9 @@ class Recovery:
 
 @dataclass(frozen=True)
 class Ablation:
-    """The loss of B against A, and what alignments give back of it, the one of all settings last.
-    Fractions of the base's value; a gain is negative.
+    """The loss of B against A, and what alignments recover of it, the one of all last.
+
+    They are fractions of the base's value; a gain is negative.
 
     ``run_id`` is the run that showed it; ``left_out`` says what is suspected and was not aligned,
     ``untried`` which alignments have no result that counts, and why. ``unsteady`` says why none of
@@ -54,8 +55,7 @@ class Ablation:
 
     @property
     def remaining(self) -> MeanEstimate | None:
-        """Return the loss that remains with all aligned; None where only single alignments gave a
-        result."""
+        """Return the loss that remains with all aligned, if that was measured."""
         *others, last = self.recovered
         return last.remaining if not others or last.name == ALL else None
 
@@ -77,8 +77,7 @@ def is_certain(share: MeanEstimate) -> bool:
 def is_ablation_of(
     stored: StoredRun, base: Mapping[str, Level], candidate: Mapping[str, Level]
 ) -> bool:
-    """Return whether the run tests suspects of the difference between treatments with these
-    levels."""
+    """Return whether the run ablates the difference between treatments of these levels."""
     test = stored.run.spec.tested
     levels = {each.id: each.levels for each in stored.treatments}
     return test is not None and (
@@ -87,8 +86,7 @@ def is_ablation_of(
 
 
 def ablation(stored: StoredRun) -> Ablation | None:
-    """Analyze a run that takes likely causes away; None where none of its blocks has a result of A,
-    of B and of an alignment."""
+    """Analyze an ablation; None where no block has results of A, of B and of an alignment."""
     test = stored.run.spec.tested
     if test is None:
         return None
@@ -141,8 +139,7 @@ def ablation(stored: StoredRun) -> Ablation | None:
 def _unsteady(
     stored: StoredRun, test: Ablates, measured: Collection[str]
 ) -> tuple[str, dict[str, str]]:
-    """Explain why none of an ablation counts, since A and B were not steady, and why some of the
-    ``measured`` alignments do not."""
+    """Explain why unsteady trials void an ablation, or some of the ``measured`` alignments."""
     known = by_treatment(stored)
 
     def sides(one: str, other: str, names: tuple[str, str]) -> str:

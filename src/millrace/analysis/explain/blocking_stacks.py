@@ -1,5 +1,6 @@
-"""Locate where the threads that serve clients were blocked: the calls, files and functions of the
-kernel behind the waits of the time breakdown.
+"""Locate where the threads that serve clients were blocked in the kernel.
+
+These are the calls, files and functions behind the waits of the time breakdown.
 
 They were seen at random moments, like the account's waits, and sum up to them: they are of the
 same trials, and without what the account does not tell of, as the idleness of a pool's threads.
@@ -55,8 +56,9 @@ class KernelStack:
 
 @dataclass(frozen=True)
 class BlockedComparison:
-    """A system call (None: none, as in a page fault) on a target (None: on none) in which threads
-    were blocked, in µs of an operation, means over the trials of the accounts that are compared.
+    """A system call on a target in which threads were blocked, in µs of an operation.
+
+    They are means over the compared trials. The call is None in a page fault.
 
     ``part`` is the account's part that it is of, ``title`` that part's. ``stacks`` are those in
     which most of the time was spent first, none where the kernel does not tell, or tells of another
@@ -75,8 +77,10 @@ class BlockedComparison:
 def compare_blocked(
     a: Sequence[ObservedTrial], b: Sequence[ObservedTrial]
 ) -> tuple[BlockedComparison, ...]:
-    """Compare where threads were blocked, longest first, of the parts that both breakdowns have and
-    of the blocks in which both have one."""
+    """Compare where threads were blocked, longest first.
+
+    They are of the parts, and of the blocks, in which both sides have a breakdown.
+    """
     both = [with_breakdowns(trials) for trials in (a, b)]
     blocks = set.intersection(*({trial.block for trial, _ in side} for side in both))
     sides = [[each for each in side if each[0].block in blocks] for side in both]

@@ -49,8 +49,11 @@ _BLOCKED = STATES_OF.keys() - {"network_send"}
 
 @dataclass(frozen=True)
 class Value:
-    """A time in µs per operation; ``error_us`` is its standard error by counting alone, and
-    ``share`` that of the samples, 0 both for what a clock told."""
+    """A time in µs per operation.
+
+    ``error_us`` is its standard error by counting alone, and ``share`` that of the samples, both 0
+    for what a clock measured.
+    """
 
     us: float
     error_us: float = 0.0
@@ -72,8 +75,10 @@ class TrialBreakdown:
     samples: int = 0
 
     def left(self, parts: Sequence[PartKey]) -> Value:
-        """Return the part of the latency that ``parts`` do not account for. A sample is in one part
-        or in none, so that the error is one of the share of all in sum."""
+        """Return the part of the latency that ``parts`` do not account for.
+
+        A sample is in one part or in none, so that the error is one of the share of all in sum.
+        """
         told_us = math.fsum(self.parts[key].us for key in parts)
         left = self.latency_us - told_us
         if not self.samples:
@@ -122,8 +127,7 @@ class TimeBreakdown:
         return next((part for part in self.parts if part.key == key), None)
 
     def blocked_us(self) -> float | None:
-        """Return the time for which threads were blocked by anything but their clients, in µs; None
-        where any of it is not known."""
+        """Return the time for which threads were blocked, but by their clients; None if unknown."""
         blocked = [part.us.mean for part in self.parts if part.key in _BLOCKED]
         return math.fsum(blocked) if len(blocked) == len(_BLOCKED) else None
 

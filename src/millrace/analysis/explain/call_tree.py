@@ -21,8 +21,7 @@ Key = tuple[bool, str]  # whether of the kernel, and the name
 
 @dataclass(frozen=True)
 class CallNode:
-    """A function in a call path, in µs per operation with all that it calls; the outermost node is
-    all of the server, its callees the kinds of threads."""
+    """A function in a call path, in µs per operation with its callees; the root is the server."""
 
     name: str
     module: str
@@ -32,8 +31,7 @@ class CallNode:
 
 
 def path_of(stack: str) -> Path:
-    """Return the frames of a folded stack, root first, that of the thread's kind without a
-    module."""
+    """Return the frames of a folded stack, root first: the thread's kind has no module."""
     kind, *frames = stack.split(";")
     split = (frame.partition("`") for frame in frames)
     return (("", kind), *((module, symbol) if tick else ("", module)
@@ -41,8 +39,7 @@ def path_of(stack: str) -> Path:
 
 
 def key_of(frame: Frame) -> Key:
-    """Return the key of a function: its name, marked for functions of the kernel and of
-    programs."""
+    """Return a function's name, marked for functions of the kernel."""
     module, symbol = frame
     if symbol == UNKNOWN and module != KERNEL:
         return False, f"{UNKNOWN} in {module}"  # not the same function in two libraries
@@ -50,8 +47,7 @@ def key_of(frame: Frame) -> Key:
 
 
 def call_tree(a: Mapping[Path, float], b: Mapping[Path, float]) -> CallNode:
-    """Call paths with their own costs on both sides, as a tree of costs with all callees, each
-    node's callees by name."""
+    """Return call paths and their own costs on both sides as a tree, callees by name."""
     root = _Node("all", "")
     for side, paths in enumerate((a, b)):
         for path, us in paths.items():
@@ -78,8 +74,7 @@ class _Node:
             node.us[side] += us
 
     def frozen(self) -> CallNode:
-        """Freeze the tree, callees first and without recursion: stacks are deeper than Python's
-        own."""
+        """Freeze the tree, callees first and without recursion: stacks are deep."""
         order = [self]
         for node in order:
             order.extend(node.callees.values())
@@ -99,8 +94,7 @@ Stacks = Iterable[tuple[Path, int]]
 
 @dataclass(frozen=True)
 class PathDifference:
-    """A call path, from the kind of thread and the outermost function on: its last function's own
-    cost there in A and B, and B - A, in µs per operation; marked as functions are."""
+    """A call path's own cost in A and B, and B - A, in µs per operation; marked as functions."""
 
     path: tuple[str, ...]
     a_us: float
@@ -111,8 +105,7 @@ class PathDifference:
 
 
 class CountedPaths:
-    """The samples of each call path in each trial of A and B; those whose frames are all the same
-    function are the same path."""
+    """The samples of each call path in each trial of A and B."""
 
     def __init__(self, a: Sequence[Stacks], b: Sequence[Stacks]) -> None:
         self._names: dict[PathKey, Path] = {}

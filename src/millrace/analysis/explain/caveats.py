@@ -63,8 +63,7 @@ class UnclosedStatements:
 
 @dataclass(frozen=True)
 class DisturbedBlocks:
-    """The number of ``blocks`` of the measured ``trials`` of a side that were disturbed; at least
-    one."""
+    """The number of disturbed ``blocks`` of a side's measured ``trials``; at least one."""
 
     side: Side
     blocks: int
@@ -158,8 +157,7 @@ def _open_statements(explanation: Explanation) -> Iterator[UnclosedStatements]:
 def _open_share(
     each: StatementBreakdownDifference, side: SideExplanation, *, is_a: bool
 ) -> float | None:
-    """Return the unaccounted share of a statement; None where its time breakdown closes, or may but
-    for chance."""
+    """Return the unaccounted share of a statement, if its time breakdown does not close."""
     left = each.breakdown.unaccounted
     us = left.a_us if is_a else left.b_us
     share = each.breakdown.left_shares[0 if is_a else 1]

@@ -66,9 +66,9 @@ def _trial(
 
 
 def loaders(workload: WorkloadDefinition, chosen: Mapping[str, Level]) -> int | None:
-    """Return the number of connections that load the tables of a workload, one a table at most;
-    None where the load generator chose it and nobody recorded it. ``chosen`` are parameters and
-    levels.
+    """Return the number of connections that load the tables of a workload, if known.
+
+    It is one a table at most. ``chosen`` are parameters and levels.
 
     A workload without tables of its own loads a data set, by one LOAD DATA over one connection.
     """
@@ -274,8 +274,7 @@ def _of_load(work: Work) -> Iterator[Missing]:
 
 
 def _of_statements(attempt: StoredAttempt, found: Observations) -> Iterator[Missing]:
-    """Yield the missing breakdown of statements, for documents older than the statement
-    activity."""
+    """Yield the breakdown of statements that older documents lack."""
     names = {record.name for record in attempt.histograms if record.of == "statement"}
     if found.states is not None and found.states.statements is None and len(names) > 1:
         yield Missing(

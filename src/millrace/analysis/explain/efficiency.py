@@ -143,8 +143,7 @@ def _foreground_s(observed: Observed) -> float | None:
 
 
 def _background_s(observed: Observed) -> float | None:
-    """Sum the CPU time of all threads that serve no client, but for those that serve millrace
-    itself."""
+    """Sum the CPU time of all threads that serve neither a client nor millrace."""
     if observed.foreground is None:
         return None
     told = [usage.cpu_s for kind, usage in observed.background.items() if kind != OBSERVER]
@@ -158,8 +157,10 @@ def _observer_s(observed: Observed) -> float | None:
 
 
 def server_cpu_s(trial: ObservedTrial, *, user_only: bool = False) -> float | None:
-    """Return CPU time of the whole server in the window, of all its threads, or of their own code
-    without the kernel's; None where nobody saw it."""
+    """Return CPU time of the whole server in the window, if known.
+
+    ``user_only`` leaves out the kernel's.
+    """
     process = trial.observed.process
     seen_s = None if process is None else process.user_s if user_only else process.cpu_s
     if seen_s is not None:
@@ -204,8 +205,7 @@ def _rows_examined(observed: Observed) -> float | None:
 
 
 def _pool_reads(trial: ObservedTrial) -> float | None:
-    """Return the page reads that the runner itself counted between the marks, with any
-    collectors."""
+    """Return the page reads that millrace counted between the marks."""
     for measurement in trial.attempt.measurements:
         if measurement.role == "server" and measurement.name == measurements.BUFFER_POOL_READS:
             return measurement.value / trial.observed.work.operations

@@ -180,8 +180,7 @@ def _explain(
 def _suspecting(
     found: Explanation, base: TreatmentRecord, candidate: TreatmentRecord
 ) -> Explanation:
-    """Return the explanation with its likely causes; without breakdowns of both sides there are
-    none."""
+    """Return the explanation with its likely causes, where both sides have breakdowns."""
     if found.differences is None:
         return found
     case = Evidence(

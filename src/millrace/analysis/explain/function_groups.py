@@ -16,8 +16,7 @@ from millrace.stats import MeanEstimate
 
 @dataclass(frozen=True)
 class Group:
-    """A purpose that functions serve; ``functions`` are names and patterns, ``libraries`` files
-    whose functions serve it unless their names say something else."""
+    """A purpose of ``functions`` (names and patterns), and of the rest of ``libraries``."""
 
     name: str
     title: str
@@ -62,8 +61,7 @@ def group_of(path: Sequence[Frame]) -> Group:
 
 @lru_cache(maxsize=65536)
 def own_group(module: str, symbol: str) -> Group | None:
-    """Return the group of a function by its own name, or by its library; None where neither
-    says."""
+    """Return the group of a function by its name, else by its library."""
     in_kernel = module == KERNEL
     found = [
         (letters, group)

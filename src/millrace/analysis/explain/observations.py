@@ -63,9 +63,11 @@ class Work:
 
 @dataclass(frozen=True)
 class Place:
-    """The place where a thread was blocked: the document's class, the system call and what it is
-    about, and the functions of the kernel on its stack, the outermost first, joined by
-    semicolons."""
+    """The place where a thread was blocked.
+
+    It has the class of the state, the system call, its target, and the kernel's functions on the
+    stack, the outermost first, joined by semicolons.
+    """
 
     state_class: str
     call: str | None

@@ -39,8 +39,10 @@ class PlanSide:
 
 @dataclass(frozen=True)
 class PlanComparison:
-    """The plan of a statement on both servers. ``same`` is None where one is not known;
-    ``different`` says in which ways they are not, a clause each."""
+    """The plan of a statement on both servers; ``same`` is None where one is not known.
+
+    ``different`` says in which ways they are not the same, a clause each.
+    """
 
     statement: str
     a: PlanSide | None
@@ -69,8 +71,7 @@ def _plans(trials: Sequence[ObservedTrial]) -> dict[str, PlanSide]:
 
 
 def executed_plans(plans: Mapping[str, Plan]) -> Ways:
-    """Return the plan of each statement in comparable form, without those that were not
-    explained."""
+    """Return the plan of each explained statement in comparable form."""
     return {
         name: tuple(tuple(step.values()) for step in _steps(plan.rows))
         for name, plan in plans.items()
@@ -79,8 +80,7 @@ def executed_plans(plans: Mapping[str, Plan]) -> Ways:
 
 
 def unlike_plans(plans: Sequence[PlanComparison]) -> tuple[str, ...]:
-    """Describe how A and B read tables where they execute different statements, a clause each;
-    empty where they have a statement in common."""
+    """Describe how A and B read tables where they have no statement in common."""
     clauses: list[list[str]] = [[], []]
     for plan in plans:
         for found, side, label in zip(clauses, (plan.a, plan.b), "AB", strict=True):
@@ -104,8 +104,7 @@ def _compare(name: str, a: PlanSide | None, b: PlanSide | None) -> PlanCompariso
 
 
 def _steps(rows: Sequence[PlanRow]) -> list[dict[str, str]]:
-    """Return the rows of EXPLAIN in comparable form. Some versions have a row of its own for
-    writing into a table, and others one without a table."""
+    """Return EXPLAIN's rows in comparable form, but those that only some versions have."""
     return [
         step
         for step in map(_step, rows)

@@ -87,8 +87,7 @@ def cpu_by_block(trials: Sequence[ObservedTrial], *, user_only: bool) -> dict[in
 
 @dataclass(frozen=True)
 class ProfiledSide:
-    """One treatment's profiled trials, one per block, and an operation's CPU time in measured
-    blocks.
+    """One treatment's profiled trials by block, and the CPU time in measured blocks.
 
     The mean of the latter is the CPU time of the profiled trials too (None: theirs is their own).
     """
@@ -170,8 +169,7 @@ def compared(
 
 
 def _of_cpu(a: NDArray[np.float64] | None, b: NDArray[np.float64] | None) -> tuple[OwnError, ...]:
-    """Return the share of k differences that is due to the CPU time, of costs by the measured
-    blocks."""
+    """Return the error of k differences that is due to the CPU time."""
     if a is None or b is None or a.shape[1] < 2:
         return ()
     blocks = a.shape[1]

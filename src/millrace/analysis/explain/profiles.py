@@ -71,8 +71,9 @@ class FlatLine:
 
 @dataclass(frozen=True)
 class FlatProfile:
-    """All samples of a treatment's profiled trials, the largest function first; ``runs`` says how
-    often these did what they measure, since short loads are repeated for their profile.
+    """All samples of a treatment's profiled trials, the largest function first.
+
+    ``runs`` says how often these did what they measure: short loads are repeated.
 
     ``cpu_us`` is the server's CPU time of an operation, a mean over the trials that were measured
     (``user_only``: in user code, the kernel was not sampled); ``lost`` samples could not be kept.
@@ -162,8 +163,7 @@ class ProfileComparison:
 def flat_profile(
     trials: Sequence[ObservedTrial], measured: Sequence[ObservedTrial] = ()
 ) -> FlatProfile | None:
-    """Return the functions of a treatment's profiled ``trials``, with the CPU time of ``measured``
-    ones.
+    """Return the functions of profiled ``trials``, with the CPU time of ``measured`` ones.
 
     None where no trial has a profile.
     """
@@ -244,8 +244,7 @@ def compare_profiles(
 def spinning_us(
     trials: Sequence[ObservedTrial], measured: Sequence[ObservedTrial] = ()
 ) -> float | None:
-    """Return CPU time of an operation that threads which serve clients spent in loops that wait for
-    a lock; None without a profile."""
+    """Return foreground CPU time of an operation in loops that wait for a lock, if profiled."""
     found = of_treatment(trials, measured)
     if not found:
         return None

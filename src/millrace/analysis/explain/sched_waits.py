@@ -32,8 +32,7 @@ _UNKNOWN = 0.1  # of the waits' time may the time be of which nothing is known
 
 
 def factors(threads: Sequence[SampledThread], events: SchedEvents) -> Mapping[str, float]:
-    """Return the factors by which to multiply the sampled seconds of ``threads``, by class of
-    states. Empty where events tell too little."""
+    """Return factors for the sampled seconds of ``threads``, by class of states, if known."""
     shares = _shares(threads, events)
     all_s = _seconds(threads)
     sampled = {name: _seconds(threads, name) for name in shares}
@@ -42,8 +41,7 @@ def factors(threads: Sequence[SampledThread], events: SchedEvents) -> Mapping[st
 
 
 def _shares(threads: Sequence[SampledThread], events: SchedEvents) -> Mapping[str, float]:
-    """Return the share of time that threads waited, by class, and the share that they ran or could
-    have, of threads whose events tell enough."""
+    """Return the shares of time that threads waited, by class, and that they ran."""
     tids = {thread.tid for thread in threads}
     listened = [
         thread
@@ -73,8 +71,7 @@ def _shares(threads: Sequence[SampledThread], events: SchedEvents) -> Mapping[st
 def _sums(
     listened: Sequence[ScheduledThread], locks: float
 ) -> tuple[Mapping[tuple[str, str], float], Mapping[tuple[str, str], float]]:
-    """Return number and seconds of waits, by state and who woke; ``locks`` is which part of the
-    sleep with an end was for locks."""
+    """Return number and seconds of waits; ``locks`` of the limited sleep was for locks."""
     count: defaultdict[tuple[str, str], float] = defaultdict(float)
     seconds: defaultdict[tuple[str, str], float] = defaultdict(float)
     for thread in listened:

@@ -53,8 +53,9 @@ STATEMENT_PARTS: Mapping[PartKey, str] = {
 
 @dataclass(frozen=True)
 class StatementBreakdown:
-    """The account of a statement over the ``trials`` in which it was carried out: means over them,
-    in µs of one execution. ``times`` is how often an operation sent it.
+    """The breakdown of a statement over ``trials``: means, in µs of one execution.
+
+    ``times`` is how often an operation sent it.
 
     ``latency`` is the client's, and the sum of ``parts`` and ``unaccounted``.
     """
@@ -69,10 +70,12 @@ class StatementBreakdown:
 
 @dataclass(frozen=True)
 class StatementBreakdownDifference:
-    """A statement of B less the same of A, paired by block: in ``breakdown`` in µs of an execution,
-    in ``of_operation`` in µs of all its executions in an operation, which take ``a_us`` and
-    ``b_us``; there are ``a_times`` and ``b_times`` of them. Lines are marked after correction for
-    those of all statements."""
+    """A statement of B less the same of A, paired by block.
+
+    ``breakdown`` is in µs of an execution, ``of_operation`` in µs of all its executions in an
+    operation, which take ``a_us`` and ``b_us``; there are ``a_times`` and ``b_times`` of them.
+    Lines are marked after correction for those of all statements.
+    """
 
     name: str
     a_times: float
@@ -85,8 +88,7 @@ class StatementBreakdownDifference:
 
 @dataclass(frozen=True)
 class _Executions:
-    """The executions of a statement in a trial: how often an operation sent it, their account, and
-    at how many looks their thread was on a CPU, and ready without one."""
+    """The executions of a statement in a trial: how often, their breakdown, and looks."""
 
     times: float
     breakdown: TrialBreakdown
@@ -111,8 +113,7 @@ def statement_breakdowns(
 def statement_breakdown_differences(
     a: Sequence[ObservedTrial], b: Sequence[ObservedTrial]
 ) -> tuple[StatementBreakdownDifference, ...]:
-    """Compare each statement that both sides execute in some block, the largest difference of an
-    operation first."""
+    """Compare each statement of both sides, the largest difference of an operation first."""
     sides = [{trial.block: _of_trial(trial) for trial in trials} for trials in (a, b)]
     blocks = sorted(sides[0].keys() & sides[1].keys())
     names = dict.fromkeys(name for block in blocks for name in sides[0][block])

@@ -34,8 +34,10 @@ _OWN = ("BEGIN", "COMMIT", "ROLLBACK")  # the load generator's, which no workloa
 
 @dataclass(frozen=True)
 class StatementSide:
-    """A statement in one treatment: how often a transaction sent it, its mean latency for the
-    client, and what the server says it took (None where it does not), in µs."""
+    """A statement in one treatment, in µs: the client's mean latency, and the server's time.
+
+    ``per_operation`` is how often a transaction sent it; ``server`` is None where it is not known.
+    """
 
     per_operation: float
     latency: MeanEstimate
@@ -44,8 +46,7 @@ class StatementSide:
 
 @dataclass(frozen=True)
 class StatementComparison:
-    """A statement in A and in B; ``difference`` is that of its latency over the blocks that have
-    both, in µs."""
+    """A statement in A and B; ``difference`` is of its latency over common blocks, in µs."""
 
     name: str
     a: StatementSide | None
@@ -117,8 +118,7 @@ def _sides(trials: Sequence[ObservedTrial], tables: Sequence[str]) -> dict[str, 
 def _served_us(
     trial: ObservedTrial, names: Sequence[str], tables: Sequence[str]
 ) -> dict[str, float]:
-    """Return the server's own time of one execution, by statement, of those whose digest is
-    known."""
+    """Return the server's own time of one execution, by statement, where it is known."""
     texts = {
         name: normalised(text, tables)
         for name in names

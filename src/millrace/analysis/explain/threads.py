@@ -122,8 +122,7 @@ def _split(
     kinds: Sequence[str],
     clients: int | None,
 ) -> tuple[list[ThreadUsage], list[ThreadUsage]]:
-    """Return the threads of ``kinds`` that served ``clients`` (None: all that serve any), and all
-    others."""
+    """Return the threads of ``kinds`` that served ``clients`` (None: any), and all others."""
     busy = {
         thread.tid: sum(state.count for state in thread.states if state.state_class != "network")
         for thread in sampled
@@ -168,9 +167,11 @@ def _running(thread: SampledThread) -> int:
 def _states(
     threads: Sequence[SampledThread], clients: int | None, events: SchedEvents | None
 ) -> States | None:
-    """Return the samples of the threads. A sample counts for as much as it stands for: a thread is
-    looked at more often while it works much, the time since is another each time, and ``events`` of
-    the scheduler may tell how long its kind of wait took."""
+    """Return the samples of the threads, each weighted by the time it stands for.
+
+    A thread is looked at more often while it works much, and ``events`` of the scheduler may say
+    how long its kind of wait took.
+    """
     states = [state for thread in threads for state in thread.states]
     # A thread of a pool may have nothing to do, whoever flushes meanwhile.
     factors = sched_waits.factors(threads, events or SchedEvents())
@@ -190,9 +191,11 @@ def _states(
 def _counted(
     states: Sequence[_State], factors: Mapping[str, float], *, flushes: bool
 ) -> tuple[int, list[tuple[_State, str, float]]]:
-    """Return the number of samples, and how many of them each state stands for, with its class:
-    that of a log being flushed where ``flushes`` says that whoever waits for a lock meanwhile waits
-    for that. ``factors`` are those of ``switches``."""
+    """Return the number of samples, and how many of them each state stands for, by class.
+
+    ``factors`` are those of ``sched_waits``. Where ``flushes``, a wait for a lock while the log is
+    flushed counts as waiting for that.
+    """
     samples = sum(int(state.count) for state in states)
     seconds = math.fsum(state.weight for state in states)
     found: list[tuple[_State, str, float]] = []

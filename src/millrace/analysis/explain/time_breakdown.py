@@ -112,8 +112,7 @@ def trial_breakdown(trial: ObservedTrial) -> TrialBreakdown | None:
 
 
 def part_of_state(state_class: str) -> PartKey | None:
-    """Return the part that a class of the sampled states is in; None for those that clocks tell
-    of."""
+    """Return the part that a class of the sampled states is in; None for clocked parts."""
     return next((key for key, classes in STATES_OF.items() if state_class in classes), None)
 
 
@@ -140,8 +139,7 @@ def breakdown_difference_of(
     b: Sequence[TrialBreakdown],
     titles: Mapping[PartKey, str],
 ) -> BreakdownDifference | None:
-    """Return the differences of the parts that have ``titles``, without marks; None where no block
-    has both."""
+    """Return the differences of the parts that have ``titles``, without marks, if any."""
     pairs = _pairs(a, b)
     if not pairs:
         return None
@@ -188,8 +186,7 @@ def _clocked(observed: Observed) -> dict[PartKey, Value]:
 
 
 def _sampled(observed: Observed) -> dict[PartKey, Value]:
-    """Return the parts that samples measure, and the threads' waits for their clients beyond the
-    gap."""
+    """Return the parts that samples measure, and waits for clients beyond the gap."""
     if observed.states is None:
         return {}
     parts = {key: _state(observed, *classes) for key, classes in STATES_OF.items()}
@@ -226,8 +223,7 @@ def _us(seconds: float | None) -> float | None:
 
 
 def _background(seen: Sequence[Observed]) -> dict[str, MeanEstimate]:
-    """Return CPU time by kind of thread, those that used most first; a kind that a trial has no
-    thread of used none in it, and one whose time is not known in some trial is left out."""
+    """Return CPU time by kind of thread, the largest first; unknown kinds are left out."""
     by_kind: dict[str, list[float | None]] = {}
     told = [observed for observed in seen if observed.background]
     for number, observed in enumerate(told):

@@ -42,8 +42,7 @@ class VariablesDiff:
 
 @dataclass(frozen=True)
 class Mismatch:
-    """An option that a server was given and that is not what it has; ``layer`` is where the option
-    was written, ``name`` as it was written."""
+    """A requested option that is not effective; ``layer`` is where it was written."""
 
     name: str
     asked: str
@@ -107,8 +106,7 @@ def _variable(option: OptionRecord, effective: Mapping[str, str]) -> tuple[str, 
 
 
 def _readings(option: OptionRecord) -> Iterator[tuple[str, str]]:
-    """Yield each (variable, value) the option may mean: ``skip_log_bin`` is that, or log_bin
-    off."""
+    """Yield each (variable, value) the option may mean: ``skip_log_bin``, or log_bin off."""
     name = option.name.replace("-", "_").lower().removeprefix("loose_")
     yield name, "ON" if option.value is None else option.value
     on = option.value is None or option.value.lower() in _TRUE

@@ -40,8 +40,7 @@ _COUNTED = (
 
 @dataclass(frozen=True)
 class Amount:
-    """So often and so long in a trial, on average, and in µs of one operation: the seconds of all
-    trials by their operations."""
+    """The number and seconds of a wait in a trial, on average, and its µs in an operation."""
 
     count: float
     seconds: float
@@ -85,8 +84,7 @@ class Coverage:
 
 @dataclass(frozen=True)
 class DigestSide:
-    """A statement as the server sums it up: executions of an operation, and of one execution µs,
-    rows and temporary tables; None for what a version does not tell."""
+    """A statement as the server sums it up, of one execution; None where it is not known."""
 
     per_operation: float
     us: float
@@ -153,8 +151,7 @@ def compare_digests(
 def coverage(
     trials: Sequence[ObservedTrial], account: TimeBreakdown, *, spinning_us: float | None
 ) -> Coverage | None:
-    """Return the coverage of the instrumented waits; None where the server measured none, or where
-    the time in some class of waits is not known."""
+    """Return the coverage of the instrumented waits, where all figures are known."""
     blocked_us = account.blocked_us()
     measured = [trial.observed for trial in trials if trial.observed.has_waits]
     if blocked_us is None or not measured:
@@ -190,8 +187,7 @@ def _stages(observed: Observed) -> Sequence[Event] | None:
 def _amounts(
     trials: Sequence[ObservedTrial], events: Callable[[Observed], Sequence[Event] | None]
 ) -> dict[str, Amount]:
-    """Return means over the trials that have any, by name; an event that a trial lacks was not
-    there."""
+    """Return means by name, over the trials that have any."""
     told = [
         (trial.observed, found) for trial in trials if (found := events(trial.observed)) is not None
     ]
@@ -225,8 +221,7 @@ def _compare(
 def _digests(
     trials: Sequence[ObservedTrial], tables: Sequence[str]
 ) -> dict[str, tuple[str, DigestSide]]:
-    """Return the digests by text without values: the text as the server has it, and means over the
-    trials."""
+    """Return the server's text and means over the trials, by text without values."""
     texts: dict[str, str] = {}
     by_text: dict[str, list[tuple[Observed, Digest]]] = {}
     for trial in trials:

@@ -1,5 +1,4 @@
-"""Track changes of a series from one look to the next: the same change keeps its identity and its
-outcome.
+"""Track changes of a series from one look to the next, with identity and outcome.
 
 A change that is found is a *candidate*. A measurement of its own makes it *confirmed*, a fact, or
 *withdrawn* (``analysis.history.confirmation``). A candidate that more points no longer show is
@@ -27,8 +26,7 @@ _ID_DIGITS = 10
 
 @dataclass(frozen=True)
 class Examined:
-    """All changes of a series as they are now; ``found`` are the ids of those that this look
-    showed, ``lost`` of those that it withdrew."""
+    """All changes of a series; this look ``found`` some ids, and withdrew the ``lost`` ones."""
 
     changes: tuple[ChangeRecord, ...]
     found: frozenset[str]
@@ -37,9 +35,11 @@ class Examined:
 
 @dataclass(frozen=True)
 class Range:
-    """The first point of a new level is at ``index``, one of ``earliest`` to ``latest``; ``rises``
-    says that the new level is the higher one. ``is_ruled_out`` says that a measurement of its own
-    found no change there: that says nothing of a change that is likelier somewhere else."""
+    """The first point of a new level is at ``index``, one of ``earliest`` to ``latest``.
+
+    ``rises`` says that the new level is the higher one. ``is_ruled_out`` says that a measurement of
+    its own found no change there: that says nothing of a change that is likelier somewhere else.
+    """
 
     index: int
     earliest: int
@@ -94,8 +94,7 @@ def examine(
 
 
 def paired(found: Sequence[Range], known: Sequence[Range]) -> dict[int, int]:
-    """Pair found changes with known ones by their places in the lists: each is in one pair at most,
-    the nearest first."""
+    """Pair found changes with known ones, the nearest first, by their places in the lists."""
     alike = sorted(
         (abs(one.index - other.index), number, place)
         for number, one in enumerate(found)
@@ -112,14 +111,15 @@ def paired(found: Sequence[Range], known: Sequence[Range]) -> dict[int, int]:
 
 
 def is_settled(change: ChangeRecord) -> bool:
-    """Return whether a measurement of its own decided about a change; looks do not alter it
-    then."""
+    """Return whether a measurement of its own decided about a change."""
     return change.remeasured is not None and change.remeasured.verdict != "inconclusive"
 
 
 def range_of(change: ChangeRecord, places: Mapping[str, int]) -> Range:
-    """Locate a known change among points at ``places`` (by label, its own among them). A remeasured
-    one lies anywhere between the builds that were."""
+    """Locate a known change among points at ``places``, by label.
+
+    A remeasured one lies anywhere between the builds that were.
+    """
     index = places[change.label]
     earliest, latest = places.get(change.earliest, index), places.get(change.latest, index)
     if change.remeasured is not None:
@@ -147,8 +147,7 @@ class _Look:
     def at(
         self, known: Sequence[ChangeRecord], sensitivity: Sensitivity, ids: Collection[str]
     ) -> list[ChangeRecord]:
-        """Return the changes that are found, each the known one that it is, or a new one with an id
-        that is none of ``ids``."""
+        """Return the changes that are found, as known ones or with ids that are none of ``ids``."""
         found = self.found(sensitivity)
         pairs = paired([_range(each) for each in found], self.ranges(known))
         changes: list[ChangeRecord] = []
@@ -199,8 +198,7 @@ def _unseen(
     found: Collection[str],
     sensitivity: Sensitivity,
 ) -> list[ChangeRecord]:
-    """Return the candidates that the look did not show, withdrawn where the list does not show
-    them."""
+    """Return the candidates that the look did not show, withdrawn where the list does not."""
     missed = [each for each in known if each.state == "candidate" and each.id not in found]
     if missed and sensitivity != "review":
         pairs = paired([_range(each) for each in look.found("review")], look.ranges(missed))
@@ -219,8 +217,7 @@ def _range(point: ChangePoint) -> Range:
 
 
 def _new_id(series: str, label: str, ids: Collection[str]) -> str:
-    """Return the same for the same change in another store, where it was found at the same
-    point."""
+    """Return a new id, the same for the same change in another store."""
     number = 0
     while True:
         text = f"{series}\n{label}\n{number}"

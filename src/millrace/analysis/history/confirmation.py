@@ -28,8 +28,7 @@ class Ends:
 
 @dataclass(frozen=True)
 class Outcome:
-    """A change as it is after the measurement; ``more_blocks`` would decide it, 0 where it is
-    decided, None where that is more than 10 000 or cannot be told."""
+    """A change after the measurement; ``more_blocks`` would decide it, None if unknown."""
 
     change: ChangeRecord
     more_blocks: int | None
@@ -38,8 +37,7 @@ class Outcome:
 def outcome(
     stored: StoredRun, change: ChangeRecord, series: SeriesRecord, ends: Ends, now_utc: str
 ) -> Outcome | None:
-    """Return the outcome of a run that measures a change of ``series`` again; None where no block
-    has both builds.
+    """Return the outcome of a run that measures a change of ``series`` again, if any.
 
     A change into the same direction is confirmed where the verdict is that one; an equivalence, or
     a change into the other direction, withdraws it; all else leaves it a candidate.

@@ -1,6 +1,4 @@
-"""Series as they are shown: their points, breaks and changes with what these mean, and changes of
-many series at one label as one group.
-"""
+"""View series with their points, changes of environment and level, and groups of changes."""
 
 from __future__ import annotations
 
@@ -29,8 +27,10 @@ from millrace.store.history_records import (
 
 @dataclass(frozen=True)
 class ChangeView:
-    """A change with what it means. ``ratio``, ``low`` and ``high`` (new / old level) are those of
-    the measurement that confirmed it, else those of the history; ``verdict`` goes by them.
+    """A change with what it means.
+
+    ``ratio``, ``low`` and ``high`` (new / old level) are those of the measurement that confirmed
+    it, else those of the history; ``verdict`` goes by them.
 
     ``index`` is that of its first point in the series, None where that was taken out; ``within``
     are the labels of all points that may be the first, in their order.
@@ -59,8 +59,7 @@ class ChangeView:
 
 @dataclass(frozen=True)
 class SeriesView:
-    """A series with its name, breaks and changes; ``unexamined`` points came after the last look
-    for changes."""
+    """A series with its changes; ``unexamined`` points came after the last look for them."""
 
     series: SeriesRecord
     name: str
@@ -77,8 +76,10 @@ class SeriesView:
 
 @dataclass(frozen=True)
 class ChangeGroup:
-    """Open changes of several series at one label, of which ``n_series`` series have a point.
-    ``least`` and ``most`` are the gains of these changes, by size."""
+    """Open changes of several series at one label, of which ``n_series`` have a point.
+
+    ``least`` and ``most`` are the gains of these changes, by size.
+    """
 
     label: str
     changes: tuple[ChangeView, ...]
@@ -121,8 +122,7 @@ def _seen_change(change: ChangeRecord, history: History, name: str) -> ChangeVie
 def _where(
     change: ChangeRecord, points: Sequence[PointRecord]
 ) -> tuple[int | None, tuple[str, ...]]:
-    """Return its index in the series, and the labels that may be its first, of points of its
-    state."""
+    """Return a change's index in the series, and the labels that may be its first."""
     for strand in segments(points):
         labels = [points[index].label for index in strand]
         if change.label in labels:
@@ -135,9 +135,10 @@ def _where(
 def group_changes(
     changes: Sequence[ChangeView], series_with: Mapping[str, int]
 ) -> tuple[ChangeGroup, ...]:
-    """Return the open changes by the label that most of them have; a change goes with a group at
-    any label that may be its first. ``series_with`` counts the series that have a point of each
-    label.
+    """Group the open changes by the label that most of them have.
+
+    A change goes with a group at any label that may be its first. ``series_with`` counts the series
+    that have a point of each label.
 
     Facts come before candidates, the largest group first; those that somebody knows of come last.
     """

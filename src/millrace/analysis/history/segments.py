@@ -20,8 +20,7 @@ _DIGESTS = ("configuration ", "reference ")  # begin the names of facts that say
 
 @dataclass(frozen=True)
 class EnvironmentChange:
-    """``index`` and ``label`` are of the first point in another state; ``changes`` say in words
-    what was otherwise before."""
+    """The first point (``index``, ``label``) in another environment, and what differs."""
 
     index: int
     label: str
@@ -72,8 +71,7 @@ def _known(value: object) -> object:
 
 
 def series_names(series: Iterable[SeriesRecord]) -> dict[str, str]:
-    """Name each series by its distinguishing properties: experiment, differing factor levels,
-    metric."""
+    """Name each series by experiment, differing factor levels and metric."""
     by_experiment: dict[str, list[SeriesRecord]] = {}
     for each in series:
         by_experiment.setdefault(each.experiment, []).append(each)

@@ -1,5 +1,4 @@
-"""Check from a server's own figures at both ends of the measured part whether it was in a steady
-state.
+"""Check from a server's own figures whether its measured part was in a steady state.
 
 A throughput that stands still is not enough: a server may keep it up by putting work off, which a
 trial that lasted longer would have to pay for. Each gate is a pure function of what a trial
@@ -46,9 +45,12 @@ _WRITE_MORE = (
 
 @dataclass(frozen=True)
 class SteadyCheck:
-    """The result of one check of a trial. ``clause`` tells a failure without figures, so that those
-    of several trials can be counted together; ``figures`` is a sentence's worth of them, or why it
-    is unknown; ``remedy`` is what to do where it failed."""
+    """The result of one check of a trial.
+
+    ``clause`` states a failure without figures, so that those of several trials can be counted
+    together; ``figures`` is a sentence's worth of them, or why it is unknown; ``remedy`` is a hint
+    for a failure.
+    """
 
     name: str
     result: Result
@@ -59,8 +61,7 @@ class SteadyCheck:
 
 @dataclass(frozen=True)
 class Recorded:
-    """The figures that a trial recorded: ``begin`` and ``end`` are those at the marks, by their
-    name."""
+    """The figures that a trial recorded by name, at the ``begin`` and ``end`` marks."""
 
     begin: Mapping[str, float]
     end: Mapping[str, float]
@@ -112,8 +113,7 @@ def steady_checks(
 
 
 def buffer_pool(trial: Recorded) -> SteadyCheck:
-    """Return whether the share of reads that the buffer pool serves could stay as it was: not while
-    pages are still fetched into free ones."""
+    """Check that no pages were still fetched into free ones of the buffer pool."""
     name, clause = "buffer pool", "the buffer pool still filled"
     found = [
         trial.both(figure)
@@ -208,8 +208,7 @@ def purge_lag(trial: Recorded) -> SteadyCheck:
 
 
 def settled_statistics(trial: Recorded) -> SteadyCheck:
-    """Return whether statistics were left alone while clients were measured, or calculated anew
-    only as changes of the load itself ask for again and again."""
+    """Check that statistics were not recalculated, unless the load's own changes ask for it."""
     name, clause = "statistics", "statistics of tables were calculated anew"
     tables, measured_s = trial.state.statistics, trial.state.since_begin_s
     if not tables or measured_s is None:

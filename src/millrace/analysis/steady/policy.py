@@ -1,5 +1,4 @@
-"""Decide whether two treatments' trials were steady enough to be compared, and what to do where
-not.
+"""Decide whether two treatments' trials were steady enough to be compared.
 
 Two treatments are not compared where more than half of the trials of one (two at least) were not
 steady, since its mean depends on when the measured part began and ended; or where one has more of
@@ -35,8 +34,7 @@ _OWN_REMEDY = HOST_CHECKS | {PLANS}
 
 
 def reasons(trials: Sequence[TrialSteadiness]) -> list[str]:
-    """Explain why trials are not steady, a clause a kind, the most frequent first; amounts are the
-    median of those that share it."""
+    """Explain why trials are not steady, a clause a kind, the most frequent first."""
     said: dict[tuple[str, bool], list[TrialSteadiness]] = {}
     for trial in trials:
         if trial.trend.kind not in ("steady", "too short to tell"):
@@ -117,9 +115,11 @@ def are_refused(base: tuple[int, int], candidate: tuple[int, int]) -> bool:
 
 
 def lasts(base: Sequence[TrialSteadiness], candidate: Sequence[TrialSteadiness]) -> bool:
-    """Return whether two treatments, by trials of the same blocks, will not be compared however
-    many blocks there are: unsteady trials are more frequent on one side, or than a half. Said of
-    others at any look with a probability of 5 % at most."""
+    """Return whether two treatments will not be compared however many blocks there are.
+
+    Unsteady trials are then more frequent on one side, or than a half. It is said of others at any
+    look with a probability of 5 % at most.
+    """
     sides = [
         {trial.block: trial.state == "unsteady" for trial in side if trial.is_judged}
         for side in (base, candidate)
@@ -135,8 +135,7 @@ def lasts(base: Sequence[TrialSteadiness], candidate: Sequence[TrialSteadiness])
 
 
 def _remedy(unsteady: Sequence[TrialSteadiness]) -> str:
-    """Return a hint: the change to the experiment that makes trials steady, or makes it
-    unnecessary."""
+    """Return a hint: the change to the experiment that makes trials steady, or unnecessary."""
     own = {gate.remedy for trial in unsteady for gate in trial.failed if gate.name in _OWN_REMEDY}
     if own and all(_only_own_remedies(trial) for trial in unsteady):
         return "; ".join(sorted(own))

@@ -128,8 +128,7 @@ def assess_trials(
 
 
 def by_treatment(stored: StoredRun) -> dict[str, tuple[TrialSteadiness, ...]]:
-    """Return the finished trials of a run that measure, by the id of their treatment, as verdicts
-    on it look at them."""
+    """Return the steadiness of a run's finished, measured trials by the treatment's id."""
     last = stored.last_attempts()
     finished: dict[str, list[tuple[TrialRecord, StoredAttempt]]] = {}
     for trial in stored.trials:

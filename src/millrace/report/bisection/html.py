@@ -21,8 +21,10 @@ from millrace.stats import RatioEstimate
 
 @dataclass(frozen=True)
 class Line:
-    """A server in the chart: its probability as a bar, its level and its values as points, all in
-    percent of the width. ``is_new`` marks those from the change on."""
+    """A server in the chart: its probability as a bar, level and values as points, in percent.
+
+    ``is_new`` marks those from the change on.
+    """
 
     name: str
     bar: float
@@ -36,8 +38,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Chart:
-    """The posterior and the levels of all servers; ``ticks`` are of the levels, as differences from
-    the good end."""
+    """The posterior and the levels of all servers; ``ticks`` are differences from the good end."""
 
     ticks: tuple[Tick, ...]
     one_at: float

@@ -25,8 +25,7 @@ from millrace.stats import RatioEstimate
 
 
 def sentences(found: Calibration) -> Iterator[str]:
-    """Yield the rate of false verdicts, whether they lean to a side, and the fate of injected
-    slowdowns."""
+    """Yield the rate of false verdicts, their balance, and the fate of injected slowdowns."""
     asked, verdicts = found.target, len(found.verdicts)
     if limits := found.limits(found.false):
         yield (
@@ -71,8 +70,7 @@ def _rate(fraction: float) -> str:
 
 
 def smallest_text(limits: tuple[float, float], blocks: int) -> str:
-    """Return text such as ``smallest change 4.1 % in 10 blocks``; of several groups from the
-    quietest to the noisiest."""
+    """Return text such as ``smallest change 4.1 % in 10 blocks``, or the range over groups."""
     low, high = map(percent_text, limits)
     size = high if low == high else f"{low.removesuffix(' %')} to {high}"
     return f"smallest change {size} in {blocks} blocks"
@@ -92,8 +90,7 @@ def planted_sentence(found: Calibration, group: GroupCalibration, planted: Injec
 
 
 def _made(stopped: float) -> float:
-    """Return the change that a server makes which stands still for a share of the time, where it
-    never waits for anything else."""
+    """Return the slowdown of a server that is stopped for a share of the time and never idle."""
     return 1 / (1 - stopped) - 1
 
 

@@ -45,8 +45,7 @@ class LogAxis:
         return min(100.0, max(0.0, 100 * (math.log(ratio) - math.log(self.low)) / span))
 
     def ticks(self) -> tuple[Tick, ...]:
-        """Return even differences; on a wide axis, halves and doubles, which are even in
-        logarithms."""
+        """Return ticks at even differences; on a wide axis, at halves and doubles."""
         if self.high / self.low > WIDE:
             first, last = math.ceil(math.log2(self.low)), math.floor(math.log2(self.high))
             stride = max(1, math.ceil((last - first) / 6))
@@ -59,8 +58,7 @@ class LogAxis:
 
 
 def _difference(ratio: float) -> str:
-    """Return text such as ``−10 %``, ``+0.5 %``, ``×8``, ``÷8``: a tick's difference from 1,
-    short."""
+    """Return a tick's difference from 1 as short text: ``−10 %``, ``+0.5 %``, ``×8``, ``÷8``."""
     if ratio >= 8:
         return f"×{grouped_text(ratio)}"
     if ratio <= 1 / 8:

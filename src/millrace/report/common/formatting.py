@@ -27,14 +27,12 @@ FINDING_GLYPHS = {"more": "+", "less": "−", "not sure": "?", "?": ""}
 
 
 def grouped_text(value: float, decimals: int = 0) -> str:
-    """Return text such as ``241,709``, ``1,193.4``: with thousands and so many decimals;
-    ``1.23e+300`` where that would be a long row of digits."""
+    """Return text such as ``241,709``, ``1,193.4``; ``1.23e+300`` for a long row of digits."""
     return f"{value:,.{decimals}f}" if abs(value) < _WITHOUT_EXPONENT else f"{value:.3g}"
 
 
 def ratio_text(ratio: float) -> str:
-    """Return text such as ``0.902``, ``1.010``, ``12.30``: three decimals near 1, fewer for large
-    ratios; ``0.00031``, ``1e-300`` below half a thousandth."""
+    """Return text such as ``0.902``, ``1.010``, ``12.30``; ``0.00031`` where that is small."""
     if 0 < ratio < 0.0005:
         return f"{ratio:.2g}"
     return grouped_text(ratio, 3 if ratio < 10 else 2 if ratio < 100 else 0)
@@ -48,8 +46,7 @@ def interval_text(low: float | None, high: float | None) -> str:
 
 
 def change_text(ratio: float) -> str:
-    """Return text such as ``9.8 % lower``, ``0.3 % higher``; ``as high`` where that would be 0.0
-    %."""
+    """Return text such as ``9.8 % lower``, ``0.3 % higher``, ``as high``."""
     size = percent_text(abs(ratio - 1))
     if size == percent_text(0.0):
         return "as high"
@@ -107,8 +104,10 @@ def latency_text(seconds: float) -> str:
 
 
 def figure_text(value: float, *, signed: bool = False) -> str:
-    """Return text such as ``14.2``, ``0.83``, ``1,203``: three digits, more only before the point;
-    ``+2.2``, ``−0.3`` or ``±0`` when signed; ``0.00031``, ``≈0`` below a millionth."""
+    """Return text such as ``14.2``, ``0.83``, ``1,203``: three digits, more before the point only.
+
+    Signed: ``+2.2``, ``−0.3`` or ``±0``; small: ``0.00031``, and ``≈0`` below a millionth.
+    """
     size = abs(value)
     if size < 0.0005:
         return _small_text(value, signed=signed)

@@ -85,8 +85,10 @@ def write_text(
 
 
 def refuse_place(path: Path, kind: Kind, option: str) -> None:
-    """Raise UserError where ``path``, which ``option`` named, has no directory to be written in, or
-    holds a file that is not recognised as one of this kind."""
+    """Raise UserError where no file of this kind may be written to ``path``.
+
+    ``option`` named the path. It needs a directory, and no other file may lie there.
+    """
     if _is_stream(path):
         return
     target = Path(os.path.realpath(path))
@@ -129,8 +131,7 @@ def _is_stream(path: Path) -> bool:
 
 
 def _is_standard_output(found: os.stat_result) -> bool:
-    """Return whether it is a file that the shell has opened for us (``--output /dev/stdout >>
-    log``)."""
+    """Return whether the shell opened the file for us (``--output /dev/stdout >> log``)."""
     try:
         return os.path.samestat(found, os.fstat(1))
     except OSError:

@@ -38,8 +38,7 @@ def _position(value: float) -> str:
 
 
 def _prose(names: Iterable[str]) -> Callable[[str], Markup]:
-    """Return a filter that breaks no line inside a short name, nor between a number and its unit,
-    and shows what is in backticks as code."""
+    """Return a filter that keeps short names and numbers with units on one line, and marks code."""
     short = sorted({name for name in names if len(name) <= LONGEST_UNBROKEN}, key=len)
     # Without names nothing matches: (?!) never does.
     known = "|".join(re.escape(str(escape(name))) for name in reversed(short)) or "(?!)"
@@ -55,8 +54,7 @@ def _prose(names: Iterable[str]) -> Callable[[str], Markup]:
 
 
 def _code(text: str, otherwise: Callable[[str], str] = str) -> Markup:
-    """Return escaped text in which what is in `backticks` is code, and ``otherwise`` marks up the
-    rest."""
+    """Return escaped text with `backticks` as code; ``otherwise`` marks up the rest."""
     pieces = re.split(r"`([^`]+)`", str(escape(text)))
     marked = (
         f"<code>{piece}</code>" if number % 2 else otherwise(piece)

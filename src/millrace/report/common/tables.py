@@ -16,8 +16,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Row:
-    """Cells as shown; ``verdict`` colours the last one, ``is_base`` marks the base's row,
-    ``is_total`` one that sums others up."""
+    """Cells as shown; ``verdict`` colours the last one, ``is_total`` marks a sum of others."""
 
     cells: tuple[str, ...]
     verdict: str | None = None

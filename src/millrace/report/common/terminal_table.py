@@ -29,8 +29,10 @@ WIDEST = 36  # characters of a cell that are kept on one line where a table hard
 
 
 def show_table(table: Table, console: Console) -> None:
-    """Print the table; where the terminal is narrow, with heads in several lines, then fewer
-    columns, then cells broken at spaces, at last anywhere. No cell is cut."""
+    """Print the table without cutting a cell, however narrow the terminal is.
+
+    Heads are broken into lines first, then columns dropped, then cells broken, at last anywhere.
+    """
     unlimited = console.options.update_width(10_000)
     kept = list(range(len(table.columns)))
     drawn = _draw(table, kept, stacked=False)
@@ -88,8 +90,7 @@ def _draw(
 
 
 def _stack(title: str) -> list[str]:
-    """Return a head in lines that are no longer than its longest word, or a word of usual
-    length."""
+    """Return a head in lines of its longest word's length, or of a usual word's."""
     longest = max(map(len, title.split()))
     return textwrap.wrap(title, max(longest, HEAD))
 

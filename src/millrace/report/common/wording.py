@@ -12,8 +12,7 @@ _TEMPLATE = re.compile(r"<[^<>]*>")
 
 
 def short_symbol(symbol: str) -> str:
-    """Return a function's name without return type, arguments, template arguments and compiler's
-    suffix.
+    """Return a function's bare name, without types, arguments and the compiler's suffix.
 
     ``void foo<int>(int) [clone .isra.0]`` is ``foo``. Operators stay as they are.
     """

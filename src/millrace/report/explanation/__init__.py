@@ -1,2 +1,1 @@
-"""Explanations of where the time of an operation goes, and why two treatments differ, in every
-format."""
+"""Explanations of where time goes, and why two treatments differ, in every format."""

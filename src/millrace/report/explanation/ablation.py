@@ -15,8 +15,7 @@ def sentences(found: Ablation, *, base: str, candidate: str) -> tuple[str, ...]:
 
 
 def ablation_sentences(explanation: Explanation) -> tuple[str, ...]:
-    """Return the same of the experiment of an explanation, with what it could not tell; nothing
-    where there was none."""
+    """Return the result of an explanation's ablation with what it could not tell, if it has one."""
     found = explanation.ablation
     if found is None:
         return ()

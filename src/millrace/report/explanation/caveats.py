@@ -23,8 +23,7 @@ _PROCESSES = "other processes"
 
 
 def caveat_sentences(explanation: Explanation) -> list[str]:
-    """List the reasons why the answer may be wrong, a sentence each; empty where nothing speaks
-    against it."""
+    """List the reasons why the answer may be wrong, a sentence each."""
     found = caveats(explanation)
     return [
         *(_account(each, explanation) for each in found.accounts),
@@ -79,8 +78,7 @@ def _statement(found: UnclosedStatement) -> str:
 
 
 def _disturbed(found: Caveats, explanation: Explanation) -> Iterator[str]:
-    """Yield text such as ``2 of 3 blocks of A and 1 of 3 of B were disturbed by other
-    processes.``"""
+    """Yield text such as ``2 of 3 blocks of A were disturbed by other processes.``"""
     if not found.by:
         return
     told = [
@@ -94,8 +92,7 @@ def _disturbed(found: Caveats, explanation: Explanation) -> Iterator[str]:
 
 
 def _stopped(found: Caveats) -> Iterator[str]:
-    """Yield a warning that fixed-sample intervals are too narrow where results decided when to
-    stop."""
+    """Warn that fixed-sample intervals are too narrow where results decided when to stop."""
     if found.is_sequential:
         yield (
             "The number of blocks was decided by what they showed: the verdict allows for that, "

@@ -149,8 +149,7 @@ def own_us(node: CallNode) -> tuple[float, float]:
 
 @dataclass(eq=False)
 class _Compared:
-    """A function below the same callers, those that both sides have: its costs on both sides with
-    what it calls, and its own; µs per operation."""
+    """A function below the same shared callers: its costs on both sides, in µs per operation."""
 
     number: int
     a_us: float = 0.0
@@ -162,8 +161,10 @@ class _Compared:
 
 @dataclass(frozen=True, eq=False)
 class _Path:
-    """A node of the tree in its place: ``parent`` is an index, -1 of the root. ``compared`` is its
-    caller's where it is not compared itself."""
+    """A node of the tree in its place; ``parent`` is an index, -1 of the root.
+
+    ``compared`` is its caller's where it is not compared itself.
+    """
 
     node: CallNode
     parent: int
@@ -277,8 +278,7 @@ def _graph(
 
 
 def _with_last(frames: Sequence[Frame]) -> Iterator[Frame]:
-    """Yield the frames, each with the number of its last callee: the one before the next frame that
-    is not deeper."""
+    """Yield the frames, each with the number of its last callee."""
     lasts = [0] * len(frames)
     open_frames: list[Frame] = []
     for frame in frames:
@@ -320,8 +320,7 @@ def _title(path: _Path, side: Letter, us: float, totals: tuple[float, float]) ->
 
 
 def _edges(largest: float) -> tuple[float, ...]:
-    """Return the differences at which shades begin, in µs: 1, 3 and 10 times powers of ten, the
-    last one below the largest difference."""
+    """Return the differences at which shades begin, in µs: 1, 3 and 10 times powers of ten."""
     if largest <= 0:
         return ()
     steps = range(2 * math.floor(math.log10(largest)) + 1, -700, -1)

@@ -26,14 +26,12 @@ def as_folded(root: CallNode, side: Literal["A", "B"]) -> str:
 
 
 def as_differential(root: CallNode) -> str:
-    """Return both sides, as tools for differences take them: ``connection;mysqld`insert 1203
-    1410``."""
+    """Return both sides in one text: ``connection;mysqld`insert 1203 1410``."""
     return "".join(f"{path} {a} {b}\n" for path, (a, b) in _weighed(root) if a or b)
 
 
 def paths(root: CallNode) -> Iterator[tuple[tuple[CallNode, ...], float, float]]:
-    """Yield each call path below the root with its last function's own time in A and in B, µs; by
-    hand, since stacks are deep."""
+    """Yield each call path with its last function's own time in A and in B, in µs."""
     waiting: list[tuple[CallNode, ...]] = [(child,) for child in reversed(root.children)]
     while waiting:
         path = waiting.pop()

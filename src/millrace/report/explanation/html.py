@@ -63,8 +63,7 @@ FLAME_GRAPHS = 8  # in a page: each is some hundred kilobytes
 
 @dataclass(frozen=True)
 class PlanPart:
-    """A statement whose plans differ, in which ways, or that one side alone has: the plans as the
-    servers gave them."""
+    """A statement whose plans differ, or that one side alone has, with the plans."""
 
     statement: str
     sql: str
@@ -133,8 +132,7 @@ def as_html(explanations: Sequence[Explanation], run: RunRecord) -> str:
 
 
 def context(explanations: Sequence[Explanation]) -> dict[str, Any]:
-    """Return the context of the templates of explanations, beside the run; the script is empty
-    where no graph needs it."""
+    """Return the explanations' part of the context of templates."""
     graphs = sum(each.profile is not None for each in explanations) <= FLAME_GRAPHS
     parts = [
         _part(n, only_compared(each), graphs=graphs) for n, each in enumerate(explanations, start=1)

@@ -37,9 +37,10 @@ VERSION: Version = "millrace.explanation/2"
 
 
 class SidePart(Part):
-    """One of the two treatments: its levels, how many of its trials were measured and profiled, the
-    account, what its own instruments cover, and its flat profile. Null: too little was observed.
-    `statement_breakdowns` is empty too where an operation has one statement alone."""
+    """One of the two treatments. Null: too little was observed.
+
+    `statement_breakdowns` is empty too where an operation has one statement alone.
+    """
 
     label: str
     levels: dict[str, Level]
@@ -52,8 +53,10 @@ class SidePart(Part):
 
 
 class ProfilePart(Part):
-    """The differences of the profiled trials, in µs of CPU time per operation; `by` says what the
-    intervals are of. `call_paths` are those that differ most; other formats have all of them."""
+    """The differences of the profiled trials, in µs of CPU time per operation.
+
+    `by` says what the intervals are of; `call_paths` are those that differ most.
+    """
 
     blocks: list[int]
     by: By
@@ -66,11 +69,13 @@ class ProfilePart(Part):
 
 
 class AblationPart(Part):
-    """The share of a loss that aligned settings recovered, as fractions of the base's value of
-    `metric`, in the trials of the run `run`; `answer` says so in words. `remaining` is with all of
-    them aligned, and null where that has no result. `untried` are alignments without one that
-    counts, and `left_out` what is suspected and was not aligned, each with its reason. `unsteady`
-    says why none of it counts, and is null where it does."""
+    """The share of a loss that aligned settings recovered, as fractions of the base's `metric`.
+
+    `run` measured it, and `answer` says it in words. `remaining` is with all of them aligned, and
+    null where that has no result. `untried` are alignments without one that counts, and `left_out`
+    what is suspected and was not aligned, each with its reason. `unsteady` says why none of it
+    counts, and is null where it does.
+    """
 
     run: str
     metric: str

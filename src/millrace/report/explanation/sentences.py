@@ -46,8 +46,7 @@ def title(explanation: Explanation) -> str:
 
 
 def headings(explanation: Explanation) -> Labels:
-    """Return a and B at the head of a column: in short where their levels are values of a factor
-    with a long name, ``A: 0`` and ``B: 1``, which is told once above the tables."""
+    """Return the heads of the columns of A and B, as ``A: 0`` where a factor's name is long."""
     sides = (explanation.a, explanation.b)
     named = all(is_name(explanation.factor, side.level) for side in sides)
     if named or max(len(side.label) for side in sides) <= _LONGEST_HEADING:
@@ -124,8 +123,7 @@ def disturbance_texts(explanation: Explanation) -> list[str]:
 
 
 def missing_rows(explanation: Explanation) -> list[tuple[str, str, str]]:
-    """List what could not be observed, where, and what to do about it; gaps that both sides share
-    have one row."""
+    """List what could not be observed, where, and a hint; gaps of both sides share a row."""
     found: dict[tuple[str, str, str], list[MissingObservation]] = {}
     for lack in explanation.missing:
         key = (lack.observer, _PERCENT.sub("", lack.what), lack.remedy)
@@ -142,8 +140,7 @@ def missing_rows(explanation: Explanation) -> list[tuple[str, str, str]]:
 
 
 def _lacked(whats: Sequence[str]) -> str:
-    """Return one text for texts that differ in percentages: ``names of f, in 12 % to 36 % of
-    samples``."""
+    """Merge texts that differ in percentages: ``names of f, in 12 % to 36 % of samples``."""
     found = [[int(percent) for percent in _PERCENT.findall(what)] for what in whats]
     ranges = iter([(min(each), max(each)) for each in zip(*found, strict=True)])
 
@@ -172,8 +169,7 @@ def _nothing(explanation: Explanation) -> str:
 
 
 def _there(side: SideExplanation) -> str:
-    """Return text such as ``mysql-9.7.4: block 1; 4 trials failed, the first at step start: unknown
-    option``."""
+    """Return text such as ``mysql-9.7.4: block 1; 4 trials failed, the first at ...``."""
     text = f"{side.label}: {_blocks(side.blocks)}"
     if not side.failed:
         return text
@@ -215,8 +211,7 @@ def _statement(explanation: Explanation) -> str:
 
 
 def _cpu(explanation: Explanation) -> str:
-    """Return text such as ``9.7.4 needs 14.2 µs more of server CPU per row than 5.6.24: parsing
-    +3.1, ...``"""
+    """Return text such as ``9.7.4 needs 14.2 µs more of server CPU per row than 5.6.24: ...``."""
     row, total, profile = _cpu_row(explanation), _cpu_total(explanation), explanation.profile
     if total is None:
         return ""
@@ -251,8 +246,7 @@ def _cpu_row(explanation: Explanation) -> EfficiencyRow | None:
 
 
 def _cpu_total(explanation: Explanation) -> MeanEstimate | None:
-    """Return the difference of the server's CPU time, of the profiles where nobody else counted
-    it."""
+    """Return the difference of the server's CPU time, else that of the profiles."""
     row, profile = _cpu_row(explanation), explanation.profile
     if row is not None:
         return row.difference
@@ -268,8 +262,7 @@ def _is_cpu_sure(explanation: Explanation) -> bool:
 
 
 def _parts(parts: Sequence[tuple[str, float, str]], whole: float, decimals: int) -> str:
-    """Return text such as ``parsing +3.1, redo logging +2.4, all others −0.2``: (name, µs, doubt),
-    largest first."""
+    """Return text such as ``parsing +3.1, all others −0.2`` of (name, µs, doubt), largest first."""
     ordered = sorted(parts, key=lambda part: -abs(part[1]))
     named = [part for part in ordered if abs(part[1]) >= _MATTERS * abs(whole)][:_MOST]
     rest = math.fsum(us for _, us, _ in ordered[len(named) :])
@@ -305,8 +298,7 @@ def _by_chance(estimate: MeanEstimate) -> str:
 
 
 def _shared_cpu(explanation: Explanation, found: BreakdownDifference) -> Iterator[str]:
-    """Yield a note where a thread is also ready because its client has its turn on the CPU of
-    both."""
+    """Note that a thread is also ready while its client runs on the CPU that they share."""
     ready = next((line.title for line in found.lines if line.key == "runnable"), None)
     sides = [side for side in (explanation.a, explanation.b) if _shares_cpu(side)]
     if ready is None or not sides:
@@ -330,8 +322,7 @@ def _shares_cpu(side: SideExplanation) -> bool:
 
 
 def _below_zero(explanation: Explanation, found: BreakdownDifference) -> Iterator[str]:
-    """Yield parts that are less than nothing by more than chance: a wait for the client alone can
-    be."""
+    """Name parts below zero by more than chance, which a wait for the client alone can be."""
     for line in found.lines:
         sides = ((explanation.a, line.a), (explanation.b, line.b))
         where = [
@@ -348,8 +339,7 @@ def _below_zero(explanation: Explanation, found: BreakdownDifference) -> Iterato
 
 
 def within(side: SideExplanation, factor: str) -> str:
-    """Return text such as ``in mysql-9.7.4``, ``with 16 clients``, ``with tls on``, ``with
-    innodb_flush_log_at_trx_commit = 1``."""
+    """Return text such as ``in mysql-9.7.4``, ``with 16 clients``, ``with tls on``."""
     if is_name(factor, side.level):
         return f"in {side.label}"
     if factor == "clients":

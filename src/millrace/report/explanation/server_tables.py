@@ -92,8 +92,7 @@ def plan_table(side: PlanSide, label: str) -> Table:
 
 
 def access_text(side: PlanSide) -> str:
-    """Return text such as ``ref of sbtest1 by k_1, 3 rows, Using index; then ...``: how a plan gets
-    at its rows."""
+    """Describe how a plan gets at its rows: ``ref of sbtest1 by k_1, 3 rows; then ...``."""
     if side.error is not None:
         return f"no plan: {side.error}"
     steps = [_step_text(row) for row in side.rows]

@@ -40,8 +40,10 @@ class Segment:
 
 @dataclass(frozen=True)
 class Bar:
-    """One side; ``total_at`` is where the whole ends. ``excess`` is by how much the parts that were
-    measured exceed it, None where they do not, or by no more than could be seen."""
+    """One side; ``total_at`` is where the whole ends.
+
+    ``excess`` is by how much the measured parts exceed it, None where that cannot be seen.
+    """
 
     label: str
     total_us: float

@@ -36,8 +36,7 @@ def statement_breakdown_table(
 
 
 def statement_sentence(found: Sequence[StatementBreakdownDifference], noun: str) -> str:
-    """Name the statement that makes most of the difference, and its largest part; empty where none
-    does for sure."""
+    """Name the statement that makes most of the difference, if one does for sure."""
     if not found or not found[0].breakdown.lines or not is_sure(found[0].of_operation):
         return ""
     most = found[0]
@@ -52,8 +51,7 @@ def statement_sentence(found: Sequence[StatementBreakdownDifference], noun: str)
 
 
 def _largest_part(most: StatementBreakdownDifference, decimals: int) -> str:
-    """Return text such as ``; the largest part of that is waiting for a lock, +270 µs``, of all
-    executions like the whole; empty where no part goes the way of the whole."""
+    """Return text such as ``; the largest part of that is waiting for a lock, +270 µs``, if any."""
     direction = 1 if most.of_operation.mean > 0 else -1
 
     def along(line: DifferenceLine) -> float:
@@ -76,8 +74,7 @@ def _rows(each: StatementBreakdownDifference) -> tuple[Row, ...]:
 
 
 def _all_rows(each: StatementBreakdownDifference, noun: str) -> tuple[Row, ...]:
-    """Return a row for all executions in an operation, where that is another number than one: ``all
-    10 in a transaction``."""
+    """Return a row for all executions in an operation, if there are several."""
     times = _times(each)
     if times == ["1"]:
         return ()

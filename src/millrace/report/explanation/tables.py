@@ -50,8 +50,7 @@ _EFFICIENCY: Mapping[str, tuple[str, ...]] = {
 
 
 def breakdown_table(found: BreakdownDifference, labels: Labels, noun: str) -> Table:
-    """Return every part of the latency that A or B has, the largest difference first; the sum
-    last."""
+    """Return every part of the latency, the largest difference first; the sum last."""
     return Table(
         f"Where the time of the {noun} goes",
         breakdown_columns(f"µs per {noun}", labels, found),
@@ -67,8 +66,7 @@ def breakdown_columns(title: str, labels: Labels, found: BreakdownDifference) ->
 def breakdown_rows(
     found: BreakdownDifference, total_title: str, *, least_us: float = 0.0
 ) -> tuple[Row, ...]:
-    """Return the parts of at least ``least_us`` in A or B, or that differ, what is unaccounted, and
-    the latency."""
+    """Return the parts of at least ``least_us`` or that differ, the remainder, and the latency."""
     latency_a, latency_b = found.latencies_us
     decimals = us_decimals(max(latency_a, latency_b))
     rows = [
@@ -166,8 +164,7 @@ def efficiency_table(found: Sequence[EfficiencyRow], labels: Labels, noun: str) 
 
 
 def sources_note(found: Sequence[EfficiencyRow]) -> str:
-    """Return text such as ``told by threads: server CPU, reads; by status: fsyncs``; empty without
-    rows."""
+    """Return text such as ``told by threads: server CPU, reads; by status: fsyncs``."""
     by_source: dict[str, list[str]] = {}
     for row in found:
         by_source.setdefault(row.source, []).append(row.title)
@@ -175,8 +172,7 @@ def sources_note(found: Sequence[EfficiencyRow]) -> str:
 
 
 def statements_table(found: Sequence[StatementComparison], labels: Labels) -> Table | None:
-    """Return each statement's latency by the clients' clock and by the server's; None without
-    any."""
+    """Return each statement's latency by the clients' clock and by the server's, if any."""
     if not found:
         return None
     served = any(side and side.server for row in found for side in (row.a, row.b))
@@ -211,8 +207,7 @@ def is_sure(estimate: MeanEstimate) -> bool:
 def finding(
     significant: bool, adjusted_p: float | None, difference: MeanEstimate | None
 ) -> str | None:
-    """Return text such as ``more``, ``less`` or ``not sure``, all after correction for the number
-    of rows; ``?`` of one block alone; None where nothing could be tested."""
+    """Return ``more``, ``less`` or ``not sure``, ``?`` of one block; None if untested."""
     if difference is None:
         return None
     if difference.low is None:
@@ -312,8 +307,7 @@ def _efficiency_row(row: EfficiencyRow) -> Row:
 
 
 def _ratio_interval(relative: RatioEstimate | None) -> str:
-    """Return text such as ``0.98 to 1.07``; missing for a single block, and where it says nothing
-    at all."""
+    """Return text such as ``0.98 to 1.07``; missing where it says nothing."""
     if relative is None or relative.low is None or relative.high is None:
         return MISSING
     if relative.high > _ANYTHING * relative.low:

@@ -160,8 +160,7 @@ def _show_experiment(e: Explanation, console: Console) -> None:
 
 @dataclass
 class _Tables:
-    """Tables as they are printed; what their last column means is said under the first that has
-    it."""
+    """Tables as they are printed, with notes on what is in their last columns."""
 
     console: Console
     told: set[str] = field(default_factory=set)

@@ -23,8 +23,11 @@ from millrace.report.common.tables import Column, Row, Section, Table
 
 
 class ComparisonPart(Part):
-    """Candidate / base; `low` and `high` hold for any number of looks, `fixed_low` and `fixed_high`
-    for a number of blocks fixed beforehand. Differences are fractions. Null: not to be told."""
+    """Candidate / base; differences are fractions. Null: not to be told.
+
+    `low` and `high` hold for any number of looks, `fixed_low` and `fixed_high` for a number of
+    blocks fixed beforehand.
+    """
 
     base: str
     candidate: str
@@ -69,8 +72,7 @@ def table(comparisons: Sequence[PairedComparison], alpha: float) -> Table:
 
 
 def sentence(comparison: PairedComparison, margin: float) -> str:
-    """Return a comparison in full: the change, the verdict with its reason, and what would decide
-    it."""
+    """Return a comparison in full: change, verdict with reason, and what would decide it."""
     text = f"{comparison.candidate} against {comparison.base}: "
     if comparison.estimate is not None:
         text += f"{change_text(comparison.estimate.ratio)}, "
@@ -84,8 +86,7 @@ def sentence(comparison: PairedComparison, margin: float) -> str:
 
 
 def family_sentence(comparisons: Sequence[PairedComparison], alpha: float) -> str | None:
-    """Count the differences that survive the FDR correction; None where there is only one
-    comparison, or no difference."""
+    """Count the differences that survive the FDR correction, among several comparisons."""
     different = [each for each in comparisons if each.estimate and each.estimate.excludes_1]
     if len(comparisons) == 1 or not different:
         return None

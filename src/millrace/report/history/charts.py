@@ -24,8 +24,7 @@ _LONGEST_LABEL = 16  # characters of a label below the axis
 
 @dataclass(frozen=True)
 class Marker:
-    """A line across the chart at ``x``, what stands at its top, and its class; ``title`` says it in
-    words."""
+    """A line across the chart at ``x`` with its text and style; ``title`` says it in words."""
 
     x: float
     text: str
@@ -35,8 +34,7 @@ class Marker:
 
 @dataclass(frozen=True)
 class HistoryChart:
-    """A series' points as lines, one for each state of host and configuration; the band is the
-    margin around the reference."""
+    """A series' points as lines, one for each environment; the band is the margin."""
 
     chart: LineChart
     environment_changes: tuple[Marker, ...]

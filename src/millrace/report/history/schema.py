@@ -21,8 +21,11 @@ VERSION: Version = "millrace.history/2"
 
 
 class PointPart(Part):
-    """A version's ratio to the reference; `state` is the id of the state of host and configuration
-    that it was measured in, `build` the SHA-256 of the server's program. Null: not known."""
+    """A version's ratio to the reference. Null: not known.
+
+    `state` is the id of the environment that it was measured in, `build` the SHA-256 of the
+    server's program.
+    """
 
     label: str
     date_utc: str
@@ -37,8 +40,7 @@ class PointPart(Part):
 
 
 class EnvironmentChangePart(Part):
-    """A change of the environment from the point `index` (from 0) on; `changes` say what
-    differs."""
+    """A change of the environment from the point `index` (from 0) on."""
 
     index: int
     label: str
@@ -46,9 +48,11 @@ class EnvironmentChangePart(Part):
 
 
 class ChangePart(Part):
-    """A place where the level moved. Ratios are new level / old level: `ratio`, `low` and `high`
-    those of the measurement that confirmed it, else `found_ratio`, `found_low` and `found_high`,
-    which the history showed among `n_points` points. Only what is confirmed is a fact.
+    """A place where the level moved; only what is confirmed is a fact.
+
+    Ratios are new level / old level: `ratio`, `low` and `high` those of the measurement that
+    confirmed it, else `found_ratio`, `found_low` and `found_high`, from `n_points` points of the
+    history.
 
     `index` and `label` are those of the first point of the new level; `within` are the labels of
     all points that may be. `reason` says why it was withdrawn, `note` who acknowledged it;
@@ -75,10 +79,11 @@ class ChangePart(Part):
 
 
 class SeriesPart(Part):
-    """A series: ratios in one metric to the level `reference` of `factor`, at the levels
-    `fixed_factors` of the other factors. `candidate` is null where runs have one candidate, or
-    label them by level. `unexamined` points came after the last look for changes; with
-    `too_few_points` it cannot be told whether a level moved."""
+    """A series: ratios in one metric to the level `reference` of `factor`.
+
+    `candidate` is null where runs have one candidate, or label them by level. `unexamined` points
+    came after the last look for changes; `too_few_points` leave open whether a level moved.
+    """
 
     id: str
     name: str
@@ -101,8 +106,10 @@ class SeriesPart(Part):
 
 
 class GroupPart(Part):
-    """Changes (by id) of several series at one label, of `n_series` that have a point there;
-    `least` and `most` are fractions, negative where it is for the worse."""
+    """Changes (by id) of several series at one label, of `n_series` that have a point there.
+
+    `least` and `most` are fractions, negative where it is for the worse.
+    """
 
     label: str
     sentence: str

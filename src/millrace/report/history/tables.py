@@ -27,8 +27,7 @@ _NEEDED = f"{FEWEST_TO_TELL} of one state of host and configuration are needed"
 
 
 def sparkline(values: Sequence[float], margin: float) -> str:
-    """Return the course of all values, positive, those that share a sign as their median; what is
-    within the margin hardly moves."""
+    """Return the trend of positive values as signs; within the margin it hardly moves."""
     signs, n = min(len(values), _SPARKLINE), len(values)
     shown = [median(values[k * n // signs : (k + 1) * n // signs]) for k in range(signs)]
     middle = median(shown)
@@ -94,8 +93,7 @@ def state_glyph(seen: ChangeView) -> str:
 
 
 def state_text(seen: ChangeView) -> str:
-    """Return text such as ``▼ confirmed regression``, ``? candidate regression``, ``✕ withdrawn``,
-    and whether it is acknowledged."""
+    """Return text such as ``▼ confirmed regression``, ``✕ withdrawn``."""
     change = seen.change
     text = f"{state_glyph(seen)} {change.state}"
     if change.state != "withdrawn":
@@ -142,8 +140,7 @@ def _row(seen: ChangeView) -> Row:
 
 
 def group_text(group: ChangeGroup) -> str:
-    """Return text such as ``mysql-8.0.30: 7 of 12 series, −4.0 % to −19.0 % (1 confirmed, 6
-    candidates)``; less is worse, whatever the metric."""
+    """Return text such as ``mysql-8.0.30: 7 of 12 series, −4.0 % to −19.0 % (6 candidates)``."""
     sizes = list(
         dict.fromkeys(percent_text(each, signed=True) for each in (group.least, group.most))
     )
@@ -174,8 +171,7 @@ def too_few(n_series: int) -> str:
 
 
 def break_lines(breaks: Sequence[EnvironmentChange]) -> list[str]:
-    """Return each break once, with how many series have it: what differs on its sides is nobody's
-    change."""
+    """Return each change of the environment once, with how many series have it."""
     found = sorted((each.label, each.changes) for each in breaks)
     return [
         f"break at {label} ({counted(len(list(same)), 'series', 'series')}): {'; '.join(changes)}"

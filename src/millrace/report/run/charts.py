@@ -1,5 +1,4 @@
-"""The positions of the charts' marks, in percent of the width: text never has to scale with
-them."""
+"""The positions of the charts' marks, in percent of the width, so that text never scales."""
 
 from __future__ import annotations
 

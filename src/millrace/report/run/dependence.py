@@ -1,5 +1,4 @@
-"""The factors on which differences depend, in words and in a small table: ``slower only with
-log_bin on``."""
+"""The factors on which differences depend, in words and in a table."""
 
 from __future__ import annotations
 
@@ -38,8 +37,7 @@ class DependenceText:
 
 
 def dependence_part(analysis: RunAnalysis) -> DependenceText | None:
-    """Describe what differences depend on; None where no factor is fixed at several levels, or too
-    few comparisons tell something."""
+    """Describe what differences depend on; None where too few comparisons say anything."""
     found = analysis.dependences
     if not found:
         return None
@@ -89,8 +87,7 @@ def _of_none(dependence: Dependence, analysis: RunAnalysis) -> str:
 
 
 def _of_term(term: Term, dependence: Dependence, analysis: RunAnalysis) -> str:
-    """Return text such as ``mysql-5.7.22 is slower only with log_bin on, by 6.1 %; elsewhere
-    ...``."""
+    """Return text such as ``mysql-5.7.22 is slower only with log_bin on, by 6.1 %; ...``."""
     candidate, margin = level_text(analysis.factor, dependence.candidate), analysis.margin
     sides = {each: [at for at in term.at if at.verdict == each] for each in _DIFFERENT}
     sides = {verdict: at for verdict, at in sides.items() if at}
@@ -120,8 +117,7 @@ def _of_term(term: Term, dependence: Dependence, analysis: RunAnalysis) -> str:
 
 
 def _places(at: Sequence[LevelsEffect], term: Term) -> str:
-    """Return text such as ``at 1 client, by 20.1 %``; of several each, of many how many, and the
-    ends."""
+    """Return text such as ``at 1 client, by 20.1 %``; of many levels, their number and the ends."""
     if len(at) == 1:
         return f"{where(at[0].levels)}, by {_size(at[0].here)}"
     if len(at) <= _FEW:
@@ -171,8 +167,7 @@ def _listed_or(factors: Sequence[str]) -> str:
 
 
 def _table(found: Sequence[Dependence], analysis: RunAnalysis) -> Table:
-    """Return a row for each candidate's mean and its terms: all levels of a factor, of a pair those
-    that stand out."""
+    """Return a row for each candidate's mean and its terms; of a pair, levels that stand out."""
     columns = (
         Column("where", numeric=False),
         Column("ratio"),

@@ -24,9 +24,7 @@ _STATES = {
 
 
 def design_text(analysis: RunAnalysis) -> str:
-    """Return text such as ``5 blocks``, or of a sequential run also how it ended: ``sequential, at
-    most 20 blocks: decided after 9``, ``sequential, at most 20 blocks: stopped there with 1 of 3
-    undecided: about 14 more blocks``. Where pairs were measured side by side, that comes first."""
+    """Return text such as ``5 blocks``, ``sequential, at most 20 blocks: decided after 9``."""
     design = analysis.run.design
     beside = "side by side, " if design.concurrent else ""
     return beside + _ended_text(analysis, design)

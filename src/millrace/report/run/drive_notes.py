@@ -107,8 +107,7 @@ def _about_warmup(analysis: RunAnalysis) -> list[str]:
 
 
 def _about_loading(analysis: RunAnalysis) -> list[str]:
-    """Warn of tables that were not loaded as asked: they are laid out in another way on the
-    disk."""
+    """Warn of tables that were not loaded as asked, and so are laid out differently on disk."""
     others: dict[str, list[str]] = {}
     for treatment in analysis.treatments:
         for instance in treatment.instances:

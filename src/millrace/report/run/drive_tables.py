@@ -72,8 +72,7 @@ def _latency_row(treatment: TreatmentAnalysis, latency: Latency) -> Row:
 
 
 def cost_table(analysis: RunAnalysis) -> Table | None:
-    """Return CPU time and switches a transaction, misses of the buffer pool; None where nothing
-    measured them. A column that no trial measured is left out."""
+    """Return CPU time, switches and buffer pool misses a transaction, as far as measured."""
     driven = [t.driven for t in analysis.treatments if t.driven is not None]
     figures: Sequence[tuple[str, Callable[[TreatmentAnalysis], str]]] = [
         (title, text)
@@ -121,8 +120,7 @@ def _client_cpu(treatment: TreatmentAnalysis) -> str:
 
 
 def _cpu(treatment: TreatmentAnalysis, measured: tuple[str, ...], known: float | None) -> str:
-    """Return the level of the metric of this CPU time, the one that its own table shows; without
-    such a metric ``known``, the total over all trials."""
+    """Return the level of the metric of this CPU time; without one ``known``, over all trials."""
     for found in treatment.metrics.values():
         if (found.metric.numerator, found.metric.denominator) == (measured, ("transactions",)):
             return _seconds(level_s(found))

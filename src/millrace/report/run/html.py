@@ -51,8 +51,7 @@ from millrace.shown_text import shown_line
 
 @dataclass(frozen=True)
 class _MetricSection:
-    """A metric beside the headline: its table, its ratios, and every ratio in figures; in a large
-    run its matrix before them."""
+    """A metric beside the headline: its tables and ratios; in a large run its matrix first."""
 
     metric: Metric
     matrix: Matrix | None
@@ -152,8 +151,7 @@ def _verdict_sentence(comparison: Comparison, analysis: RunAnalysis) -> tuple[st
 
 
 def _curves(analysis: RunAnalysis) -> list[tuple[str, tuple[LineChart, ...]]]:
-    """Return the latency charts under the heading of their section, those sections that have
-    any."""
+    """Return the latency charts under the heading of their section."""
     charts = [
         (heading, latency_charts(groups, analysis.factor)) for heading, groups in sections(analysis)
     ]
@@ -163,8 +161,7 @@ def _curves(analysis: RunAnalysis) -> list[tuple[str, tuple[LineChart, ...]]]:
 def _alike(
     compared: Sequence[VariablesComparison], *, many: int
 ) -> list[tuple[VariablesComparison, str]]:
-    """Return differences that several groups have alike, once, each with where it is: a test or a
-    number of clients seldom changes a variable."""
+    """Return differences that several groups share once, each with where it is."""
     found: list[tuple[VariablesComparison, list[str]]] = []
     for one in compared:
         for other, groups in found:
@@ -177,8 +174,7 @@ def _alike(
 
 
 def _bases_without_variables(analysis: RunAnalysis) -> list[str]:
-    """Return the labels of bases whose variables were not recorded, though those of a candidate
-    were."""
+    """Return the labels of bases whose variables alone were not recorded."""
 
     def recorded(treatment: TreatmentAnalysis) -> bool:
         return any(instance.effective for instance in treatment.instances)

@@ -18,9 +18,10 @@ _PERCENTS = (10, 50, 75, 90, 95, 99, 99.9, 99.99, 99.999)
 
 
 def latency_charts(groups: Sequence[Group], factor: str) -> tuple[LineChart, ...]:
-    """Return latency of transactions by percentile, merged over all trials: a chart a group, a line
-    a treatment, which differ in ``factor``. A group without latencies, or of more treatments than
-    can be told apart, has none."""
+    """Return latency of transactions by percentile: a chart a group, a line a treatment.
+
+    A group without latencies, or of more treatments than can be told apart, has none.
+    """
     charts = []
     for group in groups:
         found = [(t, latency) for t in group.treatments if (latency := latency_of(t)) is not None]
@@ -30,8 +31,7 @@ def latency_charts(groups: Sequence[Group], factor: str) -> tuple[LineChart, ...
 
 
 def latency_of(treatment: TreatmentAnalysis) -> Latency | None:
-    """Return the latencies of a treatment's first kind of transaction; response time where there
-    is."""
+    """Return the latencies of a treatment's first transaction; response time where there is."""
     of_transactions = [latency for latency in treatment.latencies if latency.of == "transaction"]
     first = [each for each in of_transactions if each.name == of_transactions[0].name]
     return next((each for each in first if each.time == "response"), next(iter(first), None))

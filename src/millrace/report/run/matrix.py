@@ -1,5 +1,4 @@
-"""Every comparison of one metric in one table: a row a group, a column a level of the compared
-factor. It is what a reader of many tests, servers and numbers of clients looks at first."""
+"""Every comparison of one metric in one table: a row a group, a column a compared level."""
 
 from __future__ import annotations
 

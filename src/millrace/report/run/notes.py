@@ -230,8 +230,7 @@ def failure_lines(analysis: RunAnalysis) -> list[str]:
 
 
 def chance(analysis: RunAnalysis) -> str | None:
-    """Explain how many intervals would exclude 1 by chance alone, and the correction for it; None
-    for a single comparison."""
+    """Explain how many intervals exclude 1 by chance alone, and the correction, if several do."""
     number = sum(comparison.estimate is not None for comparison in analysis.comparisons())
     if number < 2:
         return None

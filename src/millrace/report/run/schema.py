@@ -77,17 +77,18 @@ class ComparisonPart(Part):
 
 @dataclass(frozen=True)
 class DependencePart(Dependence):
-    """The dependence of a candidate's ratio on ``factors``, those fixed at several levels, in
-    ``metric``; ``sentence`` says it in words."""
+    """The dependence of a candidate's ratio on ``factors``, in ``metric`` and in words."""
 
     metric: str
     sentence: str
 
 
 class ComparisonStatusPart(Part):
-    """The state of a comparison of the headline metric. `after` is how many blocks the run had when
-    it was closed, null while it is open; `more_blocks` about how many would decide an open one,
-    null where that cannot be told."""
+    """The state of a comparison of the headline metric.
+
+    `after` is how many blocks the run had when it was closed, null while it is open; `more_blocks`
+    about how many would decide an open one, null where that cannot be told.
+    """
 
     base_treatment: str
     candidate_treatment: str
@@ -97,11 +98,12 @@ class ComparisonStatusPart(Part):
 
 
 class DesignPart(Part):
-    """The design of a run: exactly `blocks`, or, `sequential`, until each comparison was decided,
-    at most `blocks` and `max_time_s` of trials. `ended` says why a sequential run has no further
-    block: all comparisons are `closed`, or the limit of `blocks` or `time`; null where it may go
-    on. `intervals_hold_for` says whether intervals hold for `any` number of looks or for `once`.
-    Trials took turns, or the two of a pair were measured `concurrent`."""
+    """The design of a run: exactly `blocks`, or `sequential`, with limits.
+
+    `ended` says why a sequential run has no further block: all comparisons are `closed`, or the
+    limit of `blocks` or `time`; null where it may go on. `intervals_hold_for` says whether
+    intervals hold for `any` number of looks or for `once`.
+    """
 
     kind: Literal["fixed", "sequential"]
     blocks: int
@@ -113,8 +115,7 @@ class DesignPart(Part):
 
 
 class GroupAaTrialsPart(Part):
-    """The base of a group against itself in the headline metric, where it ran once more in a block.
-    Null: no pair of finished trials, or too few for an interval."""
+    """The base of a group against itself in the headline metric. Null: too few pairs."""
 
     base_treatment: str
     fixed_factors: dict[str, Level]
@@ -210,8 +211,7 @@ class MatrixPart(Part):
 
 @dataclass(frozen=True)
 class CalibrationPart(ApplicableCalibration):
-    """The calibration of the host that is quoted: the newest one for the experiment, else for any.
-    Null: not enough was measured."""
+    """The calibration of the host that is quoted: of the experiment, else of any."""
 
     sentence: str
 

@@ -32,8 +32,7 @@ COUNTED = {
 
 
 def verdict_text(comparison: Comparison) -> str:
-    """Return the verdict as shown: a candidate that did not fail itself is not called failed, and a
-    difference that does not survive the FDR correction no regression or improvement."""
+    """Return the verdict as shown, which names a candidate's own failures alone."""
     if comparison.only_base_failed:
         return "base failed"
     if comparison.may_be_chance:
@@ -65,8 +64,7 @@ def answer(analysis: RunAnalysis) -> str:
 
 
 def _in_other_metrics(analysis: RunAnalysis) -> str:
-    """Name the differences that the headline metric does not show: each of a few, else the largest
-    of each metric."""
+    """Name the differences that the headline metric does not show: a few, else the largest."""
     others = [_not_in_headline(metric, analysis) for metric in analysis.metrics]
     if sum(map(len, others)) <= FEW:
         parts = [_brief(each, analysis) for of_metric in others for each in of_metric]
@@ -89,8 +87,10 @@ def _not_in_headline(metric: Metric, analysis: RunAnalysis) -> list[Comparison]:
 
 
 def _shows(headline: Comparison, other: Comparison, margin: float) -> bool:
-    """Tell whether the headline's comparison says of a difference in another metric that it is
-    there, and about as large: 4 % fewer transactions/s are no sign of a p99 three times as long."""
+    """Return whether the headline's comparison shows a difference in another metric as large.
+
+    4 % fewer transactions/s are no sign of a p99 three times as long.
+    """
     if verdict_text(headline) != verdict_text(other):
         return False
     ours, theirs = headline.estimate, other.estimate
@@ -101,8 +101,7 @@ def _shows(headline: Comparison, other: Comparison, margin: float) -> bool:
 
 
 def _why_nothing(analysis: RunAnalysis, comparisons: Sequence[Comparison]) -> str:
-    """Return the reasons where they are few, else the first failed trial, which mostly stands for
-    all."""
+    """Return the reasons where they are few, else the first failed trial."""
     reasons = {first_line(comparison.reason) for comparison in comparisons}
     if len(reasons) <= _FEW_REASONS or not analysis.failures:
         return "; ".join(sorted(reasons))
@@ -156,8 +155,7 @@ def _verdict_among(comparison: Comparison, analysis: RunAnalysis) -> str:
 
 
 def effect(ratio: float, metric: Metric, *, sure: bool = True) -> str:
-    """Return text such as ``gives 9.8 % fewer rows/s``, ``takes 10.9 % more time (SELECT
-    count(*))``.
+    """Return text such as ``gives 9.8 % fewer rows/s``, ``takes 10.9 % more time (SELECT ...)``.
 
     What is not ``sure`` is told as what these trials did (``gave``), not as what a server does.
     """
@@ -177,8 +175,7 @@ def _effect_of(comparison: Comparison, estimate: RatioEstimate) -> str:
 
 
 def held_text(comparison: Comparison, analysis: RunAnalysis) -> str:
-    """Return text such as `` (wmf · MyISAM)``: the held levels, of factors that vary in this
-    run."""
+    """Return the levels of fixed factors that vary in this run: `` (wmf · MyISAM)``."""
     shown = [
         level_text(name, level)
         for name, level in comparison.fixed_factors.items()
@@ -216,8 +213,7 @@ def _brief(comparison: Comparison, analysis: RunAnalysis) -> str:
 
 
 def _lost(comparison: Comparison) -> str:
-    """Return text such as ``; 1 of 5 trials of mysql-5.7.22 failed``, where the reason is not
-    told."""
+    """Return text such as ``; 1 of 5 trials of mysql-5.7.22 failed``."""
     return f"; {comparison.lost}" if comparison.lost else ""
 
 

@@ -42,8 +42,7 @@ def _counted(treatment: TreatmentAnalysis) -> str:
 
 
 def conditions(analysis: RunAnalysis) -> list[str]:
-    """List what is known of the other trials, a sentence each; nothing of runs that recorded no
-    series."""
+    """List what is known of the other trials, a sentence each."""
     trials = [trial for treatment in analysis.treatments for trial in treatment.steadiness]
     states = Counter(trial.state for trial in trials)
     total = counted(len(trials), "trial")
@@ -59,8 +58,7 @@ def conditions(analysis: RunAnalysis) -> list[str]:
 
 
 def steady_table(analysis: RunAnalysis) -> Table | None:
-    """Count the steady trials of each treatment, with their warm-up and what the others did; None
-    where no trial recorded its seconds."""
+    """Count the steady trials of each treatment; None where no trial recorded its seconds."""
     sections = tuple(
         Section(group.label, tuple(_row(t) for t in group.treatments if _recorded(t)))
         for group in analysis.groups

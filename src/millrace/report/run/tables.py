@@ -170,8 +170,7 @@ def _ratio_row(comparison: Comparison, factor: str) -> Row:
 
 
 def published_table(analysis: RunAnalysis, study: PublishedStudy, metric: Metric) -> Table | None:
-    """Return the study's figures beside the user's own, in one metric; None where nothing
-    matches."""
+    """Return the study's figures beside the user's own in one metric, if any match."""
     figures = {f.treatment_id: f for f in study.figures if f.metric.name == metric.name}
     ratios = {c.candidate_id: c.estimate for c in analysis.comparisons(metric)}
     valued = any(figure.value is not None for figure in figures.values())
@@ -268,8 +267,7 @@ def steps_table(analysis: RunAnalysis) -> Table:
 
 
 def trials_table(analysis: RunAnalysis, metric: Metric) -> Table:
-    """Return every single trial's value, a column a block; then what the sender waited, if
-    measured."""
+    """Return every trial's value, a column a block; then how long the sender waited."""
     blocks = range(analysis.run.blocks)
     waits = any(treatment.generator_wait is not None for treatment in analysis.treatments)
     columns = (
@@ -317,8 +315,7 @@ def provenance_table(analysis: RunAnalysis) -> Table:
 
 
 def options_table(analysis: RunAnalysis) -> Table | None:
-    """Return the options that were requested and are not effective, or were left out; None where
-    all is as requested.
+    """Return the options that are not effective as requested, or were left out, if any.
 
     Treatments in which an option met the same fate share a row.
     """

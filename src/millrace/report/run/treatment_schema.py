@@ -52,9 +52,10 @@ class OptionPart(Part):
 
 
 class WorkPart(Part):
-    """The work of one finished trial's clients, in transactions; `block` counts from 0. Rows are
-    those of all their statements; `error_codes` has how many transactions ended with each of the
-    server's codes."""
+    """The work of one finished trial's clients, in transactions; `block` counts from 0.
+
+    `error_codes` has how many transactions ended with each of the server's codes.
+    """
 
     block: int
     transactions: int
@@ -69,8 +70,10 @@ class WorkPart(Part):
 
 
 class SteadyCheckPart(Part):
-    """A check of the server's own figures at both ends of the measured part for a steady state;
-    `result` is `unknown` where the server did not tell. `remedy` is what to do where it failed."""
+    """A check of the server's own figures at both ends of the measured part.
+
+    `result` is `unknown` where the server has no such figures; `remedy` is a hint for a failure.
+    """
 
     name: str
     result: Literal["passed", "failed", "unknown"]
@@ -119,8 +122,10 @@ class LatencyPart(Part):
 
 
 class TreatmentPart(Part):
-    """A treatment: its levels, its trials and what they measured. Without driven clients, `work`,
-    `latencies` and `steadiness` are empty and `conditions` is null."""
+    """A treatment: its levels, its trials and what they measured.
+
+    Without driven clients, `work`, `latencies` and `steadiness` are empty and `conditions` is null.
+    """
 
     id: str
     label: str

@@ -22,8 +22,7 @@ _VALUES = (
 
 
 def readable(analysis: RunAnalysis) -> RunAnalysis:
-    """Return the analysis with every metric of seconds that are all below 1 s, and are times of a
-    request or a transaction, in ms or µs."""
+    """Return the analysis with metrics of requests that are all below 1 s in ms or µs."""
     scaled = {
         metric.name: (replace(metric, unit=unit), factor)
         for metric in analysis.metrics
@@ -58,8 +57,7 @@ def level_s(found: MetricSummary) -> float:
 
 
 def _unit(metric: Metric, analysis: RunAnalysis) -> tuple[str, float] | None:
-    """Return the unit for a metric and how many of it make a second; None where it keeps its
-    own."""
+    """Return the unit for a metric and how many of it make a second; None to keep its own."""
     is_of_one = metric.percentile is not None or metric.denominator == ("transactions",)
     if metric.unit != "s" or not is_of_one:
         return None

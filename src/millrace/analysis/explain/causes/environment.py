@@ -36,8 +36,7 @@ class _Disturbance:
     clause: Callable[[Evidence, float, float], str]
 
     def only_worse(self, better: float, worse: float) -> float:
-        """Return the part of the disturbance that only the worse side had: a common one explains
-        nothing."""
+        """Return the part of the disturbance that only the worse side had."""
         return min((worse - better) / worse, 1.0) if worse > 0 else 1.0
 
 

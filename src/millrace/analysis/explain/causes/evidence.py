@@ -1,5 +1,4 @@
-"""Evidence for likely causes: two treatments, how their times differ, and what was observed of
-both.
+"""Evidence for likely causes: two treatments, their times, and their observations.
 
 Everything is put as a loss: ``worse`` is the side whose operations take longer, ``better`` the
 other, whichever of the two is A. What moved the other way explains nothing of the loss.
@@ -46,8 +45,7 @@ _IN_SENTENCES: Mapping[PartKey, str] = {
 
 @dataclass(frozen=True)
 class SideEvidence:
-    """One treatment: its levels as resolved, its server as the last trial recorded it, and the
-    trials that were observed."""
+    """One treatment: its resolved levels, its server as last recorded, and observed trials."""
 
     name: str
     levels: Mapping[str, Level]
@@ -84,8 +82,7 @@ class SideEvidence:
         return math.fsum(values) / len(values) if values else None
 
     def counted(self, *names: str) -> float | None:
-        """Sum the growth of status variables or metrics in one operation; one that did not grow
-        counts 0. None where the server's counters were not read."""
+        """Sum the growth of the server's counters in one operation, if they were read."""
 
         def ask(observed: Observed) -> float | None:
             grown = observed.grown
@@ -96,8 +93,7 @@ class SideEvidence:
         return self.mean(ask)
 
     def count(self, name: str) -> float | None:
-        """Return the growth of one of ``model.observations.Counters`` in one operation; None where
-        the server's counters were not read."""
+        """Return the growth of one of the neutral ``Counters`` in one operation, if known."""
 
         def ask(observed: Observed) -> float | None:
             amount = observed.counted(name)
@@ -194,9 +190,10 @@ class Evidence:
 
     @cached_property
     def moved(self) -> Mapping[PartKey, float]:
-        """Return the parts that are larger on the worse side, and by how much: significantly among
-        all parts, or alone by a large part of the difference. That there is one is known, it is
-        asked where."""
+        """Return the parts that are larger on the worse side, and by how much.
+
+        They are significant among all parts, or alone by a large part of the difference.
+        """
         return {
             line.key: abs(line.difference.mean)
             for line in self.differences.lines
@@ -224,8 +221,10 @@ class Evidence:
 
     @cached_property
     def moved_groups(self) -> Mapping[str, float]:
-        """Return the groups of functions that need more CPU time on the worse side, and how much
-        more in threads that serve clients: the others' time is no part of a latency."""
+        """Return the groups of functions that need more CPU time on the worse side.
+
+        The time is that of threads that serve clients: the others' is no part of a latency.
+        """
         return {
             group.name: us
             for group in self.groups
@@ -243,8 +242,10 @@ class Evidence:
         return math.fsum(self.moved.get(key, 0.0) for key in parts)
 
     def most(self, parts: Iterable[PartKey]) -> float:
-        """Bound the growth of some parts on the worse side by the upper ends of their intervals, in
-        µs. The unaccounted time may be any of them but those that clocks measure."""
+        """Bound the growth of some parts on the worse side by the ends of their intervals, in µs.
+
+        The unaccounted time may be any of them but those that clocks measure.
+        """
         wanted = frozenset(parts)
         lines = [line for line in self.differences.lines if line.key in wanted]
         if not wanted <= {line.key for line in lines if line.key in _CLOCKED}:
@@ -252,8 +253,7 @@ class Evidence:
         return math.fsum(max(self._upper(line.difference), 0.0) for line in lines)
 
     def most_of_groups(self, names: Iterable[str]) -> float:
-        """Bound the growth in CPU time of groups of functions on the worse side, in threads that
-        serve clients, in µs."""
+        """Bound the growth in foreground CPU time of groups of functions, in µs."""
         wanted = frozenset(names)
         return math.fsum(
             max(
@@ -267,8 +267,7 @@ class Evidence:
         )
 
     def _upper(self, difference: MeanEstimate) -> float:
-        """Return the end of an interval that is worst for the worse side; one value alone has
-        none."""
+        """Return the end of an interval that is worst for the worse side."""
         end = difference.high if self.sign > 0 else difference.low
         return math.inf if end is None else self.sign * end
 
@@ -283,9 +282,10 @@ class Evidence:
 
     @cached_property
     def queueing_us(self) -> float:
-        """Estimate how much longer threads wait for a CPU only because operations need more CPU
-        time: where CPUs are busy, a queue of clients grows in proportion. 0 where CPU time did not
-        move."""
+        """Estimate how much longer threads wait for a CPU because operations need more of it.
+
+        Where CPUs are busy, a queue of clients grows in proportion. 0 where CPU time did not move.
+        """
         busy = self.both(lambda side: side.mean(_cpu_us))
         if busy is None or not busy[0] or not self.sum(CPU):
             return 0.0
@@ -302,14 +302,12 @@ class Evidence:
         return cpu_us + self.queue_of(cpu_us)
 
     def and_queue(self, cpu_us: float) -> str:
-        """Return text such as ``, plus an estimated 262 µs of the queue for CPUs``; empty where CPU
-        time makes none of it."""
+        """Return text such as ``, plus an estimated 262 µs of the queue for CPUs``, if any."""
         queue_us = self.queue_of(cpu_us)
         return f", plus an estimated {us_text(queue_us)} of the queue for CPUs" if queue_us else ""
 
     def moves(self, parts: Iterable[PartKey], *, at_most: int = 3) -> tuple[str, ...]:
-        """Return text such as ``812 µs more waiting for the log to be flushed``, largest parts
-        first.
+        """Return text such as ``812 µs more waiting for the log``, largest parts first.
 
         It says ``less`` where B is the better one. Time on a CPU is a part too.
         """
@@ -350,9 +348,10 @@ def is_there(difference: MeanEstimate) -> bool:
 
 
 def is_larger(better: Mapping[int, float], worse: Mapping[int, float], *, by: float) -> bool:
-    """Return whether a figure is larger on the worse side, by at least ``by`` on average and by
-    more than chance: significantly over the blocks, or in every trial than in any of the other
-    side."""
+    """Return whether a figure is larger on the worse side, by ``by`` and more than chance.
+
+    That is significantly over the blocks, or in every trial than in any of the other side.
+    """
     blocks = sorted(better.keys() & worse.keys())
     if not blocks:
         return False

@@ -1,5 +1,4 @@
-"""Settings and builds that are known to matter: the data of ``known.toml``, typed, and which of two
-values of a setting costs more."""
+"""Settings and builds that are known to matter: the typed data of ``known.toml``."""
 
 from __future__ import annotations
 
@@ -21,8 +20,7 @@ _OFF = frozenset({"off", "0", "false", "no", "none", ""})
 
 @dataclass(frozen=True)
 class Setting:
-    """An option or factor: its ``names``, of which a server has one, and which value costs more
-    (see known.toml)."""
+    """An option or factor under its ``names``, and which value costs more (known.toml)."""
 
     names: tuple[str, ...]
     dearer: Dearer
@@ -33,8 +31,7 @@ class Setting:
     needs: Mapping[str, str]
 
     def name_of(self, *sides: Mapping[str, str]) -> str:
-        """Return the name under which the sides have it: one that all have, else one that any
-        has."""
+        """Return the name under which all sides have it, else any."""
         for has in (all, any):
             for name in self.names:
                 if has(name in side for side in sides):
@@ -77,8 +74,7 @@ class Only:
 
 @dataclass(frozen=True)
 class Topic:
-    """Settings that move the same parts of an operation; see known.toml. ``parts`` are those that
-    are no CPU time, ``cpu`` those that are."""
+    """Settings that move the same parts of an operation, CPU time apart (see known.toml)."""
 
     name: str
     does: str

@@ -66,8 +66,7 @@ class Finding:
 
 
 def us_text(us: float) -> str:
-    """Return text such as ``864 µs``, ``14.2 µs``, ``0.84 µs``; ``12.4 ms`` and ``1.3 s`` where
-    that is shorter."""
+    """Return text such as ``864 µs``, ``14.2 µs``, ``0.84 µs``, ``12.4 ms``, ``1.3 s``."""
     size = abs(us)
     if size >= 1e6:
         return f"{size / 1e6:.3g} s"

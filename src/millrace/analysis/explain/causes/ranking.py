@@ -33,8 +33,7 @@ _FINDERS = (
 
 
 def rank_causes(evidence: Evidence) -> tuple[LikelyCause, ...]:
-    """Rank the likely causes of the difference, the likeliest first; empty where latencies do not
-    differ.
+    """Rank the likely causes of the difference; empty where latencies do not differ.
 
     The rank is the share of the difference that the evidence covers, times the specificity of the
     evidence. In order of specificity: a disturbance of only one side, a plan, a differing setting
@@ -104,8 +103,7 @@ def _sentence(evidence: Evidence, found: Finding, share: float) -> str:
 
 
 def _bound(evidence: Evidence, us: float, most_us: float) -> str:
-    """Return text such as ``at most 120 µs a transaction, 60 % of the``; a difference is bounded by
-    itself."""
+    """Return text such as ``at most 120 µs a transaction, 60 % of the``."""
     besides = "with all that may come of it, " if most_us > _MUCH_MORE * us else ""
     share = most_us / evidence.size_us
     if share >= _WHOLE:

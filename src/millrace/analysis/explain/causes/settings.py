@@ -24,8 +24,7 @@ _LEAST_SIZE = 1 << 16  # from here on a number is likely to be one of bytes: 128
 
 
 def options(evidence: Evidence) -> Iterator[Finding]:
-    """Yield differing settings that cost more on the worse side and are known to move the moved
-    parts."""
+    """Yield settings that cost more on the worse side and are known to move what moved."""
     better, worse = evidence.better.settings, evidence.worse.settings
     for topic in known().topics:
         dearer = [each for each in topic.settings if each.is_dearer(better, worse)]
@@ -182,8 +181,7 @@ def _counters(evidence: Evidence, topic: Topic) -> Iterator[str]:
 
 
 def _values(evidence: Evidence, topic: Topic, dearer: list[Setting]) -> Values:
-    """Return all of a topic's settings that differ towards the worse side, with A's and B's
-    values."""
+    """Return a topic's settings that differ towards the worse side, with both values."""
     found = {}
     for setting in topic.settings:
         if setting in dearer:
@@ -218,8 +216,7 @@ def _shown(a: str | None, b: str | None) -> tuple[str, str]:
 
 
 def _switches(value: str | None) -> dict[str, str]:
-    """Return the switches of text such as ``mrr=on,mrr_cost_based=off`` by name; empty for other
-    text."""
+    """Return the switches of text such as ``mrr=on,mrr_cost_based=off`` by name."""
     each = [text.strip().partition("=") for text in (value or "").split(",")]
     return {name: state for name, _, state in each} if all(sign for _, sign, _ in each) else {}
 

@@ -93,8 +93,7 @@ def _flushes(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _predicted(side: SideEvidence) -> str | None:
-    """Compare the time that the device's flushes alone predict for a trial with the time it
-    took."""
+    """Compare the time that the device's flushes predict for a trial with its own."""
     flushed = [
         (disk.flushes, disk.flush_s, trial.observed.window_s)
         for trial in side.trials

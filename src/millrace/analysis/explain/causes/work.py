@@ -47,8 +47,7 @@ def plans(evidence: Evidence) -> Iterator[Finding]:
 
 
 def work(evidence: Evidence) -> Iterator[Finding]:
-    """Yield work that was not the same, and accounts for as much of the time as there was more of
-    it."""
+    """Yield unequal work, for as much of the time as there was more of it."""
     if evidence.unequal:
         yield Finding(
             kind="work",
@@ -77,8 +76,7 @@ def work(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _rows(evidence: Evidence) -> tuple[float, float] | None:
-    """Return rows that the engine read for an operation, on the better and on the worse side; by
-    the server's count of what it fetched where the engine counts none on either."""
+    """Return rows read for an operation on both sides: the engine's count, else the server's."""
     rows = evidence.counts("rows_read")
     return rows if rows is not None and all(rows) else evidence.counts("handler_reads")
 
@@ -89,8 +87,7 @@ def _many_more(few: float, many: float) -> bool:
 
 
 def _extra(evidence: Evidence) -> float:
-    """Return the extra work or failures of the worse side, as a fraction of the other's, over the
-    extra time, as a fraction of the other's."""
+    """Return the relative extra work of the worse side, over its relative extra time."""
     fractions = []
     for ask in (_failed, _rows_of_clients):
         better, worse = evidence.better.mean(ask), evidence.worse.mean(ask)
