@@ -90,5 +90,5 @@ def with_counters(found: Observations, family: str) -> Observations:
 
 def _of_attempt(attempt: StoredAttempt, artefacts: Artefacts) -> Observations:
     found = next(iter(contents(attempt, KIND, artefacts, parse)), Observations())
-    server = next((each.server for each in attempt.instances if each.role == ROLE), None)
+    server = next((each.server for each in attempt.instances if each.role == "server"), None)
     return found if server is None else with_counters(found, server.family)

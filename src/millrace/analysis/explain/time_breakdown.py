@@ -120,7 +120,6 @@ def summed(
     trials: Sequence[TrialBreakdown], titles: Mapping[PartKey, str]
 ) -> tuple[MeanEstimate, tuple[Part, ...], Part]:
     """Return means over trials: the latency, the parts that have ``titles``, and the remainder."""
-
     return (
         mean_estimate([trial.latency_us for trial in trials]),
         tuple(Part(k, title, _mean([t.parts[k] for t in trials])) for k, title in titles.items()),
