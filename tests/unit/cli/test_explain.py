@@ -46,14 +46,15 @@ def keep(stored: StoredRun, path: Path) -> Path:
                 attempt.trial_id, OWNER, attempt.started_utc, is_alive=lambda _owner: False
             )
             assert claimed is not None
+            observed = attempt.observations.model_dump(
+                mode="json", by_alias=True, exclude_unset=True
+            )
             result = AttemptResult(
                 outcome="finished",
                 instances=attempt.instances,
                 measurements=attempt.measurements,
                 histograms=attempt.histograms,
-                observations=attempt.observations.model_dump(
-                    mode="json", by_alias=True, exclude_unset=True
-                ),
+                observations={"server": observed},
             )
             store.finish(claimed, result, attempt.ended_utc or attempt.started_utc)
     return path
