@@ -176,7 +176,6 @@ def _unsteady(stored: StoredRun, asked: Bisects, first: int | None) -> str:
 
 
 def _by_trial(stored: StoredRun) -> dict[str, list[StoredAttempt]]:
-    """Return the attempts that ended by themselves, by their trial."""
     found: dict[str, list[StoredAttempt]] = {}
     for attempt in stored.attempts:
         if attempt.outcome in ("finished", "failed"):

@@ -114,8 +114,6 @@ def ratio_of(pairs: Sequence[Pair]) -> RatioEstimate:
 
 
 class _Trials:
-    """The finished trials of a run, by treatment and block."""
-
     def __init__(self, stored: StoredRun, metric: Metric, asked: Calibrates) -> None:
         spec = stored.run.spec
         self.metric = metric

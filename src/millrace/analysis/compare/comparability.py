@@ -66,7 +66,6 @@ def assess_comparability(
 def _of_the_same_blocks(
     base: Sequence[TrialSteadiness], candidate: Sequence[TrialSteadiness]
 ) -> tuple[list[TrialSteadiness], list[TrialSteadiness]]:
-    """Return the steadiness of the blocks that both have."""
     sides = (base, candidate)
     blocks = set.intersection(*({trial.block for trial in side} for side in sides))
     first, second = ([trial for trial in side if trial.block in blocks] for side in sides)

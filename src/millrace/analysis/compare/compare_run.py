@@ -208,7 +208,6 @@ def _compare_variables(group: Group) -> list[VariablesComparison]:
 
 
 def _servers(treatments: Sequence[TreatmentAnalysis]) -> tuple[ServerRecord, ...]:
-    """Return each server that was measured, once, in the order of the treatments."""
     servers: dict[str, ServerRecord] = {}
     for treatment in treatments:
         for instance in treatment.instances:

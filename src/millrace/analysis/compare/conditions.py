@@ -203,7 +203,6 @@ def holds_for(stored: StoredRun) -> Looks:
 
 
 def _measured(attempt: StoredAttempt, name: str) -> float | None:
-    """Return the server's measurement of that name, which an older run may lack."""
     return attempt.measured.get(name)
 
 

@@ -231,7 +231,6 @@ def _compared_rates(
     names: tuple[str, str],
     by: _By,
 ) -> tuple[list[str], list[str]]:
-    """Return the rates that differ, and those that are not shown to be equal."""
     different: list[str] = []
     unknown: list[str] = []
     for kind in kinds:
@@ -305,5 +304,4 @@ def _is_other(pairs: Sequence[tuple[float, float]], by: _By) -> bool:
 
 
 def _percent(rate: float) -> str:
-    """Return text such as ``0 %``, ``0.021 %``, ``5.31 %``."""
     return f"{rate * 100:.3g} %"

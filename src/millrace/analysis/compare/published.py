@@ -101,7 +101,6 @@ def _figure(
 def _find(
     study: Study, treatment: TreatmentAnalysis, metric: Metric, parameters: Mapping[str, Any]
 ) -> Figure | None:
-    """Return the study's figure for the treatment's series under its conditions."""
     instance = next((i for i in treatment.instances if i.role == "server"), None)
     if instance is None:
         return None

@@ -183,7 +183,6 @@ def _step_times(attempts: Iterable[StoredAttempt]) -> tuple[StepTime, ...]:
 
 
 def _mean_sizes(finished: Sequence[StoredAttempt]) -> dict[str, float]:
-    """Return mean bytes of the server's data on disk, by measurement name."""
     sizes: dict[str, list[float]] = {}
     for attempt in finished:
         for measurement in attempt.measurements:

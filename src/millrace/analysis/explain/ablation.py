@@ -175,7 +175,6 @@ def _reason(failed: StoredAttempt | None) -> str:
 
 
 def _values(stored: StoredRun, metric: Metric) -> dict[str, dict[int, float]]:
-    """Return the metric by treatment id and block, of trials that finished."""
     last = stored.last_attempts()
     found: dict[str, dict[int, float]] = {}
     for trial in stored.trials:

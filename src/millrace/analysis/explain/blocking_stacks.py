@@ -136,7 +136,6 @@ def _comparison(
 
 
 def _places_us(trials: _Accounted) -> Mapping[Place, float]:
-    """Return µs of an operation by place, means over the trials."""
     sums: defaultdict[Place, float] = defaultdict(float)
     for trial, _ in trials:
         observed = trial.observed

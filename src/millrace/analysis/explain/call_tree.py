@@ -56,8 +56,6 @@ def call_tree(a: Mapping[Path, float], b: Mapping[Path, float]) -> CallNode:
 
 
 class _Node:
-    """A node while the tree grows."""
-
     def __init__(self, name: str, module: str) -> None:
         self.name, self.module = name, module
         self.us = [0.0, 0.0]
@@ -147,6 +145,5 @@ class CountedPaths:
 
 
 def _text(frame: Frame) -> str:
-    """Return text such as ``library`symbol``, as in folded stacks."""
     module, symbol = frame
     return f"{module}`{symbol}" if module else symbol

@@ -134,7 +134,6 @@ def _open_blocks(
 
 
 def _most(side: SideExplanation) -> float:
-    """Return the share of a latency that may be unaccounted."""
     alone = side.breakdown is not None and side.breakdown.clients == 1
     return _MOST_ALONE if alone else _MOST_TOGETHER
 

@@ -80,7 +80,6 @@ def loaders(workload: WorkloadDefinition, chosen: Mapping[str, Level]) -> int | 
 
 
 def _tables(workload: WorkloadDefinition, chosen: Mapping[str, Level]) -> int | None:
-    """Return the number of a workload's tables; None where it does not say."""
     counts = [_count(table.count, chosen) for table in (workload.tables or {}).values()]
     known = [count for count in counts if count is not None]
     return sum(known) if len(known) == len(counts) else None
@@ -170,7 +169,6 @@ def scale_to_window(found: Observations) -> Observations:
 
 
 def _times(value: Any, factor: float, *, seconds_only: bool, key: str = "") -> Any:
-    """Return a section with its amounts multiplied."""
     if isinstance(value, Document | Mapping):
         scaled = {
             name: each
@@ -231,7 +229,6 @@ def _work(
 
 
 def _latency_s(attempt: StoredAttempt) -> float | None:
-    """Return the exact mean service time of a transaction."""
     records = [h for h in attempt.histograms if h.of == "transaction" and h.kind == "service"]
     count = sum(record.count for record in records)
     return sum(record.sum_s for record in records) / count if count else None

@@ -175,12 +175,10 @@ def server_cpu_s(trial: ObservedTrial, *, user_only: bool = False) -> float | No
 
 
 def _used(name: str) -> Callable[[Observed], float | None]:
-    """Return the server process's use of a resource."""
     return lambda observed: None if observed.process is None else getattr(observed.process, name)
 
 
 def _did(name: str) -> Callable[[Observed], float | None]:
-    """Return the device's count of an operation."""
     return lambda observed: None if observed.disk is None else getattr(observed.disk, name)
 
 
@@ -194,7 +192,6 @@ def _client_us(trial: ObservedTrial) -> float | None:
 
 
 def _counter(name: str) -> Callable[[Observed], float | None]:
-    """Return the growth of one of ``model.observations.Counters``."""
     return lambda observed: observed.counted(name)
 
 

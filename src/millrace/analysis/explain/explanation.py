@@ -240,7 +240,6 @@ def _waiting(stored: StoredRun, treatment: TreatmentRecord) -> int:
 def _failures(
     stored: StoredRun, treatment: TreatmentRecord, *purposes: Purpose
 ) -> list[StoredAttempt]:
-    """Return the failed newest attempts of a treatment's trials."""
     last = stored.last_attempts()
     return [
         attempt

@@ -134,7 +134,6 @@ def shifts(
 
 
 def _functions(stacks: Stacks) -> dict[Key, float]:
-    """Return each function's cost with its callees."""
     found: defaultdict[Key, float] = defaultdict(float)
     for path, us in stacks:
         for key in set(path):

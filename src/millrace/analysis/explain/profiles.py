@@ -352,7 +352,6 @@ class _Functions:
         return found
 
     def _foreground(self, side: ProfiledSide) -> dict[str, float]:
-        """Return the samples of each group in threads that serve clients."""
         found: defaultdict[str, float] = defaultdict(float)
         for path, us in side.paths().items():
             if path[0][1] in FOREGROUND:
@@ -385,7 +384,6 @@ class _Functions:
 
 
 def _path_differences(a: ProfiledSide, b: ProfiledSide) -> tuple[PathDifference, ...]:
-    """Return the call paths that differ most."""
     counted = CountedPaths(*([trial.stacks for trial in side.trials] for side in (a, b)))
     costs = compared(table(counted.a, counted.keys), table(counted.b, counted.keys), a, b)
     marked = marks(costs.differences, counted.samples())

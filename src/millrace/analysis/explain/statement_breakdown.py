@@ -152,7 +152,6 @@ def _account(name: str, told: Sequence[_Executions]) -> StatementBreakdown:
 def _difference(
     name: str, a: Sequence[_Executions], b: Sequence[_Executions]
 ) -> StatementBreakdownDifference | None:
-    """Return B less A, of the same blocks; None where there are none."""
     both = _accounts([*a, *b])
     of_a, of_b = both[: len(a)], both[len(a) :]
     accounts = breakdown_difference_of(of_a, of_b, _titles(both)) if both else None
@@ -171,7 +170,6 @@ def _difference(
 
 
 def _of_trial(trial: ObservedTrial) -> dict[str, _Executions]:
-    """Return the observed executions of each statement."""
     looks, work = trial.observed.statements, trial.observed.work
     records = [
         record

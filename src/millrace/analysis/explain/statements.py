@@ -90,7 +90,6 @@ def normalised(sql: str, tables: Sequence[str] = ()) -> str:
 
 
 def _sides(trials: Sequence[ObservedTrial], tables: Sequence[str]) -> dict[str, StatementSide]:
-    """Return each statement over the trials that have it."""
     latencies: dict[str, list[float]] = {}
     shares: dict[str, list[float]] = {}
     served: dict[str, list[float]] = {}

@@ -151,7 +151,6 @@ def _sampled(
     kinds: Sequence[str],
     clients: int | None,
 ) -> list[SampledThread]:
-    """Return the sampled threads that served clients."""
     if chosen and all(thread.kind != _ENDED for thread in chosen):
         tids = {thread.tid for thread in chosen}
         return [thread for thread in sampled if thread.tid in tids]

@@ -172,7 +172,6 @@ def breakdown_difference_of(
 
 
 def _clocked(observed: Observed) -> dict[PartKey, Value]:
-    """Return the parts that the kernel's clocks measure, of the threads that serve clients."""
     used = observed.foreground
     if used is None:
         return {}

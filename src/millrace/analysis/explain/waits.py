@@ -187,7 +187,6 @@ def _stages(observed: Observed) -> Sequence[Event] | None:
 def _amounts(
     trials: Sequence[ObservedTrial], events: Callable[[Observed], Sequence[Event] | None]
 ) -> dict[str, Amount]:
-    """Return means by name, over the trials that have any."""
     told = [
         (trial.observed, found) for trial in trials if (found := events(trial.observed)) is not None
     ]
@@ -256,5 +255,4 @@ def _digest(found: Sequence[tuple[Observed, Digest]], trials: int) -> DigestSide
 
 
 def _cost(side: DigestSide) -> float:
-    """Return µs of an operation."""
     return side.per_operation * side.us

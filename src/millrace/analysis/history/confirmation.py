@@ -84,7 +84,6 @@ def _settled(change: ChangeRecord, series: SeriesRecord) -> ChangeRecord:
 
 
 def _estimate(analysis: RunAnalysis, comparison: Comparison) -> RatioEstimate | None:
-    """Return the ratio of the blocks that have both, with an interval for any number of looks."""
     treatments = {each.id: each for each in analysis.treatments}
     base, candidate = treatments[comparison.base_id], treatments[comparison.candidate_id]
     pairs = paired_values(base, candidate, comparison.metric)

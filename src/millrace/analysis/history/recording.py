@@ -190,7 +190,6 @@ def _program(treatment: TreatmentAnalysis) -> str | None:
 
 
 def _configurations(run: RunRecord, treatment: TreatmentAnalysis) -> dict[str, str]:
-    """Return digests of the definitions of the configurations that a treatment uses."""
     return {
         f"configuration {level}": _digest([each.to_json() for each in run.spec.layers(str(level))])
         for factor, level in treatment.resolved.items()

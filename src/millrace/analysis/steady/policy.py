@@ -47,7 +47,6 @@ def reasons(trials: Sequence[TrialSteadiness]) -> list[str]:
 
 
 def _clause(alike: Sequence[TrialSteadiness]) -> str:
-    """Describe the trend that trials share."""
     first = alike[0]
     changes = [trial.trend.change for trial in alike if trial.trend.change is not None]
     amount = _percent(abs(median(changes))) if changes else "much"
@@ -157,7 +156,6 @@ def _only_own_remedies(trial: TrialSteadiness) -> bool:
 
 
 def _rounded(seconds: float) -> int:
-    """Round up to the next 5 s."""
     return max(5 * math.ceil(seconds / 5), 5)
 
 

@@ -220,7 +220,6 @@ def _is_open(attempt: StoredAttempt) -> bool:
 
 
 def _points(attempt: StoredAttempt, part: str) -> list[float]:
-    """Return the figure of each second of a part of the drive."""
     seconds = [
         event
         for event in attempt.series

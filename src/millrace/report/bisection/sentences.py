@@ -55,7 +55,7 @@ def _change(step: Found | NoChange, after: str) -> str:
 
 
 def _sure_text(probability: float) -> str:
-    """Return no answer is certain, so that none is told with 100 %."""
+    """Return a probability as text, below 100 %: no answer is certain."""
     if probability > _NEARLY_SURE:
         return f"above {percent_text(_NEARLY_SURE)}"
     return percent_text(probability)

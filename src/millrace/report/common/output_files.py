@@ -122,7 +122,7 @@ def _asked(option: str) -> str:
 
 
 def _is_stream(path: Path) -> bool:
-    """Return whether there is something that no file may take the place of."""
+    """Return whether the path is a device, a pipe or our own standard output."""
     try:
         found = path.stat()
     except (FileNotFoundError, NotADirectoryError):

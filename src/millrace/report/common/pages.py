@@ -33,7 +33,6 @@ def environment(names: Iterable[str]) -> Environment:
 
 
 def _position(value: float) -> str:
-    """Return a coordinate in percent of the chart's width."""
     return f"{value:.2f}%"
 
 
@@ -73,4 +72,5 @@ def _broken(name: str) -> Markup:
 
 
 def heading(text: str) -> str:
+    """Return text with its first letter in upper case."""
     return text[:1].upper() + text[1:]

@@ -25,13 +25,14 @@ def short_symbol(symbol: str) -> str:
 
 
 def _until_stable(pattern: re.Pattern[str], text: str) -> str:
-    """Return text such as ``text`` without what matches, from the inside out."""
+    """Return ``text`` without what matches, removed from the inside out."""
     while (shorter := pattern.sub("", text)) != text:
         text = shorter
     return text
 
 
 def first_line(text: str) -> str:
+    """Return the first line without a period at its end."""
     return text.strip().split("\n", 1)[0].rstrip(".")
 
 

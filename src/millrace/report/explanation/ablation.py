@@ -87,7 +87,6 @@ def _is_against(share: MeanEstimate, *, is_loss: bool) -> bool:
 
 
 def _points(share: MeanEstimate) -> str:
-    """Return its size; words say which way it goes."""
     return f"{abs(100 * share.mean):.3g}"
 
 

@@ -78,7 +78,7 @@ def _statement(found: UnclosedStatement) -> str:
 
 
 def _disturbed(found: Caveats, explanation: Explanation) -> Iterator[str]:
-    """Yield text such as ``2 of 3 blocks of A were disturbed by other processes.``"""
+    """Yield text such as ``2 of 3 blocks of A were disturbed by other processes``."""
     if not found.by:
         return
     told = [

@@ -227,7 +227,7 @@ def _kind(node: CallNode, shared: set[Key]) -> Kind:
 
 
 def _key(node: CallNode) -> Key:
-    """Return arguments change from version to version, and a function is the same for all that."""
+    """Return the key of a function without its arguments, which versions change."""
     return node.module == KERNEL, short_symbol(node.name)
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any
 
@@ -17,7 +16,6 @@ from millrace.analysis.explain.model import Explanation, only_compared
 from millrace.analysis.explain.plans import PlanComparison
 from millrace.report.common.formatting import FINDING_GLYPHS, counted
 from millrace.report.common.pages import environment
-from millrace.report.common.tables import Table
 from millrace.report.explanation.ablation import ablation_sentences
 from millrace.report.explanation.caveats import NOT_SURE, caveat_sentences
 from millrace.report.explanation.flame_graph import ROW_PX, FlameGraph, flame_graph
@@ -61,67 +59,6 @@ _OPEN = 4  # comparisons; of more, each is closed until it is asked for
 FLAME_GRAPHS = 8  # in a page: each is some hundred kilobytes
 
 
-@dataclass(frozen=True)
-class PlanPart:
-    """A statement whose plans differ, or that one side alone has, with the plans."""
-
-    statement: str
-    sql: str
-    different: tuple[str, ...]
-    tables: tuple[Table, ...]
-    notes: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class FlatPart:
-    """A flat profile, and how it was taken."""
-
-    label: str
-    note: str
-    table: Table
-
-
-@dataclass(frozen=True)
-class ExplanationPart:
-    """One explanation as its template draws it; None or empty for what was not observed.
-
-    ``prefix`` begins the ids of its sections.
-    """
-
-    prefix: str
-    explanation: Explanation
-    title: str
-    command: str
-    answer: tuple[str, ...]
-    caveats: tuple[str, ...]
-    ablation: tuple[str, ...]
-    breakdown: Table | None
-    breakdown_chart: StackedBars | None
-    breakdown_notes: tuple[str, ...]
-    statement_breakdowns: Table | None
-    blocked: Table | None
-    background: Table | None
-    efficiency: Table | None
-    statements: Table | None
-    waits: Table | None
-    stages: Table | None
-    digests: Table | None
-    coverages: tuple[str, ...]
-    plans: tuple[PlanPart, ...]
-    groups: Table | None
-    functions: Table | None
-    few_samples: str | None
-    paths: Table | None
-    flame_graph: FlameGraph | None
-    flats: tuple[FlatPart, ...]
-    disturbances: tuple[str, ...]
-    missing: tuple[tuple[str, str, str], ...]
-
-    @property
-    def noun(self) -> str:
-        return self.explanation.noun
-
-
 def as_html(explanations: Sequence[Explanation], run: RunRecord) -> str:
     """Return the whole page as text."""
     return (
@@ -137,7 +74,7 @@ def context(explanations: Sequence[Explanation]) -> dict[str, Any]:
     parts = [
         _part(n, only_compared(each), graphs=graphs) for n, each in enumerate(explanations, start=1)
     ]
-    script = _script() if any(part.flame_graph is not None for part in parts) else ""
+    script = _script() if any(part["flame_graph"] is not None for part in parts) else ""
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     return {
         "explained": parts,
@@ -181,52 +118,58 @@ def _title(explanations: Sequence[Explanation], run: RunRecord) -> str:
     return run.title or run.name
 
 
-def _part(number: int, e: Explanation, *, graphs: bool) -> ExplanationPart:
+def _part(number: int, e: Explanation, *, graphs: bool) -> dict[str, Any]:
+    """Return what a template draws of an explanation; None or empty for what was not observed."""
     labels = headings(e)
     profile, found = e.profile, e.differences
     breakdowns = (e.a.breakdown, e.b.breakdown)
-    return ExplanationPart(
-        prefix=f"explanation-{number}-",
-        explanation=e,
-        title=title(e),
-        command=command(e),
-        answer=tuple(answer(e)),
-        caveats=tuple(caveat_sentences(e)),
-        ablation=ablation_sentences(e),
-        breakdown=breakdown_table(found, labels, e.noun) if found is not None else None,
-        breakdown_chart=_breakdown_chart(e),
-        breakdown_notes=tuple(breakdown_notes(e)),
-        statement_breakdowns=statement_breakdown_table(
+    return {
+        "prefix": f"explanation-{number}-",
+        "noun": e.noun,
+        "explanation": e,
+        "title": title(e),
+        "command": command(e),
+        "answer": tuple(answer(e)),
+        "caveats": tuple(caveat_sentences(e)),
+        "ablation": ablation_sentences(e),
+        "breakdown": breakdown_table(found, labels, e.noun) if found is not None else None,
+        "breakdown_chart": _breakdown_chart(e),
+        "breakdown_notes": tuple(breakdown_notes(e)),
+        "statement_breakdowns": statement_breakdown_table(
             e.statement_breakdown_differences, labels, e.noun
         ),
-        blocked=blocked_table(e.blocked, labels, e.noun),
-        background=background_table(breakdowns[0], breakdowns[1], labels)
+        "blocked": blocked_table(e.blocked, labels, e.noun),
+        "background": background_table(breakdowns[0], breakdowns[1], labels)
         if breakdowns[0] is not None and breakdowns[1] is not None
         else None,
-        efficiency=efficiency_table(e.efficiency, labels, e.noun) if e.efficiency else None,
-        statements=statements_table(e.statements, labels),
-        waits=waits_table(e.waits, labels, noun=e.noun, title="Largest waits"),
-        stages=waits_table(e.stages, labels, noun=e.noun, title="Stages of statements"),
-        digests=digests_table(e.digests, labels),
-        coverages=tuple(
+        "efficiency": efficiency_table(e.efficiency, labels, e.noun) if e.efficiency else None,
+        "statements": statements_table(e.statements, labels),
+        "waits": waits_table(e.waits, labels, noun=e.noun, title="Largest waits"),
+        "stages": waits_table(e.stages, labels, noun=e.noun, title="Stages of statements"),
+        "digests": digests_table(e.digests, labels),
+        "coverages": tuple(
             f"{side.label}: {coverage_text(side.coverage)}"
             for side in (e.a, e.b)
             if side.coverage is not None
         ),
-        plans=tuple(_plan(plan, (e.base, e.candidate)) for plan in e.plans if not plan.same),
-        groups=groups_table(profile, labels, e.noun) if profile is not None else None,
-        functions=functions_table(profile, labels, e.noun) if profile is not None else None,
-        few_samples=few_samples_note([(side.label, side.flat) for side in (e.a, e.b)]),
-        paths=paths_table(profile, labels, e.noun) if profile is not None else None,
-        flame_graph=comparison_graph(e) if graphs else None,
-        flats=tuple(
-            FlatPart(side.label, flat_note(side.flat), flat_table(side.flat, side.label))
+        "plans": tuple(_plan(plan, (e.base, e.candidate)) for plan in e.plans if not plan.same),
+        "groups": groups_table(profile, labels, e.noun) if profile is not None else None,
+        "functions": functions_table(profile, labels, e.noun) if profile is not None else None,
+        "few_samples": few_samples_note([(side.label, side.flat) for side in (e.a, e.b)]),
+        "paths": paths_table(profile, labels, e.noun) if profile is not None else None,
+        "flame_graph": comparison_graph(e) if graphs else None,
+        "flats": tuple(
+            {
+                "label": side.label,
+                "note": flat_note(side.flat),
+                "table": flat_table(side.flat, side.label),
+            }
             for side in (e.a, e.b)
             if side.flat is not None
         ),
-        disturbances=tuple(disturbance_texts(e)),
-        missing=tuple(missing_rows(e)),
-    )
+        "disturbances": tuple(disturbance_texts(e)),
+        "missing": tuple(missing_rows(e)),
+    }
 
 
 def _breakdown_chart(e: Explanation) -> StackedBars | None:
@@ -239,16 +182,17 @@ def _breakdown_chart(e: Explanation) -> StackedBars | None:
     return stacked_bars((e.base, e.candidate), found.latencies_us, titles, parts)
 
 
-def _plan(plan: PlanComparison, labels: Labels) -> PlanPart:
+def _plan(plan: PlanComparison, labels: Labels) -> dict[str, Any]:
+    """Return a statement whose plans differ, or that one side alone has, with its plans."""
     sides = list(zip((plan.a, plan.b), labels, strict=True))
-    return PlanPart(
-        statement=plan.statement,
-        sql=next((side.sql for side, _ in sides if side), ""),
-        different=plan.different,
-        tables=tuple(plan_table(side, label) for side, label in sides if side and side.rows),
-        notes=tuple(
+    return {
+        "statement": plan.statement,
+        "sql": next((side.sql for side, _ in sides if side), ""),
+        "different": plan.different,
+        "tables": tuple(plan_table(side, label) for side, label in sides if side and side.rows),
+        "notes": tuple(
             f"{label}: {access_text(side) if side else 'no plan of it is known'}"
             for side, label in sides
             if not (side and side.rows)
         ),
-    )
+    }

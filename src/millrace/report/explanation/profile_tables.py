@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from millrace.analysis.explain.profiles import FlatProfile, FunctionDifference, ProfileComparison
-from millrace.report.common.formatting import figure_text, fixed_text, us_decimals
+from millrace.report.common.formatting import counted, figure_text, fixed_text, us_decimals
 from millrace.report.common.tables import Column, Row, Section, Table
 from millrace.report.common.wording import short_symbol
 from millrace.report.explanation.tables import Labels, difference_columns, estimate_cells, finding
@@ -127,7 +127,7 @@ def flat_note(flat: FlatProfile) -> str:
     """Describe how a profile was taken, and what its table leaves out."""
     runs = f" of {flat.runs} runs" if flat.runs > flat.trials else ""
     text = (
-        f"{flat.samples:,} samples of {flat.event} in {trials_text(flat.trials)}{runs}, "
+        f"{flat.samples:,} samples of {flat.event} in {counted(flat.trials, 'trial')}{runs}, "
         f"{figure_text(flat.cpu_us)} µs of CPU time"
     )
     if flat.user_only:
@@ -149,10 +149,6 @@ def few_samples_note(flats: Sequence[tuple[str, FlatProfile | None]]) -> str | N
         if flat is not None and flat.samples < FEW_SAMPLES
     ]
     return f"few samples: {', '.join(few)}; more --profile-blocks give more" if few else None
-
-
-def trials_text(trials: int) -> str:
-    return "1 trial" if trials == 1 else f"{trials} trials"
 
 
 def _function_row(each: FunctionDifference, decimals: int) -> Row:

@@ -68,7 +68,6 @@ def _largest_part(most: StatementBreakdownDifference, decimals: int) -> str:
 
 
 def _rows(each: StatementBreakdownDifference) -> tuple[Row, ...]:
-    """Return the account of one execution."""
     least_us = SMALL * max(each.breakdown.latencies_us)
     return breakdown_rows(each.breakdown, "latency", least_us=least_us)
 

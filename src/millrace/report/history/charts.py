@@ -119,7 +119,6 @@ def _mark(point: PointRecord, x: float, axis: LogAxis) -> Mark:
 
 
 def _ticks(points: Sequence[PointRecord], places: Sequence[float]) -> tuple[Tick, ...]:
-    """Return the labels of some points, evenly spread."""
     stride = -(-len(points) // _MOST_LABELS)
     return tuple(
         Tick(places[index], _short(points[index].label)) for index in range(0, len(points), stride)

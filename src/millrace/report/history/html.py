@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import Any
 
 from millrace import __version__
 from millrace.analysis.history.overview import ChangeGroup, SeriesView
 from millrace.levels import level_text
 from millrace.report.common.formatting import GLYPHS, counted
 from millrace.report.common.pages import environment
-from millrace.report.history.charts import HistoryChart, history_chart
+from millrace.report.history.charts import history_chart
 from millrace.report.history.tables import (
     break_lines,
     change_lines,
@@ -20,18 +20,6 @@ from millrace.report.history.tables import (
     nothing_moved,
     too_few,
 )
-
-
-@dataclass(frozen=True)
-class _Section:
-    """One series: its chart, what it is relative to, and its breaks and changes in words."""
-
-    id: str
-    name: str
-    subtitle: str
-    chart: HistoryChart
-    environment_changes: tuple[str, ...]
-    changes: tuple[str, ...]
 
 
 def as_html(series: Sequence[SeriesView], groups: Sequence[ChangeGroup]) -> str:
@@ -69,17 +57,17 @@ def _answer(groups: Sequence[ChangeGroup], facts: int, series: Sequence[SeriesVi
     return f"{largest}{more}{known}.{few}"
 
 
-def _section(seen: SeriesView) -> _Section:
+def _section(seen: SeriesView) -> dict[str, Any]:
     series = seen.series
     better = "above" if series.direction == "higher" else "below"
-    return _Section(
-        id=series.id,
-        name=seen.name,
-        subtitle=(
+    return {
+        "id": series.id,
+        "name": seen.name,
+        "subtitle": (
             f"{series.title} relative to {level_text(series.factor, series.reference)}, {better} 1 "
             f"is better; {counted(len(seen.points), 'point')}"
         ),
-        chart=history_chart(seen),
-        environment_changes=tuple(break_lines(seen.environment_changes)),
-        changes=tuple("; ".join(change_lines(change)) for change in seen.changes),
-    )
+        "chart": history_chart(seen),
+        "environment_changes": tuple(break_lines(seen.environment_changes)),
+        "changes": tuple("; ".join(change_lines(change)) for change in seen.changes),
+    }

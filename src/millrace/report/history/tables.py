@@ -54,6 +54,7 @@ def series_row(seen: SeriesView) -> Row:
 
 
 def series_table(rows: Sequence[Row]) -> Table:
+    """Return the table of rows of series."""
     columns = (
         Column("series", numeric=False),
         Column("points"),
@@ -87,6 +88,7 @@ def state_style(seen: ChangeView) -> str:
 
 
 def state_glyph(seen: ChangeView) -> str:
+    """Return the sign of a change's state."""
     if seen.change.state == "confirmed":
         return GLYPHS[seen.verdict]
     return GLYPHS["inconclusive"] if seen.change.state == "candidate" else _WITHDRAWN

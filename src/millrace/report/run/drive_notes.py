@@ -73,7 +73,6 @@ def _codes_text(treatment: TreatmentAnalysis) -> str:
 
 
 def _about_open_loop(analysis: RunAnalysis) -> list[str]:
-    """Warn where the schedule of an open loop was not kept."""
     behind = []
     for treatment in analysis.treatments:
         scheduled = sum(work.scheduled for work in treatment.work)

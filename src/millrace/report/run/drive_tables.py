@@ -11,6 +11,7 @@ from millrace.levels import factor_text, level_value
 from millrace.model.run_spec import Of
 from millrace.report.common.formatting import MISSING, count_text, latency_text, percent_text
 from millrace.report.common.tables import Column, Row, Section, Table
+from millrace.report.run.tables import sections_of
 from millrace.report.run.units import level_s
 
 PERCENTS = (50, 95, 99, 99.9)
@@ -42,7 +43,6 @@ def latency_table(analysis: RunAnalysis, of: Of) -> Table | None:
 
 
 def _has_parts(analysis: RunAnalysis) -> bool:
-    """Return whether some transaction is of several statements."""
     return any(
         len({latency.name for latency in t.latencies if latency.of == "statement"}) > 1
         for t in analysis.treatments
@@ -87,16 +87,8 @@ def cost_table(analysis: RunAnalysis) -> Table | None:
     ]
     if not figures:
         return None
-    sections = tuple(
-        Section(
-            group.label,
-            tuple(
-                Row((level_value(t.level), *(text(t) for _, text in figures)), is_base=t.is_base)
-                for t in group.treatments
-                if t.driven is not None
-            ),
-        )
-        for group in analysis.groups
+    sections = sections_of(
+        analysis, lambda t: None if t.driven is None else [text(t) for _, text in figures]
     )
     columns = (
         Column(factor_text(analysis.factor), numeric=False),

@@ -6,11 +6,10 @@ It has no script but for flame graphs, where differences are explained in it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from millrace.analysis.compare.metrics import Metric
 from millrace.analysis.compare.model import Comparison, RunAnalysis, VariablesComparison
 from millrace.analysis.compare.published import published_comparison
 from millrace.analysis.compare.treatment_model import TreatmentAnalysis
@@ -22,16 +21,15 @@ from millrace.report.common.formatting import GLYPHS, bytes_text, counted
 from millrace.report.common.line_chart import LineChart
 from millrace.report.common.output_files import PAGE, write_text
 from millrace.report.common.pages import environment
-from millrace.report.common.tables import Table
 from millrace.report.common.wording import first_line, repeating
 from millrace.report.explanation import html as explain_html
 from millrace.report.run import design as design_text
 from millrace.report.run import notes
-from millrace.report.run.charts import RatioChart, bar_charts, ratio_charts
+from millrace.report.run.charts import bar_charts, ratio_charts
 from millrace.report.run.dependence import dependence_part
 from millrace.report.run.drive_tables import cost_table, latency_table
 from millrace.report.run.latency_charts import latency_charts
-from millrace.report.run.matrix import Matrix, is_large, matrix, sections
+from millrace.report.run.matrix import is_large, matrix, sections
 from millrace.report.run.relative_charts import have_one_axis, relative_charts
 from millrace.report.run.sentences import answer, sentence, verdict_text
 from millrace.report.run.steady_notes import steady_table
@@ -47,17 +45,6 @@ from millrace.report.run.tables import (
 )
 from millrace.report.run.units import readable
 from millrace.shown_text import shown_line
-
-
-@dataclass(frozen=True)
-class _MetricSection:
-    """A metric beside the headline: its tables and ratios; in a large run its matrix first."""
-
-    metric: Metric
-    matrix: Matrix | None
-    results: Table
-    charts: tuple[RatioChart, ...]
-    ratios: Table
 
 
 def as_html(analysis: RunAnalysis, explanations: Sequence[Explanation] = ()) -> str:
@@ -114,13 +101,13 @@ def _context(analysis: RunAnalysis) -> dict[str, Any]:
         "ratios": ratio_charts(analysis, headline),
         "ratios_in_figures": ratios_table(analysis, headline),
         "others": [
-            _MetricSection(
-                metric,
-                matrix(analysis, metric) if large else None,
-                results_table(analysis, metric, None),
-                ratio_charts(analysis, metric),
-                ratios_table(analysis, metric),
-            )
+            {
+                "metric": metric,
+                "matrix": matrix(analysis, metric) if large else None,
+                "results": results_table(analysis, metric, None),
+                "charts": ratio_charts(analysis, metric),
+                "ratios": ratios_table(analysis, metric),
+            }
             for metric in analysis.metrics
             if metric not in (headline, analysis.time)
         ],
@@ -151,7 +138,6 @@ def _verdict_sentence(comparison: Comparison, analysis: RunAnalysis) -> tuple[st
 
 
 def _curves(analysis: RunAnalysis) -> list[tuple[str, tuple[LineChart, ...]]]:
-    """Return the latency charts under the heading of their section."""
     charts = [
         (heading, latency_charts(groups, analysis.factor)) for heading, groups in sections(analysis)
     ]
@@ -188,7 +174,6 @@ def _bases_without_variables(analysis: RunAnalysis) -> list[str]:
 
 
 def _order(analysis: RunAnalysis) -> list[list[str]]:
-    """Return the treatments' labels in the order of their trials, block by block."""
     labels = {treatment.id: treatment.label for treatment in analysis.treatments}
     blocks: dict[int, list[str]] = {}
     for trial in analysis.trials:

@@ -186,7 +186,6 @@ def _variables(compared: VariablesComparison) -> VariablesPart:
 
 
 def _design(analysis: RunAnalysis) -> DesignPart:
-    """Return the design with the status of each comparison."""
     return part(
         DesignPart,
         analysis.run.design,

@@ -117,7 +117,6 @@ def _matrix_key(metric: Metric) -> str:
 
 
 def _plain(text: str) -> str:
-    """Return text with Markdown's own signs escaped, on one line."""
     return " ".join(text.split()).translate(ESCAPED)
 
 

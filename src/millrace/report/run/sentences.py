@@ -101,7 +101,6 @@ def _shows(headline: Comparison, other: Comparison, margin: float) -> bool:
 
 
 def _why_nothing(analysis: RunAnalysis, comparisons: Sequence[Comparison]) -> str:
-    """Return the reasons where they are few, else the first failed trial."""
     reasons = {first_line(comparison.reason) for comparison in comparisons}
     if len(reasons) <= _FEW_REASONS or not analysis.failures:
         return "; ".join(sorted(reasons))

@@ -10,9 +10,10 @@ from millrace.analysis.compare.model import RunAnalysis
 from millrace.analysis.compare.treatment_model import TreatmentAnalysis
 from millrace.analysis.steady.policy import counted_text, reasons
 from millrace.analysis.steady.steadiness import TrialSteadiness
-from millrace.levels import factor_text, level_value
+from millrace.levels import factor_text
 from millrace.report.common.formatting import MISSING, counted
-from millrace.report.common.tables import Column, Row, Section, Table
+from millrace.report.common.tables import Column, Table
+from millrace.report.run.tables import sections_of
 
 SHOWN = 6  # treatments; the table has all of them
 
@@ -59,11 +60,8 @@ def conditions(analysis: RunAnalysis) -> list[str]:
 
 def steady_table(analysis: RunAnalysis) -> Table | None:
     """Count the steady trials of each treatment; None where no trial recorded its seconds."""
-    sections = tuple(
-        Section(group.label, tuple(_row(t) for t in group.treatments if _recorded(t)))
-        for group in analysis.groups
-    )
-    if not any(section.rows for section in sections):
+    sections = sections_of(analysis, _cells)
+    if not sections:
         return None
     columns = (
         Column(factor_text(analysis.factor), numeric=False),
@@ -75,16 +73,17 @@ def steady_table(analysis: RunAnalysis) -> Table | None:
         Column("warmed up after, s"),
         Column("not steady because", numeric=False),
     )
-    return Table("Steady state", columns, tuple(each for each in sections if each.rows))
+    return Table("Steady state", columns, sections)
 
 
-def _row(treatment: TreatmentAnalysis) -> Row:
+def _cells(treatment: TreatmentAnalysis) -> Sequence[str] | None:
     recorded = _recorded(treatment)
+    if not recorded:
+        return None
     states = Counter(trial.state for trial in recorded)
     found = [trial.found_s for trial in recorded if trial.found_s is not None]
     own = [trial.warmup_s for trial in recorded if trial.warmup_s is not None]
-    cells = (
-        level_value(treatment.level),
+    return (
         str(states["steady"]),
         str(states["unsteady"]),
         str(states["too short to tell"]),
@@ -93,7 +92,6 @@ def _row(treatment: TreatmentAnalysis) -> Row:
         f"{median(found):.1f}" if found else MISSING,
         "; ".join(reasons(_unsteady(treatment))) or MISSING,
     )
-    return Row(cells, is_base=treatment.is_base)
 
 
 def _recorded(treatment: TreatmentAnalysis) -> Sequence[TrialSteadiness]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from millrace.analysis.compare.metrics import Metric
 from millrace.analysis.compare.model import Comparison, Group, RunAnalysis
@@ -21,6 +21,24 @@ from millrace.report.common.formatting import (
 )
 from millrace.report.common.tables import Column, Row, Section, Table
 from millrace.report.run.sentences import verdict_text
+
+
+def sections_of(
+    analysis: RunAnalysis, cells: Callable[[TreatmentAnalysis], Sequence[str] | None]
+) -> tuple[Section, ...]:
+    """Return a section a group, with a row for each treatment that has any cells."""
+    sections = (
+        Section(
+            group.label,
+            tuple(
+                Row((level_value(treatment.level), *found), is_base=treatment.is_base)
+                for treatment in group.treatments
+                if (found := cells(treatment)) is not None
+            ),
+        )
+        for group in analysis.groups
+    )
+    return tuple(section for section in sections if section.rows)
 
 
 def results_table(analysis: RunAnalysis, metric: Metric, time: Metric | None) -> Table:
@@ -174,28 +192,23 @@ def published_table(analysis: RunAnalysis, study: PublishedStudy, metric: Metric
     figures = {f.treatment_id: f for f in study.figures if f.metric.name == metric.name}
     ratios = {c.candidate_id: c.estimate for c in analysis.comparisons(metric)}
     valued = any(figure.value is not None for figure in figures.values())
-    sections = []
-    for group in analysis.groups:
-        rows = []
-        for treatment in group.treatments:
-            figure = figures.get(treatment.id)
-            if figure is None:
-                continue
-            estimate = ratios.get(treatment.id)
-            ours = 1.0 if treatment.is_base and treatment.finished else None
-            ours = estimate.ratio if estimate is not None else ours
-            cells = (
-                level_value(treatment.level),
-                _level(treatment.metrics.get(metric.name)),
-                MISSING if ours is None else percent_of_base_text(ours),
-                figure.version + (f" ({figure.note})" if figure.note else ""),
-                *((_published_value(figure, metric),) if valued else ()),
-                _published_percent(figure),
-                figure.relative_to or MISSING,
-            )
-            rows.append(Row(cells, is_base=treatment.is_base))
-        if rows:
-            sections.append(Section(group.label, tuple(rows)))
+
+    def cells(treatment: TreatmentAnalysis) -> Sequence[str] | None:
+        figure, estimate = figures.get(treatment.id), ratios.get(treatment.id)
+        if figure is None:
+            return None
+        ours = 1.0 if treatment.is_base and treatment.finished else None
+        ours = estimate.ratio if estimate is not None else ours
+        return (
+            _level(treatment.metrics.get(metric.name)),
+            MISSING if ours is None else percent_of_base_text(ours),
+            figure.version + (f" ({figure.note})" if figure.note else ""),
+            *((_published_value(figure, metric),) if valued else ()),
+            _published_percent(figure),
+            figure.relative_to or MISSING,
+        )
+
+    sections = sections_of(analysis, cells)
     if not sections:
         return None
     columns = (
@@ -207,7 +220,7 @@ def published_table(analysis: RunAnalysis, study: PublishedStudy, metric: Metric
         Column("published, %"),
         Column("of", numeric=False),
     )
-    return Table(metric.title, columns, tuple(sections))
+    return Table(metric.title, columns, sections)
 
 
 def _published_value(figure: PublishedFigure, metric: Metric) -> str:
@@ -226,44 +239,23 @@ def sizes_table(analysis: RunAnalysis) -> Table | None:
     if not names:
         return None
     titles = [name.removesuffix("_bytes").replace("_", " ") for name in names]
-    return Table(
-        "Size on disk",
-        (Column(factor_text(analysis.factor), numeric=False), *(Column(title) for title in titles)),
-        tuple(
-            Section(
-                group.label,
-                tuple(
-                    Row(
-                        (
-                            level_value(t.level),
-                            *(bytes_text(t.sizes[n]) if n in t.sizes else MISSING for n in names),
-                        ),
-                        is_base=t.is_base,
-                    )
-                    for t in group.treatments
-                ),
-            )
-            for group in analysis.groups
-        ),
+    columns = (Column(factor_text(analysis.factor), numeric=False), *map(Column, titles))
+    sections = sections_of(
+        analysis, lambda t: [bytes_text(t.sizes[n]) if n in t.sizes else MISSING for n in names]
     )
+    return Table("Size on disk", columns, sections)
 
 
 def steps_table(analysis: RunAnalysis) -> Table:
     """Return mean seconds of each step of a trial."""
     names = _in_order(step.name for t in analysis.treatments for step in t.steps)
-    sections = []
-    for group in analysis.groups:
-        rows = []
-        for treatment in group.treatments:
-            times = {step.name: step.mean_s for step in treatment.steps}
-            cells = [seconds_text(times[name]) if name in times else MISSING for name in names]
-            rows.append(Row((level_value(treatment.level), *cells), is_base=treatment.is_base))
-        sections.append(Section(group.label, tuple(rows)))
-    columns = (
-        Column(factor_text(analysis.factor), numeric=False),
-        *(Column(name) for name in names),
-    )
-    return Table("Time of each step, s (mean)", columns, tuple(sections))
+
+    def cells(treatment: TreatmentAnalysis) -> Sequence[str]:
+        times = {step.name: step.mean_s for step in treatment.steps}
+        return [seconds_text(times[name]) if name in times else MISSING for name in names]
+
+    columns = (Column(factor_text(analysis.factor), numeric=False), *map(Column, names))
+    return Table("Time of each step, s (mean)", columns, sections_of(analysis, cells))
 
 
 def trials_table(analysis: RunAnalysis, metric: Metric) -> Table:
@@ -275,18 +267,14 @@ def trials_table(analysis: RunAnalysis, metric: Metric) -> Table:
         *(Column(f"block {block + 1}") for block in blocks),
         *((Column("waited for rows, % of load"),) if waits else ()),
     )
-    sections = []
-    for group in analysis.groups:
-        rows = []
-        for treatment in group.treatments:
-            summary = treatment.metrics.get(metric.name)
-            values = {trial.block: trial.value for trial in summary.trials} if summary else {}
-            cells = [value_text(values[b], metric) if b in values else MISSING for b in blocks]
-            if waits:
-                cells.append(_wait(treatment))
-            rows.append(Row((level_value(treatment.level), *cells), is_base=treatment.is_base))
-        sections.append(Section(group.label, tuple(rows)))
-    return Table(f"Every trial, {metric.unit}", columns, tuple(sections))
+
+    def cells(treatment: TreatmentAnalysis) -> Sequence[str]:
+        summary = treatment.metrics.get(metric.name)
+        values = {trial.block: trial.value for trial in summary.trials} if summary else {}
+        found = [value_text(values[b], metric) if b in values else MISSING for b in blocks]
+        return [*found, _wait(treatment)] if waits else found
+
+    return Table(f"Every trial, {metric.unit}", columns, sections_of(analysis, cells))
 
 
 def _wait(treatment: TreatmentAnalysis) -> str:

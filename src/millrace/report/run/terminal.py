@@ -79,7 +79,6 @@ def _show_overview(analysis: RunAnalysis, console: Console) -> None:
 
 
 def _show_driven(analysis: RunAnalysis, console: Console) -> None:
-    """Print latencies and CPU time, where clients were driven."""
     for table in (latency_table(analysis, "transaction"), cost_table(analysis)):
         if table is not None:
             console.print()

@@ -361,7 +361,6 @@ def is_larger(better: Mapping[int, float], worse: Mapping[int, float], *, by: fl
 
 
 def _cpu_us(observed: Observed) -> float | None:
-    """Return CPU time of server and clients in one operation."""
     client_us = observed.work.client_cpu_us
     if observed.process is None or observed.process.cpu_s is None or client_us is None:
         return None

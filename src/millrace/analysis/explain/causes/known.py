@@ -100,6 +100,8 @@ class BuildFact:
 
 @dataclass(frozen=True)
 class Known:
+    """All known facts about settings and builds."""
+
     topics: tuple[Topic, ...]
     builds: tuple[BuildFact, ...]
 
@@ -178,7 +180,6 @@ def _same(one: str | None, other: str | None) -> bool:
 
 
 def _is_set(value: str | None) -> bool:
-    """Return whether there is a value that is neither empty nor off."""
     return value is not None and value.strip().lower() not in _OFF
 
 

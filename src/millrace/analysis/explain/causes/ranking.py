@@ -68,7 +68,7 @@ def _findings(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _score(evidence: Evidence, found: Finding) -> float:
-    """Return evidence for more than the whole difference is no better than for the whole."""
+    """Weigh evidence; for more than the whole difference it is no better than for the whole."""
     return found.weight * min(found.us / evidence.size_us, 1.0)
 
 

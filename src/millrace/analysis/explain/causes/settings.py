@@ -112,7 +112,6 @@ def _cpu(evidence: Evidence, topic: Topic) -> tuple[float, str]:
 
 
 def _known_cpu(evidence: Evidence, topic: Topic) -> float:
-    """Return the most CPU time that a topic is known to make."""
     return math.inf if topic.cpu_share is None else topic.cpu_share * evidence.better_us(topic.cpu)
 
 
@@ -181,7 +180,6 @@ def _counters(evidence: Evidence, topic: Topic) -> Iterator[str]:
 
 
 def _values(evidence: Evidence, topic: Topic, dearer: list[Setting]) -> Values:
-    """Return a topic's settings that differ towards the worse side, with both values."""
     found = {}
     for setting in topic.settings:
         if setting in dearer:

@@ -82,7 +82,6 @@ def _rows(evidence: Evidence) -> tuple[float, float] | None:
 
 
 def _many_more(few: float, many: float) -> bool:
-    """Return whether this many rows per operation are more by an amount that may matter."""
     return many > _MORE_ROWS * few and many - few >= _LEAST_ROWS
 
 
