@@ -10,7 +10,8 @@ import numpy as np
 from docs.pictures.noise import correlated
 from docs.pictures.svg import Picture, Plot, percent_ticks
 from millrace.stats import change_points, steady_state
-from millrace.stats.bisection import Measured, Next, Posterior, Search, next_step
+from millrace.stats.bisection import next_step
+from millrace.stats.bisection_model import Measured, Next, Posterior, Search
 
 
 def steady() -> Picture:

@@ -21,7 +21,7 @@ from millrace.report.history.tables import group_text
 from millrace.report.run.design import controls_text
 from millrace.servers.attached import parse_dsn
 from millrace.stats import RatioEstimate
-from millrace.stats.bisection import Found, Measured, NoChange
+from millrace.stats.bisection_model import Found, Measured, NoChange
 from millrace.workloads import library
 from tests import examples
 from tests.examples import Example

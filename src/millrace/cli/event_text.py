@@ -18,7 +18,7 @@ from millrace.model.events import (
 )
 from millrace.report.bisection.sentences import likeliest
 from millrace.report.common.formatting import counted
-from millrace.stats.bisection import Next
+from millrace.stats.bisection_model import Next
 
 
 def event_line(event: Emitted) -> str | None:

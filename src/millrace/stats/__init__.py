@@ -8,9 +8,7 @@ compute nothing, and ``scipy.stats`` takes longer to import than they take to ru
 
 from millrace.stats.change_points import ChangePoint, change_points
 from millrace.stats.counts import CountDifferences, count_differences, count_limits
-from millrace.stats.false_discovery_rate import benjamini_yekutieli
 from millrace.stats.histogram import Histogram
-from millrace.stats.holm import HolmMark, holm, holm_marks
 from millrace.stats.mean import (
     MeanEstimate,
     OwnError,
@@ -19,6 +17,7 @@ from millrace.stats.mean import (
     mean_limits,
     welch_p,
 )
+from millrace.stats.multiple_tests import HolmMark, benjamini_yekutieli, holm, holm_marks
 from millrace.stats.power import blocks_to_decide, blocks_wanted, minimum_detectable_ratio
 from millrace.stats.proportions import (
     against_at_most_half,

@@ -28,9 +28,8 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import pairwise
-from operator import attrgetter
 from typing import Literal
 
 import numpy as np
@@ -38,24 +37,24 @@ import scipy
 from numpy.typing import NDArray
 
 from millrace.stats.correlation import inflation
-from millrace.stats.level_density import (
-    LevelDensity,
-    counted_density,
-    residual_density,
-    student_density,
+from millrace.stats.level_density import LevelDensity, residual_density, student_density
+from millrace.stats.split_search import (
+    FEWEST_POINTS,
+    SHORTEST_WINDOW,
+    SplitSearch,
+    describe,
+    find_splits,
+    refine,
+    window_around,
+    with_hidden,
 )
 
 Array = NDArray[np.float64]
 Sensitivity = Literal["review", "alert"]
 
-FEWEST_POINTS = 4
 FEWEST_TO_TELL = 2 * FEWEST_POINTS  # of a series, for two levels
-SHORTEST_WINDOW = 40
-LONGEST_WINDOW = 800
 MOST_INFLATION = 4.5  # windows are too short for more, and estimates of more too uncertain
 WEAK = 0.4  # of the required evidence: splits that may hide one another
-MOST_TOGETHER = 8
-MOST_TRIES = 2
 TREND = 0.9
 """The correlation of neighbours around their levels above which they follow a trend.
 
@@ -156,7 +155,7 @@ def follows_trend(values: Sequence[float] | Array, *, sensitivity: Sensitivity =
 
 @dataclass(frozen=True)
 class _Found:
-    search: _Search
+    search: SplitSearch
     splits: Sequence[int]
     inflated: float
     follows_trend: bool
@@ -166,23 +165,23 @@ def _found(logs: Array, sensitivity: Sensitivity) -> _Found:
     scale = _scale(logs)
     density = student_density(scale or 1.0)
     if len(logs) < FEWEST_TO_TELL or scale == 0:
-        return _Found(_Search(logs, density), (), 1.0, follows_trend=False)
+        return _Found(SplitSearch(logs, density), (), 1.0, follows_trend=False)
     evidence = EVIDENCE[sensitivity]
     # As for strong drift: the residuals then separate drift from small steps.
-    first = _splits(_Search(logs, density), evidence.wanted(len(logs), MOST_INFLATION))
+    first = find_splits(SplitSearch(logs, density), evidence.wanted(len(logs), MOST_INFLATION))
     residuals = _residuals(logs, first, density)
     density = residual_density(residuals, scale)
     inflated = _inflation(residuals, density, len(first) + 1)
     threshold = evidence.wanted(len(logs), inflated)
-    search = _Search(logs, density)
-    splits = _splits(search, threshold)
+    search = SplitSearch(logs, density)
+    splits = find_splits(search, threshold)
     if splits != first:
-        search = _Search(logs, _described(search, splits).density)
-        splits = _splits(search, threshold)
-    splits = _refined(search, splits, threshold)
+        search = SplitSearch(logs, describe(search, splits).density)
+        splits = find_splits(search, threshold)
+    splits = refine(search, splits, threshold)
     if sensitivity == "review" and len(logs) >= SHORTEST_WINDOW:
         weak = WEAK * threshold
-        splits, search = _with_hidden(search, splits, weak, HIDDEN.wanted(len(logs), inflated))
+        splits, search = with_hidden(search, splits, weak, HIDDEN.wanted(len(logs), inflated))
     trend = _follows_trend(scale, logs - _median(logs)) and _follows_trend(
         scale, _residuals(logs, splits, search.density)
     )
@@ -213,162 +212,13 @@ def _scale(logs: Array) -> float:
     return (1.4826 * typical or float(np.abs(differences).mean())) / math.sqrt(2)
 
 
-@dataclass(frozen=True)
-class _Search:
-    """A search for splits, with cached results.
-
-    ``known`` are the gains of the evaluated windows by first point and end, ``counted`` the
-    residuals of segments, each as a level of its own.
-    """
-
-    logs: Array
-    density: LevelDensity
-    known: dict[tuple[int, int], Array] = field(default_factory=dict)
-    counted: dict[tuple[int, int], Array] = field(default_factory=dict)
-
-    def gains(self, first: int, end: int) -> Array:
-        """Return the gains of a window's splits that leave enough points on both sides."""
-        window = first, end
-        if window not in self.known:
-            gains = self.density.gains(self.logs[first:end])
-            self.known[window] = gains[FEWEST_POINTS - 1 : len(gains) + 1 - FEWEST_POINTS]
-        return self.known[window]
-
-    def counts(self, start: int, end: int) -> Array:
-        """Count a segment's residuals by their offsets."""
-        if (start, end) not in self.counted:
-            self.counted[start, end] = self.density.counts(self.logs[start:end])
-        return self.counted[start, end]
-
-
-def _splits(search: _Search, threshold: float) -> list[int]:
-    found: list[int] = []
-    open_segments = [(0, len(search.logs))]
-    while open_segments:
-        start, end = open_segments.pop()
-        split = _best_split(search, start, end, threshold)
-        if split is not None:
-            found.append(split)
-            open_segments += [(start, split), (split, end)]
-    return sorted(found)
-
-
-def _best_split(search: _Search, start: int, end: int, threshold: float) -> int | None:
-    """Return the best split of the longest windows of a segment with enough evidence for one."""
-    length = min(end - start, LONGEST_WINDOW)
-    while length >= 2 * FEWEST_POINTS:
-        best, where = threshold, None
-        for first in (*range(start, end - length, max(length // 2, 1)), end - length):
-            gains = search.gains(first, first + length)
-            most = int(gains.argmax())
-            if gains[most] > best:
-                best, where = float(gains[most]), first + FEWEST_POINTS + most
-        if where is not None or length < 2 * SHORTEST_WINDOW:
-            return where
-        length //= 2
-    return None
-
-
-@dataclass(frozen=True)
-class _Described:
-    """Splits, the density of the residuals from their levels, and the likelihood of the values."""
-
-    splits: list[int]
-    density: LevelDensity
-    likelihood: float
-
-
-def _described(search: _Search, splits: list[int]) -> _Described:
-    counts = [search.counts(*each) for each in pairwise([0, *splits, len(search.logs)])]
-    return _Described(splits, *counted_density(np.sum(counts, axis=0), search.density.step))
-
-
-def _with_hidden(
-    search: _Search, splits: list[int], weak_threshold: float, threshold: float
-) -> tuple[list[int], _Search]:
-    """Return ``splits`` plus those that hide one another, and a search with their density.
-
-    In the density, an undetected step looks like noise with one more mode, so the step has little
-    evidence. Weaker splits are therefore tried together, with the density of their own residuals.
-    """
-    all_splits = splits
-    for _ in range(MOST_TRIES):
-        found = _described(search, all_splits)
-        weak = [
-            each
-            for each in _splits(search, weak_threshold)
-            if all(abs(each - split) >= FEWEST_POINTS for split in all_splits)
-        ]
-        for first in range(0, len(weak), MOST_TOGETHER):
-            strong = _strong(search, found, weak[first : first + MOST_TOGETHER], threshold)
-            more = len(strong.splits) - len(found.splits)
-            if strong.likelihood - found.likelihood > more * threshold:
-                found = strong
-        if found.splits == all_splits:
-            break
-        all_splits, search = found.splits, _Search(search.logs, found.density)
-    if all_splits != splits:
-        all_splits = _refined(search, all_splits, -math.inf)
-    return all_splits, search
-
-
-def _strong(search: _Search, before: _Described, weak: list[int], threshold: float) -> _Described:
-    """Add those ``weak`` splits to ``before`` that are needed to describe the values.
-
-    The weakest split is removed while the others describe the values nearly as well without it.
-    """
-    strong = _described(search, sorted([*before.splits, *weak]))
-    search = _Search(search.logs, strong.density)
-    while weak:
-        without = before
-        if len(weak) > 1:
-            fewer = [[each for each in strong.splits if each != split] for split in weak]
-            described = [_described(search, splits) for splits in fewer]
-            without = max(described, key=attrgetter("likelihood"))
-        if strong.likelihood - without.likelihood > threshold:
-            break
-        strong = without
-        weak = [each for each in weak if each in without.splits]
-    return strong
-
-
-def _refined(search: _Search, splits: Sequence[int], threshold: float) -> list[int]:
-    """Move each split to the median of its likelihood between its neighbours.
-
-    While any split has too little evidence there, the weakest is removed.
-    """
-    refined = list(splits)
-    for _ in range(2 * len(refined) + 2):
-        before = list(refined)
-        evidence = []
-        for number, split in enumerate(before):
-            start = refined[number - 1] if number else 0
-            end = refined[number + 1] if number + 1 < len(refined) else len(search.logs)
-            window = _window(start, split, end)
-            gains = search.gains(*window)
-            likelihoods = np.cumsum(np.exp(gains - gains.max()))
-            middle = int(np.searchsorted(likelihoods, likelihoods[-1] / 2))
-            refined[number] = window[0] + FEWEST_POINTS + middle
-            evidence.append(float(gains.max()))
-        if evidence and min(evidence) <= threshold:
-            del refined[evidence.index(min(evidence))]
-        elif refined == before:
-            break
-    return refined
-
-
-def _window(start: int, split: int, end: int) -> tuple[int, int]:
-    """Return the window in which a split between two others is evaluated again."""
-    return max(start, split - LONGEST_WINDOW // 2), min(end, split + LONGEST_WINDOW // 2)
-
-
 def _positions(found: _Found, around: tuple[int, int, int], confidence: float) -> tuple[int, int]:
     """Return the earliest and the latest position of a split.
 
     The range contains all but ``1 - confidence`` of its likelihood; ``around`` are the split
     before, the split itself and the next one.
     """
-    window = _window(*around)
+    window = window_around(*around)
     gains = found.search.gains(*window) / min(found.inflated, MOST_INFLATION)
     reached = np.cumsum(np.exp(gains - gains.max()))
     tails = reached[-1] * np.array([1 - confidence, 1 + confidence]) / 2

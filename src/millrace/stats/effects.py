@@ -28,7 +28,7 @@ import scipy
 from numpy.typing import NDArray
 
 from millrace.stats import sequential
-from millrace.stats.holm import holm
+from millrace.stats.multiple_tests import holm
 from millrace.stats.ratio import RatioEstimate, from_log
 
 Floats = NDArray[np.float64]

@@ -13,9 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from millrace.stats import bisection
-from millrace.stats.bisection import (
-    FIRST_RUNS,
-    RUNS_BESIDE,
+from millrace.stats.bisection import FIRST_RUNS, RUNS_BESIDE, next_step
+from millrace.stats.bisection_model import (
     Found,
     Measured,
     Next,
@@ -23,7 +22,6 @@ from millrace.stats.bisection import (
     Posterior,
     Search,
     Skipped,
-    next_step,
 )
 
 Draw = Callable[[np.random.Generator], float]

@@ -18,8 +18,8 @@ from millrace.analysis.steady.policy import unsteady_sides
 from millrace.analysis.steady.steadiness import TrialSteadiness, by_treatment
 from millrace.model.run_spec import Bisects, Direction
 from millrace.stats import FIRST_LOOK, welch_p
-from millrace.stats.bisection import (
-    FIRST_RUNS,
+from millrace.stats.bisection import FIRST_RUNS, next_step, posterior
+from millrace.stats.bisection_model import (
     Found,
     Measured,
     Next,
@@ -27,8 +27,6 @@ from millrace.stats.bisection import (
     Posterior,
     Search,
     Skipped,
-    next_step,
-    posterior,
 )
 from millrace.store.records import RunRecord, StoredAttempt, StoredRun
 

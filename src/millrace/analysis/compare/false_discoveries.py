@@ -3,7 +3,7 @@
 A verdict's error rate is that of its own comparison: of twenty comparisons of like with like, one
 is expected to differ. All comparisons of a metric, whatever their workload, their number of clients
 and their candidate, are therefore one family. A difference is left where its p-value, adjusted by
-the procedure of Benjamini and Yekutieli (``stats.false_discovery_rate``), is at most alpha: of
+the procedure of Benjamini and Yekutieli (``stats.multiple_tests``), is at most alpha: of
 those that are left, the expected share of false ones is alpha at most, however the comparisons
 depend on each other, and whenever each was stopped.
 

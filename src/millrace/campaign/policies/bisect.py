@@ -20,7 +20,7 @@ from millrace.experiment.plan import expand
 from millrace.levels import Level
 from millrace.model.events import Announcement, Emitted
 from millrace.model.run_spec import Bisects, CampaignPart
-from millrace.stats.bisection import Next
+from millrace.stats.bisection_model import Next
 from millrace.store.records import StoredRun
 
 

@@ -10,7 +10,7 @@ from millrace.analysis.compare.bisection import Bisection, change_found
 from millrace.model.run_spec import Direction
 from millrace.report.bisection.sentences import answer, notes
 from millrace.report.common.json_parts import Part, part
-from millrace.stats.bisection import Found, Next, NoChange
+from millrace.stats.bisection_model import Found, Next, NoChange
 
 VERSION = "millrace.bisection/2"
 

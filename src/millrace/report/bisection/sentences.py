@@ -15,7 +15,7 @@ from millrace.report.common.formatting import (
     value_text,
 )
 from millrace.report.common.tables import Column, Row, Section, Table
-from millrace.stats.bisection import Found, NoChange
+from millrace.stats.bisection_model import Found, NoChange
 
 _NEARLY_SURE = 0.999
 

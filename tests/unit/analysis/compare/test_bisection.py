@@ -16,7 +16,7 @@ from millrace.model.run_spec import Bisects
 from millrace.report.bisection.html import as_html
 from millrace.report.bisection.json import as_json
 from millrace.report.bisection.sentences import answer, notes
-from millrace.stats.bisection import Found, Measured, Next, NoChange, Skipped
+from millrace.stats.bisection_model import Found, Measured, Next, NoChange, Skipped
 from millrace.store.records import (
     MeasurementRecord,
     StoredAttempt,

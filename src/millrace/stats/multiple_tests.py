@@ -1,12 +1,15 @@
-"""Control the probability of any wrong answer among several tests.
+"""Correct several tests for their number.
 
 Holm's step-down procedure ("A simple sequentially rejective multiple test procedure", Scandinavian
-Journal of Statistics 6, 1979) holds under any dependence between the tests, as between parts of one
-time, and is more powerful than Bonferroni's.
+Journal of Statistics 6, 1979) controls the probability of any wrong answer under any dependence
+between the tests, as between parts of one time, and is more powerful than Bonferroni's.
 
-Holm's step-down procedure ("A simple sequentially rejective multiple test procedure", Scandinavian
-Journal of Statistics 6, 1979). It holds however the questions depend on each other, as parts of one
-time do, and loses less than Bonferroni's.
+Benjamini and Yekutieli's step-up procedure ("The Control of the False Discovery Rate in Multiple
+Testing under Dependency", Annals of Statistics 29, 2001, theorem 1.3) controls the false discovery
+rate. Comparisons with one base depend on each other, and so do those of one host's
+workloads. This procedure holds under any dependence; Benjamini and Hochberg's requires independence
+or positive dependence. The p-values may be valid at any look (``sequential.p_value``), and each
+comparison may stop at a look of its own.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+import scipy
 
 
 class HolmMark(NamedTuple):
@@ -22,6 +26,19 @@ class HolmMark(NamedTuple):
 
     adjusted_p: float | None
     significant: bool
+
+
+def benjamini_yekutieli(p_values: Sequence[float]) -> tuple[float, ...]:
+    """Return the p-values, in their order, adjusted for the false discovery rate.
+
+    Among comparisons with an adjusted p-value up to alpha, the expected share of false discoveries
+    is alpha at most.
+
+    Raises ValueError for a p-value outside 0 to 1.
+    """
+    if not p_values:
+        return ()
+    return tuple(map(float, scipy.stats.false_discovery_control(p_values, method="by")))
 
 
 def holm(p_values: Sequence[float]) -> tuple[float, ...]:

@@ -1,0 +1,126 @@
+"""The records of a search for a level change: what it asks for, what it saw, and what it found."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Search:
+    """A search for the first of ``n_members`` members at a new level.
+
+    Member 0 is known to have the old level, and the last one is suspected to have a new one.
+    ``prior`` has a weight for each member to be the first of the new level, in any unit (that of
+    member 0 is not used); without it, all weights are equal. Changes up to the fraction ``margin``
+    do not matter to the user.
+    """
+
+    n_members: int
+    confidence: float = 0.95
+    margin: float = 0.02
+    prior: tuple[float, ...] | None = None
+
+    def __post_init__(self) -> None:
+        if self.n_members < 2:
+            raise ValueError("a change wants two members to be between")
+        if not 0.5 <= self.confidence < 1:
+            raise ValueError(f"a confidence of {self.confidence:g} is not from 0.5 to below 1")
+        if self.margin < 0:
+            raise ValueError("a margin is a fraction of 0 or more, such as 0.02")
+        if self.prior is not None:
+            weights = np.asarray(self.prior, dtype=np.float64)
+            if weights.shape != (self.n_members,):
+                raise ValueError(f"{len(weights)} weights for {self.n_members} members")
+            if not (np.isfinite(weights).all() and (weights >= 0).all() and weights[1:].any()):
+                raise ValueError("weights are finite, not negative, and not all 0")
+
+    @property
+    def ends(self) -> tuple[int, int]:
+        """The members between which the change lies."""
+        return 0, self.n_members - 1
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A measurement: the logarithm of a member's value over that of a reference.
+
+    The reference is measured in the same block, which cancels drift. It may be any build, the same
+    throughout the search.
+    """
+
+    index: int
+    value: float
+
+
+@dataclass(frozen=True)
+class Skipped:
+    """A member that cannot be built or measured; the change may be at it."""
+
+    index: int
+
+
+@dataclass(frozen=True)
+class Posterior:
+    """Probabilities of the position of the change.
+
+    ``first[i]`` is the probability that member *i* is the first of the new level, ``none`` that
+    there is no change; they sum to 1.
+    """
+
+    first: tuple[float, ...]
+    none: float
+
+    def range(self, confidence: float) -> tuple[int, int]:
+        """Return the shortest range of members that has the first of the new level.
+
+        The range (from, to: both included) has probability ``confidence`` or more where such a
+        range exists; of several, the earliest is returned.
+        """
+        reached = np.concatenate([[0.0], np.cumsum(self.first)])
+        wanted = confidence * reached[-1]
+        ends = np.searchsorted(reached, reached[:-1] + wanted * (1 - 1e-12))
+        ends = np.where(ends < len(reached), ends, 2 * len(reached))
+        start = int(np.argmin(ends - np.arange(len(ends))))
+        return start, max(start, int(ends[start]) - 1)
+
+
+@dataclass(frozen=True)
+class Next:
+    """The step of measuring one more member.
+
+    ``posterior`` is None until both ends have their first runs.
+    """
+
+    index: int
+    posterior: Posterior | None
+
+
+@dataclass(frozen=True)
+class Found:
+    """The result that the first member of the new level is one of ``first`` to ``last``.
+
+    The two are equal unless members were skipped. ``ratio`` is the new level over the old one, with
+    its interval.
+    """
+
+    first: int
+    last: int
+    probability: float
+    ratio: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class NoChange:
+    """The result that the ends do not differ, or not by more than the margin.
+
+    ``ratio`` is the last member's level over the first's.
+    """
+
+    probability: float
+    ratio: float
+    low: float
+    high: float
