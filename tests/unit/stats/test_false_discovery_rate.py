@@ -29,7 +29,7 @@ def test_none_and_one_comparison() -> None:
 
 @pytest.mark.parametrize("p_value", [-0.1, 1.1, math.nan])
 def test_what_is_no_p_value_is_refused(p_value: float) -> None:
-    with pytest.raises(ValueError, match="0 (to|and) 1"):
+    with pytest.raises(ValueError, match=r"0 (to|and) 1"):
         benjamini_yekutieli([0.5, p_value])
 
 
