@@ -24,7 +24,7 @@ _OURS = re.compile(rf"\..+\.[a-z0-9_]{{8}}{re.escape(_DRAFT)}")
 
 
 @contextlib.contextmanager
-def drafted(path: Path, *, durable: bool = False) -> Iterator[Path]:
+def atomic_write(path: Path, *, durable: bool = False) -> Iterator[Path]:
     """Provide a draft, empty at first, that replaces ``path`` when the block ends without error.
 
     The directory is created when it is missing. The file gets the permissions of any new file. With
@@ -47,8 +47,8 @@ def drafted(path: Path, *, durable: bool = False) -> Iterator[Path]:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write ``text`` in UTF-8 to ``path``; see ``drafted``."""
-    with drafted(path) as draft:
+    """Write ``text`` in UTF-8 to ``path``; see ``atomic_write``."""
+    with atomic_write(path) as draft:
         draft.write_text(text, encoding="utf-8")
 
 

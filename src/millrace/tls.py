@@ -15,7 +15,7 @@ MODES: tuple[TlsMode, ...] = get_args(TlsMode)
 VERIFYING: tuple[TlsMode, ...] = ("verify-ca", "verify-identity")
 
 
-class TlsMistake(ValueError):
+class InvalidTls(ValueError):
     """An invalid TLS setting.
 
     ``key`` is mode or ca, ``value`` its value; ``message`` continues a sentence after the value.
@@ -66,25 +66,25 @@ class Tls:
         return context
 
 
-def asked_tls(mode: object, ca: object, *, allow_unverified: bool) -> Tls:
+def tls_settings(mode: object, ca: object, *, allow_unverified: bool) -> Tls:
     """Return the TLS settings that an address or an experiment requests.
 
-    Raises TlsMistake for a mode that does not exist, and for a ``ca`` that the mode lacks or does
+    Raises InvalidTls for a mode that does not exist, and for a ``ca`` that the mode lacks or does
     not use.
     """
     if mode not in MODES:
         message = "is missing" if mode is None else "is no mode"
-        raise TlsMistake("mode", mode, message, f"one of {', '.join(MODES)}")
+        raise InvalidTls("mode", mode, message, f"one of {', '.join(MODES)}")
     if ca is None:
         if mode == "verify-ca":
-            raise TlsMistake(
+            raise InvalidTls(
                 "ca", ca, "is missing", f"a path, which {mode} needs (or mode verify-identity)"
             )
         return Tls(mode, None, allow_unverified)
     if not isinstance(ca, str) or not Path(ca).is_absolute():
-        raise TlsMistake("ca", ca, "is not an absolute path", "a path that begins with /")
+        raise InvalidTls("ca", ca, "is not an absolute path", "a path that begins with /")
     if mode not in VERIFYING:
-        raise TlsMistake(
+        raise InvalidTls(
             "ca", ca, f"verifies nothing with mode {mode}", f"mode {' or '.join(VERIFYING)}"
         )
     return Tls(mode, Path(ca), allow_unverified)

@@ -46,7 +46,7 @@ def test_its_permissions_are_those_of_any_new_file(tmp_path: Path, umask: int, m
 
 def test_nobody_sees_half_of_it(tmp_path: Path) -> None:
     file = tmp_path / "file"
-    with atomic_file.drafted(file, durable=True) as draft:
+    with atomic_file.atomic_write(file, durable=True) as draft:
         draft.write_text("half")
         assert not file.exists()
         draft.write_text("whole")
@@ -59,7 +59,7 @@ def test_a_failure_leaves_what_was_there_and_no_draft(tmp_path: Path, durable: b
     atomic_file.write_text(file, "before")
 
     def write_half() -> None:
-        with atomic_file.drafted(file, durable=durable) as draft:
+        with atomic_file.atomic_write(file, durable=durable) as draft:
             draft.write_text("half")
             raise KeyboardInterrupt
 
@@ -98,13 +98,13 @@ def test_the_next_writer_removes_what_a_killed_one_left_and_nothing_else(tmp_pat
     (tmp_path / ".link.abcdefgh.millrace-draft").symlink_to(kept[0])
     child = os.fork()
     if child == 0:
-        with atomic_file.drafted(tmp_path / "killed") as draft:
+        with atomic_file.atomic_write(tmp_path / "killed") as draft:
             draft.write_text("half")
             os._exit(9)
     os.waitpid(child, 0)
     before = set(tmp_path.iterdir())
     assert len(before) == 5
-    with atomic_file.drafted(tmp_path / "one") as draft:  # another process is writing this one
+    with atomic_file.atomic_write(tmp_path / "one") as draft:  # another process is writing this one
         atomic_file.write_text(tmp_path / "two", "x")
         assert draft.exists()
         draft.write_text("y")
@@ -118,7 +118,7 @@ def test_what_killed_writers_left_can_be_removed(tmp_path: Path) -> None:
     atomic_file.write_text(file, "x")
     child = os.fork()
     if child == 0:
-        with atomic_file.drafted(file) as draft:
+        with atomic_file.atomic_write(file) as draft:
             draft.write_text("half")
             os._exit(9)
     os.waitpid(child, 0)

@@ -25,7 +25,7 @@ def list_servers(
 ) -> list[tuple[ServerListing, Availability | None]]:
     """Return every server and suite; with ``ask``, also what its sources answer today."""
     if ask:
-        on_event(Notice("asking every source"))
+        on_event(Notice("querying every source"))
     answers = availability.ask_all() if ask else {}
     return [
         (row, answers.get(row.name)) for row in (*install.list_servers(), *install.list_suites())

@@ -10,7 +10,7 @@ from typing import Any
 
 from millrace.experiment import diagnostics as door
 from millrace.experiment.diagnostics import Diagnostics
-from millrace.tls import Tls, TlsMistake, asked_tls
+from millrace.tls import InvalidTls, Tls, tls_settings
 
 _KEYS = ("mode", "ca", "allow_unverified")
 
@@ -34,8 +34,8 @@ def _tls(found: Diagnostics, where: str, name: str, raw: object, attached: Colle
         )
         allowed = False
     try:
-        return asked_tls(table.get("mode"), table.get("ca"), allow_unverified=allowed)
-    except TlsMistake as wrong:
+        return tls_settings(table.get("mode"), table.get("ca"), allow_unverified=allowed)
+    except InvalidTls as wrong:
         said = wrong.message
         if wrong.value is not None:
             said = f"{door.shown(wrong.value)} {said}"

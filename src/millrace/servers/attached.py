@@ -11,7 +11,7 @@ from millrace import databases
 from millrace.databases.client import Address, ServerClient, Session
 from millrace.errors import DatabaseError, TrialFailed, UserError
 from millrace.model.servers import AttachedServer
-from millrace.tls import MODES, Tls, TlsMistake, asked_tls, default_mode, is_this_host
+from millrace.tls import MODES, InvalidTls, Tls, default_mode, is_this_host, tls_settings
 
 _FORM = (
     "{0}://user[:password]@host:port/ or {0}://user[:password]@/?socket=PATH, with "
@@ -150,8 +150,8 @@ def _tls(server: AttachedServer, asked: Mapping[str, str], host: str | None) -> 
         raise _bad_dsn(server, f"its allow-unverified is {allowed!r}, neither yes nor no")
     mode = asked.get("tls", default_mode(host))
     try:
-        return asked_tls(mode, asked.get("ca"), allow_unverified=allowed == "yes")
-    except TlsMistake as wrong:
+        return tls_settings(mode, asked.get("ca"), allow_unverified=allowed == "yes")
+    except InvalidTls as wrong:
         key = "tls" if wrong.key == "mode" else wrong.key
         said = wrong.message if wrong.value is None else f"{wrong.value!r} {wrong.message}"
         raise _bad_dsn(server, f"its {key} {said}; expected {wrong.expected}") from None

@@ -176,14 +176,14 @@ def _install(entry: Entry, on_event: OnEvent) -> InstalledServer:
 def _no_source(entry: Entry, failures: Sequence[HostError]) -> HostError:
     """Return one error that names every source with its reason.
 
-    Its type is that of the failure that is most likely to pass.
+    Its type is that of the failure that is most likely transient.
     """
     if len(failures) == 1:
         return failures[0]
-    passing = [each for each in failures if not isinstance(each, PermanentHostError)]
+    transient = [each for each in failures if not isinstance(each, PermanentHostError)]
     other = [each for each in failures if not isinstance(each, NotServed)]
-    first = (passing or other or failures)[0]
-    kind = HostError if passing else PermanentHostError if other else NotServed
+    first = (transient or other or failures)[0]
+    kind = HostError if transient else PermanentHostError if other else NotServed
     reasons = "\n".join(
         f"  {source.coordinate}: {failure.message}"
         for source, failure in zip(entry.sources, failures, strict=True)

@@ -26,7 +26,7 @@ class Layout:
     """The locations of a server's parts: paths relative to its directory, or absolute.
 
     ``loader`` is the server's own dynamic loader, None where the host's is used; ``library_dirs``
-    are searched before the host's.
+    come before the host's in the search.
     """
 
     base_dir: str

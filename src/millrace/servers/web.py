@@ -36,7 +36,7 @@ def open_address(
     from another host. Raise RedirectRefused, and the errors of urllib.
     """
     journey = _Journey(_closeness_by_name(request.full_url), is_verified)
-    opener = urllib.request.build_opener(_Redirects(journey), _Http(journey), _Https(journey))
+    opener = urllib.request.build_opener(_Redirects(journey), _Checked(journey))
     answer: http.client.HTTPResponse = opener.open(request, timeout=timeout_s)
     return answer
 
@@ -126,26 +126,28 @@ class _TlsConnection(http.client.HTTPSConnection, _Connection):
     pass
 
 
-class _Http(urllib.request.HTTPHandler):
+class _Checked(urllib.request.HTTPHandler, urllib.request.HTTPSHandler):
+    """Open connections that check their peers; where a proxy connects, it alone sees the peer."""
+
     def __init__(self, journey: _Journey) -> None:
         super().__init__()
         self._journey = journey
 
     def http_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
-        if _is_proxied(req):
-            return super().http_open(req)
-        return self.do_open(partial(_connection, _Connection, self._journey, req.full_url), req)
-
-
-class _Https(urllib.request.HTTPSHandler):
-    def __init__(self, journey: _Journey) -> None:
-        super().__init__()
-        self._journey = journey
+        return self._open(req, http.client.HTTPConnection, _Connection)
 
     def https_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
-        if _is_proxied(req):
-            return super().https_open(req)
-        return self.do_open(partial(_connection, _TlsConnection, self._journey, req.full_url), req)
+        return self._open(req, http.client.HTTPSConnection, _TlsConnection)
+
+    def _open(
+        self,
+        req: urllib.request.Request,
+        to_proxy: type[http.client.HTTPConnection],
+        checked: type[_Connection],
+    ) -> http.client.HTTPResponse:
+        if req.host != urlsplit(req.full_url).netloc:  # a proxy connects
+            return self.do_open(to_proxy, req)
+        return self.do_open(partial(_connection, checked, self._journey, req.full_url), req)
 
 
 def _connection(
@@ -154,11 +156,6 @@ def _connection(
     made = kind(host, **options)
     made.journey, made.url = journey, url
     return made
-
-
-def _is_proxied(request: urllib.request.Request) -> bool:
-    """Return whether a proxy connects, so that only the address can be checked."""
-    return request.host != urlsplit(request.full_url).netloc
 
 
 def _closeness_by_name(url: str) -> int:

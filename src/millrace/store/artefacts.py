@@ -48,7 +48,7 @@ def written_atomically(path: Path, *, option: str = "--store") -> Iterator[Path]
     Raises errors of the disk as errors that the user can act on, see ``write_problem``.
     """
     try:
-        with atomic_file.drafted(path, durable=True) as draft:
+        with atomic_file.atomic_write(path, durable=True) as draft:
             yield draft
     except OSError as error:
         raise write_problem(path, error, option=option) from error
@@ -188,7 +188,7 @@ class Staged:
 
     def list_adopted(self, names: Sequence[str]) -> None:
         """Write durably which files are about to be moved."""
-        with atomic_file.drafted(self.directory / _ADOPTED, durable=True) as draft:
+        with atomic_file.atomic_write(self.directory / _ADOPTED, durable=True) as draft:
             draft.write_text("\n".join(names), encoding="ascii")
 
     def adopted(self) -> set[str]:

@@ -49,12 +49,12 @@ def test_an_unknown_server_gets_the_nearest_names() -> None:
             act("mysql-5.6.25")
 
 
-def test_all_unknown_names_are_told_at_once() -> None:
+def test_all_unknown_names_are_reported_together() -> None:
     added.add_attached("cloud", "mysql", "mysql://me:secret@db.test/")
     with pytest.raises(UserError) as caught:
         install.require_known(["wrong", "mysql-5.6.24", "cloud", "mysql-5.6.25"])
-    told = caught.value.message.splitlines()
-    assert [line.split(";")[0] for line in told] == [
+    lines = caught.value.message.splitlines()
+    assert [line.split(";")[0] for line in lines] == [
         "there is no server 'wrong'",
         "there is no server 'mysql-5.6.25'",
     ]

@@ -17,13 +17,13 @@ def test_opening_a_store_removes_the_drafts_of_killed_writers(tmp_path: Path) ->
     for place in places:
         child = os.fork()
         if child == 0:
-            with atomic_file.drafted(place) as draft:
+            with atomic_file.atomic_write(place) as draft:
                 draft.write_text("half")
                 os._exit(9)
         os.waitpid(child, 0)
     left = [draft for place in places for draft in place.parent.glob(".*")]
     assert len(left) == 2
-    with atomic_file.drafted(places[0].with_name("written")) as written:
+    with atomic_file.atomic_write(places[0].with_name("written")) as written:
         left = [draft for place in places for draft in place.parent.glob(".*")]
         Store.open(path, read_only=True).close()
         assert [draft for draft in left if not draft.exists()] == []

@@ -155,7 +155,7 @@ _MIB = 1 << 20
 
 
 def scaled(rule: Mapping[str, Any], *, data_bytes: int, host_memory_bytes: int) -> str:
-    """Return the size that a checked rule yields for this data and host.
+    """Return the size that a checked rule gives for this data and host.
 
     The size is an option's value, such as ``4G``.
     """

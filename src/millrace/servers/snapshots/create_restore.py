@@ -1,10 +1,5 @@
 """Create snapshots of instances, and restore data directories from them.
 
-    tables = prepare(instance)           while the server runs: leaves no work to the trials
-    instance.stop(...)
-    snapshot = save(instance, key, ...)  moves the data directory; the instance's is empty after
-    instance.restore(snapshot)           as in every later trial, so that all start alike
-
 A snapshot leaves out files that each start of a server creates, and empties some others (see the
 family's rules). Everything else stays as it was at the clean stop.
 """

@@ -93,7 +93,7 @@ def versions(coordinate: Deb, root: Path, archives: Path, on_event: OnEvent) -> 
     """
     configuration = _prepare(coordinate, root, archives)
     purpose = f"to find {coordinate}"
-    on_event(Notice(f"asking apt for {coordinate.package} of {coordinate.suite}"))
+    on_event(Notice(f"querying apt for {coordinate.package} of {coordinate.suite}"))
     clients.run(["apt-get", "-c", str(configuration), "update", "--error-on=any"], purpose=purpose)
     listed = clients.run(
         ["apt-cache", "-c", str(configuration), "madison", coordinate.package], purpose=purpose

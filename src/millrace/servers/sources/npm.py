@@ -27,9 +27,9 @@ def address(coordinate: Npm, workspace: Path) -> str | None:
     settings = dict(line.split("=", 1) for line in lines if "=" in line)
     if any(settings.get(key) not in _NOT_SET for key in ("proxy", "https-proxy")):
         return None
-    told = _npm(["view", _package(coordinate), "dist.tarball", "--json"], coordinate, workspace)
+    answer = _npm(["view", _package(coordinate), "dist.tarball", "--json"], coordinate, workspace)
     try:
-        url = safe_json.parse(told)
+        url = safe_json.parse(answer)
     except ValueError:
         return None
     if not isinstance(url, str):

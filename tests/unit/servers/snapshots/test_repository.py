@@ -345,10 +345,10 @@ def test_a_restore_that_takes_too_long_ends_its_threads(
     small: InstalledServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = kept(small)
-    told: list[bool] = []
+    stops: list[bool] = []
 
     def hangs(_part: object, stopped: threading.Event) -> None:
-        told.append(stopped.wait(30))
+        stops.append(stopped.wait(30))
 
     monkeypatch.setattr(copying, "_copy_part", hangs)
     monkeypatch.setattr(copying, "_cloned", lambda *_: False)
@@ -358,6 +358,6 @@ def test_a_restore_that_takes_too_long_ends_its_threads(
         time_limit("restore", 0),
     ):
         instance.restore(made)
-    assert told
-    assert all(told)
+    assert stops
+    assert all(stops)
     assert snapshots.find(key_of(small)) == made
