@@ -63,8 +63,9 @@ def test_switches_are_on_and_off_whatever_the_default(
     # Both at once, on and off, so that a server starts for two of them.
     varied = [prepared(tmp_path, server_of, f"{name} = [true, false]") for name in switches]
     for treatments in zip(*varied, strict=True):
-        [server] = {each.server.name for each in treatments}
-        asked = {o.name: o.value for each in treatments for o in each.options.applied}
+        servers = [server for each in treatments for server in each.servers]
+        [server] = {each.server.name for each in servers}
+        asked = {o.name: o.value for each in servers for o in each.options.applied}
         with instance_of(server, **asked) as instance:
             effective = instance.settings()
             for switch in switches:
