@@ -54,7 +54,7 @@ class Document(BaseModel):
 
     def to_json(self) -> dict[str, Any]:
         """Return the document as plain data, with the keys that it was read or made with."""
-        return self.model_dump(mode="json", exclude_unset=True)
+        return self.model_dump(mode="json", exclude_unset=True, by_alias=True)
 
     def replace(self, **changes: object) -> Self:
         """Return a document with other values for some keys, checked."""

@@ -96,11 +96,16 @@ impl Connection {
         }
     }
 
-    /// The login is over.
-    pub(super) fn take_commands(&mut self, server_version: String) {
-        self.takes_commands = true;
-        self.server_version = server_version;
+    /// End the login, with the server's version or the reason of the failure. A server that refused
+    /// it takes no command, not even a QUIT: some would read that as a request for their key.
+    pub(super) fn end_login(
+        &mut self,
+        outcome: Result<String, ClientError>,
+    ) -> Result<(), ClientError> {
+        self.takes_commands = outcome.is_ok();
+        self.server_version = outcome?;
         self.decoder.expect_results();
+        Ok(())
     }
 
     /// Hand the stream over to somebody who reads and write it without waiting.

@@ -38,8 +38,8 @@ impl Connection {
         deadline: &Deadline,
     ) -> Result<Self, ClientError> {
         let mut connection = Self::new(transport);
-        let server_version = log_in(&mut connection, login, deadline)?;
-        connection.take_commands(server_version);
+        let outcome = log_in(&mut connection, login, deadline);
+        connection.end_login(outcome)?;
         Ok(connection)
     }
 }
