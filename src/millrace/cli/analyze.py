@@ -1,21 +1,251 @@
-"""``millrace analyze``: verdicts on numbers that were measured elsewhere."""
+"""Provide ``millrace analyze``: verdicts on numbers that were measured elsewhere."""
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
 import click
+from rich.text import Text
 
-from millrace.cli.lazy_group import LazyGroup
+from millrace.analysis.compare import ci_gate
+from millrace.analysis.compare.ci_gate import Gated
+from millrace.analysis.compare.paired import PairedComparison
+from millrace.analysis.compare.verdict import margin_text
+from millrace.analysis.history.series_verdicts import AnalyzedSeries
+from millrace.app.compare import ComparedSeries, Criteria, compare_paired, compare_series
+from millrace.cli.console import echo, err, out, print_json
+from millrace.cli.fail_on import check, fail_on_option
+from millrace.cli.options import Finite, Percent, sensitivity_option
+from millrace.importers import hyperfine, paired, text_output
+from millrace.importers.paired import Value
+from millrace.importers.units import Measure
+from millrace.model.run_spec import Direction
+from millrace.report.common.formatting import counted
+from millrace.report.common.output_files import PAIRS, write_text
+from millrace.report.common.terminal_table import STYLES, show_table
+from millrace.report.external import paired as paired_report
+from millrace.report.external import series as series_report
+from millrace.stats.change_points import Sensitivity
 
-COMMANDS = {
-    "paired": "Compare treatments that were interleaved in blocks.",
-    "series": "Find where the level of a series moved.",
-    "import": "Convert the output of another benchmark for `analyze paired`.",
-}
+_FILE = click.Path(path_type=Path)
+
+_base_option = click.option(
+    "--base",
+    metavar="TREATMENT",
+    help="The base of the comparisons (default: the first treatment).",
+)
 
 
-@click.group("analyze", cls=LazyGroup, described=COMMANDS, prefix="analyze_")
+@click.group("analyze")
 def command() -> None:
     """Analyze numbers of any benchmark.
 
     The verdicts are those of `millrace run`, without trials of millrace.
     """
+
+
+def _with_criteria(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add FILE, ``--json``, ``--fail-on`` and the options of the criteria of a verdict.
+
+    The command gets ``criteria`` instead of ``--margin``, ``--alpha`` and ``--direction``.
+    """
+
+    @click.argument("file", type=_FILE)
+    @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+    @click.option(
+        "--margin",
+        type=Percent(0, 100, min_open=True, max_open=True),
+        default=2.0,
+        show_default=True,
+        metavar="PERCENT",
+        help="The smallest difference that matters.",
+    )
+    @click.option(
+        "--alpha",
+        type=Finite(1e-6, 0.5),
+        default=0.05,
+        show_default=True,
+        metavar="P",
+        help="The share of intervals that may exclude no difference by chance.",
+    )
+    @click.option(
+        "--direction",
+        type=click.Choice(["higher", "lower"]),
+        help="Which values are better (default: the file's columns direction or unit).",
+    )
+    @fail_on_option
+    @functools.wraps(command)
+    def with_criteria(
+        *, margin: float, alpha: float, direction: Direction | None, **others: Any
+    ) -> Any:
+        return command(criteria=Criteria(margin / 100, alpha, direction), **others)
+
+    return with_criteria
+
+
+def _print_heading(analyzed: str, better: str, criteria: Criteria) -> None:
+    """Print what was analyzed, which values are better, and the margin."""
+    out.print(f"{analyzed}; {better}, margin {margin_text(criteria.margin)}")
+    out.print()
+
+
+@command.command("paired", short_help="Compare treatments that were interleaved in blocks.")
+@_with_criteria
+@_base_option
+def paired_command(
+    *, file: Path, as_json: bool, criteria: Criteria, base: str | None, fail_on: tuple[Gated, ...]
+) -> None:
+    """Compare treatments that were interleaved in blocks.
+
+    FILE (`-` is standard input) is CSV with the columns block, treatment and value, a row a trial:
+    one value of each treatment in each block; columns unit and direction may follow. Ratios are
+    candidate / base. The intervals hold however often you look, so you may add blocks until there
+    is a verdict.
+    """
+    compared = compare_paired(file, criteria, base=base)
+    found, better = compared.comparisons, compared.better
+    if as_json:
+        document = paired_report.as_json(
+            found,
+            direction=better.direction,
+            direction_from=better.basis,
+            unit=better.unit,
+            margin=criteria.margin,
+            alpha=criteria.alpha,
+        )
+        print_json(document)
+    else:
+        _print_heading(f"base {compared.base}", str(better), criteria)
+        _show_comparisons(found, criteria)
+    check(ci_gate.of_pairs(found, criteria.alpha), fail_on)
+
+
+def _show_comparisons(found: Sequence[PairedComparison], criteria: Criteria) -> None:
+    show_table(paired_report.table(found, criteria.alpha), out)
+    out.print()
+    for each in found:
+        text = Text(paired_report.sentence(each, criteria.margin))
+        text.highlight_words([each.verdict], STYLES[each.verdict])
+        out.print(text)
+    if family := paired_report.family_sentence(found, criteria.alpha):
+        out.print(family)
+
+
+@command.command("series", short_help="Find where the level of a series moved.")
+@_with_criteria
+@sensitivity_option("Points")
+def series_command(
+    *,
+    file: Path,
+    as_json: bool,
+    criteria: Criteria,
+    sensitivity: Sensitivity,
+    fail_on: tuple[Gated, ...],
+) -> None:
+    """Find where the level of a series moved.
+
+    FILE (`-` is standard input) is CSV with the columns label (or time) and value, and series where
+    it holds several; unit and direction may follow. Rows are in the order of time. Ratios are new
+    level / old level. A change is a candidate until before and after are measured again,
+    interleaved.
+    """
+    found = compare_series(file, criteria, sensitivity=sensitivity)
+    analyzed = [each.judged for each in found]
+    if as_json:
+        origins = [(each.better.basis, each.better.unit) for each in found]
+        document = series_report.as_json(
+            analyzed, origins, margin=criteria.margin, alpha=criteria.alpha
+        )
+        print_json(document)
+    else:
+        points = counted(sum(each.n_points for each in analyzed), "point")
+        n_series = counted(len(analyzed), "series", "series")
+        _print_heading(f"{points} in {n_series}", _better_text(found), criteria)
+        _show_points(analyzed, criteria)
+    check(ci_gate.of_series(analyzed), fail_on)
+
+
+def _show_points(analyzed: Sequence[AnalyzedSeries], criteria: Criteria) -> None:
+    found = [point for each in analyzed for point in each.points]
+    if found:
+        show_table(series_report.table(found, criteria.alpha), out)
+        out.print()
+    for line in series_report.sentences(analyzed):
+        out.print(line)
+
+
+def _better_text(found: Sequence[ComparedSeries]) -> str:
+    """Return which values are better; where series differ, by the names of the series."""
+    names: dict[str, list[str]] = {}
+    for each in found:
+        names.setdefault(str(each.better), []).append(each.series.name)
+    if len(names) == 1:
+        return next(iter(names))
+    return ", ".join(f"{text} in {series_report.named(of)}" for text, of in names.items())
+
+
+@command.group("import")
+def import_command() -> None:
+    """Convert the output of another benchmark for `analyze paired`."""
+
+
+def _importing(
+    measure: Measure,
+) -> Callable[[Callable[[Sequence[Path]], Sequence[Value]]], Callable[..., None]]:
+    """Add FILE..., ``--base`` and ``--output`` to a reader of values, and write them as CSV."""
+
+    def adding(read: Callable[[Sequence[Path]], Sequence[Value]]) -> Callable[..., None]:
+        @click.argument("files", nargs=-1, required=True, type=_FILE, metavar="FILE...")
+        @_base_option
+        @click.option("-o", "--output", type=_FILE, help="Write to FILE instead of stdout.")
+        @functools.wraps(read)
+        def writing(files: tuple[Path, ...], base: str | None, output: Path | None) -> None:
+            values = read(files)
+            treatments = list(dict.fromkeys(each.treatment for each in values))
+            chosen = paired.base_of("the import", treatments, base)
+            text = paired.as_csv(values, measure, base=chosen)
+            if output is None:
+                echo(text)
+            else:
+                err.print(f"pairs: {write_text(output, text, PAIRS, option='-o')}")
+            how = "" if base else ", the first one; --base names another"
+            err.print(f"base: {chosen}{how}")
+            err.print(f"values: {measure.better()}")
+
+        return writing
+
+    return adding
+
+
+@import_command.command("hyperfine")
+@_importing(hyperfine.MEASURE)
+def hyperfine_command(files: Sequence[Path]) -> Sequence[Value]:
+    """Convert mean times in s from the JSON of hyperfine.
+
+    Each FILE is a block: call hyperfine once for each, with all commands, in another order each
+    time. The file says that lower is better.
+    """
+    return hyperfine.read(files)
+
+
+@import_command.command("pgbench")
+@_importing(text_output.MEASURE)
+def pgbench_command(files: Sequence[Path]) -> Sequence[Value]:
+    """Convert transactions per second from the output of pgbench.
+
+    Each FILE is a trial and is called TREATMENT-BLOCK, such as old-1.log and new-1.log.
+    """
+    return text_output.read("pgbench", files)
+
+
+@import_command.command("sysbench")
+@_importing(text_output.MEASURE)
+def sysbench_command(files: Sequence[Path]) -> Sequence[Value]:
+    """Convert transactions per second from the output of sysbench.
+
+    Each FILE is a trial and is called TREATMENT-BLOCK, such as old-1.log and new-1.log.
+    """
+    return text_output.read("sysbench", files)

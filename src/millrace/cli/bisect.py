@@ -12,9 +12,8 @@ import click
 from millrace.app import bisect as use_case
 from millrace.app.bisect import Search
 from millrace.cli.bisect_output import print_found
-from millrace.cli.caller import calling
-from millrace.cli.number_options import Duration, Percent
-from millrace.cli.store_option import store_option
+from millrace.cli.event_text import calling
+from millrace.cli.options import Duration, Percent, store_option
 from millrace.errors import nearest_names
 from millrace.experiment.validation import MAX_MARGIN_PERCENT
 from millrace.levels import Level

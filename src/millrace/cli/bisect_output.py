@@ -17,11 +17,11 @@ from millrace.report.common.terminal_table import show_table
 def show(found: Bisection) -> None:
     """The answer, the levels and what was passed over, in the terminal."""
     out.print()
-    out.print(answer(found), markup=False)
+    out.print(answer(found))
     out.print()
     show_table(members_table(found), out)
     for line in notes(found):
-        out.print(f"note: {line}", markup=False)
+        out.print(f"note: {line}")
 
 
 def report(found: Bisection, output_format: str, output: Path | None, page: Path) -> None:
@@ -30,9 +30,7 @@ def report(found: Bisection, output_format: str, output: Path | None, page: Path
     if output_format == "html":
         text = as_html(found)
         path = write_text(output or page, text, PAGE, make_directory=output is None)
-        (out if output is None else err).print(
-            str(path) if output is None else f"report: {path}", markup=False
-        )
+        (out if output is None else err).print(str(path) if output is None else f"report: {path}")
     elif output_format == "json" and output is None:
         print_json(report_json.as_json(found))
     elif output_format == "terminal" and output is None:

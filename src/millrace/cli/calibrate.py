@@ -10,10 +10,10 @@ import click
 
 from millrace.analysis.compare.calibration_model import Calibration
 from millrace.app import calibrate as use_case
-from millrace.cli.caller import calling
 from millrace.cli.console import out, print_json
+from millrace.cli.event_text import calling
 from millrace.cli.experiment_options import ExperimentChoice, calibration_options
-from millrace.cli.store_option import store_option
+from millrace.cli.options import store_option
 from millrace.experiment.slowdown import CPU, FSYNC, NONE
 from millrace.report.calibration import json as report_json
 from millrace.report.calibration.sentences import groups_table, sentences
@@ -91,9 +91,9 @@ def _show(found: Calibration, *, as_json: bool) -> None:
         print_json(report_json.as_json(found))
         return
     asked = found.target
-    out.print(f"calibration of this host for {asked.name} (run {found.run.id})", markup=False)
+    out.print(f"calibration of this host for {asked.name} (run {found.run.id})")
     out.print()
     show_table(groups_table(found), out)
     out.print()
     for line in sentences(found):
-        out.print(line, markup=False)
+        out.print(line)

@@ -129,7 +129,7 @@ def _found(side: str) -> tuple[Server, str]:
 
 def _ask(side: tuple[Server, str], data_bytes: int) -> InspectedConfig:
     server, config = side
-    err.print(f"asking {server.name}:{config}", markup=False)
+    err.print(f"asking {server.name}:{config}")
     definitions = configurations.load_builtin()
     return inspect_config(server, config, definitions=definitions, data_bytes=data_bytes)
 
@@ -179,7 +179,7 @@ def _print_groups(differences: VariablesDiff, a: str, b: str) -> None:
             ((name, *values) for name, values in differences.different.items()),
         )
     if not (differences.only_a or differences.only_b or differences.different):
-        out.print(f"\n{a} and {b} have the same variables", markup=False)
+        out.print(f"\n{a} and {b} have the same variables")
 
 
 def _print_table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> None:

@@ -1,6 +1,11 @@
-"""Say events in words, a line each."""
+"""Call use cases from the command line, and say their events in words, a line each."""
 
 from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from millrace.analysis.compare.bisection import trials_to_go
 from millrace.analysis.compare.calibration_model import Calibration
@@ -8,17 +13,23 @@ from millrace.app.ablate import AblationPlanned
 from millrace.app.bisect import BisectionOpened
 from millrace.app.calibrate import CalibrationOpened
 from millrace.app.confirm import ConfirmationPlanned
+from millrace.app.execution import Caller
 from millrace.campaign.policies.bisect import BisectionReviewed
 from millrace.campaign.policies.calibrate import CalibrationReviewed
 from millrace.campaign.policies.sequential import SequentialOpened
+from millrace.cli.progress import Listener
 from millrace.durations import in_words
-from millrace.model.events import (
-    Emitted,
-    RunOpened,
-)
+from millrace.model.events import Emitted, RunOpened
 from millrace.report.bisection.sentences import likeliest
 from millrace.report.common.formatting import counted
 from millrace.stats.bisection_model import Next
+
+
+@contextmanager
+def calling() -> Iterator[Caller]:
+    """Yield the caller of a use case: the command as the user wrote it, and events on stderr."""
+    with Listener(event_line) as listener:
+        yield Caller(shlex.join(["millrace", *sys.argv[1:]]), listener)
 
 
 def event_line(event: Emitted) -> str | None:

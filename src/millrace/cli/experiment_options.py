@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from millrace.app.experiments import CHOOSABLE, read_experiment
-from millrace.cli.number_options import Duration, Percent
+from millrace.cli.options import Duration, Percent
 from millrace.errors import UserError
 from millrace.experiment.model import Experiment
 from millrace.experiment.read import NO_OVERRIDES, Overrides

@@ -15,9 +15,9 @@ from millrace.app.explain import (
     explain_run,
     titles,
 )
-from millrace.cli.caller import calling
 from millrace.cli.console import echo, err, out
-from millrace.cli.store_option import store_option
+from millrace.cli.event_text import calling
+from millrace.cli.options import store_option
 from millrace.errors import UserError
 from millrace.experiment.validation import MAX_BLOCKS
 from millrace.report.common.output_files import (
@@ -141,7 +141,7 @@ def command(
     }
     for option, path in files.items():
         written = write_text(path, texts[option](), _KINDS[option], option=option)
-        err.print(f"wrote {written}", markup=False)
+        err.print(f"wrote {written}")
     if json_wanted:
         echo(as_json(found, stored.run))
     elif not files:

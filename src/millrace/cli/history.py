@@ -1,25 +1,287 @@
-"""``millrace history``: performance from version to version, and where it changed."""
+"""Provide ``millrace history``: performance from version to version, and where it changed."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
 import click
 
-from millrace.cli.lazy_group import LazyGroup
+from millrace.analysis.history.overview import ChangeView, group_changes
+from millrace.analysis.history.segments import EnvironmentChange
+from millrace.app import confirm as confirming
+from millrace.app import history as use_case
+from millrace.app.confirm import Confirmation
+from millrace.app.history import Histories, RecordedRun
+from millrace.cli.console import echo, err, out
+from millrace.cli.event_text import calling
+from millrace.cli.options import sensitivity_option, series_option, store_option
+from millrace.errors import UserError
+from millrace.experiment.validation import MAX_BLOCKS
+from millrace.report.common.formatting import counted
+from millrace.report.common.output_files import PAGE, write_text
+from millrace.report.common.tables import Row
+from millrace.report.common.terminal_table import show_table
+from millrace.report.history import html, json, tables
+from millrace.stats.change_points import Sensitivity
+from millrace.store.history_records import Recorded
 
-COMMANDS = {
-    "record": "Add a run's ratios to a reference build.",
-    "detect": "Look for versions at which a series changed its level.",
-    "show": "Show series, their changes, and what became of them.",
-    "confirm": "Measure the builds before and after a change again.",
-    "acknowledge": "Note that somebody knows of a change.",
-    "forget": "Remove a run's points.",
-}
+_DATES = ("%Y-%m-%d", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M:%S%z", "%Y-%m-%d %H:%M:%S %z")
 
 
-@click.group("history", cls=LazyGroup, described=COMMANDS, prefix="history_")
+class Date(click.ParamType[datetime]):
+    """A date, or a time as ISO 8601 and git write it."""
+
+    name = "date"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> datetime:
+        found = None
+        for form in _DATES:
+            with suppress(ValueError):
+                found = datetime.strptime(str(value), form)  # noqa: DTZ007 (app.history knows the zone)
+        if found is None:
+            like = "2026-05-01 or 2026-05-01T02:00:00+02:00"
+            self.fail(f"{value!r} is no date such as {like}.", param, ctx)
+        return found
+
+
+@click.group("history")
 def command() -> None:
     """Watch performance from version to version.
 
     A point is a version's ratio to a reference build that was measured in the same blocks. Where
     the level of a series moves there is a candidate, which only a measurement of its own confirms.
     """
+
+
+@command.command("record", short_help="Add a run's ratios to a reference build.")
+@click.argument("run")
+@click.option(
+    "--reference",
+    metavar="LEVEL",
+    help="The level that all ratios refer to (default: the run's base).",
+)
+@click.option("--label", metavar="VERSION", help="Version or commit (default: the level's name).")
+@click.option(
+    "--date",
+    "date",
+    type=Date(),
+    metavar="DATE",
+    help="Its date, in UTC without a zone (default: the start of the run).",
+)
+@store_option
+def record(
+    *, run: str, reference: str | None, label: str | None, date: datetime | None, store: Path
+) -> None:
+    """Add the ratios of RUN (an id, its beginning, or `latest`) to the histories of the store.
+
+    Each metric is a series, in each group of the experiment (the levels of all factors but the
+    compared one). Points are in the order of their dates, then in that of recording.
+    """
+    found = use_case.record(store, run, reference=reference, label=label, date=date)
+    for clause in found.left_out:
+        err.print(f"left out: {clause}")
+    _show_recorded(found)
+
+
+def _show_recorded(found: RecordedRun) -> None:
+    labels, recorded = ", ".join(found.labels), found.recorded
+    if not (recorded.added or recorded.replaced or recorded.present):
+        raise UserError(
+            f"nothing was recorded of run {found.run}: {labels} {_of_others(recorded)}",
+            hint="give it another --label, or remove the other run with `millrace history "
+            f"forget {next(iter(recorded.taken))}`",
+        )
+    if recorded.present:
+        points = counted(recorded.present, "point")
+        text = f"run {found.run} is recorded already, with {points} of {labels}: nothing to do"
+    else:
+        text = f"recorded {labels}: {counted(recorded.added, 'new point')}"
+    if recorded.replaced:
+        text += f", {counted(recorded.replaced, 'point')} of this run with its new blocks"
+    err.print(text)
+    if recorded.taken:
+        err.print(f"unchanged: what {_of_others(recorded)}")
+
+
+def _of_others(recorded: Recorded) -> str:
+    """Return a clause such as ``has points already: 3 of run a, 2 of run b``."""
+    runs = (f"{number} of run {run_id}" for run_id, number in recorded.taken.items())
+    return f"has points already: {', '.join(runs)}"
+
+
+@command.command("detect", short_help="Look for versions at which a series changed its level.")
+@series_option
+@sensitivity_option("Changes")
+@store_option
+def detect(*, series: tuple[str, ...], sensitivity: Sensitivity, store: Path) -> None:
+    """Look for versions at which a series changed its level.
+
+    A change is a candidate until it is confirmed, and keeps its id when it is found again. Points
+    from different environments are never compared.
+    """
+    found = use_case.detect(store, series, sensitivity=sensitivity)
+    n_series = len(found.examined)
+    points = counted(sum(found.examined.values()), "point")
+    of = f"{points} in {counted(n_series, 'series', 'series')}, {counted(found.breaks, 'break')}"
+    out.print(f"{of}; sensitivity {sensitivity}")
+    if found.changes:
+        _show_changes(found.changes, found.series_with)
+        if found.too_few:
+            out.print(tables.too_few(found.too_few))
+    else:
+        out.print()
+        out.print(tables.nothing_moved(n_series, found.too_few))
+    if found.lost:
+        was = "candidate was" if found.lost == 1 else "candidates were"
+        out.print(f"{found.lost} earlier {was} withdrawn: more points do not show it any more.")
+
+
+def _show_changes(shown: Sequence[ChangeView], series_with: Mapping[str, int]) -> None:
+    others = [each for each in shown if not each.is_open]
+    table = tables.changes_table(group_changes(shown, series_with), others)
+    if table is None:
+        return
+    out.print()
+    show_table(table, out)
+    _show_next_step(shown)
+
+
+def _show_next_step(changes: Sequence[ChangeView]) -> None:
+    step = tables.next_step(changes)
+    if step is not None:
+        out.print()
+        out.print(step)
+
+
+@command.command("show", short_help="Show series, their changes, and what became of them.")
+@series_option
+@click.option(
+    "--html",
+    "html_file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Write a page with a chart of each series.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@store_option
+def show(*, series: tuple[str, ...], html_file: Path | None, as_json: bool, store: Path) -> None:
+    """Show series of histories, their changes and what became of these.
+
+    Ratios are to the reference of the series; a change is new level / old level. Only a confirmed
+    change is a fact.
+    """
+    with use_case.histories(store, series) as found:
+        if not as_json and html_file is None:
+            _show_series(found)
+            return
+        shown = list(found.series())
+        changed = found.groups([each for one in shown for each in one.changes])
+        if html_file is not None:
+            written = write_text(html_file, html.as_html(shown, changed), PAGE, option="--html")
+            err.print(f"page: {written}")
+        if as_json:
+            echo(json.as_json(shown, changed, found.states()))
+
+
+def _show_series(histories: Histories) -> None:
+    """Print series by series, so that only one's points are in memory."""
+    rows: list[Row] = []
+    changes: list[ChangeView] = []
+    broken: list[EnvironmentChange] = []
+    unexamined = 0
+    for each in histories.series():
+        rows.append(tables.series_row(each))
+        changes += each.changes
+        unexamined += each.unexamined > 0
+        broken += each.environment_changes
+    show_table(tables.series_table(rows), out)
+    for line in tables.break_lines(broken):
+        out.print(line)
+    table = tables.changes_table(histories.groups(changes), [c for c in changes if not c.is_open])
+    if table is not None:
+        out.print()
+        show_table(table, out)
+        for change in changes:
+            if change.change.remeasured or change.change.note or change.change.reason:
+                out.print()
+                _show_change(change)
+    _show_next_step(changes)
+    if unexamined:
+        of = counted(unexamined, "series has", "series have")
+        out.print(f"{of} new points: `millrace history detect` looks for changes.")
+
+
+def _show_change(shown: ChangeView) -> None:
+    out.print(f"{shown.change.id} of {shown.name}")
+    for line in tables.change_lines(shown):
+        out.print(f"  {line}")
+
+
+@command.command("confirm", short_help="Measure the builds before and after a change again.")
+@click.argument("change")
+@click.option(
+    "--blocks",
+    type=click.IntRange(1, MAX_BLOCKS),
+    help="Number of blocks (default: as many as a change of this size needs).",
+)
+@store_option
+def confirm(*, change: str, blocks: int | None, store: Path) -> None:
+    """Measure the builds before and after CHANGE (the beginning of its id) again, interleaved.
+
+    The result confirms or withdraws the change. Without a result it stays a candidate, and the same
+    command adds blocks. Changes of other metrics that the same trials measure are settled too.
+    """
+    with calling() as caller:
+        found = confirming.confirm(store, change, caller, blocks=blocks)
+    _show_confirmation(found)
+
+
+def _show_confirmation(found: Confirmation) -> None:
+    for change in found.changes:
+        _show_change(change)
+    first = found.outcomes[0]
+    again = first.change.remeasured
+    if first.change.state == "candidate" and again is not None:
+        out.print(f"{first.change.id} stays a candidate: {again.reason}")
+        if first.more_blocks:
+            more = counted(first.more_blocks, "block")
+            option = f"--blocks {found.blocks + first.more_blocks}"
+            out.print(
+                f"about {more} more would decide: "
+                f"`millrace history confirm {first.change.id} {option}`"
+            )
+
+
+@command.command("acknowledge", short_help="Note that somebody knows of a change.")
+@click.argument("change")
+@click.option("--note", required=True, help="Who knows of it, its reason, or where it is fixed.")
+@store_option
+def acknowledge(*, change: str, note: str, store: Path) -> None:
+    """Note that somebody knows of CHANGE: the beginning of an id, or a label, for all its changes.
+
+    Its state does not change: it stays a candidate or a confirmed change.
+    """
+    changes = use_case.acknowledge(store, change, note)
+    for each in changes:
+        err.print(f"acknowledged {each.id} at {each.label}")
+    if len(changes) > 1:
+        err.print(f"{counted(len(changes), 'change')} at {change}")
+
+
+@command.command("forget", short_help="Remove a run's points.")
+@click.argument("run")
+@store_option
+def forget(*, run: str, store: Path) -> None:
+    """Remove the points of RUN (the beginning of its id) from all histories.
+
+    Use it for a wrong label or a disturbed run. The run itself stays in the store.
+    """
+    forgotten = use_case.forget(store, run)
+    points = counted(forgotten.points, "point")
+    err.print(f"removed {points} of run {forgotten.run}")

@@ -1,20 +1,19 @@
-"""The ``millrace`` command: assembles the commands, maps errors to exit statuses."""
+"""Provide the ``millrace`` command: assemble the commands, map errors to exit statuses."""
 
 from __future__ import annotations
 
 import os
 import sys
+from importlib import import_module
 from io import StringIO
 
 import click
 
 from millrace import __version__, paths
 from millrace.cli.console import discard, err, show_error
-from millrace.cli.lazy_group import LazyGroup
 from millrace.errors import HostError, Interrupted, MillraceError
 
-# In the order of a user's work. Each is a module of this package that exports `command`; they are
-# imported when asked for, so that `millrace servers list` does not load the statistics.
+# In the order of a user's work. Each is a module of this package that exports `command`.
 COMMANDS = {
     "doctor": "Show what makes results on this host less trustworthy.",
     "servers": "List, install, check and add servers.",
@@ -32,11 +31,24 @@ COMMANDS = {
 }
 
 
-@click.group(
-    cls=LazyGroup,
-    described=COMMANDS,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
+class LazyCommands(click.Group):
+    """The commands, each imported on use: `millrace servers list` loads no statistics."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        command: click.Command = import_module(f"millrace.cli.{cmd_name}").command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+@click.group(cls=LazyCommands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="millrace")
 def cli() -> None:
     """Did the database get slower, by how much, and why?
@@ -46,8 +58,11 @@ def cli() -> None:
 
 
 def main() -> None:
-    """Run the command line and exit: 0 done, 2 mistake of the user, 3 failed trial, 4 the host
-    could not, 10 or 11 by ``--fail-on``, 130 interrupted."""
+    """Run the command line and exit with a status.
+
+    0 done, 2 mistake of the user, 3 failed trial, 4 the host could not, 10 or 11 by ``--fail-on``,
+    130 interrupted.
+    """
     _keep_files_from_others()
     sys.exit(_exit_status())
 

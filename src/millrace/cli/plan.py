@@ -15,7 +15,7 @@ from millrace.campaign.forecast import refuse_without_space
 from millrace.campaign.run_records import design_of
 from millrace.cli.console import LineTable, err, out, print_json, print_table
 from millrace.cli.experiment_options import ExperimentChoice, experiment_options
-from millrace.cli.store_option import store_option
+from millrace.cli.options import store_option
 from millrace.durations import in_words
 from millrace.experiment.estimate import Estimate
 from millrace.experiment.model import FEWEST_BLOCKS, Experiment, Plan, nothing_compared
@@ -50,7 +50,7 @@ def say_nothing_compared(experiment: Experiment) -> None:
     """Print a note where the experiment has nothing to compare, which may be intended."""
     note = nothing_compared(experiment)
     if note is not None:
-        err.print(f"note: {note}", markup=False)
+        err.print(f"note: {note}")
 
 
 def _print_plan(plan: Plan, *, seed_is_ours: bool) -> None:
@@ -72,7 +72,7 @@ def _print_plan(plan: Plan, *, seed_is_ours: bool) -> None:
         ("design", _design(plan)),
         ("seed", f"{plan.seed}{keep}"),
     ):
-        out.print(f"{name:<10}{text}", markup=False)
+        out.print(f"{name:<10}{text}")
     out.print()
     print_table(_trial_table(plan, [factor.name for factor in varied]))
     out.print()
@@ -137,7 +137,7 @@ def _print_estimate(estimate: Estimate, experiment: Experiment) -> None:
     if estimate.download_bytes:
         lines.append(("download", f"about {readable(estimate.download_bytes)} of servers first"))
     for name, text in lines:
-        out.print(f"{name:<10}{text}", markup=False)
+        out.print(f"{name:<10}{text}")
 
 
 def _basis(estimate: Estimate) -> str:

@@ -76,7 +76,7 @@ class Listener:
         self._trials.take(event)
         line = plain_line(event) or self._line_of(event)
         if line is not None:
-            err.print(line, markup=False)
+            err.print(line)
 
     def _draw(self, bar: Progress | None) -> None:
         if self._drawn is not bar:
@@ -92,7 +92,7 @@ class DownloadBar:
 
     def __init__(self) -> None:
         self.bar = Progress(
-            TextColumn("{task.description}", markup=False),
+            TextColumn("{task.description}"),
             BarColumn(24),
             DownloadColumn(),
             TransferSpeedColumn(),
@@ -132,9 +132,9 @@ class TrialBar:
         self._started = time.monotonic()
         self.bar = Progress(
             BarColumn(24),
-            TextColumn("{task.completed}/{task.total} trials", markup=False),
-            TextColumn("· {task.fields[left]} left ·", markup=False),
-            TextColumn("{task.fields[now]}", markup=False),
+            TextColumn("{task.completed}/{task.total} trials"),
+            TextColumn("· {task.fields[left]} left ·"),
+            TextColumn("{task.fields[now]}"),
             console=err,
             transient=True,
             refresh_per_second=1,  # drawing takes CPU from the server
@@ -179,7 +179,7 @@ class TrialBar:
         self._update()
         if event.blocks:
             left = f"; {self._left(0.0)} left" if event.at_most_trials else ""
-            err.print(f"{review_text(event)}{left}", markup=False)
+            err.print(f"{review_text(event)}{left}")
 
     def _progress(self, event: IntervalEnded) -> str:
         """Return the progress of a phase: of the rows of a named data set, else in rows or time."""
@@ -206,8 +206,7 @@ class TrialBar:
             failure = f": failed at {event.failed_step}: {event.reason or ''}"
         err.print(
             f"{self._ended}/{self._total} {event.treatment} · {block_text(event)}"
-            f" · {took_s:.1f} s{failure} · {self._left(0.0)} left",
-            markup=False,
+            f" · {took_s:.1f} s{failure} · {self._left(0.0)} left"
         )
 
     def _show(self, trial: str | None = None, activity: str = "") -> None:

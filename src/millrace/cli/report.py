@@ -14,8 +14,7 @@ from millrace.app.report import BisectionReport
 from millrace.cli import bisect_output
 from millrace.cli.console import echo, err, out
 from millrace.cli.fail_on import check, fail_on_option
-from millrace.cli.number_options import Percent
-from millrace.cli.store_option import store_option
+from millrace.cli.options import Percent, store_option
 from millrace.errors import UserError
 from millrace.report.common.output_files import write_text
 from millrace.report.run import html, terminal
@@ -78,9 +77,9 @@ def command(
     if output is not None:
         text = html.as_html(analysis, explanations) if is_page else render(analysis, output_format)
         written = write_text(output, text, REPORTS[output_format])
-        err.print(f"report: {written}", markup=False)
+        err.print(f"report: {written}")
     elif is_page:
-        out.print(str(html.write(analysis, found.page, explanations)), markup=False)
+        out.print(str(html.write(analysis, found.page, explanations)))
     else:
         _show(analysis, output_format)
     check(ci_gate.of_run(analysis), fail_on)

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from millrace.app import results as use_case
 from millrace.cli.console import LineTable, err, out, print_json, print_table
-from millrace.cli.store_option import store_option
+from millrace.cli.options import store_option
 from millrace.errors import Interrupted, UserError
 from millrace.levels import level_text
 from millrace.report.common.formatting import grouped_text
@@ -43,7 +43,7 @@ def list_(store: Path, as_json: bool) -> None:
         print_json([asdict(run) for run in runs])
         return
     if not runs:
-        err.print(f"{store} holds no runs yet", markup=False)
+        err.print(f"{store} holds no runs yet")
         return
     table = LineTable(box=None, pad_edge=False, header_style="bold")
     for heading in ("id", "name", "scale", "created", "host"):
@@ -82,7 +82,7 @@ def show(run: str, store: Path, as_json: bool) -> None:
 def export(runs: tuple[str, ...], output: Path, force: bool, store: Path) -> None:
     """Write runs into one file for another machine."""
     ids = use_case.export_runs(store, runs, output, replace=force)
-    err.print(f"wrote {len(ids)} {_runs(ids)} to {output}", markup=False)
+    err.print(f"wrote {len(ids)} {_runs(ids)} to {output}")
 
 
 @command.command("import")
@@ -97,12 +97,12 @@ def import_(files: tuple[Path, ...], store: Path) -> None:
     """
     for file, imported in use_case.import_files(store, files):
         for run_id in imported.present:
-            err.print(f"{file}: run {run_id} is in the store already: skipped", markup=False)
+            err.print(f"{file}: run {run_id} is in the store already: skipped")
         for run_id in imported.unrecorded:
             record = f"`millrace history record {run_id} --label LABEL` records yours"
-            err.print(f"{file}: no points of run {run_id} were added; {record}", markup=False)
+            err.print(f"{file}: no points of run {run_id} were added; {record}")
         for run_id in imported.added:
-            err.print(f"{file}: added run {run_id}", markup=False)
+            err.print(f"{file}: added run {run_id}")
 
 
 @command.command()
@@ -117,17 +117,17 @@ def remove(runs: tuple[str, ...], yes: bool, store: Path) -> None:
 
     def confirm(ids: Sequence[str]) -> None:
         for run_id in ids:
-            err.print(run_id, markup=False)
+            err.print(run_id)
         if not yes:
             _confirm(f"Permanently remove {len(ids)} {_runs(ids)}?")
 
     removed = use_case.remove_runs(store, runs, confirm=confirm)
-    err.print(f"removed {len(removed.runs)} {_runs(removed.runs)}", markup=False)
+    err.print(f"removed {len(removed.runs)} {_runs(removed.runs)}")
     for path in removed.reports:
-        err.print(f"removed the report {path}", markup=False)
+        err.print(f"removed the report {path}")
     for run_id in removed.recorded:
         forget = f"`millrace history forget {run_id}` takes them out"
-        err.print(f"its points of histories stay; {forget}", markup=False)
+        err.print(f"its points of histories stay; {forget}")
 
 
 def _confirm(question: str) -> None:
@@ -164,7 +164,7 @@ def _print_header(stored: StoredRun) -> None:
     }
     for name, value in facts.items():
         if value != "":
-            out.print(f"  {name:<9} {shown_line(str(value))}", markup=False)
+            out.print(f"  {name:<9} {shown_line(str(value))}")
 
 
 def _print_trials(stored: StoredRun) -> None:
@@ -197,18 +197,18 @@ def _block(trial: TrialRecord) -> str:
 def _print_yield(attempt: StoredAttempt) -> None:
     if attempt.steps:
         steps = (f"{shown_line(step.name)} {step.duration_s:.3g} s" for step in attempt.steps)
-        out.print(f"  steps: {', '.join(steps)}", markup=False)
+        out.print(f"  steps: {', '.join(steps)}")
     for role in dict.fromkeys(measurement.role for measurement in attempt.measurements):
         values = (
             f"{shown_line(m.name)} {_number(m.value)}"
             for m in attempt.measurements
             if m.role == role
         )
-        out.print(f"  {shown_line(role)}: {', '.join(values)}", markup=False)
+        out.print(f"  {shown_line(role)}: {', '.join(values)}")
     for latency in attempt.histograms:
         if latency.of == "transaction" and latency.count:
             mean = f"{latency.count:,} in {latency.sum_s / latency.count * 1e3:.4g} ms on average"
-            out.print(f"  {shown_line(latency.name)}, {latency.kind} time: {mean}", markup=False)
+            out.print(f"  {shown_line(latency.name)}, {latency.kind} time: {mean}")
 
 
 def _number(value: float) -> str:
@@ -225,12 +225,9 @@ def _print_failures(stored: StoredRun, store: Store) -> None:
             + (f", step {escape(shown_line(attempt.failed_step))}" if attempt.failed_step else ""),
             markup=True,
         )
-        out.print(f"  {shown_line(attempt.reason or 'no reason was given')}", markup=False)
+        out.print(f"  {shown_line(attempt.reason or 'no reason was given')}")
         for line in (attempt.log_tail or "").splitlines():
-            out.print(f"  | {line}", markup=False)
+            out.print(f"  | {line}")
         for artefact in attempt.artefacts:
             path = store.artefacts.path(artefact.sha256)
-            out.print(
-                f"  {shown_line(artefact.kind)} of the {shown_line(artefact.role)}: {path}",
-                markup=False,
-            )
+            out.print(f"  {shown_line(artefact.kind)} of the {shown_line(artefact.role)}: {path}")

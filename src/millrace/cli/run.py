@@ -9,12 +9,12 @@ import click
 from millrace.analysis.compare import ci_gate
 from millrace.analysis.compare.ci_gate import Gated
 from millrace.app import run as use_case
-from millrace.cli.caller import calling
 from millrace.cli.console import out
+from millrace.cli.event_text import calling
 from millrace.cli.experiment_options import ExperimentChoice, experiment_options
 from millrace.cli.fail_on import check, fail_on_option
+from millrace.cli.options import store_option
 from millrace.cli.plan import say_nothing_compared
-from millrace.cli.store_option import store_option
 from millrace.errors import TrialFailed
 from millrace.report.run import html, terminal
 
@@ -45,7 +45,7 @@ def command(
         found = use_case.run(store, experiment, caller, fresh=fresh, retry_failed=retry_failed)
     analysis = found.analysis
     terminal.show(analysis, out)
-    out.print(f"report: {html.write(analysis, found.page, found.explanations)}", markup=False)
+    out.print(f"report: {html.write(analysis, found.page, found.explanations)}")
     if analysis.failures:
         raise TrialFailed(
             f"{len(analysis.failures)} of {len(analysis.trials)} trials failed",

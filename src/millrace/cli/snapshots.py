@@ -34,7 +34,7 @@ def list_command(as_json: bool) -> None:
         print_json([_as_data(each) for each in kept])
         return
     if not kept:
-        err.print(f"{paths.snapshots_dir()} holds no snapshots", markup=False)
+        err.print(f"{paths.snapshots_dir()} holds no snapshots")
         return
     table = plain_table("snapshot", "on disk", "made in", "last used", "data")
     for each in kept:

@@ -1,0 +1,83 @@
+"""Define the options that several commands take, and the types of their values."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from millrace import durations, paths
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def store_option(command: F) -> F:
+    """Add ``--store PATH``; the command gets it as ``store``."""
+    return click.option(
+        "--store",
+        type=click.Path(path_type=Path),
+        default=paths.default_store,
+        show_default="results.sqlite in millrace's state directory",
+        help="The results store (also MILLRACE_STORE).",
+    )(command)
+
+
+def series_option(command: F) -> F:
+    """Add ``--series TEXT``, which may be repeated; the command gets a tuple."""
+    return click.option(
+        "--series",
+        multiple=True,
+        metavar="TEXT",
+        help="Only series whose id starts with TEXT or whose name contains it; may be repeated.",
+    )(command)
+
+
+def sensitivity_option(found: str) -> Callable[[F], F]:
+    """Return the decorator that adds ``--sensitivity``; ``found`` names what a search finds."""
+    return click.option(
+        "--sensitivity",
+        type=click.Choice(["review", "alert"]),
+        default="review",
+        show_default=True,
+        help=f"{found} for a list that is read once a week, or only those worth paging somebody.",
+    )
+
+
+class Finite(click.FloatRange):
+    """A finite number within a range; nan, which every range admits, is refused."""
+
+    noun = "a number"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        number = float(super().convert(value, param, ctx))
+        if not math.isfinite(number):
+            self.fail(f"{value} is not {self.noun}.", param, ctx)
+        return number
+
+
+class Percent(Finite):
+    """A number of percent within a range."""
+
+    name = "percent"
+    noun = "a number of percent"
+
+
+class Duration(click.ParamType[float]):
+    """A duration such as ``45min``, in seconds."""
+
+    name = "duration"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        if isinstance(value, float):
+            return value
+        try:
+            return durations.parse(str(value))
+        except ValueError as error:
+            self.fail(f"{error}.", param, ctx)
