@@ -19,14 +19,14 @@ from millrace.collect.registry import COLLECTORS
 from millrace.databases import fake, fake_program
 from millrace.databases.fake import Script
 from millrace.experiment.read import read
-from millrace.experiment.validation import Surroundings
+from millrace.experiment.validation import ValidationContext
 from millrace.loadgen import program
 from millrace.model.events import ignore
 from millrace.servers.instances import users
 from millrace.store.records import HostRecord, StoredRun
 from millrace.store.store import Store
 from millrace.trial import cpu_idle
-from tests.unit.experiment.files import SURROUNDINGS
+from tests.unit.experiment.files import CONTEXT
 
 HOST = HostRecord("h1", {"kernel": {"release": "6.1"}})
 
@@ -74,7 +74,7 @@ class Fakes:
         path.write_text(
             FILE.format(servers=servers, compare=compare, blocks=blocks, factors=factors), "utf-8"
         )
-        experiment = read(path, scale=None, surroundings=self._surroundings())
+        experiment = read(path, scale=None, context=self._context())
         with Store.open(self.directory / "results.sqlite") as store:
             chosen = select_run(
                 store, experiment, host=HOST, versions={}, command="millrace run", fresh=False
@@ -92,8 +92,8 @@ class Fakes:
             )
             return store.load_run(chosen.run.id, observations_too=True)
 
-    def _surroundings(self) -> Surroundings:
-        return replace(SURROUNDINGS, servers=tuple(self.scripts), collectors=tuple(COLLECTORS))
+    def _context(self) -> ValidationContext:
+        return replace(CONTEXT, servers=tuple(self.scripts), collectors=tuple(COLLECTORS))
 
 
 def _answered(arguments: Sequence[str], given: str = "") -> dict[str, Any]:

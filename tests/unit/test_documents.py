@@ -19,7 +19,7 @@ from millrace.cli import calibrate
 from millrace.cli.main import COMMANDS, cli
 from millrace.experiment.model import Experiment
 from millrace.experiment.read import Overrides, parse
-from millrace.experiment.validation import Surroundings, check
+from millrace.experiment.validation import ValidationContext, check
 from millrace.importers import paired, series
 from millrace.levels import level_named
 from millrace.loadgen.program import find_load_generator
@@ -240,7 +240,7 @@ def read(page: Path, path: Path, scale: str | None, candidate: str | None) -> Ex
         text,
         path,
         scale=scale,
-        surroundings=around(*servers),
+        context=around(*servers),
         overrides=Overrides(candidate=candidate),
     )
 
@@ -283,10 +283,10 @@ def without_files(text: str) -> str:
     return re.sub(r"\S+\.(?:tar\.\w+|zip|deb)", "", text)
 
 
-def around(*servers: str, attached: list[str] | None = None) -> Surroundings:
+def around(*servers: str, attached: list[str] | None = None) -> ValidationContext:
     """Return the names that an experiment may use with these servers added."""
     here = validation_context()
-    return Surroundings(
+    return ValidationContext(
         **{
             **vars(here),
             "servers": [*here.servers, *servers],

@@ -98,7 +98,7 @@ def _experiment(search: Search, servers: Sequence[str]) -> Experiment:
     around, overrides = validation_context(), Overrides(margin_percent=search.margin_percent)
     workload, scale = search.workload, search.scale
     if workload.endswith(".toml"):
-        return read(Path(workload), scale=scale, surroundings=around, overrides=overrides)
+        return read(Path(workload), scale=scale, context=around, overrides=overrides)
     if scale is not None:
         raise UserError(
             f"--scale {scale}: the workload {workload} has no scales",
@@ -107,7 +107,7 @@ def _experiment(search: Search, servers: Sequence[str]) -> Experiment:
     text = experiment_text(workload, servers)
     source = Path(f"--workload {workload}")
     try:
-        return parse(text, source, scale=None, surroundings=around, overrides=overrides)
+        return parse(text, source, scale=None, context=around, overrides=overrides)
     except ValidationError as incomplete:
         raise UserError(
             str(incomplete), hint="write an experiment file, and name it with --workload"

@@ -7,7 +7,7 @@ from pathlib import Path
 from millrace.collect.registry import COLLECTORS, PROFILE
 from millrace.experiment.model import Experiment
 from millrace.experiment.read import NO_OVERRIDES, Overrides, read
-from millrace.experiment.validation import Surroundings
+from millrace.experiment.validation import ValidationContext
 from millrace.servers import catalogue, configurations, install
 from millrace.studies.lookup import study_names
 
@@ -15,10 +15,10 @@ CHOOSABLE = tuple(name for name in COLLECTORS if name != PROFILE)
 """The names of the collectors that a user may choose, in the order in which they start."""
 
 
-def validation_context() -> Surroundings:
+def validation_context() -> ValidationContext:
     """Return the names that an experiment may refer to on this host."""
     listings = install.list_servers()
-    return Surroundings(
+    return ValidationContext(
         servers=[listing.name for listing in listings],
         configurations=configurations.load_builtin(),
         check_configurations=configurations.check,
@@ -34,4 +34,4 @@ def read_experiment(
     path: Path, *, scale: str | None = None, overrides: Overrides = NO_OVERRIDES
 ) -> Experiment:
     """Read an experiment file and check it against the servers and configurations of this host."""
-    return read(path, scale=scale, surroundings=validation_context(), overrides=overrides)
+    return read(path, scale=scale, context=validation_context(), overrides=overrides)

@@ -15,7 +15,7 @@ from millrace.cli.bisect_output import print_found
 from millrace.cli.event_text import calling
 from millrace.cli.options import Duration, Percent, store_option
 from millrace.errors import nearest_names
-from millrace.experiment.validation import MAX_MARGIN_PERCENT
+from millrace.experiment.settings import MAX_MARGIN_PERCENT
 from millrace.levels import Level
 from millrace.report.bisection.html import as_html
 from millrace.report.common.output_files import PAGE, write_text

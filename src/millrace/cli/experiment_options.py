@@ -15,7 +15,8 @@ from millrace.cli.options import Duration, Percent
 from millrace.errors import UserError
 from millrace.experiment.model import Experiment
 from millrace.experiment.read import NO_OVERRIDES, Overrides
-from millrace.experiment.validation import MAX_BLOCKS, MAX_MARGIN_PERCENT, MAX_SEED
+from millrace.experiment.settings import MAX_BLOCKS, MAX_MARGIN_PERCENT
+from millrace.experiment.validation import MAX_SEED
 
 
 class Collectors(click.ParamType[tuple[str, ...]]):

@@ -19,7 +19,7 @@ from millrace.cli.console import echo, err, out
 from millrace.cli.event_text import calling
 from millrace.cli.options import store_option
 from millrace.errors import UserError
-from millrace.experiment.validation import MAX_BLOCKS
+from millrace.experiment.settings import MAX_BLOCKS
 from millrace.report.common.output_files import (
     FLAME_GRAPH,
     FOLDED,

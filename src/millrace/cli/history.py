@@ -20,7 +20,7 @@ from millrace.cli.console import echo, err, out
 from millrace.cli.event_text import calling
 from millrace.cli.options import sensitivity_option, series_option, store_option
 from millrace.errors import UserError
-from millrace.experiment.validation import MAX_BLOCKS
+from millrace.experiment.settings import MAX_BLOCKS
 from millrace.report.common.formatting import counted
 from millrace.report.common.output_files import PAGE, write_text
 from millrace.report.common.tables import Row

@@ -18,8 +18,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from millrace.experiment.model import Plan, PlannedTrial, Treatment
-from millrace.experiment.ordering import drawn
+from millrace.experiment.model import Plan, PlannedTrial, Treatment, sort_key
 from millrace.experiment.plan import trial_id
 from millrace.model.trials import Purpose
 
@@ -75,9 +74,9 @@ def _place(plan: Plan, trial: PlannedTrial) -> tuple[bool, int, bytes]:
     if trial.purpose == "profile":
         return True, trial.position, b""
     suffix = f":{_CONTROL}" if trial.purpose == _CONTROL else ""
-    return False, trial.block, drawn(f"{plan.seed}:{trial.block}:{trial.treatment.id}{suffix}")
+    return False, trial.block, sort_key(f"{plan.seed}:{trial.block}:{trial.treatment.id}{suffix}")
 
 
 def _choice(seed: int, number: int, places: int) -> int:
     """Return one of ``places`` places, the same for the same seed and number."""
-    return drawn(f"{seed}:{_CONTROL}:{number}")[0] % places
+    return sort_key(f"{seed}:{_CONTROL}:{number}")[0] % places

@@ -18,8 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from millrace.errors import Diagnostic, ValidationError
-from millrace.experiment.model import Compare, Experiment, Treatment
-from millrace.experiment.ordering import drawn
+from millrace.experiment.model import Compare, Experiment, Treatment, sort_key
 from millrace.levels import Level
 from millrace.workloads import checked
 
@@ -45,10 +44,10 @@ def block_order(
     for treatment in treatments:
         pairs.setdefault(fixed_factors(treatment, compare.factor), []).append(treatment)
     keyed = [(_base(pair, compare), pair) for pair in pairs.values()]
-    keyed.sort(key=lambda each: drawn(f"{seed}:{block}:{each[0].id}:pair"))
+    keyed.sort(key=lambda each: sort_key(f"{seed}:{block}:{each[0].id}:pair"))
     ordered: list[tuple[Treatment, int]] = []
     for base, pair in keyed:
-        first = (drawn(f"{seed}:{block // 2}:{base.id}:side")[0] + block) % 2
+        first = (sort_key(f"{seed}:{block // 2}:{base.id}:side")[0] + block) % 2
         sides = [(each, first if each is base else 1 - first) for each in pair]
         ordered += sorted(sides, key=lambda each: each[1])
     return ordered

@@ -1,4 +1,4 @@
-"""Collect every error of an experiment file; check values that all keys share."""
+"""Collect every error of an experiment file, and check the types of its values."""
 
 from __future__ import annotations
 
@@ -97,6 +97,43 @@ class Diagnostics:
                 meant[near] = value
         return meant
 
+    def text(self, where: str, value: object) -> str | None:
+        """Return a line of text that is not blank, or None after a diagnostic."""
+        if not isinstance(value, str) or not value.strip():
+            self.add(where, f"{shown(value)} is not text", "text in quotes")
+        elif not is_line(value):
+            self.add(where, f"{shown(value)} has control characters", "one line of plain text")
+        else:
+            return value
+        return None
+
+    def boolean(self, where: str, value: object) -> bool:
+        """Return a truth value, or False after a diagnostic."""
+        if not isinstance(value, bool):
+            self.add(where, f"{shown(value)} is not right", "true or false")
+        return value is True
+
+    def integer(self, where: str, value: object, minimum: int, maximum: int) -> int | None:
+        """Return an integer within its range, or None after a diagnostic."""
+        if isinstance(value, int) and not isinstance(value, bool) and minimum <= value <= maximum:
+            return value
+        self.add(where, f"{shown(value)} is not right", f"an integer from {minimum} to {maximum}")
+        return None
+
+    def number(self, where: str, value: object, above: float, upto: float) -> float | None:
+        """Return a number above ``above`` and at most ``upto``, or None after a diagnostic."""
+        if isinstance(value, int | float) and not isinstance(value, bool) and above < value <= upto:
+            return float(value)
+        self.add(where, f"{shown(value)} is not right", f"a number above {above:g}, to {upto:g}")
+        return None
+
+    def table(self, where: str, value: object) -> Mapping[str, Any]:
+        """Return a table, or an empty one after a diagnostic."""
+        if isinstance(value, dict):
+            return value
+        self.add(where, f"{shown(value)} is not a table", f"a table [{where}]")
+        return {}
+
     def take(self, written: str, meant: str) -> None:
         """Let later diagnostics refer to the file's place ``written`` as ``meant``."""
         self._written[meant] = self._as_written(written)
@@ -121,50 +158,9 @@ def _within(place: str, outer: str) -> bool:
     return place == outer or place.startswith((f"{outer}.", f"{outer}["))
 
 
-def text(diagnostics: Diagnostics, where: str, value: object) -> str | None:
-    """Return a line of text that is not blank, or None after a diagnostic."""
-    if not isinstance(value, str) or not value.strip():
-        diagnostics.add(where, f"{shown(value)} is not text", "text in quotes")
-    elif not is_line(value):
-        diagnostics.add(where, f"{shown(value)} has control characters", "one line of plain text")
-    else:
-        return value
-    return None
-
-
 def is_line(value: str) -> bool:
     """Return whether a text has neither control characters nor line breaks (Unicode Cc, Zl, Zp)."""
     return all(unicodedata.category(character) not in ("Cc", "Zl", "Zp") for character in value)
-
-
-def integer(
-    diagnostics: Diagnostics, where: str, value: object, minimum: int, maximum: int
-) -> int | None:
-    """Return an integer within its range, or None after a diagnostic."""
-    if isinstance(value, int) and not isinstance(value, bool) and minimum <= value <= maximum:
-        return value
-    diagnostics.add(
-        where, f"{shown(value)} is not right", f"an integer from {minimum} to {maximum}"
-    )
-    return None
-
-
-def number(
-    diagnostics: Diagnostics, where: str, value: object, above: float, upto: float
-) -> float | None:
-    """Return a number above ``above`` and at most ``upto``, or None after a diagnostic."""
-    if isinstance(value, int | float) and not isinstance(value, bool) and above < value <= upto:
-        return float(value)
-    diagnostics.add(where, f"{shown(value)} is not right", f"a number above {above:g}, to {upto:g}")
-    return None
-
-
-def table(diagnostics: Diagnostics, where: str, value: object) -> Mapping[str, Any]:
-    """Return a table, or an empty one after a diagnostic."""
-    if isinstance(value, dict):
-        return value
-    diagnostics.add(where, f"{shown(value)} is not a table", f"a table [{where}]")
-    return {}
 
 
 def shown(value: object) -> str:

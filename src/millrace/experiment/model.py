@@ -11,6 +11,7 @@ existing factors, so that new ones need no change of schema, ids or store.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -34,6 +35,11 @@ MAX_NAME_LENGTH = 64
 def short_name(name: str, suffix: str = "") -> str:
     """Return the name with ``suffix``, the name shortened to the longest permitted length."""
     return f"{name[: MAX_NAME_LENGTH - len(suffix)]}{suffix}"
+
+
+def sort_key(text: str) -> bytes:
+    """Return the place of a text in a random order that is the same every time."""
+    return hashlib.sha256(text.encode()).digest()
 
 
 @dataclass(frozen=True)

@@ -27,8 +27,7 @@ from typing import Any
 
 from millrace.experiment import concurrent_pairs
 from millrace.experiment.levels import CONFIGURATION, resolved_level
-from millrace.experiment.model import Experiment, Plan, PlannedTrial, Treatment
-from millrace.experiment.ordering import drawn
+from millrace.experiment.model import Experiment, Plan, PlannedTrial, Treatment, sort_key
 from millrace.levels import Level
 from millrace.model.renamed_keys import identify_parameters, identify_workload
 from millrace.model.trials import Purpose
@@ -150,7 +149,7 @@ def _block_order(
     """
     if experiment.concurrent and purpose == _MEASURE:
         return concurrent_pairs.block_order(treatments, experiment.compare, seed, block)
-    ordered = sorted(treatments, key=lambda treatment: drawn(f"{seed}:{block}:{treatment.id}"))
+    ordered = sorted(treatments, key=lambda treatment: sort_key(f"{seed}:{block}:{treatment.id}"))
     return [(treatment, None) for treatment in ordered]
 
 

@@ -13,8 +13,9 @@ from millrace.errors import Diagnostic, UserError, ValidationError, nearest
 from millrace.experiment.diagnostics import Diagnostics
 from millrace.experiment.levels import CONFIGURATION, is_among, resolved_level
 from millrace.experiment.model import MOST_FIXED_BLOCKS, Compare, Experiment, Factor
+from millrace.experiment.settings import Settings
 from millrace.experiment.toml_positions import key_lines, line_of
-from millrace.experiment.validation import Checked, Definitions, Settings, Surroundings, check
+from millrace.experiment.validation import Checked, Definitions, ValidationContext, check
 from millrace.levels import Level, level_named, levels_text
 
 AS_WRITTEN = "as written"
@@ -48,7 +49,7 @@ def read(
     path: Path,
     *,
     scale: str | None,
-    surroundings: Surroundings,
+    context: ValidationContext,
     overrides: Overrides = NO_OVERRIDES,
 ) -> Experiment:
     """Read the experiment at ``path`` at one scale.
@@ -58,7 +59,7 @@ def read(
     error of the file, at all scales, and UserError for a file that cannot be read or a scale that
     the file lacks.
     """
-    return parse(_text(path), path, scale=scale, surroundings=surroundings, overrides=overrides)
+    return parse(_text(path), path, scale=scale, context=context, overrides=overrides)
 
 
 def parse(
@@ -66,12 +67,12 @@ def parse(
     path: Path,
     *,
     scale: str | None,
-    surroundings: Surroundings,
+    context: ValidationContext,
     overrides: Overrides = NO_OVERRIDES,
 ) -> Experiment:
     """Read an experiment from a text, as ``read`` does; errors refer to it as ``path``."""
     document = _document(path, text)
-    checked, found = check(document, surroundings)
+    checked, found = check(document, context)
     if found.found:
         raise ValidationError(str(path), _placed(found, text), hint=_REFERENCE)
     chosen = _scale(path, checked, scale)

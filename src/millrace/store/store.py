@@ -17,34 +17,30 @@ import math
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
-from sqlalchemy import Connection, Engine, bindparam, delete, exists, func, insert, select, update
+from sqlalchemy import Connection, Engine, bindparam, delete, exists, insert, select, update
 
 from millrace import atomic_file
 from millrace.errors import HostError, UserError
 from millrace.model.run_spec import Extension, RunSpec
 from millrace.store import (
     archive_writer,
-    checked,
     database,
     histograms,
     importing,
     observations,
     rows,
     schema,
-    series,
 )
-from millrace.store.artefacts import Artefacts, write_problem
+from millrace.store.artefacts import write_problem
 from millrace.store.histories import Histories
+from millrace.store.queries import StoreReader
 from millrace.store.records import (
     ArtefactRecord,
     AttemptResult,
     Owner,
     RunRecord,
-    RunSummary,
-    StoredRun,
     TreatmentRecord,
     TrialRecord,
 )
@@ -52,13 +48,11 @@ from millrace.store.records import (
 IsAlive = Callable[[Owner], bool]
 
 
-class Store:
+class Store(StoreReader):
     """An open results store; a context manager. Safe for several processes at once."""
 
     def __init__(self, path: Path, engine: Engine) -> None:
-        self.path = path
-        self.artefacts = Artefacts(path.with_name(path.name + ".artefacts"))
-        self._engine = engine
+        super().__init__(path, engine)
         self.histories = Histories(path, self._reading, self._writing)
 
     @classmethod
@@ -82,23 +76,10 @@ class Store:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
-    def events_path(self, run_id: str) -> Path:
-        """Return the event file of a run; it may not exist yet."""
-        return self.path.with_name(self.path.name + ".events") / f"{run_id}.jsonl"
-
-    def report_path(self, run_id: str) -> Path:
-        """Return the default path of a run's HTML report; it may not exist yet."""
-        return self.path.parent / "reports" / f"{run_id}.html"
-
-    # The ledger, written by the runner.
+    # The ledger.
 
     def begin_run(
         self,
@@ -274,113 +255,7 @@ class Store:
             )
         )
 
-    # Reading.
-
-    def find_run(self, wanted: str) -> RunRecord:
-        """Return the run whose id starts with ``wanted``, or the newest one for ``latest``."""
-        runs = schema.runs
-        with self._reading() as connection:
-            known = connection.execute(
-                select(runs.c.id, runs.c.name, runs.c.created_utc).order_by(*_newest_first())
-            ).all()
-            if not known:
-                raise UserError(
-                    f"{self.path}: holds no runs yet", hint="make one with `millrace run FILE`"
-                )
-            exact = [row for row in known if row.id == wanted]
-            matching = exact or [row for row in known if str(row.id).startswith(wanted)]
-            if wanted == "latest":
-                matching = list(known[:1])
-            if len(matching) != 1:
-                raise _which_run(self.path, wanted, matching, known)
-            found = select(runs).where(runs.c.id == matching[0].id)
-            return rows.run_record(connection.execute(found).one())
-
-    def runs_of(
-        self, digest: str, host_id: str, seed: int | None, *, imported: bool = False
-    ) -> list[RunRecord]:
-        """Return the runs of this experiment (by digest) on this host, the newest first.
-
-        With ``seed`` only those in that order. They were measured here, or else all ``imported``.
-        """
-        runs = schema.runs
-        query = select(runs).where(
-            runs.c.digest == digest,
-            runs.c.host_id == host_id,
-            runs.c.imported_utc.is_not(None) if imported else runs.c.imported_utc.is_(None),
-        )
-        if seed is not None:
-            query = query.where(runs.c.seed == seed)
-        with self._reading() as connection:
-            found = connection.execute(query.order_by(*_newest_first()))
-            return [rows.run_record(row) for row in found]
-
-    def tests_of(self, run_id: str) -> list[RunRecord]:
-        """Return the ablations of a run, the newest first.
-
-        For a run that was measured here, only ablations measured here.
-        """
-        runs = schema.runs
-        query = select(runs).where(
-            runs.c.spec["tested", "run"].as_string() == run_id, importing.is_trusted_for(run_id)
-        )
-        with self._reading() as connection:
-            found = connection.execute(query.order_by(*_newest_first()))
-            return [rows.run_record(row) for row in found]
-
-    def calibrations_of(self, run: RunRecord) -> list[RunRecord]:
-        """Return the runs that calibrate a run's host, the newest first.
-
-        For a run that was, or will be, measured here, only calibrations measured here.
-        """
-        runs = schema.runs
-        digest = runs.c.spec["calibrates", "digest"].as_string()
-        query = select(runs).where(
-            runs.c.host_id == run.host.id, digest.is_not(None), importing.is_trusted_for(run.id)
-        )
-        with self._reading() as connection:
-            found = connection.execute(query.order_by(*_newest_first()))
-            return [rows.run_record(row) for row in found]
-
-    def list_runs(self) -> list[RunSummary]:
-        """Return every run in one line, the newest first."""
-        runs, trials = schema.runs, schema.trials
-        names = (
-            "id", "name", "title", "scale", "created_utc", "digest", "seed", "blocks", "host_id",
-        )  # fmt: skip
-
-        def count(*conditions: Any) -> Any:
-            counted = select(func.count()).select_from(trials)
-            return counted.where(trials.c.run_id == runs.c.id, *conditions).scalar_subquery()
-
-        finished = _has_attempt("finished")
-        ended = _has_attempt("finished", "failed")
-        query = select(
-            *(runs.c[name] for name in names),
-            count(finished).label("finished"),
-            count(ended, ~finished).label("failed"),
-            count(~ended).label("open"),
-        ).order_by(*_newest_first())
-        with self._reading() as connection:
-            return [checked.record(RunSummary, **row._mapping) for row in connection.execute(query)]
-
-    def load_run(
-        self, run_id: str, *, observations_too: bool = False, from_block: int = 0
-    ) -> StoredRun:
-        """Return the run with exactly this id; raise UserError when there is none.
-
-        Observations are read only with ``observations_too``: they are a hundred times as large as
-        everything else. With ``from_block`` only the trials from that block on are read.
-
-        Raises HostError when a file that it reads is missing or was changed.
-        """
-        with self._reading() as connection:
-            self._require(connection, [run_id])
-            stored = rows.stored_run(connection, run_id, from_block)
-        stored = series.read_back(histograms.read_back(stored, self.artefacts), self.artefacts)
-        return observations.read_back(stored, self.artefacts) if observations_too else stored
-
-    # Keeping house.
+    # Removing, exporting and importing runs.
 
     def remove_runs(self, run_ids: Collection[str], *, is_alive: IsAlive) -> None:
         """Remove runs with their results, reports, and the files that no other run refers to.
@@ -451,46 +326,13 @@ class Store:
         """
         return importing.import_file(path, self.artefacts, self._writing)
 
-    def _require(self, connection: Connection, run_ids: Collection[str]) -> None:
-        known = set(connection.scalars(select(schema.runs.c.id)))
-        for run_id in run_ids:
-            if run_id not in known:
-                raise UserError(
-                    f"{self.path}: holds no run {run_id}", hint="see `millrace results list`"
-                )
-
-    @contextmanager
-    def _reading(self) -> Iterator[Connection]:
-        with database.told(self.path), database.reading(self._engine) as connection:
-            yield connection
-
     @contextmanager
     def _writing(self) -> Iterator[Connection]:
         with database.told(self.path), database.writing(self._engine) as connection:
             yield connection
 
 
-def _newest_first() -> tuple[Any, Any]:
-    return schema.runs.c.created_utc.desc(), schema.runs.c.id.desc()
-
-
 def _extended(document: object, extension: Extension) -> dict[str, Any]:
     """Return the specification of a run that gets more blocks."""
     spec = RunSpec.model_validate(document)
     return spec.replace(extensions=(*(spec.extensions or ()), extension)).to_json()
-
-
-def _has_attempt(*outcomes: str) -> Any:
-    attempts, trials = schema.attempts, schema.trials
-    return exists().where(attempts.c.trial_id == trials.c.id, attempts.c.outcome.in_(outcomes))
-
-
-def _which_run(path: Path, wanted: str, matching: Sequence[Any], known: Sequence[Any]) -> UserError:
-    """Return the error for a prefix that fits no run, or more than one."""
-    shown = (matching or known)[:8]
-    lines = "\n".join(f"  {row.id}  {row.name}  {row.created_utc}" for row in shown)
-    if matching:
-        message = f"{path}: {len(matching)} runs have an id that starts with {wanted!r}:\n{lines}"
-        return UserError(message, hint="give more characters of the id, or `latest`")
-    message = f"{path}: no run has an id that starts with {wanted!r}; the newest are:\n{lines}"
-    return UserError(message, hint="see `millrace results list`")

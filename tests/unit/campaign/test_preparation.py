@@ -13,7 +13,7 @@ from millrace.errors import UserError, ValidationError
 from millrace.experiment.model import Plan
 from millrace.experiment.plan import expand
 from millrace.experiment.read import read
-from millrace.experiment.validation import Surroundings
+from millrace.experiment.validation import ValidationContext
 from millrace.servers import added, configurations, install
 
 FILE = """
@@ -40,11 +40,11 @@ def _an_attached_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
 def plan(directory: Path, **levels: str) -> Plan:
     path = directory / "attached.toml"
     path.write_text(FILE.format(**{"configuration": "default", "load_mode": "local", **levels}))
-    return expand(read(path, scale=None, surroundings=surroundings()), seed=1)
+    return expand(read(path, scale=None, context=context()), seed=1)
 
 
-def surroundings() -> Surroundings:
-    return Surroundings(
+def context() -> ValidationContext:
+    return ValidationContext(
         servers=[row.name for row in install.list_servers()],
         configurations=configurations.load_builtin(),
         check_configurations=configurations.check,
@@ -77,7 +77,7 @@ def test_options_of_an_attached_server_are_not_varied(tmp_path: Path) -> None:
     path = tmp_path / "varied.toml"
     path.write_text(varied.format(configuration="default", load_mode="local"))
     with pytest.raises(UserError, match=r"theirs is attached: .* its options cannot be varied"):
-        refuse_attached(expand(read(path, scale=None, surroundings=surroundings()), seed=1))
+        refuse_attached(expand(read(path, scale=None, context=context()), seed=1))
 
 
 def test_clients_cannot_be_on_cpus_that_are_not_here(tmp_path: Path) -> None:
@@ -109,7 +109,7 @@ base = "mysql-5.6.24"
 def test_an_attached_server_cannot_have_half_of_the_cpus(tmp_path: Path) -> None:
     path = tmp_path / "beside.toml"
     path.write_text(BESIDE, encoding="utf-8")
-    made = read(path, scale=None, surroundings=surroundings())
+    made = read(path, scale=None, context=context())
     with pytest.raises(UserError, match="theirs is attached") as refused:
         refuse_attached(expand(made, seed=1))
     assert "--interleaved" in (refused.value.hint or "")
@@ -119,7 +119,7 @@ def test_an_attached_server_cannot_have_half_of_the_cpus(tmp_path: Path) -> None
 def test_concurrent_needs_two_cpus(tmp_path: Path) -> None:
     path = tmp_path / "beside.toml"
     path.write_text(BESIDE, encoding="utf-8")
-    made = read(path, scale=None, surroundings=surroundings())
+    made = read(path, scale=None, context=context())
     here = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {min(here)})
     try:

@@ -13,7 +13,7 @@ from millrace.campaign.resume import RunSelection, select_run
 from millrace.campaign.run_records import begin_run, stored_trial_id
 from millrace.experiment.model import Experiment
 from millrace.experiment.read import Overrides, read
-from millrace.experiment.validation import Surroundings
+from millrace.experiment.validation import ValidationContext
 from millrace.model.run_spec import Design
 from millrace.model.servers import InstalledServer, as_data
 from millrace.servers import added, configurations, install
@@ -103,13 +103,13 @@ class Command:
     def _experiment(self, text: str, overrides: Overrides) -> Experiment:
         file = self._directory / "which.toml"
         file.write_text(text, encoding="utf-8")
-        surroundings = Surroundings(
+        context = ValidationContext(
             servers=["a", "b", "c"],
             configurations=configurations.load_builtin(),
             check_configurations=configurations.check,
             check_option=configurations.check_varied_option,
         )
-        return read(file, scale=None, surroundings=surroundings, overrides=overrides)
+        return read(file, scale=None, context=context, overrides=overrides)
 
 
 @pytest.fixture

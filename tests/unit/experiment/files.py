@@ -6,12 +6,12 @@ from pathlib import Path
 
 from millrace.experiment.model import Experiment
 from millrace.experiment.read import NO_OVERRIDES, Overrides, read
-from millrace.experiment.validation import Surroundings
+from millrace.experiment.validation import ValidationContext
 from millrace.servers import configurations
 
 SHIPPED = Path(__file__).parents[3] / "experiments" / "load-data.toml"
 
-SURROUNDINGS = Surroundings(
+CONTEXT = ValidationContext(
     servers=(
         "mysql-5.6.24",
         "mysql-5.7.22",
@@ -52,9 +52,9 @@ def read_text(
     """Read the experiment written as ``text``."""
     path = directory / "experiment.toml"
     path.write_text(text, encoding="utf-8")
-    return read(path, scale=scale, surroundings=SURROUNDINGS, overrides=overrides)
+    return read(path, scale=scale, context=CONTEXT, overrides=overrides)
 
 
 def read_shipped(scale: str | None) -> Experiment:
     """Read experiments/load-data.toml."""
-    return read(SHIPPED, scale=scale, surroundings=SURROUNDINGS)
+    return read(SHIPPED, scale=scale, context=CONTEXT)

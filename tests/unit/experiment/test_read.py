@@ -11,7 +11,7 @@ from millrace.errors import Diagnostic, UserError, ValidationError
 from millrace.experiment.model import Factor
 from millrace.experiment.plan import expand
 from millrace.experiment.read import AS_WRITTEN, Overrides, read
-from tests.unit.experiment.files import SHIPPED, SMALL, SURROUNDINGS, read_shipped, read_text
+from tests.unit.experiment.files import CONTEXT, SHIPPED, SMALL, read_shipped, read_text
 
 
 def mistakes_of(directory: Path, text: str) -> list[Diagnostic]:
@@ -345,7 +345,7 @@ def test_a_file_that_is_not_there_not_text_or_a_directory(tmp_path: Path) -> Non
         (tmp_path, "cannot be read"),
     ):
         with pytest.raises(UserError, match=message):
-            read(path, scale=None, surroundings=SURROUNDINGS)
+            read(path, scale=None, context=CONTEXT)
 
 
 def test_broken_toml_is_reported_with_file_and_line(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from millrace.campaign.requested_options import configuration_of
 from millrace.experiment.model import Experiment, Treatment
 from millrace.experiment.plan import chosen, expand
 from millrace.experiment.read import read
-from millrace.experiment.validation import Surroundings
+from millrace.experiment.validation import ValidationContext
 from millrace.servers import catalogue, configurations
 from millrace.studies.lookup import study_names
 from millrace.trial.resolved_workload import ResolvedWorkload
@@ -28,14 +28,14 @@ CASES = [
 
 
 def shipped(path: Path, scale: str) -> Experiment:
-    surroundings = Surroundings(
+    context = ValidationContext(
         servers=tuple(catalogue.entries()),
         configurations=configurations.load_builtin(),
         check_configurations=configurations.check,
         check_option=configurations.check_varied_option,
         studies=study_names(),
     )
-    return read(path, scale=scale, surroundings=surroundings)
+    return read(path, scale=scale, context=context)
 
 
 def pool_bytes(experiment: Experiment, treatment: Treatment) -> int:

@@ -73,7 +73,7 @@ def test_what_is_the_servers_own_does_not(cause: Exception) -> None:
 
 def plan_of(directory: Path) -> Plan:
     file = experiment_file(directory, engines='["InnoDB"]')
-    return expand(read(file, scale=None, surroundings=validation_context()), seed=1)
+    return expand(read(file, scale=None, context=validation_context()), seed=1)
 
 
 def inputs(plan: Plan, directory: Path) -> RunInput:

@@ -17,7 +17,7 @@ from millrace.campaign.policies.bisect import (
 )
 from millrace.errors import UserError
 from millrace.experiment.plan import digest
-from tests.unit.experiment.files import SMALL, SURROUNDINGS, read_text
+from tests.unit.experiment.files import CONTEXT, SMALL, read_text
 
 A, B, C, D = "mysql-5.6.24", "mysql-5.7.22", "mysql-8.0.12", "mariadb-10.11.19"
 
@@ -50,7 +50,7 @@ def test_lists_that_make_no_sense(good: str, bad: str, among: list[str], said: s
 
 def test_a_server_that_is_not_there_is_refused_with_the_nearest() -> None:
     with pytest.raises(UserError, match=r"did you mean 'mysql-5\.7\.22'"):
-        refuse_unknown(["mysql-5.7.2"], SURROUNDINGS.servers)
+        refuse_unknown(["mysql-5.7.2"], CONTEXT.servers)
 
 
 @pytest.mark.parametrize(("workload", "of"), [("updates", "updates"), ("point-query", "sysbench")])

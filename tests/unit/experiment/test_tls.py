@@ -10,17 +10,15 @@ from millrace.experiment.read import read
 from millrace.model.servers import AttachedServer
 from millrace.servers.attached import AttachedInstance, with_tls
 from millrace.tls import Tls
-from tests.unit.experiment.files import SMALL, SURROUNDINGS
+from tests.unit.experiment.files import CONTEXT, SMALL
 
-WITH_STAGING = replace(
-    SURROUNDINGS, servers=[*SURROUNDINGS.servers, "staging"], attached=["staging"]
-)
+WITH_STAGING = replace(CONTEXT, servers=[*CONTEXT.servers, "staging"], attached=["staging"])
 
 
 def read_tls(directory: Path, table: str) -> Tls:
     path = directory / "experiment.toml"
     path.write_text(f"{SMALL}\n[tls.staging]\n{table}\n")
-    return read(path, scale=None, surroundings=WITH_STAGING).tls["staging"]
+    return read(path, scale=None, context=WITH_STAGING).tls["staging"]
 
 
 def test_an_experiment_says_how_an_attached_server_is_reached(tmp_path: Path) -> None:

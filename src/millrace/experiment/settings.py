@@ -1,0 +1,145 @@
+"""Read the settings that the file sets and each of its scales may override."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from millrace import durations
+from millrace.experiment.diagnostics import Diagnostics, shown
+from millrace.experiment.levels import DEFAULT_ROLE, SERVER, Vocabulary, read_factors
+from millrace.experiment.model import Factor
+from millrace.levels import Level
+from millrace.workloads import Workload
+
+MAX_BLOCKS = 1000
+MAX_MARGIN_PERCENT = 50.0
+
+_SCALE_KEYS = ("blocks", "max_time", "profile_blocks", "margin_percent", "base", "factors")
+_SINGLE_VALUES = ("blocks", "max_time_s", "profile_blocks", "margin_percent", "base")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The settings that a scale may override; None where unset.
+
+    The file itself is the first scale. ``where`` is the place of the scale, empty for the file.
+    """
+
+    where: str = ""
+    blocks: int | None = None
+    max_time_s: float | None = None
+    profile_blocks: int | None = None
+    margin_percent: float | None = None
+    base: Level | None = None
+    factors: Mapping[str, Factor] = field(default_factory=dict)
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+
+    def under(self, scale: Settings) -> Settings:
+        """Return these settings with those of ``scale`` overriding them."""
+        unset = [name for name in _SINGLE_VALUES if getattr(scale, name) is None]
+        return replace(
+            scale,
+            **{name: getattr(self, name) for name in unset},
+            factors={**self.factors, **scale.factors},
+            parameters={**self.parameters, **scale.parameters},
+        )
+
+
+def read_settings(
+    found: Diagnostics,
+    where: str,
+    table: Mapping[str, Any],
+    vocabulary: Vocabulary,
+    *,
+    parameters: Mapping[str, Any],
+) -> Settings:
+    """Return the settings of the file (``where`` is empty) or of one scale."""
+    prefix = f"{where}." if where else ""
+
+    def block_count(key: str, minimum: int) -> int | None:
+        if key not in table:
+            return None
+        return found.integer(f"{prefix}{key}", table[key], minimum, MAX_BLOCKS)
+
+    max_time_s = margin_percent = None
+    if "max_time" in table:
+        max_time_s = _duration(found, f"{prefix}max_time", table["max_time"])
+    if "margin_percent" in table:
+        margin = table["margin_percent"]
+        margin_percent = found.number(f"{prefix}margin_percent", margin, 0, MAX_MARGIN_PERCENT)
+    factors = found.table(f"{prefix}factors", table.get("factors", {}))
+    return Settings(
+        where=where,
+        blocks=block_count("blocks", 1),
+        max_time_s=max_time_s,
+        profile_blocks=block_count("profile_blocks", 0),
+        margin_percent=margin_percent,
+        base=table.get("base"),
+        factors=read_factors(found, f"{prefix}factors", factors, vocabulary),
+        parameters=_parameters(found, where, parameters, vocabulary.workload),
+    )
+
+
+def read_scale(found: Diagnostics, where: str, raw: object, vocabulary: Vocabulary) -> Settings:
+    """Return the settings of one scale; its other keys are parameters of the workload."""
+    table = found.table(where, raw)
+    if vocabulary.workload is not None:
+        known = (*vocabulary.workload.parameters, *_SCALE_KEYS)
+        table = found.keys(where, table, known, tables=("factors",))
+    parameters = {key: value for key, value in table.items() if key not in _SCALE_KEYS}
+    return read_settings(found, where, table, vocabulary, parameters=parameters)
+
+
+def _duration(found: Diagnostics, where: str, value: object) -> float | None:
+    if isinstance(value, str):
+        with suppress(ValueError):
+            return durations.parse(value)
+    found.add(where, f"{shown(value)} is not a duration", 'such as "45min" or "1h30min"')
+    return None
+
+
+def _parameters(
+    found: Diagnostics, where: str, raw: Mapping[str, Any], workload: Workload | None
+) -> Mapping[str, Any]:
+    if workload is not None:
+        for name, value in raw.items():
+            if (expected := workload.parameters[name].diagnose(value)) is not None:
+                place = f"{where or 'parameters'}.{name}"
+                found.add(place, f"{shown(value)} is not right", expected)
+    return raw
+
+
+def with_default_parameters(root: Settings, workload: Workload | None) -> Settings:
+    """Return the settings with the workload's defaults for parameters that the file leaves out.
+
+    Values with a default per test stay unset: they depend on the treatment's test.
+    """
+    if workload is None:
+        return root
+    defaults = {
+        name: parameter.default
+        for name, parameter in workload.parameters.items()
+        if parameter.default is not None and name not in workload.test_values()
+    }
+    return replace(root, parameters={**defaults, **root.parameters})
+
+
+def require_complete(found: Diagnostics, settings: Settings, vocabulary: Vocabulary) -> None:
+    """Report missing settings.
+
+    Only the merged settings show whether everything required is present.
+    """
+    at = f" at {settings.where.replace('.', ' ', 1)}" if settings.where else ""
+    for role in vocabulary.roles:
+        name = SERVER if role == DEFAULT_ROLE else f"{role}.{SERVER}"
+        places = (f"factors.{name}", f"{settings.where}.factors.{name}")
+        if name not in settings.factors and not found.about(*places):
+            found.add(f"factors.{name}", f"is missing{at}", "a list of servers")
+    for name, parameter in (vocabulary.workload.parameters if vocabulary.workload else {}).items():
+        if parameter.default is None and name not in settings.parameters:
+            place = f"{settings.where or 'parameters'}.{name}"
+            if not found.about(place, f"parameters.{name}"):
+                found.add(place, "is missing", f"a value for the workload's parameter {name}")

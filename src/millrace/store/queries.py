@@ -1,0 +1,158 @@
+"""Read the results store: its runs, and the places of their files."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, Engine, exists, func, select
+
+from millrace.errors import UserError
+from millrace.store import checked, database, histograms, importing, observations, rows, series
+from millrace.store.artefacts import Artefacts
+from millrace.store.records import RunRecord, RunSummary, StoredRun
+from millrace.store.schema import attempts, runs, trials
+
+_OF_A_SUMMARY = (
+    "id", "name", "title", "scale", "created_utc", "digest", "seed", "blocks", "host_id",
+)  # fmt: skip
+_NEWEST_FIRST = (runs.c.created_utc.desc(), runs.c.id.desc())
+
+
+class StoreReader:
+    """The queries of an open results store; each is a transaction of its own."""
+
+    def __init__(self, path: Path, engine: Engine) -> None:
+        self.path = path
+        self.artefacts = Artefacts(path.with_name(path.name + ".artefacts"))
+        self._engine = engine
+
+    def events_path(self, run_id: str) -> Path:
+        """Return the event file of a run; it may not exist yet."""
+        return self.path.with_name(self.path.name + ".events") / f"{run_id}.jsonl"
+
+    def report_path(self, run_id: str) -> Path:
+        """Return the default path of a run's HTML report; it may not exist yet."""
+        return self.path.parent / "reports" / f"{run_id}.html"
+
+    def find_run(self, wanted: str) -> RunRecord:
+        """Return the run whose id starts with ``wanted``, or the newest one for ``latest``."""
+        with self._reading() as connection:
+            known = connection.execute(
+                select(runs.c.id, runs.c.name, runs.c.created_utc).order_by(*_NEWEST_FIRST)
+            ).all()
+            if not known:
+                raise UserError(
+                    f"{self.path}: holds no runs yet", hint="make one with `millrace run FILE`"
+                )
+            exact = [row for row in known if row.id == wanted]
+            matching = exact or [row for row in known if str(row.id).startswith(wanted)]
+            if wanted == "latest":
+                matching = list(known[:1])
+            if len(matching) != 1:
+                raise _no_single_run(self.path, wanted, matching, known)
+            found = select(runs).where(runs.c.id == matching[0].id)
+            return rows.run_record(connection.execute(found).one())
+
+    def runs_of(
+        self, digest: str, host_id: str, seed: int | None, *, imported: bool = False
+    ) -> list[RunRecord]:
+        """Return the runs of this experiment (by digest) on this host, the newest first.
+
+        With ``seed`` only those in that order. They were measured here, or else all ``imported``.
+        """
+        return self._runs_where(
+            runs.c.digest == digest,
+            runs.c.host_id == host_id,
+            runs.c.imported_utc.is_not(None) if imported else runs.c.imported_utc.is_(None),
+            *(() if seed is None else (runs.c.seed == seed,)),
+        )
+
+    def tests_of(self, run_id: str) -> list[RunRecord]:
+        """Return the ablations of a run, the newest first.
+
+        For a run that was measured here, only ablations measured here.
+        """
+        tested = runs.c.spec["tested", "run"].as_string()
+        return self._runs_where(tested == run_id, importing.is_trusted_for(run_id))
+
+    def calibrations_of(self, run: RunRecord) -> list[RunRecord]:
+        """Return the runs that calibrate a run's host, the newest first.
+
+        For a run that was, or will be, measured here, only calibrations measured here.
+        """
+        calibrated = runs.c.spec["calibrates", "digest"].as_string()
+        return self._runs_where(
+            runs.c.host_id == run.host.id, calibrated.is_not(None), importing.is_trusted_for(run.id)
+        )
+
+    def _runs_where(self, *conditions: ColumnElement[bool]) -> list[RunRecord]:
+        query = select(runs).where(*conditions).order_by(*_NEWEST_FIRST)
+        with self._reading() as connection:
+            return [rows.run_record(row) for row in connection.execute(query)]
+
+    def list_runs(self) -> list[RunSummary]:
+        """Return every run in one line, the newest first."""
+
+        def count(*conditions: Any) -> Any:
+            counted = select(func.count()).select_from(trials)
+            return counted.where(trials.c.run_id == runs.c.id, *conditions).scalar_subquery()
+
+        finished = _has_attempt("finished")
+        ended = _has_attempt("finished", "failed")
+        query = select(
+            *(runs.c[name] for name in _OF_A_SUMMARY),
+            count(finished).label("finished"),
+            count(ended, ~finished).label("failed"),
+            count(~ended).label("open"),
+        ).order_by(*_NEWEST_FIRST)
+        with self._reading() as connection:
+            return [checked.record(RunSummary, **row._mapping) for row in connection.execute(query)]
+
+    def load_run(
+        self, run_id: str, *, observations_too: bool = False, from_block: int = 0
+    ) -> StoredRun:
+        """Return the run with exactly this id; raise UserError when there is none.
+
+        Observations are read only with ``observations_too``: they are a hundred times as large as
+        everything else. With ``from_block`` only the trials from that block on are read.
+
+        Raises HostError when a file that it reads is missing or was changed.
+        """
+        with self._reading() as connection:
+            self._require(connection, [run_id])
+            stored = rows.stored_run(connection, run_id, from_block)
+        stored = series.read_back(histograms.read_back(stored, self.artefacts), self.artefacts)
+        return observations.read_back(stored, self.artefacts) if observations_too else stored
+
+    def _require(self, connection: Connection, run_ids: Collection[str]) -> None:
+        known = set(connection.scalars(select(runs.c.id)))
+        for run_id in run_ids:
+            if run_id not in known:
+                raise UserError(
+                    f"{self.path}: holds no run {run_id}", hint="see `millrace results list`"
+                )
+
+    @contextmanager
+    def _reading(self) -> Iterator[Connection]:
+        with database.told(self.path), database.reading(self._engine) as connection:
+            yield connection
+
+
+def _has_attempt(*outcomes: str) -> Any:
+    return exists().where(attempts.c.trial_id == trials.c.id, attempts.c.outcome.in_(outcomes))
+
+
+def _no_single_run(
+    path: Path, wanted: str, matching: Sequence[Any], known: Sequence[Any]
+) -> UserError:
+    """Return the error for a prefix that fits no run, or more than one."""
+    shown = (matching or known)[:8]
+    lines = "\n".join(f"  {row.id}  {row.name}  {row.created_utc}" for row in shown)
+    if matching:
+        message = f"{path}: {len(matching)} runs have an id that starts with {wanted!r}:\n{lines}"
+        return UserError(message, hint="give more characters of the id, or `latest`")
+    message = f"{path}: no run has an id that starts with {wanted!r}; the newest are:\n{lines}"
+    return UserError(message, hint="see `millrace results list`")
