@@ -34,9 +34,9 @@ from millrace import __version__
 from millrace.analysis.explain.causes.model import LikelyCause, us_text
 from millrace.analysis.explain.explanation import explain
 from millrace.analysis.explain.model import Explanation
-from millrace.app.exclusive_host import exclusive_host
 from millrace.app.execution import Caller, execute_run, select_run
 from millrace.app.experiments import read_experiment
+from millrace.app.servers import exclusive_host
 from millrace.collect.registry import COLLECTORS, PROFILE
 from millrace.errors import MillraceError
 from millrace.experiment.model import Experiment, Plan

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -13,10 +12,9 @@ from millrace import databases
 from millrace.analysis.explain.ablation import ablation
 from millrace.analysis.explain.explanation import with_ablation
 from millrace.analysis.explain.model import Explanation, SideExplanation
-from millrace.app.exclusive_host import exclusive_host
 from millrace.app.execution import Caller, execute_run, new_run
 from millrace.app.explain import ExplainedRun, titles
-from millrace.app.plan import SEEDS
+from millrace.app.servers import exclusive_host
 from millrace.campaign.policies.ablate import (
     AblationPlan,
     Alignment,
@@ -27,6 +25,7 @@ from millrace.campaign.policies.ablate import (
 from millrace.campaign.resume import RunSelection
 from millrace.errors import Interrupted, TrialFailed, UserError
 from millrace.experiment.levels import OPTION
+from millrace.experiment.plan import random_seed
 from millrace.model.events import Announcement
 from millrace.model.servers import InstalledServer
 from millrace.servers import install, options
@@ -64,7 +63,7 @@ def ablate(
         candidate=candidate,
         wanted=planned,
         blocks=blocks or stored.run.blocks,
-        seed=secrets.randbelow(SEEDS),
+        seed=random_seed(),
     )
     caller.on_event(AblationPlanned(explanation.candidate, planned.alignments, planned.left_out))
     measured = _measure(path, aligned, caller)

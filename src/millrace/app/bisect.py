@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from millrace.analysis.compare.bisection import Bisection, bisection, is_reversed
-from millrace.app.exclusive_host import exclusive_host
 from millrace.app.execution import Caller, execute_campaign, select_run
 from millrace.app.experiments import validation_context
 from millrace.app.report import BisectionReport
+from millrace.app.servers import exclusive_host
 from millrace.campaign.policies.bisect import (
     Bisect,
     bisection_experiment,

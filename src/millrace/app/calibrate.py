@@ -8,8 +8,8 @@ from pathlib import Path
 
 from millrace.analysis.compare.calibration import calibration
 from millrace.analysis.compare.calibration_model import Calibration
-from millrace.app.exclusive_host import exclusive_host
 from millrace.app.execution import Caller, execute_campaign, resumable_host, select_run
+from millrace.app.servers import exclusive_host
 from millrace.campaign.policies.calibrate import (
     BlockContent,
     Calibrate,

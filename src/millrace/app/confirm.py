@@ -9,8 +9,8 @@ from pathlib import Path
 from millrace.analysis.history.confirmation import Outcome
 from millrace.analysis.history.overview import ChangeView, series_view
 from millrace.analysis.history.segments import series_names
-from millrace.app.exclusive_host import exclusive_host
 from millrace.app.execution import Caller, execute_run, select_run
+from millrace.app.servers import exclusive_host
 from millrace.campaign.policies import confirm as policy
 from millrace.campaign.policies.confirm import outcomes
 from millrace.errors import Interrupted, UserError

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 from millrace import __version__, paths
 from millrace.app import doctor
 from millrace.app.concurrency_gate import refuse_uncalibrated
+from millrace.app.report import RunReport, report_of
+from millrace.app.servers import exclusive_host
 from millrace.campaign import resume, scheduler
 from millrace.campaign.forecast import forecast_here
 from millrace.campaign.policies.fixed import Fixed
@@ -37,6 +40,30 @@ class Caller:
 
     command: str
     on_event: OnEvent = ignore
+
+
+def run(
+    path: Path,
+    experiment: Experiment,
+    caller: Caller,
+    *,
+    fresh: bool = False,
+    retry_failed: bool = False,
+) -> RunReport:
+    """Measure the trials of an experiment that have no result; return the report of its run.
+
+    The run is the newest in the store at ``path`` that can be resumed, a new one if there is none
+    or with ``fresh``. Raise Interrupted when the user stops it, HostError when the host cannot
+    continue; calling it again resumes the run.
+    """
+    with ExitStack() as stack:
+        stack.enter_context(exclusive_host(f"run {experiment.name}", caller.on_event))
+        store = stack.enter_context(Store.open(path))
+        selection = select_run(store, experiment, caller, fresh=fresh)
+        execute_run(stack, store, selection, caller, retry_failed=retry_failed)
+        stored = store.load_run(selection.run.id, observations_too=True)
+        base = str(experiment.compare.base)
+        return report_of(store, stored, margin=experiment.margin, base=base)
 
 
 def select_run(

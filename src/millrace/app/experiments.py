@@ -1,14 +1,21 @@
-"""Collect the names that an experiment may refer to on this host."""
+"""Read and plan experiments on this host."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
+from millrace.campaign import preparation
+from millrace.campaign.forecast import forecast_here
 from millrace.collect.registry import COLLECTORS, PROFILE
-from millrace.experiment.model import Experiment
+from millrace.experiment.aa_trials import with_controls
+from millrace.experiment.estimate import Estimate
+from millrace.experiment.model import Experiment, Plan
+from millrace.experiment.plan import expand, seed_of
 from millrace.experiment.read import NO_OVERRIDES, Overrides, read
 from millrace.experiment.validation import ValidationContext
 from millrace.servers import catalogue, configurations, install
+from millrace.store.store import Store
 from millrace.studies.lookup import study_names
 
 CHOOSABLE = tuple(name for name in COLLECTORS if name != PROFILE)
@@ -35,3 +42,27 @@ def read_experiment(
 ) -> Experiment:
     """Read an experiment file and check it against the servers and configurations of this host."""
     return read(path, scale=scale, context=validation_context(), overrides=overrides)
+
+
+@dataclass(frozen=True)
+class PlannedExperiment:
+    """The plan of an experiment and its estimate."""
+
+    plan: Plan
+    estimate: Estimate
+
+
+def plan(path: Path, experiment: Experiment) -> PlannedExperiment:
+    """Expand an experiment and estimate it from earlier trials.
+
+    The trials are those in the store at ``path``, if it exists.
+
+    Start nothing. Raise UserError for an experiment that this host cannot measure.
+    """
+    expanded = with_controls(expand(experiment, seed=seed_of(experiment)))
+    preparation.refuse_missing_cpus(experiment)
+    preparation.refuse_attached(expanded)
+    if not path.exists():
+        return PlannedExperiment(expanded, forecast_here(expanded, None))
+    with Store.open(path, read_only=True) as store:
+        return PlannedExperiment(expanded, forecast_here(expanded, store))

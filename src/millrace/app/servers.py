@@ -1,13 +1,14 @@
-"""List, install, add and verify servers; list and remove their snapshots."""
+"""List, install, add and verify servers; list and remove their snapshots; reserve the host."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from millrace.app.exclusive_host import exclusive_host
 from millrace.errors import UserError
+from millrace.host.exclusive import host_lock
 from millrace.model.events import Announcement, Notice, OnEvent
 from millrace.model.servers import AttachedServer, InstalledServer, Server
 from millrace.servers import added, attached, availability, catalogue, install, snapshots
@@ -15,9 +16,23 @@ from millrace.servers.attached import AttachedInstance
 from millrace.servers.availability import Availability
 from millrace.servers.catalogue import Entry
 from millrace.servers.install import ServerListing
+from millrace.servers.instances import ownership
 from millrace.servers.instances.signals import signals_as_errors
 from millrace.servers.snapshots import SnapshotListing
 from millrace.servers.verify import VerifyResult, verify
+
+
+@contextmanager
+def exclusive_host(purpose: str, on_event: OnEvent) -> Iterator[None]:
+    """Reserve the host: refuse while another millrace measures, and clean up after a killed one.
+
+    Raise UserError when the host is in use, and Interrupted inside the block on Ctrl-C or SIGTERM,
+    so that the use case stops in order.
+    """
+    with signals_as_errors(), host_lock(purpose):
+        for left in ownership.reap_orphans(on_event):
+            on_event(Notice(f"ended what an earlier run left behind: {left}"))
+        yield
 
 
 def list_servers(

@@ -8,7 +8,6 @@ of blocks or the rule that decides it.
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
@@ -21,16 +20,13 @@ from millrace.campaign.run_records import (
 from millrace.errors import MillraceError
 from millrace.experiment.aa_trials import with_controls
 from millrace.experiment.model import Experiment, Plan, PlannedTrial
-from millrace.experiment.plan import expand
+from millrace.experiment.plan import expand, seed_of
 from millrace.model.run_spec import Extension, RunSpec
 from millrace.model.servers import InstalledServer, as_data
 from millrace.servers import install
-from millrace.store.environment_diff import changes
 from millrace.store.records import HostRecord, RunRecord, StoredRun, TrialRecord
 from millrace.store.store import Store
 from millrace.utc import utc_now
-
-_SEEDS = 1 << 31
 
 # Neither report settings nor the number of blocks make a new run.
 _OF_NO_TRIAL = ("source", "compare", "published", "design", "extensions", "confirms")
@@ -61,14 +57,14 @@ def select_run(
     fresh: bool,
 ) -> RunSelection:
     """Return the newest run that can be resumed, or a new one; always a new one when ``fresh``."""
-    seed = secrets.randbelow(_SEEDS) if experiment.seed is None else experiment.seed
+    seed = seed_of(experiment)
     plan = expand(experiment, seed=seed)
     note = None
     if not fresh:
         for run in store.runs_of(plan.digest, host.id, experiment.seed):
             if not measures_the_same(run, experiment):
                 continue
-            changed = [*changes(run, host, versions), *_rebuilt(store, run)]
+            changed = [*run.environment_changes(host, versions), *_rebuilt(store, run)]
             if not changed:
                 return _continued(store, run, experiment, command)
             note = f"run {run.id} is not resumed, a new one starts: {'; '.join(changed)}"

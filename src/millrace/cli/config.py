@@ -11,8 +11,8 @@ from rich.markup import escape
 from millrace import sizes
 from millrace.analysis.explain import variables
 from millrace.analysis.explain.variables import Mismatch, VariablesDiff
-from millrace.app.exclusive_host import exclusive_host
 from millrace.app.inspect_config import InspectedConfig, inspect_config
+from millrace.app.servers import exclusive_host
 from millrace.cli.console import err, out, plain_table, print_json, print_table
 from millrace.cli.progress import Listener
 from millrace.model.servers import Server

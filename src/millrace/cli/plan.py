@@ -10,7 +10,7 @@ from typing import Any
 import click
 from rich.markup import escape
 
-from millrace.app import plan as use_case
+from millrace.app import experiments as use_case
 from millrace.campaign.forecast import refuse_without_space
 from millrace.campaign.run_records import design_of
 from millrace.cli.console import LineTable, err, out, print_json, print_table

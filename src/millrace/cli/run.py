@@ -8,7 +8,7 @@ import click
 
 from millrace.analysis.compare import ci_gate
 from millrace.analysis.compare.ci_gate import Gated
-from millrace.app import run as use_case
+from millrace.app import execution as use_case
 from millrace.cli.console import out
 from millrace.cli.event_text import calling
 from millrace.cli.experiment_options import ExperimentChoice, experiment_options

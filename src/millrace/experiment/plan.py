@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import secrets
 from collections.abc import Mapping, Sequence
 from itertools import product
 from typing import Any
@@ -67,6 +68,16 @@ def expand(experiment: Experiment, *, seed: int) -> Plan:
         for position, (block, purpose, treatment, side) in enumerate(ordered)
     )
     return Plan(experiment, identity, seed, treatments, trials)
+
+
+def seed_of(experiment: Experiment) -> int:
+    """Return the seed of the experiment, or a random one where the user leaves it to millrace."""
+    return random_seed() if experiment.seed is None else experiment.seed
+
+
+def random_seed() -> int:
+    """Return a seed that depends on nothing."""
+    return secrets.randbelow(1 << 31)
 
 
 def digest(experiment: Experiment) -> str:

@@ -8,7 +8,7 @@ can be derived is stored: rates, ratios and verdicts come from ``millrace.analys
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -101,6 +101,20 @@ class RunRecord:
     def phases(self) -> MeasuredPhases:
         """The workload's phases that figures are about."""
         return self.spec.workload.measured
+
+    def environment_changes(self, host: HostRecord, versions: Mapping[str, str]) -> Iterator[str]:
+        """Yield the differences of a host and its load generator from the start of the run.
+
+        A reboot, an update or a setting changes them; all trials of a block share one environment.
+        """
+        for name in ("load_generator", "data"):
+            before, now = self.versions.get(name), versions.get(name)
+            if before != now:
+                yield f"the {name.replace('_', ' ')} was {before} and is {now}"
+        environment = host.state()
+        for name, was in self.host.state().items():
+            if was != environment[name]:
+                yield f"{name} was {was} and is {environment[name]}"
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from millrace.app import exclusive_host, execution
+from millrace.app import execution, servers
 from millrace.campaign import attempts, preparation
 from millrace.campaign.attempts import Claimed
 from millrace.campaign.inputs import RunInput
@@ -132,7 +132,7 @@ def newest(store: Path) -> StoredRun:
 
 def alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """Take no lock of the host, and look for no leftovers on it."""
-    monkeypatch.setattr(exclusive_host, "host_lock", lambda _purpose: nullcontext())
+    monkeypatch.setattr(servers, "host_lock", lambda _purpose: nullcontext())
     monkeypatch.setattr("millrace.servers.instances.ownership.reap_orphans", lambda _progress: [])
 
 

@@ -15,7 +15,6 @@ from datetime import datetime, timedelta
 from millrace.analysis.compare.calibration_model import Calibration
 from millrace.analysis.compare.model import ApplicableCalibration
 from millrace.model.run_spec import Calibrates
-from millrace.store.environment_diff import changes
 from millrace.store.records import HostRecord, RunRecord
 
 MOST_DAYS = 14
@@ -83,6 +82,6 @@ def stale(
     apart = abs(begun - datetime.fromisoformat(found.ended_utc))
     old = (f"it and this run are {apart.days} days apart",)
     return (
-        *changes(found.run, host, versions),
+        *found.run.environment_changes(host, versions),
         *(old if apart > timedelta(days=MOST_DAYS) else ()),
     )
