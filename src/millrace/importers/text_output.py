@@ -86,7 +86,6 @@ def _positive(path: Path, text: str, hint: str) -> float:
         rate = math.nan
     if not (math.isfinite(rate) and rate > 0):
         raise UserError(
-            f"{path}: {text} transactions per second have no ratio; did the run fail?",
-            hint=hint,
+            f"{path}: {text} transactions per second have no ratio; did the run fail?", hint=hint
         )
     return rate

@@ -58,12 +58,7 @@ class RateComparison:
 
 
 def compare_rates(
-    base: Side,
-    candidate: Side,
-    *,
-    tolerance: float,
-    alpha: float = 0.05,
-    looks: Looks = "once",
+    base: Side, candidate: Side, *, tolerance: float, alpha: float = 0.05, looks: Looks = "once"
 ) -> RateComparison:
     """Compare hits / tries; element *i* of both is the (hits, tries) of the same block.
 

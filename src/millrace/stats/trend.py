@@ -99,11 +99,7 @@ def classify_trend(series: Sequence[float], *, margin: float = 0.02, alpha: floa
 
 
 def detect_shared_drift(
-    courses: Sequence[Trend],
-    *,
-    margin: float = 0.02,
-    alpha: float = 0.01,
-    looks: Looks = "once",
+    courses: Sequence[Trend], *, margin: float = 0.02, alpha: float = 0.01, looks: Looks = "once"
 ) -> tuple[Trend, ...]:
     """Classify series measured one after another, and detect drift that they share.
 

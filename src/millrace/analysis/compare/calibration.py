@@ -43,12 +43,7 @@ from millrace.stats import (
     sd_limits,
     summarise,
 )
-from millrace.store.records import (
-    BESIDE,
-    StoredAttempt,
-    StoredRun,
-    TrialRecord,
-)
+from millrace.store.records import BESIDE, StoredAttempt, StoredRun, TrialRecord
 
 # Whether the two trials of such blocks are compared.
 Judged = Callable[[Sequence[int]], Comparability]

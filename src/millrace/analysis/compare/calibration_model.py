@@ -9,14 +9,8 @@ from millrace.analysis.compare.metrics import Metric
 from millrace.analysis.compare.model import Verdict
 from millrace.levels import Level
 from millrace.model.run_spec import Calibrates, Direction
-from millrace.stats import (
-    RatioEstimate,
-    proportion_limits,
-    sign_test,
-)
-from millrace.store.records import (
-    RunRecord,
-)
+from millrace.stats import RatioEstimate, proportion_limits, sign_test
+from millrace.store.records import RunRecord
 
 TABLE = (5, 10, 20, 40)
 """Numbers of blocks of which the smallest change is told."""

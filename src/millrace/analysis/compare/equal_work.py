@@ -226,10 +226,7 @@ def _mostly_errors(pairs: Sequence[_Pair], names: tuple[str, str]) -> str:
 
 
 def _compared_rates(
-    kinds: Sequence[_Kind],
-    pairs: Sequence[_Pair],
-    names: tuple[str, str],
-    by: _By,
+    kinds: Sequence[_Kind], pairs: Sequence[_Pair], names: tuple[str, str], by: _By
 ) -> tuple[list[str], list[str]]:
     different: list[str] = []
     unknown: list[str] = []

@@ -15,12 +15,7 @@ from dataclasses import dataclass
 
 from millrace.analysis.compare.model import Verdict
 from millrace.model.run_spec import Direction
-from millrace.stats import (
-    FEWEST_BLOCKS,
-    RatioEstimate,
-    blocks_to_decide,
-    minimum_detectable_ratio,
-)
+from millrace.stats import FEWEST_BLOCKS, RatioEstimate, blocks_to_decide, minimum_detectable_ratio
 
 NEARLY_EVEN = 0.1  # up to this margin, 1 / (1 + m) is about 1 - m and goes without saying
 
@@ -88,10 +83,7 @@ def power(estimate: RatioEstimate, margin: float) -> Power | None:
     if estimate.log_sd is None or estimate.n_pairs < FEWEST_BLOCKS:
         return None
     detectable = minimum_detectable_ratio(
-        estimate.log_sd,
-        estimate.n_pairs,
-        alpha=1 - estimate.confidence,
-        looks=estimate.looks,
+        estimate.log_sd, estimate.n_pairs, alpha=1 - estimate.confidence, looks=estimate.looks
     )
     is_decided = decide(estimate, "higher", margin)[0] != "inconclusive"
     return Power(detectable - 1, 0 if is_decided else blocks_to_decide(estimate, margin))

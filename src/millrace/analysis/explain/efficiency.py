@@ -68,10 +68,7 @@ def compare_efficiency(
 
 def _row(figure: _Figure, a: Sequence[ObservedTrial], b: Sequence[ObservedTrial]) -> EfficiencyRow:
     told = [(source, _values(ask, a), _values(ask, b)) for source, ask in figure.sources]
-    source, of_a, of_b = next(
-        (each for each in told if each[1] and each[2]),
-        ("", {}, {}),
-    )
+    source, of_a, of_b = next((each for each in told if each[1] and each[2]), ("", {}, {}))
     difference = relative = p_value = None
     if not source:
         source, of_a, of_b = _apart(told)

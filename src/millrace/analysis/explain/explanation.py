@@ -10,12 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from millrace.analysis.compare.equal_work import (
-    Rules,
-    asks_the_same,
-    trial_work,
-    unequal_work,
-)
+from millrace.analysis.compare.equal_work import Rules, asks_the_same, trial_work, unequal_work
 from millrace.analysis.explain import variables
 from millrace.analysis.explain.ablation import Ablation, ablation, is_ablation_of
 from millrace.analysis.explain.blocking_stacks import compare_blocked
@@ -32,11 +27,7 @@ from millrace.analysis.explain.model import (
 )
 from millrace.analysis.explain.observations import ObservedTrial
 from millrace.analysis.explain.plans import compare_plans
-from millrace.analysis.explain.profiles import (
-    compare_profiles,
-    flat_profile,
-    spinning_us,
-)
+from millrace.analysis.explain.profiles import compare_profiles, flat_profile, spinning_us
 from millrace.analysis.explain.statement_breakdown import (
     statement_breakdown_differences,
     statement_breakdowns,
@@ -44,21 +35,11 @@ from millrace.analysis.explain.statement_breakdown import (
 from millrace.analysis.explain.statements import compare_statements
 from millrace.analysis.explain.time_breakdown import breakdown_difference, time_breakdown
 from millrace.analysis.explain.variables import VariablesDiff
-from millrace.analysis.explain.waits import (
-    compare_digests,
-    compare_stages,
-    compare_waits,
-    coverage,
-)
+from millrace.analysis.explain.waits import compare_digests, compare_stages, compare_waits, coverage
 from millrace.errors import UserError
 from millrace.levels import Level, level_text
 from millrace.model.trials import Purpose
-from millrace.store.records import (
-    InstanceRecord,
-    StoredAttempt,
-    StoredRun,
-    TreatmentRecord,
-)
+from millrace.store.records import InstanceRecord, StoredAttempt, StoredRun, TreatmentRecord
 
 
 def with_ablation(explanation: Explanation, found: Ablation) -> Explanation:
@@ -115,8 +96,7 @@ def _chosen(stored: StoredRun, factor: str, fixed_factors: Mapping[str, Level]) 
     for name in fixed_factors:
         if name not in names:
             raise UserError(
-                f"the run has no other factor {name!r}",
-                hint=f"it has: {', '.join(sorted(names))}",
+                f"the run has no other factor {name!r}", hint=f"it has: {', '.join(sorted(names))}"
             )
     return {name: str(level) for name, level in fixed_factors.items()}
 

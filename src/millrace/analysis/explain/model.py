@@ -8,34 +8,21 @@ from typing import Literal
 
 from millrace.analysis.explain.ablation import Ablation
 from millrace.analysis.explain.blocking_stacks import BlockedComparison
-from millrace.analysis.explain.breakdown_model import (
-    BreakdownDifference,
-    TimeBreakdown,
-)
+from millrace.analysis.explain.breakdown_model import BreakdownDifference, TimeBreakdown
 from millrace.analysis.explain.causes.model import LikelyCause
 from millrace.analysis.explain.efficiency import EfficiencyRow
 from millrace.analysis.explain.observations import Noun, ObservedTrial
 from millrace.analysis.explain.plans import PlanComparison
-from millrace.analysis.explain.profiles import (
-    FlatProfile,
-    ProfileComparison,
-)
+from millrace.analysis.explain.profiles import FlatProfile, ProfileComparison
 from millrace.analysis.explain.statement_breakdown import (
     StatementBreakdown,
     StatementBreakdownDifference,
 )
 from millrace.analysis.explain.statements import StatementComparison
 from millrace.analysis.explain.variables import VariablesDiff
-from millrace.analysis.explain.waits import (
-    Coverage,
-    DigestComparison,
-    WaitComparison,
-)
+from millrace.analysis.explain.waits import Coverage, DigestComparison, WaitComparison
 from millrace.levels import Level
-from millrace.store.records import (
-    InstanceRecord,
-    RunRecord,
-)
+from millrace.store.records import InstanceRecord, RunRecord
 
 Side = Literal["A", "B"]
 

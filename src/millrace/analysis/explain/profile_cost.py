@@ -156,10 +156,7 @@ def compared(
         )
     else:
         told = count_differences(
-            a[:, 0],
-            b[:, 0],
-            a_unit=float(of_a.units[0]),
-            b_unit=float(of_b.units[0]),
+            a[:, 0], b[:, 0], a_unit=float(of_a.units[0]), b_unit=float(of_b.units[0])
         )
         found = tuple(
             MeanEstimate(float(d), float(low), float(high), 1, CONFIDENCE, None)

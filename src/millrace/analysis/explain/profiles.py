@@ -47,11 +47,7 @@ from millrace.analysis.explain.profile_cost import (
     table,
 )
 from millrace.analysis.explain.time_breakdown import ALPHA
-from millrace.stats import (
-    MeanEstimate,
-    holm_marks,
-    mean_estimate,
-)
+from millrace.stats import MeanEstimate, holm_marks, mean_estimate
 
 SPINNING = "spinning"
 

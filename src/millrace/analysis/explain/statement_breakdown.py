@@ -95,9 +95,7 @@ class _Executions:
     scheduled: tuple[float, float]
 
 
-def statement_breakdowns(
-    trials: Sequence[ObservedTrial],
-) -> tuple[StatementBreakdown, ...]:
+def statement_breakdowns(trials: Sequence[ObservedTrial]) -> tuple[StatementBreakdown, ...]:
     """Return the time breakdown of each statement, in the order in which they were recorded.
 
     None where statements were not sampled, or where there is only one, whose breakdown is the

@@ -151,9 +151,7 @@ def _latencies_us(trial: ObservedTrial) -> dict[str, float]:
 
 
 def _difference(
-    a: Mapping[int, Mapping[str, float]],
-    b: Mapping[int, Mapping[str, float]],
-    name: str,
+    a: Mapping[int, Mapping[str, float]], b: Mapping[int, Mapping[str, float]], name: str
 ) -> MeanEstimate | None:
     found = [
         b[block][name] - a[block][name]

@@ -15,13 +15,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from millrace.analysis.explain import sched_waits
-from millrace.analysis.explain.observations import (
-    FOREGROUND,
-    Place,
-    StatementStates,
-    States,
-    Work,
-)
+from millrace.analysis.explain.observations import FOREGROUND, Place, StatementStates, States, Work
 from millrace.model.observations import (
     CountedState,
     Missing,

@@ -45,9 +45,7 @@ _FAILED_MATTERS = 0.001  # of the operations tried
 _IDLE_OF_POOLS: frozenset[PartKey] = frozenset(("lock", "sleep", "other", "client_wire"))
 
 
-def time_breakdown(
-    trials: Sequence[ObservedTrial],
-) -> TimeBreakdown | None:
+def time_breakdown(trials: Sequence[ObservedTrial]) -> TimeBreakdown | None:
     """Break down the time of a treatment's operations; None where no trial measured a latency.
 
     All trials of a breakdown have the same parts: only trials with the most measured parts count,
@@ -86,9 +84,7 @@ def time_breakdown(
     )
 
 
-def with_breakdowns(
-    trials: Sequence[ObservedTrial],
-) -> list[tuple[ObservedTrial, TrialBreakdown]]:
+def with_breakdowns(trials: Sequence[ObservedTrial]) -> list[tuple[ObservedTrial, TrialBreakdown]]:
     """Return the trials that count, each with its account: all of the same parts."""
     found = [(t, told) for t in trials if (told := trial_breakdown(t)) is not None]
     if not found:
@@ -134,9 +130,7 @@ def breakdown_difference(a: TimeBreakdown, b: TimeBreakdown) -> BreakdownDiffere
 
 
 def breakdown_difference_of(
-    a: Sequence[TrialBreakdown],
-    b: Sequence[TrialBreakdown],
-    titles: Mapping[PartKey, str],
+    a: Sequence[TrialBreakdown], b: Sequence[TrialBreakdown], titles: Mapping[PartKey, str]
 ) -> BreakdownDifference | None:
     """Return the differences of the parts that have ``titles``, without marks, if any."""
     pairs = _pairs(a, b)

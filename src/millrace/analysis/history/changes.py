@@ -57,11 +57,7 @@ class Range:
 
 
 def examine(
-    history: History,
-    known: Sequence[ChangeRecord],
-    *,
-    sensitivity: Sensitivity,
-    now_utc: str,
+    history: History, known: Sequence[ChangeRecord], *, sensitivity: Sensitivity, now_utc: str
 ) -> Examined:
     """Look for changes among the points of a series; ``known`` are those of earlier looks.
 
@@ -193,10 +189,7 @@ class _Look:
 
 
 def _unseen(
-    look: _Look,
-    known: Sequence[ChangeRecord],
-    found: Collection[str],
-    sensitivity: Sensitivity,
+    look: _Look, known: Sequence[ChangeRecord], found: Collection[str], sensitivity: Sensitivity
 ) -> list[ChangeRecord]:
     """Return the candidates that the look did not show, withdrawn where the list does not."""
     missed = [each for each in known if each.state == "candidate" and each.id not in found]

@@ -89,10 +89,7 @@ class ChangeGroup:
 
 
 def series_view(
-    history: History,
-    changes: Sequence[ChangeRecord],
-    states: Mapping[str, StateRecord],
-    name: str,
+    history: History, changes: Sequence[ChangeRecord], states: Mapping[str, StateRecord], name: str
 ) -> SeriesView:
     """View a series with its ``changes`` in the order of their points, those without one last."""
     shown = [_seen_change(change, history, name) for change in changes]

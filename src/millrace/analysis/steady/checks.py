@@ -96,12 +96,7 @@ def steady_checks(
     the server's variables; the other arguments describe the clients' work in the measured part.
     """
     trial = Recorded(
-        _numbers(state.begin),
-        _numbers(state.end),
-        state,
-        effective,
-        transactions,
-        rows_changed,
+        _numbers(state.begin), _numbers(state.end), state, effective, transactions, rows_changed
     )
     return (
         buffer_pool(trial),

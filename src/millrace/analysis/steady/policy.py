@@ -70,10 +70,7 @@ def _clause(alike: Sequence[TrialSteadiness]) -> str:
 
 
 def unsteady_sides(
-    base: Sequence[TrialSteadiness],
-    candidate: Sequence[TrialSteadiness],
-    *,
-    names: tuple[str, str],
+    base: Sequence[TrialSteadiness], candidate: Sequence[TrialSteadiness], *, names: tuple[str, str]
 ) -> str:
     """Explain why two treatments are not compared because of unsteady trials.
 

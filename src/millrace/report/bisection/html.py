@@ -8,12 +8,7 @@ from dataclasses import dataclass
 from millrace.analysis.compare.bisection import Bisection, change_found
 from millrace.report.bisection.sentences import answer, mark, members_table, notes
 from millrace.report.common.axis import LogAxis, Tick
-from millrace.report.common.formatting import (
-    MISSING,
-    counted,
-    percent_text,
-    value_text,
-)
+from millrace.report.common.formatting import MISSING, counted, percent_text, value_text
 from millrace.report.common.pages import environment
 from millrace.report.common.wording import repeating
 from millrace.stats import RatioEstimate

@@ -125,12 +125,7 @@ def flame_graph(
     limit = max(root.a_us, root.b_us) * NARROWEST
     edges = _edges(max((abs(path.difference_us) for path in paths), default=0.0))
     graphs = (_graph("A", a, paths, limit, edges), _graph("B", b, paths, limit, edges))
-    return FlameGraph(
-        heading=heading,
-        unit=unit,
-        graphs=graphs,
-        shades=_shades(edges),
-    )
+    return FlameGraph(heading=heading, unit=unit, graphs=graphs, shades=_shades(edges))
 
 
 def as_svg(graph: FlameGraph) -> str:

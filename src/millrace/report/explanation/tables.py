@@ -36,13 +36,7 @@ _KINDS = {"observer": "sessions of millrace"}  # others are called what they are
 
 # The rows of the efficiency table under headings of their own.
 _EFFICIENCY: Mapping[str, tuple[str, ...]] = {
-    "CPU time": (
-        "cpu_foreground",
-        "cpu_background",
-        "cpu_observers",
-        "cpu_server",
-        "cpu_client",
-    ),
+    "CPU time": ("cpu_foreground", "cpu_background", "cpu_observers", "cpu_server", "cpu_client"),
     "Context switches": ("voluntary_switches", "involuntary_switches"),
     "Reads and writes": ("reads", "read_kb", "write_kb", "fsyncs", "flushes", "redo_bytes"),
     "Work": ("rows_examined", "pool_misses"),

@@ -20,9 +20,7 @@ from millrace.store.history_records import StateRecord
 
 
 def as_document(
-    series: Sequence[SeriesView],
-    groups: Sequence[ChangeGroup],
-    states: Mapping[str, StateRecord],
+    series: Sequence[SeriesView], groups: Sequence[ChangeGroup], states: Mapping[str, StateRecord]
 ) -> HistoryDocument:
     """Return the series as the documented, versioned document, with the states they refer to."""
     used = dict.fromkeys(point.state for one in series for point in one.points)
@@ -43,9 +41,7 @@ def as_document(
 
 
 def as_json(
-    series: Sequence[SeriesView],
-    groups: Sequence[ChangeGroup],
-    states: Mapping[str, StateRecord],
+    series: Sequence[SeriesView], groups: Sequence[ChangeGroup], states: Mapping[str, StateRecord]
 ) -> str:
     """Return the document as indented JSON text, with a newline at its end."""
     return document_text(as_document(series, groups, states))

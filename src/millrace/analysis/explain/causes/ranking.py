@@ -18,18 +18,7 @@ LEAST_SHARE = 0.02
 _WHOLE = 0.995  # of the difference: what would be written as all of it
 _MUCH_MORE = 1.2  # times what moved for certain, for a bound to say why it is more
 
-_FINDERS = (
-    environment,
-    plans,
-    options,
-    work,
-    compression,
-    locks,
-    storage,
-    builds,
-    cpu,
-    client,
-)
+_FINDERS = (environment, plans, options, work, compression, locks, storage, builds, cpu, client)
 
 
 def rank_causes(evidence: Evidence) -> tuple[LikelyCause, ...]:
