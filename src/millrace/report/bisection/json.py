@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import Field
 
 from millrace.analysis.compare.bisection import Bisection, change_found
 from millrace.model.run_spec import Direction
 from millrace.report.bisection.sentences import answer, notes
-from millrace.report.common.json_parts import Part, part
+from millrace.report.common.json_parts import From, Part, TextOrNull, part
 from millrace.stats.bisection_model import Found, Next, NoChange
 
 VERSION = "millrace.bisection/2"
@@ -21,7 +21,7 @@ class MemberPart(Part):
     name: str
     values: tuple[float, ...]
     level: float | None
-    skipped: str | None
+    skipped: TextOrNull
     probability: float | None
 
 
@@ -29,13 +29,13 @@ class BisectionDocument(Part):
     """A search for a change; the ratio is new level / old level."""
 
     document_schema: str = Field(alias="schema")
-    run: str
-    host: str
-    search: dict[str, Any]
-    metric: str
-    direction: Direction
+    run: Annotated[str, From("run.id")]
+    host: Annotated[str, From("run.host.id")]
+    search: Annotated[dict[str, Any], From(lambda found: found.spec.to_json())]
+    metric: Annotated[str, From("metric.name")]
+    direction: Annotated[Direction, From("metric.direction")]
     outcome: str
-    unsteady: str | None
+    unsteady: TextOrNull
     last_good: str | None
     first_bad: list[str] | None
     probability: float | None
@@ -45,8 +45,8 @@ class BisectionDocument(Part):
     none: float | None
     trials: int
     members: list[MemberPart]
-    answer: str
-    notes: list[str]
+    answer: Annotated[str, From(answer)]
+    notes: Annotated[list[str], From(lambda found: list(notes(found)))]
 
 
 def as_json(found: Bisection) -> dict[str, Any]:
@@ -58,23 +58,12 @@ def as_json(found: Bisection) -> dict[str, Any]:
         BisectionDocument,
         found,
         schema=VERSION,
-        run=found.run.id,
-        host=found.run.host.id,
-        search=found.spec.to_json(),
-        metric=found.metric.name,
-        direction=found.metric.direction,
         outcome="not steady" if found.unsteady else outcome,
-        unsteady=found.unsteady or None,
         last_good=None if change is None else names[change.first - 1],
         first_bad=None if change is None else names[change.first : change.last + 1],
         probability=None if isinstance(step, Next) else step.probability,
         ratio=ratio,
         low=low,
         high=high,
-        members=[
-            part(MemberPart, member, skipped=member.skipped or None) for member in found.members
-        ],
-        answer=answer(found),
-        notes=list(notes(found)),
     )
     return document.model_dump(mode="json", by_alias=True)

@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import Field
 
-from millrace.analysis.compare.calibration_model import (
-    Calibration,
-    GroupCalibration,
-    InjectedSlowdown,
-    Noise,
-    SequentialVerdict,
-)
+from millrace.analysis.compare.calibration_model import Calibration, Noise
 from millrace.analysis.compare.model import Verdict
 from millrace.levels import Level
 from millrace.model.run_spec import Direction
 from millrace.report.calibration.sentences import sentences
-from millrace.report.common.json_parts import Part, interval, part
+from millrace.report.common.json_parts import From, Part, TextOrNull, part
 
 VERSION = "millrace.calibration/2"
 
@@ -25,21 +19,25 @@ VERSION = "millrace.calibration/2"
 class VerdictPart(Part):
     """A verdict on consecutive ``blocks``; ``refused`` says why it is none on speed."""
 
+    WITHIN = "estimate"
+
     verdict: Verdict
     ratio: float
     low: float | None
     high: float | None
     blocks: tuple[int, ...]
-    refused: str | None
+    refused: TextOrNull
 
 
 class InjectedPart(Part):
     """An injected slowdown: its verdicts, how many of them found it, and the ratio over all."""
 
+    WITHIN = "estimate"
+
     level: str
     stopped: float | None
     verdicts: list[VerdictPart]
-    blocks_under_way: int
+    blocks_under_way: Annotated[int, From(lambda slowdown: len(slowdown.under_way))]
     found: int
     ratio: float | None
     low: float | None
@@ -52,11 +50,13 @@ class GroupPart(Part):
     fixed_factors: dict[str, Level]
     label: str
     verdicts: list[VerdictPart]
-    false_verdicts: int
-    refused_verdicts: int
-    blocks_under_way: int
+    false_verdicts: Annotated[int, From("false")]
+    refused_verdicts: Annotated[int, From("refused")]
+    blocks_under_way: Annotated[int, From(lambda group: len(group.under_way))]
     noise: Noise | None
-    minimum_detectable: dict[str, float]
+    minimum_detectable: Annotated[
+        dict[str, float], From(lambda group: {str(n): of for n, of in group.detectable.items()})
+    ]
     block_s: float | None
     failed: int
     injected: list[InjectedPart]
@@ -66,18 +66,18 @@ class CalibrationDocument(Part):
     """A calibration; shares, noise and changes are fractions."""
 
     document_schema: str = Field(alias="schema")
-    run: str
-    host: str
-    created_utc: str
+    run: Annotated[str, From("run.id")]
+    host: Annotated[str, From("run.host.id")]
+    created_utc: Annotated[str, From("run.created_utc")]
     ended_utc: str
-    experiment: dict[str, Any]
-    metric: str
-    direction: Direction
-    verdicts: int
-    false_verdicts: int
+    experiment: Annotated[dict[str, Any], From(lambda found: found.target.to_json())]
+    metric: Annotated[str, From("metric.name")]
+    direction: Annotated[Direction, From("metric.direction")]
+    verdicts: Annotated[int, From(lambda found: len(found.verdicts))]
+    false_verdicts: Annotated[int, From("false")]
     false_rate_low: float | None
     false_rate_high: float | None
-    refused_verdicts: int
+    refused_verdicts: Annotated[int, From("refused")]
     excluding: int
     excluding_rate_low: float | None
     excluding_rate_high: float | None
@@ -85,7 +85,7 @@ class CalibrationDocument(Part):
     below: int
     signs_p: float
     groups: list[GroupPart]
-    sentences: list[str]
+    sentences: Annotated[list[str], From(lambda found: list(sentences(found)))]
 
 
 def as_json(found: Calibration) -> dict[str, Any]:
@@ -97,51 +97,23 @@ def as_json(found: Calibration) -> dict[str, Any]:
         CalibrationDocument,
         found,
         schema=VERSION,
-        run=found.run.id,
-        host=found.run.host.id,
-        created_utc=found.run.created_utc,
-        experiment=found.target.to_json(),
-        metric=found.metric.name,
-        direction=found.metric.direction,
-        verdicts=len(found.verdicts),
-        false_verdicts=found.false,
         false_rate_low=false_rate[0],
         false_rate_high=false_rate[1],
-        refused_verdicts=found.refused,
         excluding_rate_low=excluding_rate[0],
         excluding_rate_high=excluding_rate[1],
         above=above,
         below=below,
         signs_p=signs_p,
-        groups=[_group(found, group) for group in found.groups],
-        sentences=list(sentences(found)),
+        groups=[
+            part(
+                GroupPart,
+                group,
+                injected=[
+                    part(InjectedPart, each, found=each.found(found.metric.direction))
+                    for each in group.injected
+                ],
+            )
+            for group in found.groups
+        ],
     )
     return document.model_dump(mode="json", by_alias=True)
-
-
-def _group(found: Calibration, group: GroupCalibration) -> GroupPart:
-    return part(
-        GroupPart,
-        group,
-        verdicts=[_verdict(each) for each in group.verdicts],
-        false_verdicts=group.false,
-        refused_verdicts=group.refused,
-        blocks_under_way=len(group.under_way),
-        minimum_detectable={str(n): change for n, change in group.detectable.items()},
-        injected=[_injected(each, found.metric.direction) for each in group.injected],
-    )
-
-
-def _injected(slowdown: InjectedSlowdown, direction: Direction) -> InjectedPart:
-    return part(
-        InjectedPart,
-        slowdown,
-        verdicts=[_verdict(verdict) for verdict in slowdown.verdicts],
-        blocks_under_way=len(slowdown.under_way),
-        found=slowdown.found(direction),
-        **interval(slowdown.estimate),
-    )
-
-
-def _verdict(verdict: SequentialVerdict) -> VerdictPart:
-    return part(VerdictPart, verdict, **interval(verdict.estimate), refused=verdict.refused or None)

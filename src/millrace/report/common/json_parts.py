@@ -1,28 +1,86 @@
-"""The parts that several JSON documents share, and their building from records of the analysis."""
+"""The parts that several JSON documents share, and how parts are read from records of the analysis.
+
+A part is declared once: each key with its type and, where the record has another name for it, the
+place of its value there. Parts within it are read in the same way.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, TypeVar, get_args
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, BeforeValidator, ConfigDict
 
 from millrace.report.common.wording import repeating
 from millrace.shown_text import shown_json
-from millrace.stats import RatioEstimate
-from millrace.store.records import HostRecord, RunRecord
+
+
+@dataclass(frozen=True)
+class From:
+    """The place of a key's value in a record: a path of attributes, or a function of the record.
+
+    A path that ends early, at an attribute that is None, yields ``otherwise``.
+    """
+
+    place: str | Callable[[Any], object]
+    otherwise: object = None
+
+    def value(self, record: object) -> object:
+        if callable(self.place):
+            return self.place(record)
+        for name in self.place.split("."):
+            if record is None:
+                return self.otherwise
+            record = getattr(record, name)
+        return record
+
+
+TextOrNull = Annotated[str | None, BeforeValidator(lambda text: text or None)]
+"""Text that a record leaves empty where there is none."""
 
 
 class Part(BaseModel):
     """A part of a document: it has these keys and no others.
 
-    It is built from the record whose attributes have the names of its keys.
+    It is read from a record whose attributes have the names of its keys, but for those with another
+    place (``From``). ``WITHIN`` is an attribute that holds what the record itself does not.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True, from_attributes=True)
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    WITHIN: ClassVar[str] = ""
 
 
 P = TypeVar("P", bound=Part)
+
+
+def part(kind: type[P], record: object, **others: object) -> P:
+    """Return a part with the values of ``others``, and of all other keys those of ``record``."""
+    values = {}
+    for name, field in kind.model_fields.items():
+        key = field.alias or name
+        if key in others:
+            value = others[key]
+        else:
+            declared = next((each for each in field.metadata if isinstance(each, From)), None)
+            is_within = declared is None and kind.WITHIN and not hasattr(record, name)
+            place = declared or From(f"{kind.WITHIN}.{name}" if is_within else name)
+            value = place.value(record)
+        values[key] = _parts(field.annotation, value)
+    return kind.model_validate(values | {key: others[key] for key in others.keys() - values.keys()})
+
+
+def _parts(annotation: object, value: object) -> object:
+    """Return a value with the parts that its type asks for in place of records."""
+    kinds = [each for each in (annotation, *get_args(annotation)) if isinstance(each, type)]
+    kind = next((each for each in kinds if issubclass(each, Part)), None)
+    if kind is None or value is None or isinstance(value, Part):
+        return value
+    if isinstance(value, Mapping):
+        return {key: _parts(kind, each) for key, each in value.items()}
+    if isinstance(value, Sequence):
+        return [_parts(kind, each) for each in value]
+    return part(kind, value)
 
 
 class RunPart(Part):
@@ -37,8 +95,8 @@ class RunPart(Part):
     seed: int
     blocks: int
     versions: dict[str, str]
-    parameters: dict[str, Any]
-    command: str
+    parameters: Annotated[dict[str, Any], From("spec.parameters")]
+    command: Annotated[str, From(lambda run: repeating(run.millrace_command))]
 
 
 class HostPart(Part):
@@ -46,30 +104,6 @@ class HostPart(Part):
 
     id: str
     facts: dict[str, Any]
-
-
-def part(kind: type[P], record: object, **others: object) -> P:
-    """Return a part with the values of ``others``, and of all other keys those of ``record``."""
-    names = {field.alias or name for name, field in kind.model_fields.items()} - others.keys()
-    return kind.model_validate({name: getattr(record, name) for name in names} | others)
-
-
-def run_part(run: RunRecord) -> RunPart:
-    """Return the run as documents have it."""
-    parameters = run.spec.parameters
-    return part(RunPart, run, parameters=parameters, command=repeating(run.millrace_command))
-
-
-def host_part(host: HostRecord) -> HostPart:
-    """Return the host as documents have it."""
-    return part(HostPart, host)
-
-
-def interval(estimate: RatioEstimate | None) -> dict[str, float | None]:
-    """Return the ``ratio`` of an estimate with ``low`` and ``high``; None without an estimate."""
-    if estimate is None:
-        return {"ratio": None, "low": None, "high": None}
-    return {"ratio": estimate.ratio, "low": estimate.low, "high": estimate.high}
 
 
 def json_schema(kind: type[Part]) -> Mapping[str, Any]:

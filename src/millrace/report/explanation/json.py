@@ -1,78 +1,166 @@
-"""Explanations as the documented JSON document."""
+"""The JSON document of explanations, version ``millrace.explanation/2``.
+
+Its records are those of the analysis: what their documentation says holds for the document. Within
+version 2 keys are only added. ``docs/explain.md`` describes the document, and
+``report/schema/explanation-2.schema.json`` is generated from here (a test compares them).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Annotated, Literal
 
-from millrace.analysis.explain.model import Explanation, SideExplanation
-from millrace.report.common.json_parts import document_text, host_part, part, run_part
+from pydantic import ConfigDict, Field
+
+from millrace.analysis.explain.ablation import Recovery
+from millrace.analysis.explain.blocking_stacks import BlockedComparison
+from millrace.analysis.explain.breakdown_model import BreakdownDifference, TimeBreakdown
+from millrace.analysis.explain.call_tree import PathDifference
+from millrace.analysis.explain.causes.model import LikelyCause
+from millrace.analysis.explain.efficiency import EfficiencyRow
+from millrace.analysis.explain.model import Disturbance, Explanation, MissingObservation
+from millrace.analysis.explain.observations import Noun
+from millrace.analysis.explain.plans import PlanComparison
+from millrace.analysis.explain.profiles import By, FlatProfile, FunctionDifference, GroupDifference
+from millrace.analysis.explain.statement_breakdown import (
+    StatementBreakdown,
+    StatementBreakdownDifference,
+)
+from millrace.analysis.explain.statements import StatementComparison
+from millrace.analysis.explain.variables import VariablesDiff
+from millrace.analysis.explain.waits import Coverage, DigestComparison, WaitComparison
+from millrace.levels import Level
+from millrace.report.common.json_parts import (
+    From,
+    HostPart,
+    Part,
+    RunPart,
+    TextOrNull,
+    document_text,
+    part,
+)
 from millrace.report.explanation.ablation import ablation_sentences
 from millrace.report.explanation.caveats import caveat_sentences
-from millrace.report.explanation.schema import (
-    VERSION,
-    AblationPart,
-    ExplanationDocument,
-    ExplanationPart,
-    ProfilePart,
-    SidePart,
-)
 from millrace.report.explanation.sentences import answer, title
+from millrace.stats import MeanEstimate
 from millrace.store.records import RunRecord
+
+Version = Literal["millrace.explanation/2"]
+VERSION: Version = "millrace.explanation/2"
+
+
+class SidePart(Part):
+    """One of the two treatments. Null: too little was observed.
+
+    `statement_breakdowns` is empty too where an operation has one statement alone.
+    """
+
+    label: str
+    levels: dict[str, Level]
+    trials: Annotated[int, From(lambda side: len(side.trials))]
+    profiled_trials: Annotated[int, From(lambda side: len(side.profiled))]
+    breakdown: TimeBreakdown | None
+    statement_breakdowns: list[StatementBreakdown]
+    coverage: Coverage | None
+    flat_profile: Annotated[FlatProfile | None, From("flat")]
+
+
+class ProfilePart(Part):
+    """The differences of the profiled trials, in µs of CPU time per operation.
+
+    `by` says what the intervals are of; `call_paths` are those that differ most.
+    """
+
+    blocks: list[int]
+    by: By
+    a_cpu_us: float
+    b_cpu_us: float
+    cpu: MeanEstimate
+    groups: list[GroupDifference]
+    functions: list[FunctionDifference]
+    call_paths: Annotated[list[PathDifference], From("paths")]
+
+
+class AblationPart(Part):
+    """The share of a loss that aligned settings recovered, as fractions of the base's `metric`.
+
+    `run` measured it, and `answer` says it in words. `remaining` is with all of them aligned, and
+    null where that has no result. `untried` are alignments without one that counts, and `left_out`
+    what is suspected and was not aligned, each with its reason. `unsteady` says why none of it
+    counts, and is null where it does.
+    """
+
+    run: Annotated[str, From("run_id")]
+    metric: Annotated[str, From("metric.name")]
+    answer: list[str]
+    loss: MeanEstimate
+    recovered: list[Recovery]
+    remaining: MeanEstimate | None
+    untried: list[str]
+    left_out: list[str]
+    unsteady: TextOrNull
+
+
+def _ablation(e: Explanation) -> AblationPart | None:
+    found = e.ablation
+    return None if found is None else part(AblationPart, found, answer=ablation_sentences(e))
+
+
+class ExplanationPart(Part):
+    """The base (A) against a candidate (B) of one group; all differences are B - A.
+
+    `factor` is what they differ in, `fixed_factors` are the levels of all others. `noun` is what
+    one operation is. `answer` says the difference in words, `caveats` what speaks against it.
+    `unequal` says in which way the two did not do the same work, and is null where they did.
+    `ablation` is what `--test-likely_causes` measured last, and null where it did not.
+    `why_no_likely_causes` is null where there are likely_causes, and where too little was observed
+    to have any.
+    """
+
+    title: Annotated[str, From(title)]
+    answer: Annotated[list[str], From(answer)]
+    caveats: Annotated[list[str], From(caveat_sentences)]
+    factor: str
+    fixed_factors: dict[str, Level]
+    noun: Noun
+    a: SidePart
+    b: SidePart
+    unequal: TextOrNull
+    likely_causes: list[LikelyCause]
+    why_no_likely_causes: TextOrNull
+    ablation: Annotated[AblationPart | None, From(_ablation)]
+    breakdown: Annotated[BreakdownDifference | None, From("differences")]
+    statement_breakdown_differences: list[StatementBreakdownDifference]
+    blocked: list[BlockedComparison]
+    efficiency: list[EfficiencyRow]
+    statements: list[StatementComparison]
+    waits: list[WaitComparison]
+    stages: list[WaitComparison]
+    digests: list[DigestComparison]
+    plans: list[PlanComparison]
+    profile: ProfilePart | None
+    variables: VariablesDiff | None
+    disturbances: list[Disturbance]
+    missing: list[MissingObservation]
+
+
+class ExplanationDocument(Part):
+    """Explanations of why treatments of one run differ."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, title=VERSION)
+
+    document_schema: Version = Field(alias="schema")
+    run: RunPart
+    host: HostPart
+    explanations: list[ExplanationPart]
 
 
 def as_document(explanations: Sequence[Explanation], run: RunRecord) -> ExplanationDocument:
     """Return the explanations as the documented, versioned document."""
-    return ExplanationDocument(
-        schema=VERSION,
-        run=run_part(run),
-        host=host_part(run.host),
-        explanations=[_explanation(explanation) for explanation in explanations],
-    )
+    found = {"schema": VERSION, "run": run, "host": run.host, "explanations": explanations}
+    return part(ExplanationDocument, None, **found)
 
 
 def as_json(explanations: Sequence[Explanation], run: RunRecord) -> str:
     """Return the document as indented JSON text, with a newline at its end."""
     return document_text(as_document(explanations, run))
-
-
-def _explanation(e: Explanation) -> ExplanationPart:
-    return part(
-        ExplanationPart,
-        e,
-        title=title(e),
-        answer=answer(e),
-        caveats=caveat_sentences(e),
-        a=_side(e.a),
-        b=_side(e.b),
-        unequal=e.unequal or None,
-        why_no_likely_causes=e.why_no_likely_causes or None,
-        ablation=_ablation(e),
-        breakdown=e.differences,
-        profile=None
-        if e.profile is None
-        else part(ProfilePart, e.profile, call_paths=e.profile.paths),
-    )
-
-
-def _ablation(e: Explanation) -> AblationPart | None:
-    found = e.ablation
-    if found is None:
-        return None
-    return part(
-        AblationPart,
-        found,
-        run=found.run_id,
-        metric=found.metric.name,
-        answer=ablation_sentences(e),
-        unsteady=found.unsteady or None,
-    )
-
-
-def _side(side: SideExplanation) -> SidePart:
-    return part(
-        SidePart,
-        side,
-        trials=len(side.trials),
-        profiled_trials=len(side.profiled),
-        flat_profile=side.flat,
-    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any
 
 from millrace.analysis.compare.model import Verdict
 from millrace.analysis.compare.paired import PairedComparison
@@ -18,7 +18,7 @@ from millrace.report.common.formatting import (
     percent_text,
     ratio_text,
 )
-from millrace.report.common.json_parts import Part, interval, part
+from millrace.report.common.json_parts import From, Part, part
 from millrace.report.common.tables import Column, Row, Section, Table
 
 
@@ -29,19 +29,21 @@ class ComparisonPart(Part):
     blocks fixed beforehand.
     """
 
+    WITHIN = "estimate"
+
     base: str
     candidate: str
     ratio: float | None
     low: float | None
     high: float | None
-    fixed_low: float | None
-    fixed_high: float | None
+    fixed_low: Annotated[float | None, From("fixed.low")]
+    fixed_high: Annotated[float | None, From("fixed.high")]
     verdict: Verdict
     reason: str
     n_blocks: int
-    dropped_blocks: int
-    minimum_detectable_effect: float | None
-    more_blocks: int | None
+    dropped_blocks: Annotated[int, From("dropped")]
+    minimum_detectable_effect: Annotated[float | None, From("power.minimum_detectable")]
+    more_blocks: Annotated[int | None, From("power.more_blocks")]
     adjusted_p: float | None
     sentence: str
 
@@ -116,7 +118,9 @@ def as_json(
         unit=unit,
         margin=margin,
         alpha=alpha,
-        comparisons=[_comparison(each, margin) for each in comparisons],
+        comparisons=[
+            part(ComparisonPart, each, sentence=sentence(each, margin)) for each in comparisons
+        ],
     )
     return document.model_dump(mode="json")
 
@@ -145,18 +149,3 @@ def _still_needed(comparison: PairedComparison, margin: float) -> str:
             f"difference very close to {margin_text(margin)}"
         )
     return f"{seen}, and about {counted(found.more_blocks, 'more block')} would decide"
-
-
-def _comparison(comparison: PairedComparison, margin: float) -> ComparisonPart:
-    fixed, found = comparison.fixed, comparison.power
-    return part(
-        ComparisonPart,
-        comparison,
-        **interval(comparison.estimate),
-        fixed_low=None if fixed is None else fixed.low,
-        fixed_high=None if fixed is None else fixed.high,
-        dropped_blocks=comparison.dropped,
-        minimum_detectable_effect=None if found is None else found.minimum_detectable,
-        more_blocks=None if found is None else found.more_blocks,
-        sentence=sentence(comparison, margin),
-    )

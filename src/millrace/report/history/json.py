@@ -1,22 +1,148 @@
-"""Histories as the documented JSON document."""
+"""The JSON document of histories, version ``millrace.history/2``.
+
+Within version 2 keys are only added. ``docs/history.md`` describes the document, and
+``report/schema/history-2.schema.json`` is generated from here (a test compares them).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal
 
-from millrace.analysis.history.overview import ChangeGroup, ChangeView, SeriesView
-from millrace.report.common.json_parts import document_text, part
-from millrace.report.history.schema import (
-    VERSION,
-    ChangePart,
-    GroupPart,
-    HistoryDocument,
-    PointPart,
-    SeriesPart,
-    StatePart,
-)
+from pydantic import ConfigDict, Field
+
+from millrace.analysis.compare.model import Verdict
+from millrace.analysis.history.overview import ChangeGroup, SeriesView
+from millrace.levels import Level
+from millrace.model.run_spec import Direction
+from millrace.report.common.json_parts import From, Part, TextOrNull, document_text, part
 from millrace.report.history.tables import group_text
-from millrace.store.history_records import StateRecord
+from millrace.store.history_records import ChangeState, Remeasured, StateRecord
+
+Version = Literal["millrace.history/2"]
+VERSION: Version = "millrace.history/2"
+
+
+class PointPart(Part):
+    """A version's ratio to the reference. Null: not known.
+
+    `state` is the id of the environment that it was measured in, `build` the SHA-256 of the
+    server's program.
+    """
+
+    label: str
+    date_utc: Annotated[str, From("at_utc")]
+    run: Annotated[str, From("run_id")]
+    level: Level
+    build: str | None
+    ratio: float
+    low: float | None
+    high: float | None
+    n_blocks: int
+    state: str
+
+
+class EnvironmentChangePart(Part):
+    """A change of the environment from the point `index` (from 0) on."""
+
+    index: int
+    label: str
+    changes: list[str]
+
+
+class ChangePart(Part):
+    """A place where the level moved; only what is confirmed is a fact.
+
+    Ratios are new level / old level: `ratio`, `low` and `high` those of the measurement that
+    confirmed it, else `found_ratio`, `found_low` and `found_high`, from `n_points` points of the
+    history.
+
+    `index` and `label` are those of the first point of the new level; `within` are the labels of
+    all points that may be. `reason` says why it was withdrawn, `note` who acknowledged it;
+    `remeasured` is what a measurement of its own said, after / before. Null: there is none.
+    """
+
+    WITHIN = "change"
+
+    id: str
+    index: int | None
+    label: str
+    within: list[str]
+    state: ChangeState
+    ratio: float
+    low: float
+    high: float
+    verdict: Verdict
+    found_ratio: Annotated[float, From("change.ratio")]
+    found_low: Annotated[float, From("change.low")]
+    found_high: Annotated[float, From("change.high")]
+    n_points: int
+    found_utc: str
+    reason: TextOrNull
+    note: str | None
+    remeasured: Remeasured | None
+
+
+class SeriesPart(Part):
+    """A series: ratios in one metric to the level `reference` of `factor`.
+
+    `candidate` is null where runs have one candidate, or label them by level. `unexamined` points
+    came after the last look for changes; `too_few_points` leave open whether a level moved.
+    """
+
+    WITHIN = "series"
+
+    id: str
+    name: str
+    experiment: str
+    digest: str
+    factor: str
+    reference: Level
+    candidate: Level | None
+    fixed_factors: dict[str, Level]
+    metric: str
+    title: str
+    unit: str
+    direction: Direction
+    margin: float
+    unexamined: int
+    too_few_points: bool
+    points: list[PointPart]
+    environment_changes: list[EnvironmentChangePart]
+    changes: list[ChangePart]
+
+
+class GroupPart(Part):
+    """Changes (by id) of several series at one label, of `n_series` that have a point there.
+
+    `least` and `most` are fractions, negative where it is for the worse.
+    """
+
+    label: str
+    sentence: Annotated[str, From(group_text)]
+    changes: Annotated[list[str], From(lambda group: [each.change.id for each in group.changes])]
+    n_series: int
+    least: float
+    most: float
+
+
+class StatePart(Part):
+    """A state of host and configuration: what differs between two of them is a break."""
+
+    id: str
+    host: Annotated[str, From("host_id")]
+    facts: dict[str, Any]
+
+
+class HistoryDocument(Part):
+    """Histories, and what is known of their changes."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, title=VERSION)
+
+    document_schema: Version = Field(alias="schema")
+    groups: list[GroupPart]
+    series: list[SeriesPart]
+    states: list[StatePart]
 
 
 def as_document(
@@ -24,20 +150,8 @@ def as_document(
 ) -> HistoryDocument:
     """Return the series as the documented, versioned document, with the states they refer to."""
     used = dict.fromkeys(point.state for one in series for point in one.points)
-    return HistoryDocument(
-        schema=VERSION,
-        groups=[
-            part(
-                GroupPart,
-                group,
-                sentence=group_text(group),
-                changes=[each.change.id for each in group.changes],
-            )
-            for group in groups
-        ],
-        series=[_series(one) for one in series],
-        states=[part(StatePart, states[state], host=states[state].host_id) for state in used],
-    )
+    found = [states[state] for state in used]
+    return part(HistoryDocument, None, schema=VERSION, groups=groups, series=series, states=found)
 
 
 def as_json(
@@ -45,38 +159,3 @@ def as_json(
 ) -> str:
     """Return the document as indented JSON text, with a newline at its end."""
     return document_text(as_document(series, groups, states))
-
-
-def _series(view: SeriesView) -> SeriesPart:
-    return part(
-        SeriesPart,
-        view.series,
-        name=view.name,
-        fixed_factors=view.series.fixed_factors,
-        unexamined=view.unexamined,
-        too_few_points=view.too_few_points,
-        points=[
-            part(PointPart, point, date_utc=point.at_utc, run=point.run_id) for point in view.points
-        ],
-        environment_changes=view.environment_changes,
-        changes=[_change(change) for change in view.changes],
-    )
-
-
-def _change(view: ChangeView) -> ChangePart:
-    change = view.change
-    return part(
-        ChangePart,
-        view,
-        id=change.id,
-        label=change.label,
-        state=change.state,
-        found_ratio=change.ratio,
-        found_low=change.low,
-        found_high=change.high,
-        n_points=change.n_points,
-        found_utc=change.found_utc,
-        reason=change.reason or None,
-        note=change.note,
-        remeasured=change.remeasured,
-    )

@@ -7,7 +7,7 @@ Within version 3 keys are only added. ``docs/report-json.md`` describes the docu
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field
 
@@ -20,7 +20,7 @@ from millrace.analysis.compare.model import (
 )
 from millrace.levels import Level
 from millrace.model.run_spec import Direction
-from millrace.report.common.json_parts import HostPart, Part, RunPart
+from millrace.report.common.json_parts import From, HostPart, Part, RunPart, TextOrNull
 from millrace.report.run.treatment_schema import TreatmentPart
 from millrace.stats import Looks
 
@@ -49,13 +49,15 @@ class ComparisonPart(Part):
     regression or improvement that it is one by itself alone, and not among so many comparisons.
     """
 
+    WITHIN = "estimate"
+
     base: Level
     candidate: Level
-    base_treatment: str
-    candidate_treatment: str
+    base_treatment: Annotated[str, From("base_id")]
+    candidate_treatment: Annotated[str, From("candidate_id")]
     fixed_factors: dict[str, Level]
-    metric: str
-    direction: Direction
+    metric: Annotated[str, From("metric.name")]
+    direction: Annotated[Direction, From("metric.direction")]
     ratio: float | None
     low: float | None
     high: float | None
@@ -67,8 +69,8 @@ class ComparisonPart(Part):
     candidate_failed: int
     minimum_detectable: float | None
     blocks_wanted: int | None
-    unequal_work: str | None
-    unsteady: str | None
+    unequal_work: Annotated[TextOrNull, From("unequal")]
+    unsteady: TextOrNull
     same: bool
     adjusted_p: float | None
     may_be_chance: bool
@@ -90,8 +92,8 @@ class ComparisonStatusPart(Part):
     about how many would decide an open one, null where that cannot be told.
     """
 
-    base_treatment: str
-    candidate_treatment: str
+    base_treatment: Annotated[str, From("comparison.base_id")]
+    candidate_treatment: Annotated[str, From("comparison.candidate_id")]
     state: ComparisonState
     after: int | None
     more_blocks: int | None
@@ -117,11 +119,13 @@ class DesignPart(Part):
 class GroupAaTrialsPart(Part):
     """The base of a group against itself in the headline metric. Null: too few pairs."""
 
-    base_treatment: str
+    WITHIN = "estimate"
+
+    base_treatment: Annotated[str, From("base_id")]
     fixed_factors: dict[str, Level]
     planned: int
     finished: int
-    n_blocks: int
+    n_blocks: Annotated[int, From("estimate.n_pairs", otherwise=0)]
     ratio: float | None
     low: float | None
     high: float | None
@@ -130,7 +134,9 @@ class GroupAaTrialsPart(Part):
 class AaTrialsPart(Part):
     """The base against itself: the pairs of all groups together, and each group's."""
 
-    n_pairs: int
+    WITHIN = "estimate"
+
+    n_pairs: Annotated[int, From("estimate.n_pairs", otherwise=0)]
     ratio: float | None
     low: float | None
     high: float | None
@@ -146,9 +152,9 @@ class PublishedPart(Part):
     """
 
     study: str
-    treatment: str
+    treatment: Annotated[str, From("treatment_id")]
     version: str
-    metric: str
+    metric: Annotated[str, From("metric.name")]
     value: float | None
     ratio: float | None
     ratio_high: float | None
@@ -159,12 +165,14 @@ class PublishedPart(Part):
 class VariablesPart(Part):
     """Effective variables that differ; `different` maps a name to [base's, candidate's]."""
 
+    WITHIN = "diff"
+
     group: str
     role: str
     base: str
     candidate: str
-    only_base: dict[str, str]
-    only_candidate: dict[str, str]
+    only_base: Annotated[dict[str, str], From("diff.only_a")]
+    only_candidate: Annotated[dict[str, str], From("diff.only_b")]
     different: dict[str, tuple[str, str]]
 
 
@@ -219,7 +227,7 @@ class CalibrationPart(ApplicableCalibration):
 class FailurePart(Part):
     """A failed trial; `block` counts from 0."""
 
-    trial: str
+    trial: Annotated[str, From("trial_id")]
     treatment: str
     block: int
     step: str
@@ -250,6 +258,6 @@ class ReportDocument(Part):
     published: list[PublishedPart]
     variables: list[VariablesPart]
     servers: list[ServerPart]
-    host: HostPart
+    host: Annotated[HostPart, From("run.host")]
     failures: list[FailurePart]
     calibration: CalibrationPart | None

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from millrace.analysis.compare.conditions import DriveConditions
+from millrace.analysis.compare.latencies import Latency
+from millrace.analysis.compare.treatment_model import TreatmentAnalysis
 from millrace.analysis.steady.steadiness import State
 from millrace.levels import Level
 from millrace.model.run_spec import Of, Time
-from millrace.report.common.json_parts import Part
+from millrace.report.common.json_parts import From, Part, part
 from millrace.stats.trend import TrendClass
 
 
 class TrialPart(Part):
     """One finished trial's value; `block` counts from 0."""
 
-    trial: str
+    trial: Annotated[str, From("trial_id")]
     block: int
     value: float
 
@@ -25,6 +27,8 @@ class SummaryPart(Part):
 
     `low` and `high` are the interval of the geometric mean across trials.
     """
+
+    WITHIN = "summary"
 
     n: int
     mean: float
@@ -66,7 +70,9 @@ class WorkPart(Part):
     scheduled: int
     rows_read: int
     rows_affected: int
-    error_codes: dict[str, int]
+    error_codes: Annotated[
+        dict[str, int], From(lambda work: {str(code): n for code, n in work.error_codes})
+    ]
 
 
 class SteadyCheckPart(Part):
@@ -91,18 +97,22 @@ class SteadinessPart(Part):
     steady. Null: not known.
     """
 
-    trial: str
+    trial: Annotated[str, From("trial_id")]
     block: int
     state: State
     figure: str
-    trend: TrendClass
-    change: float | None
+    trend: Annotated[TrendClass, From("trend.kind")]
+    change: Annotated[float | None, From("trend.change")]
     seconds: int
     warmup_s: float | None
     measured_s: float | None
     found_s: float | None
     enough_s: float | None
     checks: list[SteadyCheckPart]
+
+
+def _percentiles_s(latency: Latency) -> dict[str, float]:
+    return {f"{percent:g}": s for percent, s in latency.by_percentile().items()}
 
 
 class LatencyPart(Part):
@@ -118,7 +128,21 @@ class LatencyPart(Part):
     count: int
     mean_s: float
     maximum_s: float
-    percentiles_s: dict[str, float]
+    percentiles_s: Annotated[dict[str, float], From(_percentiles_s)]
+
+
+def _options(treatment: TreatmentAnalysis) -> list[OptionPart]:
+    """Return the differing options of each server, then those that were left out."""
+    return [
+        option
+        for instance in treatment.instances
+        for option in (
+            *(part(OptionPart, each, role=instance.role, left_out=None)
+              for each in instance.mismatches),
+            *(part(OptionPart, each, role=instance.role, asked=each.value, effective=None)
+              for each in instance.left_out),
+        )
+    ]  # fmt: skip
 
 
 class TreatmentPart(Part):
@@ -136,10 +160,12 @@ class TreatmentPart(Part):
     finished: int
     failed: int
     metrics: dict[str, SummaryPart]
-    steps_s: dict[str, float]
-    sizes_bytes: dict[str, float]
+    steps_s: Annotated[
+        dict[str, float], From(lambda t: {step.name: step.mean_s for step in t.steps})
+    ]
+    sizes_bytes: Annotated[dict[str, float], From("sizes")]
     work: list[WorkPart]
-    conditions: DriveConditions | None
+    conditions: Annotated[DriveConditions | None, From("driven")]
     latencies: list[LatencyPart]
     steadiness: list[SteadinessPart]
-    options: list[OptionPart]
+    options: Annotated[list[OptionPart], From(_options)]

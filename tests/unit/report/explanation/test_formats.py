@@ -20,8 +20,7 @@ from millrace.report.common.json_parts import json_schema
 from millrace.report.explanation import terminal as explain_terminal
 from millrace.report.explanation.caveats import NOT_SURE, ONE_BLOCK, caveat_sentences
 from millrace.report.explanation.html import FLAME_GRAPHS, as_html
-from millrace.report.explanation.json import as_json
-from millrace.report.explanation.schema import ExplanationDocument
+from millrace.report.explanation.json import ExplanationDocument, as_json
 from millrace.report.explanation.sentences import (
     answer,
     breakdown_notes,

@@ -15,8 +15,7 @@ from millrace.analysis.history.overview import ChangeGroup, SeriesView, group_ch
 from millrace.report.common.json_parts import json_schema
 from millrace.report.history.charts import history_chart
 from millrace.report.history.html import as_html
-from millrace.report.history.json import as_json
-from millrace.report.history.schema import HistoryDocument
+from millrace.report.history.json import HistoryDocument, as_json
 from millrace.report.history.tables import (
     SPARKS,
     break_lines,
