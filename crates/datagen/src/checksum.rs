@@ -64,12 +64,12 @@ fn checksum_of_part(rows: &impl Rows, from: u64, to: u64) -> Checksum {
 }
 
 /// Rows that add themselves to a checksum while they are made.
-pub struct Summed<R> {
+pub struct ChecksummedRows<R> {
     rows: Arc<R>,
     total: Mutex<Checksum>,
 }
 
-impl<R: Rows> Summed<R> {
+impl<R: Rows> ChecksummedRows<R> {
     pub fn new(rows: &Arc<R>) -> Self {
         Self { rows: Arc::clone(rows), total: Mutex::default() }
     }
@@ -80,7 +80,7 @@ impl<R: Rows> Summed<R> {
     }
 }
 
-impl<R: Rows> Rows for Summed<R> {
+impl<R: Rows> Rows for ChecksummedRows<R> {
     fn count(&self) -> u64 {
         self.rows.count()
     }
@@ -134,7 +134,7 @@ mod tests {
     #[test]
     fn rows_are_summed_while_they_are_made() {
         let nodes = Arc::new(Nodes::new(1_000, 9));
-        let summed = Summed::new(&nodes);
+        let summed = ChecksummedRows::new(&nodes);
         let mut buffer = vec![0; summed.room_for(1_000)];
         summed.write(500, 1_000, &mut buffer);
         summed.write(0, 500, &mut buffer);

@@ -37,12 +37,12 @@ pub struct Integers {
     low: i64,
     /// The length of the range.
     span: u64,
-    spread: Spread,
+    spread: PreparedShape,
 }
 
 /// A shape with what it needs of the range computed beforehand.
 #[derive(Clone, Debug)]
-enum Spread {
+enum PreparedShape {
     Uniform,
     Zipf(Zipf),
     Scrambled(Zipf, Bijection),
@@ -58,16 +58,18 @@ impl Integers {
         // The whole of i64 is one number too many for the count of it; nobody misses that one.
         let span = high.abs_diff(low).saturating_add(1);
         let spread = match *shape {
-            Shape::Uniform => Spread::Uniform,
-            Shape::Zipf { exponent, scrambled: false } => Spread::Zipf(Zipf::new(span, exponent)),
+            Shape::Uniform => PreparedShape::Uniform,
+            Shape::Zipf { exponent, scrambled: false } => {
+                PreparedShape::Zipf(Zipf::new(span, exponent))
+            }
             Shape::Zipf { exponent, scrambled: true } => {
                 let order = Bijection::new(span, Stream::named(0, "scrambled"));
-                Spread::Scrambled(Zipf::new(span, exponent), order)
+                PreparedShape::Scrambled(Zipf::new(span, exponent), order)
             }
-            Shape::Latest { exponent } => Spread::Latest(Zipf::new(span, exponent)),
-            Shape::Pareto { power } => Spread::Pareto { power },
-            Shape::Special { share, central } => Spread::Special { share, central },
-            Shape::Normal { mean, deviation } => Spread::Normal { mean, deviation },
+            Shape::Latest { exponent } => PreparedShape::Latest(Zipf::new(span, exponent)),
+            Shape::Pareto { power } => PreparedShape::Pareto { power },
+            Shape::Special { share, central } => PreparedShape::Special { share, central },
+            Shape::Normal { mean, deviation } => PreparedShape::Normal { mean, deviation },
         };
         Self { low, span, spread }
     }
@@ -76,13 +78,13 @@ impl Integers {
     #[inline]
     pub fn draw(&self, random: &mut Random) -> i64 {
         let offset = match &self.spread {
-            Spread::Uniform => random.below(self.span),
-            Spread::Zipf(zipf) => zipf.rank(random) - 1,
-            Spread::Scrambled(zipf, order) => order.at(zipf.rank(random) - 1),
-            Spread::Latest(zipf) => self.span - zipf.rank(random),
-            Spread::Pareto { power } => self.part(random.unit().powf(*power)),
-            Spread::Special { share, central } => self.special(*share, *central, random),
-            Spread::Normal { mean, deviation } => loop {
+            PreparedShape::Uniform => random.below(self.span),
+            PreparedShape::Zipf(zipf) => zipf.rank(random) - 1,
+            PreparedShape::Scrambled(zipf, order) => order.at(zipf.rank(random) - 1),
+            PreparedShape::Latest(zipf) => self.span - zipf.rank(random),
+            PreparedShape::Pareto { power } => self.part(random.unit().powf(*power)),
+            PreparedShape::Special { share, central } => self.special(*share, *central, random),
+            PreparedShape::Normal { mean, deviation } => loop {
                 let place = mean + deviation * standard_normal(random);
                 if (0.0..1.0).contains(&place) {
                     break self.part(place);

@@ -23,7 +23,7 @@ mod text;
 mod users;
 mod zipf;
 
-pub use checksum::{Checksum, Summed, checksum};
+pub use checksum::{Checksum, ChecksummedRows, checksum};
 pub use counter::{Stream, high_product, mix};
 pub use nodes::{MAX_ROWS, Nodes, VERSION as NODES_VERSION};
 pub use produce::{Chunk, Producer, write_all};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::budget::Allowance;
+use super::budget::ThreadBudget;
 use super::clock::nanoseconds;
 use super::drive_result::Punctuality;
 use super::schedule::Schedule;
@@ -56,7 +56,7 @@ impl Arrivals {
         &mut self,
         now_ns: u64,
         shared: &Shared,
-        allowance: &mut Allowance<'_>,
+        allowance: &mut ThreadBudget<'_>,
     ) -> Option<Arrival> {
         let is_after_end = now_ns >= shared.measure_until_ns();
         loop {
@@ -78,7 +78,7 @@ impl Arrivals {
         &mut self,
         now_ns: u64,
         shared: &Shared,
-        allowance: &mut Allowance<'_>,
+        allowance: &mut ThreadBudget<'_>,
     ) -> Option<Arrival> {
         let intended_ns = self.next_ns;
         if intended_ns >= shared.measure_until_ns() {
@@ -155,7 +155,7 @@ mod tests {
     #[test]
     fn arrivals_are_counted_by_when_they_were_intended() {
         let (mut arrivals, shared) = every_microsecond(None);
-        let mut allowance = Allowance::new(None);
+        let mut allowance = ThreadBudget::new(None);
         let mut begun = 0;
         for now_ns in (0..20_000).step_by(100) {
             while arrivals.due(now_ns, &shared, &mut allowance).is_some() {
@@ -173,7 +173,7 @@ mod tests {
     #[test]
     fn what_waits_until_the_end_is_skipped() {
         let (mut arrivals, shared) = every_microsecond(None);
-        let mut allowance = Allowance::new(None);
+        let mut allowance = ThreadBudget::new(None);
         assert_eq!(arrivals.due(12_500, &shared, &mut allowance).unwrap().intended_ns, 0);
         assert!(arrivals.due(20_000, &shared, &mut allowance).is_none());
         assert!(arrivals.is_over());
@@ -187,7 +187,7 @@ mod tests {
         shared.measure(0, 10_000_000);
         let schedule = Schedule::new(Law::Constant, 1e3, ALONE, 1, 0);
         let mut arrivals = Arrivals::new(schedule, Some(Duration::from_millis(2)));
-        let mut allowance = Allowance::new(None);
+        let mut allowance = ThreadBudget::new(None);
         let mut intended = Vec::new();
         while let Some(arrival) = arrivals.due(5_500_000, &shared, &mut allowance) {
             intended.push(arrival.intended_ns / 1_000_000);
@@ -200,7 +200,7 @@ mod tests {
     #[test]
     fn a_budget_ends_the_arrivals_of_the_measured_part() {
         let (mut arrivals, shared) = every_microsecond(Some(Budget::new(3, 1)));
-        let mut allowance = Allowance::new(shared.budget.as_ref());
+        let mut allowance = ThreadBudget::new(shared.budget.as_ref());
         let mut begun = 0;
         while arrivals.due(19_500, &shared, &mut allowance).is_some() {
             arrivals.begun(19_500);

@@ -38,12 +38,12 @@ impl Budget {
 
 /// The transactions that one thread may still begin.
 #[derive(Debug)]
-pub struct Allowance<'a> {
+pub struct ThreadBudget<'a> {
     budget: Option<&'a Budget>,
     left: u64,
 }
 
-impl<'a> Allowance<'a> {
+impl<'a> ThreadBudget<'a> {
     /// Without a budget, everything may begin.
     pub fn new(budget: Option<&'a Budget>) -> Self {
         Self { budget, left: 0 }
@@ -72,7 +72,7 @@ impl<'a> Allowance<'a> {
     }
 }
 
-impl Drop for Allowance<'_> {
+impl Drop for ThreadBudget<'_> {
     /// Others may do what this thread cannot.
     fn drop(&mut self) {
         if let Some(budget) = self.budget {
@@ -94,7 +94,7 @@ mod tests {
             std::thread::scope(|scope| {
                 for _ in 0..threads {
                     scope.spawn(|| {
-                        let mut allowance = Allowance::new(Some(&budget));
+                        let mut allowance = ThreadBudget::new(Some(&budget));
                         while allowance.take() {
                             taken.fetch_add(1, Ordering::Relaxed);
                         }
@@ -108,15 +108,15 @@ mod tests {
     #[test]
     fn what_is_put_back_can_be_taken_by_others() {
         let budget = Budget::new(1, 2);
-        let mut first = Allowance::new(Some(&budget));
+        let mut first = ThreadBudget::new(Some(&budget));
         assert!(first.take());
         first.put_back();
-        assert!(Allowance::new(Some(&budget)).take());
+        assert!(ThreadBudget::new(Some(&budget)).take());
     }
 
     #[test]
     fn without_a_budget_everything_may_begin() {
-        let mut allowance = Allowance::new(None);
+        let mut allowance = ThreadBudget::new(None);
         assert!((0..1000).all(|_| allowance.take()));
     }
 }

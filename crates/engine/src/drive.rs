@@ -16,7 +16,9 @@ use super::budget::Budget;
 use super::client::Client;
 use super::clock::Clock;
 use super::coordinator::{Coordinator, DriveOutcome};
-use super::drive_result::{DriveResult, Failed, Mark, Paced, PerClient, Punctuality, Report};
+use super::drive_result::{
+    DriveResult, Failed, Mark, PacingResult, PerClient, Punctuality, Report,
+};
 use super::opening::open_all;
 use super::poller::Waker;
 use super::records::Records;
@@ -162,7 +164,7 @@ fn conclude(
         busy_poll: drive.spins(),
         cpus: (!drive.cpus.is_empty())
             .then(|| drive.cpus.iter().copied().take(threads as usize).collect()),
-        pacing: Paced::new(drive.pacing, punctuality),
+        pacing: PacingResult::new(drive.pacing, punctuality),
         mean_gap_s: (!is_open_loop).then(|| records.mean_gap_s()),
         transactions_per_client: per_client,
         transactions: records.transactions,

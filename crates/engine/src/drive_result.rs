@@ -55,7 +55,7 @@ pub struct DriveResult {
     pub busy_poll: bool,
     /// Null where threads are not pinned.
     pub cpus: Option<Vec<usize>>,
-    pub pacing: Paced,
+    pub pacing: PacingResult,
     /// The mean time of a client between an answer and its next request, in a closed loop:
     /// statements a second x (their mean latency + this) = clients, where none fails.
     pub mean_gap_s: Option<f64>,
@@ -69,13 +69,13 @@ pub struct DriveResult {
     pub unanswered: u64,
     /// The server's words for the first error of each code.
     pub error_messages: BTreeMap<u16, String>,
-    pub client: ClientCost,
+    pub client: ClientCpu,
 }
 
 /// The pacing of requests, and the punctuality of the schedule.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
-pub enum Paced {
+pub enum PacingResult {
     Closed,
     Open {
         /// Transactions a second.
@@ -108,7 +108,7 @@ impl Punctuality {
     }
 }
 
-impl Paced {
+impl PacingResult {
     pub fn new(pacing: Pacing, punctuality: Punctuality) -> Self {
         match pacing {
             Pacing::Closed => Self::Closed,
@@ -153,7 +153,7 @@ impl PerClient {
 
 /// The resources that this process used in the measured part.
 #[derive(Clone, Debug, Default, Serialize)]
-pub struct ClientCost {
+pub struct ClientCpu {
     pub user_s: f64,
     pub system_s: f64,
     pub voluntary_switches: i64,

@@ -144,7 +144,7 @@ impl Serialize for Latencies {
 
 /// As they are written; the count is in the histogram.
 #[derive(Deserialize)]
-struct Written {
+struct LatencyRow {
     encoded: String,
     sum_s: f64,
     min_s: Option<f64>,
@@ -153,7 +153,7 @@ struct Written {
 
 impl<'de> Deserialize<'de> for Latencies {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let written = Written::deserialize(deserializer)?;
+        let written = LatencyRow::deserialize(deserializer)?;
         let bytes = STANDARD.decode(&written.encoded).map_err(D::Error::custom)?;
         let histogram: Histogram<u64> =
             HistogramReader::new().deserialize(&mut bytes.as_slice()).map_err(D::Error::custom)?;

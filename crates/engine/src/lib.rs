@@ -31,7 +31,7 @@ mod worker;
 
 pub use arrivals::LATE_NS;
 pub use drive::drive;
-pub use drive_result::{ClientCost, DriveResult, Failed, Mark, Paced, PerClient, Report};
+pub use drive_result::{ClientCpu, DriveResult, Failed, Mark, PacingResult, PerClient, Report};
 pub use interval::{Counts, Interval, Part, Totals};
 pub use latency::Latencies;
 pub use record::Record;

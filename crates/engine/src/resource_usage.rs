@@ -6,7 +6,7 @@ use std::thread;
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeVal;
 
-use super::drive_result::ClientCost;
+use super::drive_result::ClientCpu;
 
 /// CPU time and context switches of all threads, since the start or since another time.
 #[derive(Clone, Copy, Debug, Default)]
@@ -50,12 +50,12 @@ impl ResourceUsage {
     }
 
     #[allow(clippy::cast_precision_loss)] // CPUs are few
-    pub fn over(&self, duration_s: f64) -> ClientCost {
+    pub fn over(&self, duration_s: f64) -> ClientCpu {
         let cpus = thread::available_parallelism().map_or(1, usize::from) as f64;
         let (user_s, system_s) = (self.user_s(), self.system_s());
         let host_share =
             if duration_s > 0.0 { (user_s + system_s) / (duration_s * cpus) } else { 0.0 };
-        ClientCost {
+        ClientCpu {
             user_s,
             system_s,
             voluntary_switches: self.voluntary_switches,

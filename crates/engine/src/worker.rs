@@ -17,7 +17,7 @@ use std::time::Duration;
 use protocol::{ClientError, Session};
 
 use super::arrivals::Arrivals;
-use super::budget::Allowance;
+use super::budget::ThreadBudget;
 use super::client::{Client, State, Transaction};
 use super::drive_result::{PerClient, Punctuality};
 use super::interval::Counts;
@@ -68,7 +68,7 @@ pub struct Worker<'a, C: Session, S> {
     spins: bool,
     /// None in a closed loop.
     arrivals: Option<Arrivals>,
-    allowance: Allowance<'a>,
+    allowance: ThreadBudget<'a>,
     /// Clients that wait for arrivals, the longest first.
     idle: VecDeque<usize>,
     /// Clients with a transaction under way.
@@ -111,7 +111,7 @@ impl<'a, C: Session, S: Script> Worker<'a, C, S> {
             poller,
             spins: drive.spins(),
             arrivals,
-            allowance: Allowance::new(shared.budget.as_ref()),
+            allowance: ThreadBudget::new(shared.budget.as_ref()),
             idle: VecDeque::new(),
             under_way: 0,
             ended: 0,

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use thiserror::Error;
 
-use crate::events::{Event, Events, JsonLines, Listener};
+use crate::events::{Event, EventListener, Events, JsonLines};
 use crate::run::{self, Failed, Plan};
 use crate::spec::{Drive, Phase, Spec, Work, Workload};
 use crate::tables::{LoadOptions, Method, quoted};
@@ -36,7 +36,7 @@ pub struct Settings {
     pub workload: Workload,
     pub test: String,
     pub title: String,
-    pub look: Look,
+    pub look: ScreenOptions,
     /// The longest silence of the server.
     pub idle_timeout: Duration,
     /// The file for the events as JSON lines; `-` is standard output.
@@ -45,7 +45,7 @@ pub struct Settings {
 
 /// The parts of the report for people.
 #[derive(Clone, Debug)]
-pub struct Look {
+pub struct ScreenOptions {
     /// Seconds between the lines while it runs; 0 for none.
     pub interval_s: u32,
     /// Percentiles besides the usual ones.
@@ -79,7 +79,8 @@ pub enum BenchError {
 pub fn bench(settings: Settings, stop: &Arc<AtomicBool>) -> Result<(), BenchError> {
     let advice = advice::Subject::of(&settings);
     let screen = Screen::new(&settings);
-    let listener = Both { json: settings.json.as_deref().map(json_lines).transpose()?, screen };
+    let listener =
+        ScreenAndJson { json: settings.json.as_deref().map(json_lines).transpose()?, screen };
     let plan = Plan::make(spec(settings)?)?;
     let events = Events::new(listener, stop);
     let outcome = run::run(plan, &events, stop);
@@ -130,16 +131,16 @@ fn spec(settings: Settings) -> Result<Spec, ValidationError> {
 }
 
 /// People read the screen, programs the JSON lines.
-struct Both {
+struct ScreenAndJson {
     json: Option<JsonLines<Box<dyn Write + Send>>>,
     screen: Screen,
 }
 
-impl Listener for Both {
-    fn hear(&mut self, event: &Event<'_>) -> io::Result<()> {
+impl EventListener for ScreenAndJson {
+    fn on_event(&mut self, event: &Event<'_>) -> io::Result<()> {
         // The file gets everything, also when nobody reads the screen any more.
-        let shown = self.screen.hear(event);
-        let kept = self.json.as_mut().map_or(Ok(()), |json| json.hear(event));
+        let shown = self.screen.on_event(event);
+        let kept = self.json.as_mut().map_or(Ok(()), |json| json.on_event(event));
         shown.and(kept)
     }
 }

@@ -28,7 +28,7 @@ use workload::tables;
 use workload::validation::ValidationError;
 
 /// Why the program ends without success; no message where everything has been said.
-pub struct Problem {
+pub struct CliError {
     pub message: Option<String>,
     pub exit_status: u8,
 }
@@ -73,7 +73,7 @@ enum Command {
 }
 
 /// Parse the command line and does what it says.
-pub fn main() -> Result<ExitCode, Problem> {
+pub fn main() -> Result<ExitCode, CliError> {
     let arguments = bench::with_parameters(&Cli::command(), std::env::args_os());
     let cli = Cli::parse_from(arguments);
     if cli.die_with_parent {
@@ -94,7 +94,7 @@ pub fn main() -> Result<ExitCode, Problem> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn version() -> Result<(), Problem> {
+fn version() -> Result<(), CliError> {
     print(&json!({
         "load_generator": env!("CARGO_PKG_VERSION"),
         "data": {"nodes": NODES_VERSION},
@@ -103,7 +103,7 @@ fn version() -> Result<(), Problem> {
 }
 
 /// The plan of the specification in a file; - is standard input.
-fn plan(spec: &Path) -> Result<Plan, Problem> {
+fn plan(spec: &Path) -> Result<Plan, CliError> {
     let name = spec.display();
     let json = read(spec).map_err(|error| user_mistake(format!("{name}: {error}")))?;
     let mistake = |error: ValidationError| match line_of(&json, &error.key) {
@@ -123,13 +123,13 @@ fn read(path: &Path) -> io::Result<String> {
     Ok(json)
 }
 
-fn print(value: &serde_json::Value) -> Result<(), Problem> {
+fn print(value: &serde_json::Value) -> Result<(), CliError> {
     events::write_line(&mut io::stdout().lock(), value)
         .map_err(|error| output_problem("standard output", &error))
 }
 
 /// A flag that the first Ctrl-C or SIGTERM raises: what was measured so far is reported then.
-fn stopped_by_signals() -> Result<Arc<AtomicBool>, Problem> {
+fn stopped_by_signals() -> Result<Arc<AtomicBool>, CliError> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
         signal_hook::flag::register(signal, Arc::clone(&stop))
@@ -138,22 +138,25 @@ fn stopped_by_signals() -> Result<Arc<AtomicBool>, Problem> {
     Ok(stop)
 }
 
-fn failed(Failed(failure): &Failed, message: String) -> Problem {
-    Problem { message: Some(message), exit_status: if failure.is_interruption() { 130 } else { 1 } }
+fn failed(Failed(failure): &Failed, message: String) -> CliError {
+    CliError {
+        message: Some(message),
+        exit_status: if failure.is_interruption() { 130 } else { 1 },
+    }
 }
 
-fn output_problem(name: &str, error: &io::Error) -> Problem {
+fn output_problem(name: &str, error: &io::Error) -> CliError {
     if error.kind() == ErrorKind::BrokenPipe {
         // The reader has enough; end as SIGPIPE ends other programs, 128 + 13.
-        return Problem { message: None, exit_status: 141 };
+        return CliError { message: None, exit_status: 141 };
     }
     host_problem(format!("cannot write {name}: {error}"))
 }
 
-fn host_problem(message: String) -> Problem {
-    Problem { message: Some(message), exit_status: 1 }
+fn host_problem(message: String) -> CliError {
+    CliError { message: Some(message), exit_status: 1 }
 }
 
-fn user_mistake(message: String) -> Problem {
-    Problem { message: Some(message), exit_status: 2 }
+fn user_mistake(message: String) -> CliError {
+    CliError { message: Some(message), exit_status: 2 }
 }

@@ -138,21 +138,21 @@ impl ClientUsage {
 }
 
 /// Somebody who wants to know how a run goes on.
-pub trait Listener: Send {
+pub trait EventListener: Send {
     /// Take an event; an error stops the run, for nobody gets its results.
-    fn hear(&mut self, event: &Event<'_>) -> io::Result<()>;
+    fn on_event(&mut self, event: &Event<'_>) -> io::Result<()>;
 }
 
 /// The way of events to the listener.
 #[derive(Clone)]
 pub struct Events {
-    listener: Arc<Mutex<dyn Listener>>,
+    listener: Arc<Mutex<dyn EventListener>>,
     stop: Arc<AtomicBool>,
     lost: Arc<Mutex<Option<io::Error>>>,
 }
 
 impl Events {
-    pub fn new(listener: impl Listener + 'static, stop: &Arc<AtomicBool>) -> Self {
+    pub fn new(listener: impl EventListener + 'static, stop: &Arc<AtomicBool>) -> Self {
         Self {
             listener: Arc::new(Mutex::new(listener)),
             stop: Arc::clone(stop),
@@ -163,7 +163,7 @@ impl Events {
     pub fn emit(&self, event: &Event<'_>) {
         // A listener that panicked has reported it; its state still takes events.
         let mut listener = self.listener.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Err(error) = listener.hear(event) {
+        if let Err(error) = listener.on_event(event) {
             self.stop.store(true, Ordering::Relaxed);
             let mut lost = self.lost.lock().unwrap_or_else(PoisonError::into_inner);
             lost.get_or_insert(error);
@@ -180,8 +180,8 @@ impl Events {
 /// One JSON object a line.
 pub struct JsonLines<W: Write>(pub W);
 
-impl<W: Write + Send> Listener for JsonLines<W> {
-    fn hear(&mut self, event: &Event<'_>) -> io::Result<()> {
+impl<W: Write + Send> EventListener for JsonLines<W> {
+    fn on_event(&mut self, event: &Event<'_>) -> io::Result<()> {
         write_line(&mut self.0, event)
     }
 }

@@ -91,7 +91,7 @@ impl Spec {
     /// Read and checks a specification.
     pub fn parse(json: &str) -> Result<Self, ValidationError> {
         // First, for the keys of another version are other mistakes.
-        if let Ok(Versioned { version }) = serde_json::from_str(json)
+        if let Ok(SpecVersion { version }) = serde_json::from_str(json)
             && version != VERSION
         {
             let message = format!("{version} is not known, expected {VERSION}");
@@ -103,7 +103,7 @@ impl Spec {
 }
 
 #[derive(Deserialize)]
-struct Versioned {
+struct SpecVersion {
     version: u32,
 }
 

@@ -202,7 +202,7 @@ fn against(action: &str, options: &[&str], script: impl FnOnce(Peer) + Send + 's
 
 /// Stays until the client has gone, and answers nothing.
 fn listen(mut peer: Peer) {
-    while !peer.hear().is_empty() {}
+    while !peer.receive().is_empty() {}
 }
 
 #[test]
@@ -214,7 +214,7 @@ fn a_server_that_is_silent_is_given_up() {
         assert!(said.contains("the time limit of 0.2 s is over"), "{said}");
     }
     let output = against("cleanup", &["--idle-timeout", "0.2"], |mut peer| {
-        peer.let_in();
+        peer.accept_login();
         listen(peer);
     });
     assert_eq!(output.status.code(), Some(1));
@@ -231,9 +231,9 @@ fn words_of_a_server_do_nothing_to_the_terminal() {
         let output = against("cleanup", json, |mut peer| {
             let greeting = [b"\x0a", HOSTILE.as_bytes(), &GREETING["\x0a5.6.24".len()..]];
             peer.say(0, &greeting.concat());
-            peer.hear();
+            peer.receive();
             peer.say(2, OK);
-            peer.hear();
+            peer.receive();
             peer.say(1, &[b"\xff\x10\x04#HY000", HOSTILE.as_bytes()].concat());
         });
         assert_eq!(output.status.code(), Some(1));
@@ -264,8 +264,8 @@ fn an_error_that_ends_a_run_does_nothing_to_the_terminal() {
         // The program itself comes first, and then its client, who may not even roll back.
         for stream in listener.incoming().take(2) {
             let mut peer = Peer(stream.unwrap());
-            peer.let_in();
-            while let asked = peer.hear()
+            peer.accept_login();
+            while let asked = peer.receive()
                 && asked.len() > 1
             {
                 let error = b"\xff\x54\x9e#HY000x\x1b]52;c;aGk=\x07\r\ny";

@@ -13,4 +13,4 @@ mod session;
 pub mod shown;
 
 pub use error::{ClientError, ProtocolError, ServerError};
-pub use session::{AnswerReader, AnswerSummary, Fed, PeerAddress, Protocol, Session};
+pub use session::{AnswerReader, AnswerSummary, FeedResult, PeerAddress, Protocol, Session};

@@ -26,7 +26,7 @@ pub trait Protocol {
 /// After an error neither the reader nor its connection is of any use.
 pub trait AnswerReader: Default + Send {
     /// Take bytes up to the end of the current answer.
-    fn feed(&mut self, bytes: &[u8]) -> Result<Fed, ProtocolError>;
+    fn feed(&mut self, bytes: &[u8]) -> Result<FeedResult, ProtocolError>;
 
     /// Keep the first row of the next answer. The others are followed without being read.
     fn keep_first_row(&mut self, format: RowFormat);
@@ -66,7 +66,7 @@ pub enum PeerAddress {
 
 /// The outcome of one call of [`AnswerReader::feed`].
 #[derive(Debug, PartialEq, Eq)]
-pub struct Fed {
+pub struct FeedResult {
     /// Bytes taken; less than the call offered only where an answer ends before them.
     pub consumed: usize,
     pub end: Option<AnswerSummary>,

@@ -6,7 +6,7 @@ use serde::Serialize;
 use super::connection_map::ConnectionMap;
 use super::names::Names;
 use super::sampler::Sampler;
-use super::tally::{Counted, Tally};
+use super::tally::{StateCount, Tally};
 use super::thread::Thread;
 
 /// A line of output.
@@ -67,7 +67,7 @@ struct StateReport {
 
 /// The circumstances of a sampling.
 #[derive(Clone, Copy, Debug)]
-pub struct Circumstances {
+pub struct SamplingFacts {
     pub window_s: f64,
     pub cpu_s: f64,
     pub realtime: bool,
@@ -76,7 +76,7 @@ pub struct Circumstances {
 
 impl Report {
     #[allow(clippy::cast_precision_loss)] // ticks are few
-    pub fn new(sampler: &mut Sampler, of: Circumstances) -> Self {
+    pub fn new(sampler: &mut Sampler, of: SamplingFacts) -> Self {
         sampler.rename();
         let ticks = sampler.ticks();
         let threads = sampler.threads();
@@ -124,7 +124,7 @@ fn states(tally: &Tally, names: &Names) -> Vec<StateReport> {
 }
 
 impl StateReport {
-    fn new(counted: &Counted, names: &Names) -> Self {
+    fn new(counted: &StateCount, names: &Names) -> Self {
         let text = |name| names.text(name).to_owned();
         let state = counted.state;
         Self {

@@ -9,7 +9,7 @@ use super::connection_map::ConnectionMap;
 use super::names::Names;
 use super::targets::Targets;
 use super::text;
-use super::thread::{Said, Seen, Thread};
+use super::thread::{KernelTexts, Thread, ThreadSample};
 
 /// The time between two searches for new threads.
 const LISTED_EVERY: Duration = Duration::from_millis(500);
@@ -35,9 +35,9 @@ pub struct Sampler {
     /// The threads whose turn it is at the next tick.
     turn: Vec<usize>,
     /// The answers of the kernel about them.
-    said: Vec<(usize, Said)>,
+    said: Vec<(usize, KernelTexts)>,
     /// The same at this tick, and what they do; None where they have ended.
-    seen: Vec<(usize, Option<Seen>)>,
+    seen: Vec<(usize, Option<ThreadSample>)>,
     ticks: u64,
     /// Whose turn it is next.
     next_busy: usize,

@@ -13,7 +13,7 @@ use super::ThreadsError;
 use super::connection_map::ConnectionMap;
 use super::control::{Command, Control};
 use super::pace::Pace;
-use super::report::{Circumstances, Message, Report};
+use super::report::{Message, Report, SamplingFacts};
 use super::sampler::Sampler;
 use crate::scheduling;
 
@@ -78,7 +78,7 @@ pub fn run(
             Some(other) => return Err(unexpected(other, "end")),
         }
     };
-    let circumstances = Circumstances {
+    let circumstances = SamplingFacts {
         window_s: begun.elapsed().as_secs_f64(),
         cpu_s: cpu_s() - cpu_before_s,
         realtime,

@@ -30,7 +30,7 @@ impl State {
 
 /// The number of samples of a state.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Counted {
+pub struct StateCount {
     pub state: State,
     pub times: u64,
     /// For how long: each time stands for the time since the one before.
@@ -41,7 +41,7 @@ pub struct Counted {
 
 /// The states of one thread.
 #[derive(Debug, Default)]
-pub struct Tally(Vec<Counted>);
+pub struct Tally(Vec<StateCount>);
 
 impl Tally {
     pub fn add(&mut self, state: State, seconds: f64, during_sync: bool) {
@@ -52,7 +52,7 @@ impl Tally {
                 counted.seconds += seconds;
                 counted.during_sync += during_sync;
             }
-            None => self.0.push(Counted { state, times: 1, seconds, during_sync }),
+            None => self.0.push(StateCount { state, times: 1, seconds, during_sync }),
         }
     }
 
@@ -62,7 +62,7 @@ impl Tally {
     }
 
     /// The most frequent state first.
-    pub fn counts(&self) -> Vec<Counted> {
+    pub fn counts(&self) -> Vec<StateCount> {
         let mut counts = self.0.clone();
         counts.sort_by_key(|counted| u64::MAX - counted.times);
         counts

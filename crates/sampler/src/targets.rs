@@ -42,14 +42,14 @@ pub enum TargetKind {
 pub struct Targets {
     pid: u32,
     pub names: Names,
-    behind: HashMap<i32, Known<Target>>,
+    behind: HashMap<i32, Cached<Target>>,
     /// The one descriptor in a list for `poll`, by the list's address.
-    polled: HashMap<u64, Known<i32>>,
+    polled: HashMap<u64, Cached<i32>>,
 }
 
 /// A finding and its time; None where nothing could be found out.
 #[derive(Clone, Copy)]
-struct Known<T> {
+struct Cached<T> {
     at: Instant,
     what: Option<T>,
 }
@@ -70,7 +70,7 @@ impl Targets {
             return known.what;
         }
         let what = self.look_behind(descriptor);
-        self.behind.insert(descriptor, Known { at: now, what });
+        self.behind.insert(descriptor, Cached { at: now, what });
         what
     }
 
@@ -93,7 +93,7 @@ impl Targets {
             return known.what;
         }
         let what = self.read_number(list);
-        self.polled.insert(list, Known { at: now, what });
+        self.polled.insert(list, Cached { at: now, what });
         what
     }
 
@@ -125,7 +125,7 @@ impl Targets {
     }
 }
 
-impl<T> Known<T> {
+impl<T> Cached<T> {
     fn is_believed(&self, now: Instant) -> bool {
         now.saturating_duration_since(self.at) < BELIEVED
     }

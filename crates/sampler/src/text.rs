@@ -6,7 +6,7 @@ use libc::c_long;
 
 /// The activity of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Doing {
+pub enum Activity {
     /// It is on a CPU or waits for one.
     Running,
     /// It is blocked outside of system calls, in a page fault for example.
@@ -17,18 +17,18 @@ pub enum Doing {
 
 /// Read `/proc/PID/task/TID/syscall`: `running`, or the call's number, six arguments and two
 /// registers, or -1 and the registers. None where it is none of these.
-pub fn doing(text: &[u8]) -> Option<Doing> {
+pub fn doing(text: &[u8]) -> Option<Activity> {
     let text = str::from_utf8(text).ok()?.trim_ascii_end();
     if text == "running" {
-        return Some(Doing::Running);
+        return Some(Activity::Running);
     }
     let mut words = text.split(' ');
     let number = words.next()?.parse().ok()?;
     let mut argument = || u64::from_str_radix(words.next()?.strip_prefix("0x")?, 16).ok();
     let arguments = [argument()?, argument()?];
     match number {
-        -1 => Some(Doing::Blocked),
-        0.. => Some(Doing::Calling { number, arguments }),
+        -1 => Some(Activity::Blocked),
+        0.. => Some(Activity::Calling { number, arguments }),
         _ => None,
     }
 }
@@ -80,11 +80,11 @@ mod tests {
     fn texts_of_a_kernel() {
         let futex =
             b"202 0x7f2a80000b70 0x189 0x0 0x0 0x0 0xffffffff 0x7f2a8cdfe9c0 0x7f2a9f2a3117\n";
-        let expected = Doing::Calling { number: 202, arguments: [0x7f2a_8000_0b70, 0x189] };
+        let expected = Activity::Calling { number: 202, arguments: [0x7f2a_8000_0b70, 0x189] };
         assert_eq!(doing(futex), Some(expected));
-        assert_eq!(doing(b"running\n"), Some(Doing::Running));
-        assert_eq!(doing(b"-1 0x7ffd7c2c5b58 0x7f2a9f2a3117\n"), Some(Doing::Blocked));
-        assert_eq!(doing(b"-1 0x0 0x0\n"), Some(Doing::Blocked));
+        assert_eq!(doing(b"running\n"), Some(Activity::Running));
+        assert_eq!(doing(b"-1 0x7ffd7c2c5b58 0x7f2a9f2a3117\n"), Some(Activity::Blocked));
+        assert_eq!(doing(b"-1 0x0 0x0\n"), Some(Activity::Blocked));
         for other in ["", "\n", "0", "-2 0x0 0x0", "1 2 3", "sleeping\n"] {
             assert_eq!(doing(other.as_bytes()), None, "{other:?}");
         }
@@ -131,7 +131,7 @@ mod tests {
             let rest = arguments.iter().chain(&registers);
             let rest: Vec<String> = rest.map(|value| format!("{value:#x}")).collect();
             let text = format!("{number} {}\n", rest.join(" "));
-            let expected = Doing::Calling {
+            let expected = Activity::Calling {
                 number: number.into(),
                 arguments: [arguments[0], arguments[1]],
             };

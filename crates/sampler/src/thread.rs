@@ -11,7 +11,7 @@ use super::connection_map::{ConnectionMap, Slot};
 use super::names::{Name, Names};
 use super::tally::{State, Tally};
 use super::targets::{TargetKind, Targets};
-use super::text::{self, Doing};
+use super::text::{self, Activity};
 
 /// More than the kernel says about a call, or about a state up to what is wanted.
 const TEXT_BYTES: usize = 512;
@@ -46,7 +46,7 @@ pub struct Thread {
 
 /// The kernel's words about a thread.
 #[derive(Clone, Copy)]
-pub struct Said {
+pub struct KernelTexts {
     text: [u8; TEXT_BYTES],
     length: usize,
     /// The statement of its client; None where that is not known.
@@ -55,7 +55,7 @@ pub struct Said {
 
 /// A sample of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Seen {
+pub struct ThreadSample {
     pub state: State,
     /// It is making a log durable.
     pub syncs_log: bool,
@@ -118,33 +118,38 @@ impl Thread {
 
     /// Read its client's statement and the kernel's words about it now, to be decoded later; empty
     /// where it has ended.
-    pub fn ask(&self, connections: Option<&ConnectionMap>) -> Said {
+    pub fn ask(&self, connections: Option<&ConnectionMap>) -> KernelTexts {
         let shown = connections.zip(self.slot).map(|(connections, slot)| connections.shown(slot));
         let mut text = [0; TEXT_BYTES];
         let length = self.doing.read_at(&mut text, 0).unwrap_or(0);
-        Said { text, length, shown }
+        KernelTexts { text, length, shown }
     }
 
     /// Decode its activity from the kernel's words just read. None where it has ended.
-    pub fn look(&mut self, said: &Said, targets: &mut Targets, now: Instant) -> Option<Seen> {
+    pub fn look(
+        &mut self,
+        said: &KernelTexts,
+        targets: &mut Targets,
+        now: Instant,
+    ) -> Option<ThreadSample> {
         match text::doing(&said.text[..said.length])? {
-            Doing::Running => Some(Seen {
+            Activity::Running => Some(ThreadSample {
                 state: State::RUNNING,
                 syncs_log: false,
                 socket: None,
                 shown: said.shown,
             }),
-            Doing::Blocked => {
+            Activity::Blocked => {
                 let letter = blocked(self.letter()?);
                 let (wchan, stack) = self.place(&mut targets.names);
-                Some(Seen {
+                Some(ThreadSample {
                     state: State { letter, syscall: Some(-1), target: None, wchan, stack },
                     syncs_log: false,
                     socket: None,
                     shown: said.shown,
                 })
             }
-            Doing::Calling { number, arguments: [first, second] } => {
+            Activity::Calling { number, arguments: [first, second] } => {
                 let kind = calls::kind(number);
                 let target = match kind {
                     Kind::WaitOn | Kind::Use | Kind::Write | Kind::Sync => {
@@ -167,7 +172,7 @@ impl Thread {
                     _ if found == Some(TargetKind::Channel) => (None, None),
                     _ => self.place(&mut targets.names),
                 };
-                Some(Seen {
+                Some(ThreadSample {
                     state: State {
                         letter,
                         syscall: Some(number),
@@ -191,7 +196,7 @@ impl Thread {
     }
 
     /// Count what it was seen to do, while another thread made a log durable or not.
-    pub fn count(&mut self, seen: Seen, now: Instant, during_sync: bool) {
+    pub fn count(&mut self, seen: ThreadSample, now: Instant, during_sync: bool) {
         self.has_synced |= seen.syncs_log;
         let seconds = (now - self.since).as_secs_f64();
         self.tally.add(seen.state, seconds, during_sync);
@@ -208,7 +213,7 @@ impl Thread {
 
     /// Take the socket that it was seen at for that of its client, if it is one's. One that it has
     /// is kept until another's is seen: a thread may use other sockets while it works.
-    pub fn take_seat(&mut self, seen: Seen, connections: &ConnectionMap) {
+    pub fn take_seat(&mut self, seen: ThreadSample, connections: &ConnectionMap) {
         self.slot = seen.socket.and_then(|inode| connections.slot(inode)).or(self.slot);
     }
 

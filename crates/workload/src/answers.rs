@@ -5,7 +5,7 @@ use protocol::script::{Answer, Observe, RowFormat};
 use super::generated::GeneratedValues;
 use super::generation::{GenerationStep, GeneratorState};
 use super::generator::{AnswerPart, CompiledGenerator, ValueSource};
-use super::statement::{Statement, Taken};
+use super::statement::{Capture, Statement};
 
 /// A condition of a step.
 #[derive(Debug)]
@@ -38,14 +38,14 @@ pub fn assign(statements: &mut [Statement], generators: &[CompiledGenerator], an
             unreachable!("{} is not made from an answer", generator.name);
         };
         let asked = statements.iter_mut().find(|other| other.name == *from);
-        asked.expect("the steps are checked").takes.push(Taken {
+        asked.expect("the steps are checked").takes.push(Capture {
             answer,
             part: *part,
             default: *default,
         });
     }
     for statement in statements {
-        let is_column = |taken: &Taken| matches!(taken.part, AnswerPart::Column(_));
+        let is_column = |taken: &Capture| matches!(taken.part, AnswerPart::Column(_));
         statement.observe = if statement.takes.is_empty() {
             Observe::Nothing
         } else if !statement.takes.iter().any(is_column) {

@@ -3,7 +3,7 @@
 use super::definition::{Definition, Protocol, Statement as Written, Value};
 use super::generation::{GeneratorCompiler, Scope};
 use super::generator::MAX_PARAMETERS;
-use super::statement::{Parameter, Pieces, Statement, Terms};
+use super::statement::{Parameter, Statement, Terms, TextPieces};
 use super::table_names::Tables;
 use super::values::{Values, mentions};
 use crate::validation::ValidationError;
@@ -20,7 +20,7 @@ pub struct CompileContext<'a> {
 }
 
 /// The names of a statement's generators that its step makes, each with its key.
-pub type Needs = Vec<(String, String)>;
+pub type RequiredGenerators = Vec<(String, String)>;
 
 impl CompileContext<'_> {
     /// The statement `name`, which is named at `key`.
@@ -29,7 +29,7 @@ impl CompileContext<'_> {
         name: &str,
         key: &str,
         generators: &mut GeneratorCompiler<'_>,
-    ) -> Result<(Statement, Needs), ValidationError> {
+    ) -> Result<(Statement, RequiredGenerators), ValidationError> {
         let written = self.definition.statements.get(name).ok_or_else(|| {
             let known = self.definition.statements.keys();
             ValidationError::unknown(key, "statement", name, known.map(String::as_str))
@@ -86,7 +86,7 @@ impl CompileContext<'_> {
         written: &Written,
         per_table: bool,
         key: &str,
-        tail: Pieces,
+        tail: TextPieces,
         generators: &mut GeneratorCompiler<'_>,
     ) -> Result<Terms, ValidationError> {
         let terms = written.terms.as_ref().expect("the caller has looked");
@@ -110,7 +110,7 @@ impl CompileContext<'_> {
     }
 
     /// The text for each table, cut at its question marks.
-    fn cut(&self, sql: &str, per_table: bool, key: &str) -> Result<Cut, ValidationError> {
+    fn cut(&self, sql: &str, per_table: bool, key: &str) -> Result<SplitText, ValidationError> {
         let mut fixed = Vec::new();
         let mut marks = 0;
         let names: &[String] = if per_table { &self.tables.names } else { &[] };
@@ -126,7 +126,7 @@ impl CompileContext<'_> {
             fixed = split_at_marks(&self.values.fill(sql, key)?);
             marks = fixed.len() - 1;
         }
-        Ok(Cut { fixed, marks })
+        Ok(SplitText { fixed, marks })
     }
 
     fn is_prepared(&self, written: &Written, key: &str) -> Result<bool, ValidationError> {
@@ -142,18 +142,18 @@ impl CompileContext<'_> {
 }
 
 /// Texts cut at their question marks.
-struct Cut {
+struct SplitText {
     fixed: Vec<Box<[u8]>>,
     marks: usize,
 }
 
-impl Cut {
+impl SplitText {
     fn marks(&self) -> usize {
         self.marks
     }
 
-    fn with(self, parameters: Vec<Parameter>) -> Pieces {
-        Pieces { fixed: self.fixed, parameters }
+    fn with(self, parameters: Vec<Parameter>) -> TextPieces {
+        TextPieces { fixed: self.fixed, parameters }
     }
 }
 
@@ -163,7 +163,7 @@ fn named(
     marks: usize,
     key: &str,
     text: &str,
-) -> Result<Needs, ValidationError> {
+) -> Result<RequiredGenerators, ValidationError> {
     if parameters.len() != marks {
         let given = parameters.len();
         let message = format!("names {given} generators, but {text} has {marks} question marks");

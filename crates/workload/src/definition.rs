@@ -32,7 +32,7 @@ pub enum Number {
 /// The case of levels does not matter.
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(untagged)]
-pub enum Chosen<T> {
+pub enum FixedOrByLevel<T> {
     Always(T),
     By {
         by: String,
@@ -67,19 +67,19 @@ pub struct TableSet {
     /// Rows of each table.
     pub rows: Number,
     /// The statement that makes one table.
-    pub create: Chosen<String>,
+    pub create: FixedOrByLevel<String>,
     /// Statements for each table once it is loaded (secondary indexes).
     #[serde(default = "nothing")]
-    pub after_load: Chosen<Vec<String>>,
+    pub after_load: FixedOrByLevel<Vec<String>>,
     /// Statements that read all of a table and its indexes into memory.
     #[serde(default = "nothing")]
-    pub warm: Chosen<Vec<String>>,
+    pub warm: FixedOrByLevel<Vec<String>>,
     /// The columns that are loaded, in their order.
     pub columns: Vec<Column>,
 }
 
-fn nothing() -> Chosen<Vec<String>> {
-    Chosen::Always(Vec::new())
+fn nothing() -> FixedOrByLevel<Vec<String>> {
+    FixedOrByLevel::Always(Vec::new())
 }
 
 /// A loaded column.
@@ -173,7 +173,7 @@ pub enum GeneratorKind {
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct Statement {
-    pub sql: Chosen<String>,
+    pub sql: FixedOrByLevel<String>,
     /// The generators that fill the question marks, in their order.
     #[serde(default)]
     pub parameters: Vec<String>,
@@ -207,7 +207,7 @@ pub struct Test {
     pub values: BTreeMap<String, Value>,
     /// BEGIN and COMMIT around the steps. BEGIN is sent as text, for servers do not prepare it.
     #[serde(default = "no")]
-    pub transaction: Chosen<bool>,
+    pub transaction: FixedOrByLevel<bool>,
     #[serde(default)]
     pub steps: Vec<Step>,
     #[serde(default)]
@@ -229,12 +229,12 @@ pub struct Transaction {
     pub name: String,
     pub weight: Number,
     #[serde(default = "no")]
-    pub transaction: Chosen<bool>,
+    pub transaction: FixedOrByLevel<bool>,
     pub steps: Vec<Step>,
 }
 
-fn no() -> Chosen<bool> {
-    Chosen::Always(false)
+fn no() -> FixedOrByLevel<bool> {
+    FixedOrByLevel::Always(false)
 }
 
 /// Statements that share their values; each repetition generates new ones, all on one table.

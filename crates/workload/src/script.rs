@@ -31,12 +31,12 @@ pub struct Script {
     transaction: u16,
     /// The statement that was asked last, but for BEGIN and COMMIT.
     position: Position,
-    next: Next,
+    next: NextRequest,
 }
 
 /// The next request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Next {
+enum NextRequest {
     /// The first transaction, or the current one again.
     Begin,
     /// The transaction after the current one.
@@ -62,14 +62,14 @@ impl script::Script for Script {
     #[inline]
     fn next(&mut self, out: &mut Vec<u8>) -> Option<Request> {
         match self.next {
-            Next::Statement(position) => Some(self.statement(position, false, out)),
-            Next::Answer => {
+            NextRequest::Statement(position) => Some(self.statement(position, false, out)),
+            NextRequest::Answer => {
                 // Nobody answers: the conditions are those of the defaults.
                 self.next = self.after(self.position);
                 self.next(out)
             }
-            Next::Commit => {
-                self.next = Next::Another;
+            NextRequest::Commit => {
+                self.next = NextRequest::Another;
                 let commit = self.current().commit.expect("a transaction that commits");
                 self.write(commit, out);
                 Some(Request {
@@ -80,11 +80,11 @@ impl script::Script for Script {
                     observe: Observe::Nothing,
                 })
             }
-            Next::Another => {
+            NextRequest::Another => {
                 self.finish();
                 self.begin(out)
             }
-            Next::Begin => self.begin(out),
+            NextRequest::Begin => self.begin(out),
         }
     }
 
@@ -95,15 +95,15 @@ impl script::Script for Script {
         let statement = &self.plan.statements[usize::from(index)];
         answers::take(statement, answer, &mut self.state.answers)?;
         self.next = self.after(self.position);
-        Ok(self.next == Next::Another)
+        Ok(self.next == NextRequest::Another)
     }
 
     fn again(&mut self) {
-        self.next = Next::Begin;
+        self.next = NextRequest::Begin;
     }
 
     fn abandon(&mut self) {
-        self.next = Next::Another;
+        self.next = NextRequest::Another;
     }
 
     fn rollback_needed(&self) -> bool {
@@ -123,7 +123,7 @@ impl Script {
             counters: vec![0; plan.counted.len()],
             transaction: 0,
             position: FIRST,
-            next: Next::Begin,
+            next: NextRequest::Begin,
             plan,
         }
     }
@@ -141,7 +141,7 @@ impl Script {
         for (counter, uses) in self.counters.iter_mut().zip(&transaction.uses) {
             *counter += uses;
         }
-        self.next = Next::Begin;
+        self.next = NextRequest::Begin;
     }
 
     #[inline]
@@ -160,7 +160,7 @@ impl Script {
         let Some(begin) = self.current().begin else {
             return Some(self.statement(FIRST, true, out));
         };
-        self.next = Next::Statement(FIRST);
+        self.next = NextRequest::Statement(FIRST);
         self.write(begin, out);
         Some(Request {
             statement: begin,
@@ -203,28 +203,31 @@ impl Script {
         self.position = position;
         self.next = match observe {
             Observe::Nothing => self.after(position),
-            Observe::Counts | Observe::FirstRow(_) => Next::Answer,
+            Observe::Counts | Observe::FirstRow(_) => NextRequest::Answer,
         };
         Request {
             statement: index,
             transaction: self.transaction,
             first,
-            last: self.next == Next::Another,
+            last: self.next == NextRequest::Another,
             observe,
         }
     }
 
     /// Return what follows a statement, at the answers that have come so far.
     #[inline]
-    fn after(&mut self, position: Position) -> Next {
+    fn after(&mut self, position: Position) -> NextRequest {
         let plan = &*self.plan;
         let transaction = &plan.transactions[usize::from(self.transaction)];
         let step = &transaction.steps[usize::from(position.step)];
         if usize::from(position.statement) + 1 < step.statements.len() {
-            return Next::Statement(Position { statement: position.statement + 1, ..position });
+            return NextRequest::Statement(Position {
+                statement: position.statement + 1,
+                ..position
+            });
         }
         if position.repetition + 1 < step.times {
-            return Next::Statement(Position {
+            return NextRequest::Statement(Position {
                 repetition: position.repetition + 1,
                 statement: 0,
                 ..position
@@ -236,10 +239,10 @@ impl Script {
                 condition.holds(&plan.generators, &mut self.state, &mut self.generated)
             });
             if holds {
-                return Next::Statement(Position { step: next, ..FIRST });
+                return NextRequest::Statement(Position { step: next, ..FIRST });
             }
         }
-        if transaction.commit.is_some() { Next::Commit } else { Next::Another }
+        if transaction.commit.is_some() { NextRequest::Commit } else { NextRequest::Another }
     }
 
     /// Append the packet of a statement.

@@ -9,7 +9,7 @@ use protocol::script::Observe;
 
 /// A number to take from each answer to a statement.
 #[derive(Clone, Debug)]
-pub struct Taken {
+pub struct Capture {
     /// Index into [`GeneratorState::answers`].
     pub answer: usize,
     pub part: AnswerPart,
@@ -24,7 +24,7 @@ const HEXADECIMAL: &[u8] = b"_utf8mb4 x'";
 #[derive(Debug)]
 pub struct Statement {
     pub name: String,
-    pub head: Pieces,
+    pub head: TextPieces,
     pub terms: Option<Terms>,
     /// The texts to prepare: for each table, or one where the table makes no difference. None where
     /// it is sent as text.
@@ -36,7 +36,7 @@ pub struct Statement {
     /// The table makes a difference.
     pub per_table: bool,
     /// Numbers that later steps take from its answers.
-    pub takes: Vec<Taken>,
+    pub takes: Vec<Capture>,
     pub observe: Observe,
 }
 
@@ -46,13 +46,13 @@ pub struct Terms {
     pub times: u32,
     pub join: Box<[u8]>,
     pub generation: Vec<GenerationStep>,
-    pub pieces: Pieces,
-    pub tail: Pieces,
+    pub pieces: TextPieces,
+    pub tail: TextPieces,
 }
 
 /// A text cut at its question marks: fixed texts, and what goes between them.
 #[derive(Debug)]
-pub struct Pieces {
+pub struct TextPieces {
     /// For each table as many as there are parameters, and one more.
     pub fixed: Vec<Box<[u8]>>,
     pub parameters: Vec<Parameter>,
@@ -148,7 +148,7 @@ fn write_hexadecimal(text: &[u8], out: &mut Vec<u8>) {
     out.push(b'\'');
 }
 
-impl Pieces {
+impl TextPieces {
     #[inline]
     fn write_text(&self, table: usize, made: &GeneratedValues, out: &mut Vec<u8>) {
         let fixed = &self.fixed[table * (self.parameters.len() + 1)..];
@@ -167,7 +167,7 @@ impl Pieces {
     }
 }
 
-impl Pieces {
+impl TextPieces {
     /// A text without parameters, whatever the table.
     pub fn plain(text: &str) -> Self {
         Self { fixed: vec![text.as_bytes().into()], parameters: Vec::new() }
@@ -208,7 +208,7 @@ impl Pieces {
 
 impl Statement {
     /// A statement that is sent as text.
-    pub fn text(name: &str, head: Pieces) -> Self {
+    pub fn text(name: &str, head: TextPieces) -> Self {
         Self {
             name: name.to_owned(),
             per_table: head.texts() > 1,

@@ -3,12 +3,12 @@
 use std::collections::HashSet;
 
 use super::answers::Condition;
-use super::compile::{CompileContext, Needs};
+use super::compile::{CompileContext, RequiredGenerators};
 use super::definition::{Number, Protocol, Step as WrittenStep, Test};
 use super::generation::{GenerationStep, GeneratorCompiler, Scope, small};
 use super::generator::ValueSource;
 use super::plan::{Step, Transaction};
-use super::statement::{Pieces, Statement};
+use super::statement::{Statement, TextPieces};
 use crate::validation::ValidationError;
 
 /// Repetitions of a step, and a weight, at most.
@@ -20,7 +20,7 @@ pub struct Compiler<'a> {
     pub generators: GeneratorCompiler<'a>,
     pub statements: Vec<Statement>,
     /// For each statement, the generators that its step needs.
-    pub needs: Vec<Needs>,
+    pub needs: Vec<RequiredGenerators>,
 }
 
 impl Compiler<'_> {
@@ -107,12 +107,12 @@ impl Compiler<'_> {
         if let Some(known) = self.statements.iter().position(|other| other.name == text) {
             return small(known);
         }
-        let mut statement = Statement::text(text, Pieces::plain(text));
+        let mut statement = Statement::text(text, TextPieces::plain(text));
         if is_prepared {
             statement.prepare();
         }
         self.statements.push(statement);
-        self.needs.push(Needs::new());
+        self.needs.push(RequiredGenerators::new());
         small(self.statements.len() - 1)
     }
 

@@ -5,7 +5,7 @@ use std::fmt;
 use std::ops::RangeInclusive;
 
 use super::arithmetic;
-use super::definition::{Chosen, Number, Value};
+use super::definition::{FixedOrByLevel, Number, Value};
 use crate::validation::ValidationError;
 
 /// The level that stands for all levels that are not named.
@@ -113,12 +113,12 @@ impl Values {
     /// The one that a value chooses: by its level, whose case does not matter, or `default`.
     pub fn choose<'a, T>(
         &self,
-        chosen: &'a Chosen<T>,
+        chosen: &'a FixedOrByLevel<T>,
         key: &str,
     ) -> Result<&'a T, ValidationError> {
         let (by, levels) = match chosen {
-            Chosen::Always(always) => return Ok(always),
-            Chosen::By { by, levels } => (by, levels),
+            FixedOrByLevel::Always(always) => return Ok(always),
+            FixedOrByLevel::By { by, levels } => (by, levels),
         };
         let level = self.get(by, &format!("{key}.by"))?.to_string();
         levels
@@ -292,12 +292,12 @@ mod tests {
 
     #[test]
     fn levels_choose() {
-        let chosen = |by: &str, levels: &[(&str, i32)]| Chosen::By {
+        let chosen = |by: &str, levels: &[(&str, i32)]| FixedOrByLevel::By {
             by: by.to_owned(),
             levels: levels.iter().map(|(name, one)| ((*name).to_owned(), *one)).collect(),
         };
-        let of = |chosen: Chosen<i32>| some().choose(&chosen, "x.sql").copied();
-        assert_eq!(of(Chosen::Always(7)), Ok(7));
+        let of = |chosen: FixedOrByLevel<i32>| some().choose(&chosen, "x.sql").copied();
+        assert_eq!(of(FixedOrByLevel::Always(7)), Ok(7));
         assert_eq!(of(chosen("engine", &[("innodb", 1), ("default", 2)])), Ok(1));
         assert_eq!(of(chosen("tls", &[("true", 1), ("default", 2)])), Ok(2));
         assert_eq!(

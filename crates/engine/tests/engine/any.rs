@@ -3,10 +3,10 @@
 use std::thread;
 use std::time::Duration;
 
-use engine::{Arrivals, DriveSettings, End, Paced, Pacing, Warmup};
+use engine::{Arrivals, DriveSettings, End, Pacing, PacingResult, Warmup};
 use proptest::prelude::*;
 
-use super::server::{Answer, Asker, OK, Server, error};
+use super::server::{Answer, OK, Server, StatementScript, error};
 use super::{drive_scripts, settings};
 
 fn pacings() -> impl Strategy<Value = Pacing> {
@@ -52,13 +52,13 @@ proptest! {
             ..settings(clients, threads)
         };
         let (outcome, _) = drive_scripts(&settings, &server, statements, &|_| {
-            let asker = Asker::new(statements);
+            let asker = StatementScript::new(statements);
             used_up_after.map_or(asker.clone(), |left| asker.with_transactions(left))
         });
         let driven = outcome.unwrap();
         let transaction = &driven.transactions[0];
         let begun = transaction.count + transaction.errors.values().sum::<u64>();
-        if let Paced::Open { scheduled, skipped, .. } = driven.pacing {
+        if let PacingResult::Open { scheduled, skipped, .. } = driven.pacing {
             prop_assert_eq!(begun + skipped, scheduled);
         }
         if let (End::Operations(all), false, Pacing::Closed) = (end, driven.partial, pacing) {

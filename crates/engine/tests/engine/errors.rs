@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use engine::{DriveSettings, End};
 
-use super::server::{Answer, Asker, OK, Server, error};
+use super::server::{Answer, OK, Server, StatementScript, error};
 use super::work::until;
 use super::{drive, drive_scripts, settings};
 
@@ -37,7 +37,7 @@ fn an_error_inside_a_transaction_is_rolled_back() {
         6 => Answer::Bytes(error(1213)),
         _ => Answer::Bytes(OK.to_vec()),
     });
-    let (outcome, _) = drive_scripts(&until(200, 3, 1), &server, 3, &|_| Asker::new(3));
+    let (outcome, _) = drive_scripts(&until(200, 3, 1), &server, 3, &|_| StatementScript::new(3));
     let driven = outcome.unwrap();
     let transaction = &driven.transactions[0];
     assert_eq!(transaction.count + transaction.errors[&1205], 200);

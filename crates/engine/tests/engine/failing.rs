@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use engine::{Arrivals, DriveResult, DriveSettings, End, Pacing, Warmup};
 use protocol::ClientError;
 
-use super::server::{Answer, Asker, OK, Server, TWO_ROWS, error};
+use super::server::{Answer, OK, Server, StatementScript, TWO_ROWS, error};
 use super::{drive, settings};
 
 /// The hundredth request of client 1 gets this, all others are answered.
@@ -90,8 +90,8 @@ fn mute(
     let started = Instant::now();
     let failed = engine::drive(
         &change(settings(4, 2)),
-        &Asker::names(1),
-        |client| Ok((server.connect(client), Asker::new(1))),
+        &StatementScript::names(1),
+        |client| Ok((server.connect(client), StatementScript::new(1))),
         &|_| {},
         stop,
     )

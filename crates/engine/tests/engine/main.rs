@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use engine::{DriveResult, DriveSettings, End, Failed, IDLE_TIMEOUT, Pacing, Report, Warmup};
 
-use server::{Asker, Server};
+use server::{Server, StatementScript};
 
 /// A drive of a second in a closed loop. The limit only ends tests that would hang.
 fn settings(clients: u32, threads: u32) -> DriveSettings {
@@ -40,7 +40,7 @@ fn settings(clients: u32, threads: u32) -> DriveSettings {
 
 /// Drive scripts of one statement each.
 fn drive(settings: &DriveSettings, server: &Server) -> Result<DriveResult, Failed> {
-    drive_scripts(settings, server, 1, &|_| Asker::new(1)).0
+    drive_scripts(settings, server, 1, &|_| StatementScript::new(1)).0
 }
 
 /// Drive scripts of `statements` names, and give the reports too.
@@ -48,12 +48,12 @@ fn drive_scripts(
     settings: &DriveSettings,
     server: &Server,
     statements: u16,
-    script: &(dyn Fn(u32) -> Asker + Sync),
+    script: &(dyn Fn(u32) -> StatementScript + Sync),
 ) -> (Result<DriveResult, Failed>, Vec<Report>) {
     let reports = RefCell::new(Vec::new());
     let outcome = engine::drive(
         settings,
-        &Asker::names(statements),
+        &StatementScript::names(statements),
         |client| Ok((server.connect(client), script(client))),
         &|report| reports.borrow_mut().push(report.clone()),
         &AtomicBool::new(false),

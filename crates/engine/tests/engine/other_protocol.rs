@@ -9,7 +9,8 @@ use std::thread;
 use engine::{DriveSettings, End};
 use protocol::script::{Answer, Names, Request, Row, RowFormat, Script};
 use protocol::{
-    AnswerReader, AnswerSummary, Fed, PeerAddress, Protocol, ProtocolError, ServerError, Session,
+    AnswerReader, AnswerSummary, FeedResult, PeerAddress, Protocol, ProtocolError, ServerError,
+    Session,
 };
 
 use super::settings;
@@ -28,7 +29,7 @@ struct LineReader {
 }
 
 impl AnswerReader for LineReader {
-    fn feed(&mut self, bytes: &[u8]) -> Result<Fed, ProtocolError> {
+    fn feed(&mut self, bytes: &[u8]) -> Result<FeedResult, ProtocolError> {
         let end = bytes.iter().position(|&byte| byte == b'\n');
         let consumed = end.map_or(bytes.len(), |end| end + 1);
         self.line.extend_from_slice(&bytes[..consumed]);
@@ -46,7 +47,7 @@ impl AnswerReader for LineReader {
                 ..AnswerSummary::default()
             }
         });
-        Ok(Fed { consumed, end })
+        Ok(FeedResult { consumed, end })
     }
 
     fn keep_first_row(&mut self, _: RowFormat) {}

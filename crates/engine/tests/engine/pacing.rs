@@ -5,10 +5,10 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use engine::{Arrivals, DriveSettings, End, Paced, Pacing};
+use engine::{Arrivals, DriveSettings, End, Pacing, PacingResult};
 use protocol::script::{self, Request, Script};
 
-use super::server::{Answer, Asker, OK, Server};
+use super::server::{Answer, OK, Server, StatementScript};
 use super::{drive, drive_scripts, settings};
 
 fn open(rate: f64, arrivals: Arrivals, clients: u32, threads: u32) -> DriveSettings {
@@ -19,10 +19,10 @@ fn open(rate: f64, arrivals: Arrivals, clients: u32, threads: u32) -> DriveSetti
 }
 
 /// Scheduled, late, skipped.
-fn fate(pacing: &Paced) -> (u64, u64, u64) {
+fn fate(pacing: &PacingResult) -> (u64, u64, u64) {
     match *pacing {
-        Paced::Open { scheduled, late, skipped, .. } => (scheduled, late, skipped),
-        Paced::Closed => panic!("a closed loop has no schedule"),
+        PacingResult::Open { scheduled, late, skipped, .. } => (scheduled, late, skipped),
+        PacingResult::Closed => panic!("a closed loop has no schedule"),
     }
 }
 
@@ -165,7 +165,8 @@ fn equal_work_holds_in_an_open_loop() {
 #[test]
 fn arrivals_go_on_while_some_scripts_are_used_up_and_end_with_the_last() {
     let server = Server::answering(OK);
-    let script = |client| Asker::new(2).with_transactions(if client == 0 { 0 } else { 20 });
+    let script =
+        |client| StatementScript::new(2).with_transactions(if client == 0 { 0 } else { 20 });
     let (outcome, _) = drive_scripts(&open(1_000.0, Arrivals::Constant, 3, 1), &server, 2, &script);
     let driven = outcome.unwrap();
     assert_eq!((driven.transactions[0].count, server.seen()), (40, 80));
@@ -183,7 +184,7 @@ fn a_spinning_thread_keeps_the_schedule_too() {
 
 /// Notes who asks, and first gives the server time to have answered everybody who asked before.
 struct Patient {
-    asker: Asker,
+    asker: StatementScript,
     client: u32,
     server: Server,
     asked: Arc<Mutex<Vec<u32>>>,
@@ -225,10 +226,10 @@ fn first_answers_do_not_wait_until_all_that_arrived_is_sent() {
         DriveSettings { end: End::Operations(400), ..open(1e9, Arrivals::Constant, CLIENTS, 1) };
     engine::drive(
         &crowded,
-        &Asker::names(1),
+        &StatementScript::names(1),
         |client| {
             let script = Patient {
-                asker: Asker::new(1),
+                asker: StatementScript::new(1),
                 client,
                 server: server.clone(),
                 asked: Arc::clone(&asked),

@@ -34,14 +34,14 @@ pub enum Answer {
 }
 
 /// A request as the server sees it.
-pub struct Asked<'a> {
+pub struct SeenRequest<'a> {
     pub client: u32,
     /// From 0, of this connection.
     pub number: u64,
     pub payload: &'a [u8],
 }
 
-type Behaviour = dyn Fn(&Asked<'_>) -> Answer + Send + Sync;
+type Behaviour = dyn Fn(&SeenRequest<'_>) -> Answer + Send + Sync;
 
 /// Counts what it is asked, and answers by a function.
 #[derive(Clone)]
@@ -57,7 +57,7 @@ pub struct Server {
 }
 
 impl Server {
-    pub fn new(behaviour: impl Fn(&Asked<'_>) -> Answer + Send + Sync + 'static) -> Self {
+    pub fn new(behaviour: impl Fn(&SeenRequest<'_>) -> Answer + Send + Sync + 'static) -> Self {
         Self {
             behaviour: Arc::new(behaviour),
             seen: Arc::default(),
@@ -110,7 +110,7 @@ impl Server {
                 payload => {
                     self.seen.fetch_add(1, Ordering::SeqCst);
                     number += 1;
-                    (self.behaviour)(&Asked { client, number: number - 1, payload })
+                    (self.behaviour)(&SeenRequest { client, number: number - 1, payload })
                 }
             };
             // The client may have gone already: that is what some tests are about.
@@ -144,7 +144,7 @@ fn hear(stream: &mut UnixStream) -> Option<Vec<u8>> {
 
 /// A script with transactions of this number of equal statements.
 #[derive(Clone)]
-pub struct Asker {
+pub struct StatementScript {
     statements: u16,
     /// Transactions that are left; None for ever.
     left: Option<u64>,
@@ -152,7 +152,7 @@ pub struct Asker {
     payload: Vec<u8>,
 }
 
-impl Asker {
+impl StatementScript {
     pub fn new(statements: u16) -> Self {
         Self { statements, left: None, position: 0, payload: b"\x03SELECT 1".to_vec() }
     }
@@ -175,7 +175,7 @@ impl Asker {
     }
 }
 
-impl Script for Asker {
+impl Script for StatementScript {
     fn next(&mut self, out: &mut Vec<u8>) -> Option<Request> {
         if self.position == 0
             && let Some(left) = &mut self.left

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use engine::{DriveSettings, End, Mark, Part, PerClient, Report, Warmup};
 use protocol::ClientError;
 
-use super::server::{Answer, Asker, OK, Server, TWO_ROWS};
+use super::server::{Answer, OK, Server, StatementScript, TWO_ROWS};
 use super::{drive, drive_scripts, settings};
 
 pub fn until(transactions: u64, clients: u32, threads: u32) -> DriveSettings {
@@ -41,7 +41,9 @@ fn equal_work_is_exact_for_any_clients_and_threads() {
     for (transactions, clients, threads) in [(1, 4, 2), (1_000, 1, 1), (10_007, 7, 3), (3, 2, 2)] {
         let server = Server::answering(OK);
         let (outcome, _) =
-            drive_scripts(&until(transactions, clients, threads), &server, 3, &|_| Asker::new(3));
+            drive_scripts(&until(transactions, clients, threads), &server, 3, &|_| {
+                StatementScript::new(3)
+            });
         let driven = outcome.unwrap();
         assert_eq!(driven.transactions[0].count, transactions);
         assert_eq!(driven.transactions[0].tally.affected_rows, 3 * transactions);
@@ -88,7 +90,7 @@ fn the_warm_up_is_not_measured_and_the_marks_are_in_order() {
         end: End::Time(Duration::from_millis(1_200)),
         ..settings(3, 1)
     };
-    let (outcome, reports) = drive_scripts(&warm, &server, 1, &|_| Asker::new(1));
+    let (outcome, reports) = drive_scripts(&warm, &server, 1, &|_| StatementScript::new(1));
     let driven = outcome.unwrap();
     assert!((driven.warmup_s - 1.5).abs() < 1e-6 && (driven.duration_s - 1.2).abs() < 1e-6);
     let mut marks = Vec::new();
@@ -140,14 +142,14 @@ fn clients_linger_until_they_are_stopped() {
                 assert!(server.seen() <= asked + 4); // those that were under way
                 stop.store(true, Ordering::Relaxed);
             });
-            let open = |client| Ok((server.connect(client), Asker::new(1)));
+            let open = |client| Ok((server.connect(client), StatementScript::new(1)));
             let report = |report: &Report| {
                 let mark = Mark::MeasureEnded;
                 if matches!(report, Report::Mark { mark: found, .. } if *found == mark) {
                     ended.send(()).unwrap();
                 }
             };
-            engine::drive(&lingering, &Asker::names(1), open, &report, stop)
+            engine::drive(&lingering, &StatementScript::names(1), open, &report, stop)
         });
         assert!(!driven.unwrap().partial);
         while server.quits() < 4 {
@@ -184,7 +186,7 @@ fn a_steady_server_ends_the_warm_up() {
         end: End::Time(Duration::from_millis(1_200)),
         ..settings(2, 1)
     };
-    let (outcome, reports) = drive_scripts(&steady, &server, 1, &|_| Asker::new(1));
+    let (outcome, reports) = drive_scripts(&steady, &server, 1, &|_| StatementScript::new(1));
     let driven = outcome.unwrap();
     assert!(driven.warmup_s >= 6.0);
     assert!(driven.warmup_steady.is_some());
@@ -209,7 +211,7 @@ fn a_steady_server_ends_the_warm_up() {
 fn scripts_that_are_used_up_end_the_drive_early() {
     let server = Server::answering(OK);
     let (outcome, _) = drive_scripts(&settings(4, 2), &server, 2, &|client| {
-        Asker::new(2).with_transactions(u64::from(client) * 10)
+        StatementScript::new(2).with_transactions(u64::from(client) * 10)
     });
     let driven = outcome.unwrap();
     assert_eq!(driven.transactions[0].count, 60);
@@ -225,8 +227,8 @@ fn a_time_in_which_some_scripts_were_used_up_is_not_whole() {
     let server = Server::answering(OK);
     let short = DriveSettings { end: End::Time(Duration::from_millis(200)), ..settings(3, 1) };
     let script = |client: u32| match client {
-        0 => Asker::new(1).with_transactions(2),
-        _ => Asker::new(1),
+        0 => StatementScript::new(1).with_transactions(2),
+        _ => StatementScript::new(1),
     };
     let (outcome, _) = drive_scripts(&short, &server, 1, &script);
     let reason = outcome.unwrap().partial_reason.unwrap();
@@ -255,7 +257,7 @@ fn whichever_comes_first_ends_a_drive_by_time_and_work() {
 #[test]
 fn work_that_uses_the_scripts_up_exactly_is_whole() {
     let server = Server::answering(OK);
-    let script = |_| Asker::new(1).with_transactions(25);
+    let script = |_| StatementScript::new(1).with_transactions(25);
     let (outcome, _) = drive_scripts(&until(100, 4, 1), &server, 1, &script);
     let driven = outcome.unwrap();
     assert_eq!((driven.transactions[0].count, driven.partial), (100, false));
@@ -267,7 +269,7 @@ fn requests_larger_than_the_socket_takes_arrive_whole() {
         assert_eq!(asked.payload.len(), 3_000_000);
         Answer::Bytes(OK.to_vec())
     });
-    let script = |_| Asker::new(1).with_length(3_000_000);
+    let script = |_| StatementScript::new(1).with_length(3_000_000);
     let (outcome, _) = drive_scripts(&until(20, 3, 1), &server, 1, &script);
     assert_eq!(outcome.unwrap().transactions[0].count, 20);
     assert_eq!(server.seen(), 20);
@@ -322,10 +324,10 @@ fn a_connection_that_cannot_be_opened_ends_it_before_anything_is_asked() {
     let server = Server::answering(OK);
     let failed = engine::drive(
         &settings(40, 2),
-        &Asker::names(1),
+        &StatementScript::names(1),
         |client| match client {
             17 => Err(ClientError::Authentication("no".to_owned())),
-            _ => Ok((server.connect(client), Asker::new(1))),
+            _ => Ok((server.connect(client), StatementScript::new(1))),
         },
         &|_| panic!("nothing is to be reported"),
         &AtomicBool::new(false),

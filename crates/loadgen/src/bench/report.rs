@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::figures::{Cell, bytes, count, milliseconds, per_second, percentile_name, table};
-use super::{Look, histogram_lines};
+use super::{ScreenOptions, histogram_lines};
 use crate::tables::LoadedTable;
-use engine::{DriveResult, Latencies, Paced, PerClient, Record};
+use engine::{DriveResult, Latencies, PacingResult, PerClient, Record};
 use protocol::shown::shown_line;
 
 /// Percentiles that every report has.
@@ -15,7 +15,7 @@ const PERCENTILES: [f64; 4] = [50.0, 95.0, 99.0, 99.9];
 const BUSY: f64 = 0.9;
 
 /// The report of a run.
-pub fn text(driven: &DriveResult, look: &Look) -> String {
+pub fn text(driven: &DriveResult, look: &ScreenOptions) -> String {
     let mut parts = vec![throughput(driven)];
     parts.extend(schedule(driven));
     parts.extend(errors(driven));
@@ -88,7 +88,7 @@ fn missing(unanswered: u64) -> String {
 
 /// Write how well the schedule was kept; None in a closed loop.
 fn schedule(driven: &DriveResult) -> Option<String> {
-    let Paced::Open { rate, arrivals, scheduled, late, skipped, .. } = &driven.pacing else {
+    let PacingResult::Open { rate, arrivals, scheduled, late, skipped, .. } = &driven.pacing else {
         return None;
     };
     Some(format!(
@@ -122,7 +122,7 @@ fn errors(driven: &DriveResult) -> Option<String> {
     Some(table(&rows) + &ends)
 }
 
-fn latencies(driven: &DriveResult, look: &Look) -> String {
+fn latencies(driven: &DriveResult, look: &ScreenOptions) -> String {
     let percentiles = percentiles(&look.percentiles);
     let mut rows = vec![latency_heads(&["Latency (ms)", ""], &percentiles)];
     // A test of single statements has each of them twice: once is enough.

@@ -4,8 +4,8 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use super::figures::{bytes, count, milliseconds, per_second};
-use super::{Command, Look, Settings, report};
-use crate::events::{Event, Listener, PhaseResult};
+use super::{Command, ScreenOptions, Settings, report};
+use crate::events::{Event, EventListener, PhaseResult};
 use crate::spec::Drive;
 use engine::{Interval, Latencies, Pacing, Part, Totals, Warmup};
 use protocol::mysql::Login;
@@ -17,7 +17,7 @@ pub struct Screen {
     out: Box<dyn Write + Send>,
     /// The heading, printed once the server is known.
     heading: String,
-    look: Look,
+    look: ScreenOptions,
     is_open_loop: bool,
     clients: u32,
     pending: Option<Sum>,
@@ -108,8 +108,8 @@ impl Screen {
     }
 }
 
-impl Listener for Screen {
-    fn hear(&mut self, event: &Event<'_>) -> io::Result<()> {
+impl EventListener for Screen {
+    fn on_event(&mut self, event: &Event<'_>) -> io::Result<()> {
         match event {
             Event::Start { server_version, .. } => {
                 let version = shown_line(server_version);

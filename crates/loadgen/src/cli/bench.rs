@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
-use super::{Problem, failed, output_problem, stopped_by_signals, user_mistake};
-use crate::bench::{self, BenchError, Command, Look, Settings};
+use super::{CliError, failed, output_problem, stopped_by_signals, user_mistake};
+use crate::bench::{self, BenchError, Command, ScreenOptions, Settings};
 use crate::builtin;
 use crate::spec::{Drive, RETRY, Workload};
 use engine::{self, Arrivals, DriveSettings, End, IDLE_TIMEOUT, Pacing, Warmup};
@@ -121,7 +121,7 @@ enum Gaps {
     Constant,
 }
 
-pub fn bench(args: BenchArgs) -> Result<(), Problem> {
+pub fn bench(args: BenchArgs) -> Result<(), CliError> {
     let settings = args.settings()?;
     let stop = stopped_by_signals()?;
     bench::bench(settings, &stop).map_err(|error| match error {
@@ -133,7 +133,7 @@ pub fn bench(args: BenchArgs) -> Result<(), Problem> {
 
 impl BenchArgs {
     /// Check what the options mean together.
-    fn settings(self) -> Result<Settings, Problem> {
+    fn settings(self) -> Result<Settings, CliError> {
         let (builtin, test) = builtin::find(&self.workload).map_err(user_mistake)?;
         let values = self.workload_options.values(&builtin)?;
         let login = self.server.login()?;
@@ -161,7 +161,7 @@ impl BenchArgs {
                 values,
                 seed: self.workload_options.rand_seed,
             },
-            look: Look {
+            look: ScreenOptions {
                 interval_s: self.report_interval,
                 percentiles: self.percentile,
                 histogram: self.histogram,
@@ -171,7 +171,7 @@ impl BenchArgs {
         })
     }
 
-    fn clients(&self) -> Result<DriveSettings, Problem> {
+    fn clients(&self) -> Result<DriveSettings, CliError> {
         let cpus = self.generator.cpus.as_ref();
         let cpus = cpus.map_or_else(Vec::new, |CpuList(cpus)| cpus.clone());
         if let Some(cpu) = engine::first_unusable_cpu(&cpus) {
@@ -196,7 +196,7 @@ impl BenchArgs {
         })
     }
 
-    fn idle_timeout(&self) -> Result<Duration, Problem> {
+    fn idle_timeout(&self) -> Result<Duration, CliError> {
         Ok(match (self.idle_timeout, self.command) {
             (Some(idle_timeout), _) => idle_timeout,
             (None, Action::Run) => idle_timeout(self.end()?),
@@ -204,7 +204,7 @@ impl BenchArgs {
         })
     }
 
-    fn pacing(&self) -> Result<Pacing, Problem> {
+    fn pacing(&self) -> Result<Pacing, CliError> {
         if self.rate > 0.0 {
             return Ok(Pacing::Open {
                 rate: self.rate,
@@ -223,7 +223,7 @@ impl BenchArgs {
         Ok(Pacing::Closed)
     }
 
-    fn end(&self) -> Result<End, Problem> {
+    fn end(&self) -> Result<End, CliError> {
         match (self.time, self.events) {
             (None, 0) => Ok(End::Time(DEFAULT_TIME)),
             (Some(Duration::ZERO), 0) => {

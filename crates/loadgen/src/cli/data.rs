@@ -12,7 +12,7 @@ use std::thread;
 use clap::{Args, Subcommand};
 use serde_json::json;
 
-use super::{Problem, output_problem, print, user_mistake};
+use super::{CliError, output_problem, print, user_mistake};
 use datagen::{MAX_ROWS, NODES_VERSION, Nodes};
 
 #[derive(Subcommand)]
@@ -48,7 +48,7 @@ pub struct NodesArgs {
     checksum: bool,
 }
 
-pub fn make(set: &Set) -> Result<(), Problem> {
+pub fn make(set: &Set) -> Result<(), CliError> {
     let Set::Nodes(args) = set;
     let slice = slice(args)?;
     let threads =
@@ -71,7 +71,7 @@ pub fn make(set: &Set) -> Result<(), Problem> {
         .map_err(|error| output_problem(&name, &error))
 }
 
-fn slice(args: &NodesArgs) -> Result<Range<u64>, Problem> {
+fn slice(args: &NodesArgs) -> Result<Range<u64>, CliError> {
     let to = args.to.unwrap_or(args.rows);
     if args.from > to || to > args.rows {
         return Err(user_mistake(format!(

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Deserializer, Value};
 
 use super::bench::percentile;
-use super::{Problem, output_problem, user_mistake};
+use super::{CliError, output_problem, user_mistake};
 use crate::bench::{histogram_lines, latency_heads, latency_row, percentiles, table};
 use crate::events::write_line;
 use engine::Latencies;
@@ -34,7 +34,7 @@ pub struct HistogramArgs {
 
 /// A merged histogram as a line of JSON.
 #[derive(Serialize)]
-struct Merged<'a> {
+struct MergedHistogram<'a> {
     phase: &'a str,
     of: &'a str,
     name: &'a str,
@@ -62,7 +62,7 @@ struct Record {
 /// Phase; transaction or statement; its name; service or response.
 type Key = (String, &'static str, String, &'static str);
 
-pub fn print(args: &HistogramArgs) -> Result<(), Problem> {
+pub fn print(args: &HistogramArgs) -> Result<(), CliError> {
     let mut merged: BTreeMap<Key, Latencies> = BTreeMap::new();
     for path in &args.files {
         let found =
@@ -115,7 +115,8 @@ fn json_lines(merged: &BTreeMap<Key, Latencies>, percentiles: &[f64]) -> io::Res
         let values = percentiles
             .iter()
             .map(|&percentile| (percentile.to_string(), latencies.percentile_s(percentile)));
-        let line = Merged { phase, of, name, time, percentiles_s: values.collect(), latencies };
+        let line =
+            MergedHistogram { phase, of, name, time, percentiles_s: values.collect(), latencies };
         write_line(&mut out, &line)?;
     }
     Ok(())

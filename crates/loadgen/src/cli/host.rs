@@ -6,8 +6,8 @@ use std::io;
 use clap::Args;
 use serde_json::json;
 
-use super::{Problem, host_problem, output_problem, print, user_mistake};
-use crate::cpu_idle::{self, Awake};
+use super::{CliError, host_problem, output_problem, print, user_mistake};
+use crate::cpu_idle::{self, DisabledIdleStates};
 use crate::events::write_line;
 use sampler::{Message, Settings, ThreadsError};
 
@@ -27,7 +27,7 @@ pub struct ThreadsArgs {
     budget: f64,
 }
 
-pub fn sample(args: &ThreadsArgs) -> Result<(), Problem> {
+pub fn sample(args: &ThreadsArgs) -> Result<(), CliError> {
     let settings = Settings { pid: args.pid, rate_hz: args.rate, budget: args.budget };
     let mut out = io::stdout().lock();
     let emit = |message: &Message| write_line(&mut out, message);
@@ -60,11 +60,12 @@ pub struct IdleLatencyArgs {
     samples: u32,
 }
 
-pub fn measure_idle_latency(args: &IdleLatencyArgs) -> Result<(), Problem> {
+pub fn measure_idle_latency(args: &IdleLatencyArgs) -> Result<(), CliError> {
     let samples = args.samples as usize;
     let failed = |error: io::Error| host_problem(format!("cannot measure wake-ups: {error}"));
     let enabled = cpu_idle::measure(samples).map_err(failed)?;
-    let awake = Awake::keep(&cpu_idle::allowed_cpus().map_err(failed)?).map_err(failed)?;
+    let awake =
+        DisabledIdleStates::keep(&cpu_idle::allowed_cpus().map_err(failed)?).map_err(failed)?;
     let disabled = cpu_idle::measure(samples).map_err(failed)?;
     print(&json!({
         "idle_states_enabled": enabled,
@@ -73,10 +74,11 @@ pub fn measure_idle_latency(args: &IdleLatencyArgs) -> Result<(), Problem> {
     }))
 }
 
-pub fn disable_idle_states() -> Result<(), Problem> {
+pub fn disable_idle_states() -> Result<(), CliError> {
     let failed = |error: io::Error| host_problem(format!("cannot keep CPUs awake: {error}"));
     cpu_idle::yield_to_other_sessions();
-    let awake = Awake::keep(&cpu_idle::allowed_cpus().map_err(failed)?).map_err(failed)?;
+    let awake =
+        DisabledIdleStates::keep(&cpu_idle::allowed_cpus().map_err(failed)?).map_err(failed)?;
     print(&json!(awake.method()))?;
     io::copy(&mut io::stdin(), &mut io::sink()).map_err(failed)?;
     Ok(())

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use clap::Args;
 use serde_json::json;
 
-use super::{Problem, output_problem, print};
+use super::{CliError, output_problem, print};
 use crate::builtin;
 
 #[derive(Args)]
@@ -15,7 +15,7 @@ pub struct TestsArgs {
     json: bool,
 }
 
-pub fn tests(args: &TestsArgs) -> Result<(), Problem> {
+pub fn tests(args: &TestsArgs) -> Result<(), CliError> {
     let workloads = builtin::all();
     let tests: Vec<(&str, &str, &str)> = workloads
         .iter()

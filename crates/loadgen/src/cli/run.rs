@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 use serde_json::{Map, Value, json};
 
-use super::{Problem, failed, output_problem, plan, print, stopped_by_signals};
+use super::{CliError, failed, output_problem, plan, print, stopped_by_signals};
 use crate::events::{Events, JsonLines};
 use crate::run;
 use protocol::shown::shown_line;
@@ -17,7 +17,7 @@ pub struct RunArgs {
     spec: PathBuf,
 }
 
-pub fn run(args: &RunArgs) -> Result<(), Problem> {
+pub fn run(args: &RunArgs) -> Result<(), CliError> {
     let plan = plan(&args.spec)?;
     let stop = stopped_by_signals()?;
     let events = Events::new(JsonLines(io::stdout()), &stop);
@@ -34,7 +34,7 @@ pub struct StatementsArgs {
     spec: PathBuf,
 }
 
-pub fn list_statements(args: &StatementsArgs) -> Result<(), Problem> {
+pub fn list_statements(args: &StatementsArgs) -> Result<(), CliError> {
     let statements: Map<String, Value> = plan(&args.spec)?
         .statements()
         .into_iter()

@@ -28,7 +28,7 @@ const SPINS: usize = 50;
 
 /// The means that keep the CPUs awake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct AwakeMethod {
+pub struct DisablingMethod {
     /// The kernel took the request for no wake-up latency.
     pub latency_request: bool,
     /// CPUs with a thread of the idle class that never sleeps.
@@ -36,21 +36,24 @@ pub struct AwakeMethod {
 }
 
 /// As long as it lives, no CPU of those it was made for halts.
-pub struct Awake {
-    method: AwakeMethod,
+pub struct DisabledIdleStates {
+    method: DisablingMethod,
     stop: Arc<AtomicBool>,
     pollers: Vec<JoinHandle<()>>,
     _latency_request: Option<File>,
 }
 
-impl Awake {
+impl DisabledIdleStates {
     /// Ask the kernel, and start a poller on each of the CPUs. The pollers run only where nothing
     /// else wants to: their scheduling class is the idle one. Fails when that class is refused,
     /// since pollers of the ordinary class would take CPU from the server.
     pub fn keep(cpus: &[usize]) -> io::Result<Self> {
         let latency_request = request_no_latency().ok();
         let mut awake = Self {
-            method: AwakeMethod { latency_request: latency_request.is_some(), pollers: cpus.len() },
+            method: DisablingMethod {
+                latency_request: latency_request.is_some(),
+                pollers: cpus.len(),
+            },
             stop: Arc::new(AtomicBool::new(false)),
             pollers: Vec::new(),
             _latency_request: latency_request,
@@ -76,12 +79,12 @@ impl Awake {
         Ok(awake)
     }
 
-    pub fn method(&self) -> AwakeMethod {
+    pub fn method(&self) -> DisablingMethod {
         self.method
     }
 }
 
-impl Drop for Awake {
+impl Drop for DisabledIdleStates {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         for poller in self.pollers.drain(..) {
@@ -141,7 +144,7 @@ mod tests {
     #[test]
     fn pollers_are_of_the_idle_class_and_end() {
         let cpus = allowed_cpus().unwrap();
-        let awake = Awake::keep(&cpus).unwrap();
+        let awake = DisabledIdleStates::keep(&cpus).unwrap();
         assert_eq!(awake.method().pollers, cpus.len());
         assert!(become_as_many(cpus.len()));
         drop(awake);
@@ -150,6 +153,6 @@ mod tests {
 
     #[test]
     fn a_cpu_that_is_not_there_is_an_error() {
-        assert!(Awake::keep(&[1023]).is_err());
+        assert!(DisabledIdleStates::keep(&[1023]).is_err());
     }
 }

@@ -7,5 +7,5 @@
 mod awake;
 mod measure;
 
-pub use awake::{Awake, AwakeMethod, yield_to_other_sessions};
+pub use awake::{DisabledIdleStates, DisablingMethod, yield_to_other_sessions};
 pub use measure::{IdleLatency, allowed_cpus, measure};

@@ -10,7 +10,7 @@ use crate::events::{PhaseResult, StatementResult};
 use crate::spec::Source;
 use crate::statement::StatementRecord;
 use crate::tables;
-use crate::tables::{LocalRows, Sent};
+use crate::tables::{LocalRows, SentCounts};
 use datagen::Nodes;
 use protocol::ClientError;
 use protocol::mysql::{Connection, Deadline, Outcome};
@@ -35,7 +35,7 @@ pub fn run(
         latest = Outcome { rows, ..outcome };
     }
     let duration = started.elapsed();
-    let result = PhaseResult::Statement(result(duration, &latest, &Sent::default(), None));
+    let result = PhaseResult::Statement(result(duration, &latest, &SentCounts::default(), None));
     context.events.emit(&phase.ended(result));
     Ok(())
 }
@@ -49,7 +49,7 @@ pub fn load_data(
     source: &Source,
     record: &mut StatementRecord,
 ) -> Result<(), Failure> {
-    let sent = Arc::new(Sent::default());
+    let sent = Arc::new(SentCounts::default());
     // Rows are made ahead before the clock starts.
     let rows = match source {
         Source::Nodes { rows, seed } => {
@@ -91,7 +91,7 @@ fn load(
 fn result<'a>(
     duration: Duration,
     outcome: &'a Outcome,
-    sent: &Sent,
+    sent: &SentCounts,
     generator_wait: Option<Duration>,
 ) -> StatementResult<'a> {
     StatementResult {

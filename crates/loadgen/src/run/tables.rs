@@ -10,7 +10,7 @@ use super::session::OPENING_LIMIT;
 use super::ticker::Ticker;
 use super::{Context, Failure};
 use crate::events::PhaseResult;
-use crate::tables::{self, LoadOptions, Sent, Sessions};
+use crate::tables::{self, LoadOptions, SentCounts, Sessions};
 use datagen::Rows;
 use protocol::mysql::Deadline;
 use workload::tables::Table;
@@ -25,7 +25,7 @@ pub fn load(
     tables: &[Table],
     options: &LoadOptions,
 ) -> Result<(), Failure> {
-    let sent = Arc::new(Sent::default());
+    let sent = Arc::new(SentCounts::default());
     let ticker = Ticker::start(&phase.name, &sent, context.events);
     let started = Instant::now();
     let loaded =

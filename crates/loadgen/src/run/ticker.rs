@@ -6,7 +6,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use crate::events::{Event, Events};
-use crate::tables::Sent;
+use crate::tables::SentCounts;
 
 const INTERVAL: Duration = Duration::from_secs(1);
 
@@ -17,7 +17,7 @@ pub struct Ticker {
 }
 
 impl Ticker {
-    pub fn start(phase: &str, sent: &Arc<Sent>, events: &Events) -> Self {
+    pub fn start(phase: &str, sent: &Arc<SentCounts>, events: &Events) -> Self {
         let (alive, ended) = channel::<()>();
         let (phase, sent, events) = (phase.to_owned(), Arc::clone(sent), events.clone());
         let thread = thread::spawn(move || {

@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use super::insert::Statement;
-use super::local::{LocalRows, Sent};
+use super::local::{LocalRows, SentCounts};
 use super::pool::{Done, Sessions, TableError, each};
 use super::sql;
-use datagen::{Checksum, Summed, TableRows};
+use datagen::{Checksum, ChecksummedRows, TableRows};
 use protocol::ClientError;
 use protocol::mysql::{Connection, Deadline, LocalData, Outcome};
 use workload::tables::Table;
@@ -92,7 +92,7 @@ pub fn load(
     sessions: &Sessions<'_>,
     tables: &[Table],
     options: &LoadOptions,
-    sent: &Arc<Sent>,
+    sent: &Arc<SentCounts>,
 ) -> Result<Loaded, TableError> {
     let Done { results, connections } =
         each(sessions, tables, options.threads, |connection, table, deadline| {
@@ -124,7 +124,7 @@ pub fn load(
 
 /// The result of filling a table.
 #[derive(Default)]
-struct Filled {
+struct FilledTable {
     warnings: u64,
     generator_wait: Duration,
     /// Why `MultiRow` was used in place of `Local`.
@@ -135,12 +135,17 @@ fn load_table(
     connection: &mut Connection,
     table: &Table,
     options: &LoadOptions,
-    sent: &Arc<Sent>,
+    sent: &Arc<SentCounts>,
     deadline: &Deadline,
-) -> Result<(LoadedTable, Filled), ClientError> {
+) -> Result<(LoadedTable, FilledTable), ClientError> {
     connection.query(&table.create, deadline)?;
-    let mut filler =
-        Filler { connection, table, rows: Arc::new(Summed::new(&table.rows)), sent, deadline };
+    let mut filler = TableFiller {
+        connection,
+        table,
+        rows: Arc::new(ChecksummedRows::new(&table.rows)),
+        sent,
+        deadline,
+    };
     let started = Instant::now();
     if options.lock_tables {
         filler.run(&format!("LOCK TABLES {} WRITE", sql::quoted(&table.name)))?;
@@ -167,20 +172,20 @@ fn load_table(
 }
 
 /// Fills one table.
-struct Filler<'a> {
+struct TableFiller<'a> {
     connection: &'a mut Connection,
     table: &'a Table,
-    rows: Arc<Summed<TableRows>>,
-    sent: &'a Arc<Sent>,
+    rows: Arc<ChecksummedRows<TableRows>>,
+    sent: &'a Arc<SentCounts>,
     deadline: &'a Deadline,
 }
 
-impl Filler<'_> {
+impl TableFiller<'_> {
     fn run(&mut self, sql: &str) -> Result<Outcome, ClientError> {
         self.connection.query(sql, self.deadline)
     }
 
-    fn fill(&mut self, method: Method) -> Result<Filled, ClientError> {
+    fn fill(&mut self, method: Method) -> Result<FilledTable, ClientError> {
         match method {
             Method::Local => self.local(),
             Method::MultiRow => self.multi_row(),
@@ -189,7 +194,7 @@ impl Filler<'_> {
         }
     }
 
-    fn local_or_multi_row(&mut self) -> Result<Filled, ClientError> {
+    fn local_or_multi_row(&mut self) -> Result<FilledTable, ClientError> {
         if self.variable("local_infile")?.as_deref() == Some("0") {
             return self.fall_back("the server's local_infile is off".to_owned());
         }
@@ -201,17 +206,17 @@ impl Filler<'_> {
         }
     }
 
-    fn fall_back(&mut self, reason: String) -> Result<Filled, ClientError> {
+    fn fall_back(&mut self, reason: String) -> Result<FilledTable, ClientError> {
         // Rows may have been made for the method that was refused.
-        self.rows = Arc::new(Summed::new(&self.table.rows));
+        self.rows = Arc::new(ChecksummedRows::new(&self.table.rows));
         let filled = self.multi_row()?;
-        Ok(Filled { fell_back: Some(reason), ..filled })
+        Ok(FilledTable { fell_back: Some(reason), ..filled })
     }
 
     /// One stream a table. Two at a time were no faster (before MySQL 8.0 they wait for each other's
     /// AUTO-INC lock), a transaction for every 2 to 32 MB took the server no less CPU time, and in
     /// the order of the primary key every server fills its pages alike.
-    fn local(&mut self) -> Result<Filled, ClientError> {
+    fn local(&mut self) -> Result<FilledTable, ClientError> {
         let from = format!("LOCAL INFILE '{LOCAL_FILE}'");
         let columns = self.table.columns.iter().map(|column| column.name.as_str());
         let sql = sql::load_data(&from, &self.table.name, columns);
@@ -221,7 +226,7 @@ impl Filler<'_> {
     }
 
     /// LOCK TABLES would end with START TRANSACTION, so transactions are made by autocommit.
-    fn multi_row(&mut self) -> Result<Filled, ClientError> {
+    fn multi_row(&mut self) -> Result<FilledTable, ClientError> {
         let limit = self.statement_limit()?;
         self.run("SET autocommit = 0")?;
         let mut in_transaction = 0;
@@ -242,7 +247,7 @@ impl Filler<'_> {
         Ok(filled)
     }
 
-    fn single_row(&mut self) -> Result<Filled, ClientError> {
+    fn single_row(&mut self) -> Result<FilledTable, ClientError> {
         self.insert(|_, _| false, |filler, statement| Ok(filler.run(statement)?.warnings))
     }
 
@@ -251,7 +256,7 @@ impl Filler<'_> {
         &mut self,
         has_room: impl Fn(&Statement, &str) -> bool,
         mut send: impl FnMut(&mut Self, &str) -> Result<u16, ClientError>,
-    ) -> Result<Filled, ClientError> {
+    ) -> Result<FilledTable, ClientError> {
         let mut rows = LocalRows::start(&self.rows, self.sent);
         let mut statement = Statement::new(self.table);
         let mut warnings = 0;
@@ -285,6 +290,6 @@ impl Filler<'_> {
     }
 }
 
-fn filled(rows: &LocalRows, warnings: u64) -> Filled {
-    Filled { warnings, generator_wait: rows.waited(), fell_back: None }
+fn filled(rows: &LocalRows, warnings: u64) -> FilledTable {
+    FilledTable { warnings, generator_wait: rows.waited(), fell_back: None }
 }

@@ -15,12 +15,12 @@ const THREADS: usize = 1;
 
 /// Counts of what a phase has sent so far; other threads read them meanwhile.
 #[derive(Default)]
-pub struct Sent {
+pub struct SentCounts {
     rows: AtomicU64,
     bytes: AtomicU64,
 }
 
-impl Sent {
+impl SentCounts {
     pub fn rows(&self) -> u64 {
         self.rows.load(Ordering::Relaxed)
     }
@@ -47,12 +47,12 @@ pub struct LocalRows {
     producer: Producer,
     next: Option<Chunk>,
     sending: Option<Chunk>,
-    sent: Arc<Sent>,
+    sent: Arc<SentCounts>,
 }
 
 impl LocalRows {
     /// Start making `rows` and wait for the first.
-    pub fn start<R: Rows + 'static>(rows: &Arc<R>, sent: &Arc<Sent>) -> Self {
+    pub fn start<R: Rows + 'static>(rows: &Arc<R>, sent: &Arc<SentCounts>) -> Self {
         let mut producer =
             Producer::start(rows, &(0..rows.count()), rows_in(rows.as_ref(), CHUNK_BYTES), THREADS);
         let next = producer.next_chunk();

@@ -12,6 +12,6 @@ mod sql;
 
 pub use load::{LoadOptions, Loaded, LoadedTable, Method, load};
 pub use loaded::{verify, warm};
-pub use local::{LocalRows, Sent, rows_in};
+pub use local::{LocalRows, SentCounts, rows_in};
 pub use pool::{Sessions, TableError};
 pub use sql::{load_data, quoted};

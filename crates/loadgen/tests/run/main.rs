@@ -72,13 +72,13 @@ fn types(events: &[Value]) -> Vec<&str> {
 fn a_file_is_sent_whole_and_in_order() {
     let (sender, receiver) = std::sync::mpsc::channel();
     let (status, events, said) = run(&load(), move |mut peer| {
-        peer.let_in();
-        peer.hear();
+        peer.accept_login();
+        peer.receive();
         peer.say(1, b"\xfbnodes");
         let mut file = Vec::new();
         let mut packets: u8 = 2;
         loop {
-            let part = peer.hear();
+            let part = peer.receive();
             packets = packets.wrapping_add(1);
             if part.is_empty() {
                 break;
@@ -106,11 +106,11 @@ fn a_file_is_sent_whole_and_in_order() {
 #[test]
 fn a_client_that_is_done_says_goodbye() {
     let (status, _, _) = run(&statement(), |mut peer| {
-        peer.let_in();
-        peer.hear();
+        peer.accept_login();
+        peer.receive();
         peer.say(1, OK);
-        assert_eq!(peer.hear(), b"\x01");
-        assert!(peer.hear().is_empty());
+        assert_eq!(peer.receive(), b"\x01");
+        assert!(peer.receive().is_empty());
     });
     assert_eq!(status, 0);
 }
@@ -121,8 +121,8 @@ fn results_that_nobody_reads_are_a_failure() {
     let (socket, file) = (directory.path().join("s"), directory.path().join("spec"));
     let (closed, wait) = mpsc::channel();
     let server = server(&socket, move |mut peer| {
-        peer.let_in();
-        peer.hear();
+        peer.accept_login();
+        peer.receive();
         wait.recv().unwrap();
         peer.say(1, OK);
     });
@@ -154,11 +154,11 @@ fn results_that_nobody_reads_are_a_failure() {
 /// A server of two connections that takes everything but LOAD DATA.
 fn refuse_load_data(listener: &UnixListener) {
     let mut shared = Peer(listener.accept().unwrap().0);
-    shared.let_in();
+    shared.accept_login();
     let mut loader = Peer(listener.accept().unwrap().0);
-    loader.let_in();
+    loader.accept_login();
     loop {
-        let asked = loader.hear();
+        let asked = loader.receive();
         let text = String::from_utf8_lossy(asked.get(1..).unwrap_or(b""));
         if asked.is_empty() || asked == b"\x01" {
             break;
@@ -203,10 +203,10 @@ fn rows_made_for_a_refused_load_data_are_not_counted() {
 fn no_file_of_this_host_is_ever_sent() {
     for phase in [statement(), load()] {
         let (status, events, _) = run(&phase, |mut peer| {
-            peer.let_in();
-            peer.hear();
+            peer.accept_login();
+            peer.receive();
             peer.say(1, b"\xfb/etc/hostname");
-            assert!(peer.hear().is_empty(), "nothing but an empty packet or the end");
+            assert!(peer.receive().is_empty(), "nothing but an empty packet or the end");
         });
         assert_eq!(status, 1);
         assert_eq!(events[1]["kind"], "protocol");
@@ -218,9 +218,9 @@ fn no_file_of_this_host_is_ever_sent() {
 fn a_server_that_hangs_meets_the_time_limit() {
     let phase = json!({"name": "ask", "kind": "statement", "sql": "SELECT 1", "limit_s": 0.2});
     let (status, events, said) = run(&phase, |mut peer| {
-        peer.let_in();
-        peer.hear();
-        assert_eq!(peer.hear(), b"\x01", "the client leaves");
+        peer.accept_login();
+        peer.receive();
+        assert_eq!(peer.receive(), b"\x01", "the client leaves");
     });
     assert_eq!((status, types(&events)), (1, vec!["start", "error", "summary"]));
     assert_eq!(events[1]["kind"], "time_limit");
@@ -233,8 +233,8 @@ fn a_server_that_stops_reading_meets_the_time_limit() {
     phase["limit_s"] = json!(0.3);
     let (done, wait) = std::sync::mpsc::channel::<()>();
     let (status, events, _) = run(&phase, move |mut peer| {
-        peer.let_in();
-        peer.hear();
+        peer.accept_login();
+        peer.receive();
         peer.say(1, b"\xfbnodes");
         // Long enough for the limit; the client's end is what ends the wait early.
         let _ = wait.recv_timeout(std::time::Duration::from_secs(1));
@@ -247,8 +247,8 @@ fn a_server_that_stops_reading_meets_the_time_limit() {
 fn a_connection_that_breaks_is_lost() {
     for cut in [&b""[..], b"\x50\0\0\x01\x01"] {
         let (status, events, said) = run(&statement(), move |mut peer| {
-            peer.let_in();
-            peer.hear();
+            peer.accept_login();
+            peer.receive();
             peer.0.write_all(cut).unwrap();
         });
         assert_eq!((status, &events[1]["kind"]), (1, &json!("connection")));
@@ -259,8 +259,8 @@ fn a_connection_that_breaks_is_lost() {
 #[test]
 fn an_error_of_the_server_comes_with_its_code() {
     let (status, events, said) = run(&load(), |mut peer| {
-        peer.let_in();
-        peer.hear();
+        peer.accept_login();
+        peer.receive();
         peer.say(1, b"\xff\x24\x05#42000not allowed");
     });
     assert_eq!(status, 1);
@@ -274,10 +274,10 @@ fn an_error_of_the_server_comes_with_its_code() {
 #[test]
 fn a_server_that_gives_up_in_the_middle_of_a_file_is_heard() {
     let (status, events, _) = run(&load(), |mut peer| {
-        peer.let_in();
-        peer.hear();
+        peer.accept_login();
+        peer.receive();
         peer.say(1, b"\xfbnodes");
-        peer.hear();
+        peer.receive();
         peer.say(9, b"\xff\xfd\x03#HY000disk full");
         peer.0.shutdown(std::net::Shutdown::Read).unwrap();
     });
@@ -288,8 +288,8 @@ fn a_server_that_gives_up_in_the_middle_of_a_file_is_heard() {
 #[test]
 fn packets_out_of_order_are_refused() {
     let (status, events, _) = run(&statement(), |mut peer| {
-        peer.let_in();
-        peer.hear();
+        peer.accept_login();
+        peer.receive();
         peer.say(4, OK);
     });
     assert_eq!(status, 1);
@@ -301,11 +301,11 @@ fn packets_out_of_order_are_refused() {
 fn a_login_can_switch_plugins_and_be_refused() {
     let (status, events, _) = run(&statement(), |mut peer| {
         peer.say(0, GREETING);
-        peer.hear();
+        peer.receive();
         peer.say(2, b"\xfecaching_sha2_password\0ABCDEFGHIJKLMNOPQRST\0");
-        assert_eq!(peer.hear().len(), 32, "a SHA-256 proof");
+        assert_eq!(peer.receive().len(), 32, "a SHA-256 proof");
         peer.say(4, b"\x01\x04");
-        assert_eq!(peer.hear(), b"secret\0", "a socket file is private");
+        assert_eq!(peer.receive(), b"secret\0", "a socket file is private");
         peer.say(6, b"\xff\x15\x04#28000Access denied");
     });
     assert_eq!(status, 1);
@@ -316,8 +316,8 @@ fn a_login_can_switch_plugins_and_be_refused() {
 #[test]
 fn text_rows_are_reported_up_to_a_hundred() {
     let (status, events, _) = run(&statement(), |mut peer| {
-        peer.let_in();
-        peer.hear();
+        peer.accept_login();
+        peer.receive();
         peer.say(1, b"\x02");
         peer.say(2, COLUMN);
         peer.say(3, COLUMN);

@@ -19,9 +19,9 @@ fn every_phase_is_marked_when_it_starts() {
     let directory = tempfile::tempdir().unwrap();
     let socket = directory.path().join("s");
     let server = server(&socket, |mut peer| {
-        peer.let_in();
+        peer.accept_login();
         for _ in 0..2 {
-            peer.hear();
+            peer.receive();
             peer.say(1, OK);
         }
     });
@@ -44,8 +44,8 @@ fn agree(listener: UnixListener) {
         for stream in listener.incoming() {
             let mut peer = Peer(stream.unwrap());
             thread::spawn(move || {
-                peer.let_in();
-                while !matches!(peer.hear().as_slice(), [] | b"\x01") {
+                peer.accept_login();
+                while !matches!(peer.receive().as_slice(), [] | b"\x01") {
                     peer.say(1, OK);
                 }
             });

@@ -25,7 +25,7 @@ impl Peer {
         let _ = self.0.write_all(&[&[a, b, c, sequence], payload].concat());
     }
 
-    pub fn hear(&mut self) -> Vec<u8> {
+    pub fn receive(&mut self) -> Vec<u8> {
         let mut header = [0; 4];
         if self.0.read_exact(&mut header).is_err() {
             return Vec::new();
@@ -36,9 +36,9 @@ impl Peer {
         payload
     }
 
-    pub fn let_in(&mut self) {
+    pub fn accept_login(&mut self) {
         self.say(0, GREETING);
-        self.hear();
+        self.receive();
         self.say(2, OK);
     }
 }

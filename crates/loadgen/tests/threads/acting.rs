@@ -25,12 +25,12 @@ pub fn poll_for_ever(sockets: &[UnixStream]) {
 }
 
 /// A process of the kind above; it ends with its input.
-pub struct Acting {
+pub struct ThreadedProcess {
     pub process: Child,
     pub _place: tempfile::TempDir,
 }
 
-impl Acting {
+impl ThreadedProcess {
     pub fn start() -> Self {
         // Not in a file system in memory, where there is nothing to sync.
         let place = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
@@ -53,7 +53,7 @@ impl Acting {
     }
 }
 
-impl Drop for Acting {
+impl Drop for ThreadedProcess {
     fn drop(&mut self) {
         self.end();
     }

@@ -20,7 +20,7 @@ use libc::c_long;
 use protocol::PeerAddress;
 use serde_json::Value;
 
-use acting::{Acting, begin, poll_for_ever, sync_for_ever};
+use acting::{ThreadedProcess, begin, poll_for_ever, sync_for_ever};
 
 /// Names the directory in which a process of this test program acts as the sampled one.
 const PLACE: &str = "MILLRACE_TEST_PLACE";
@@ -165,7 +165,7 @@ fn call<'a>(report: &'a Value, name: &str) -> (c_long, Option<&'a str>) {
 
 #[test]
 fn threads_are_seen_where_they_are() {
-    let acting = Acting::start();
+    let acting = ThreadedProcess::start();
     let sampling = Sampling::start(acting.process.id(), &["--rate", "200", "--budget", "1"]);
     let report = sampling.sample(Duration::from_secs(2));
     let ticks = report["ticks"].as_u64().unwrap();
@@ -222,7 +222,7 @@ fn threads_are_seen_where_they_are() {
 
 #[test]
 fn looks_are_of_the_statements_that_clients_show() {
-    let acting = Acting::start();
+    let acting = ThreadedProcess::start();
     let pid = acting.process.id();
     let options = ["--rate", "500", "--budget", "1"];
     let report = Sampling::start(pid, &options).sample(Duration::from_millis(500));
@@ -272,7 +272,7 @@ fn looks_are_of_the_statements_that_clients_show() {
 
 #[test]
 fn neither_the_rate_nor_the_budget_is_exceeded() {
-    let acting = Acting::start();
+    let acting = ThreadedProcess::start();
     let sample = |rate, budget| {
         let options = ["--rate", rate, "--budget", budget];
         let sampling = Sampling::start(acting.process.id(), &options);
@@ -291,7 +291,7 @@ fn neither_the_rate_nor_the_budget_is_exceeded() {
 
 #[test]
 fn a_process_that_ends_is_told_as_far_as_it_was_seen() {
-    let mut acting = Acting::start();
+    let mut acting = ThreadedProcess::start();
     let mut sampling = Sampling::start(acting.process.id(), &[]);
     sampling.order("begin\n");
     thread::sleep(Duration::from_millis(300));
@@ -306,7 +306,7 @@ fn a_process_that_ends_is_told_as_far_as_it_was_seen() {
 
 #[test]
 fn a_process_that_is_not_there_is_named() {
-    let mut acting = Acting::start();
+    let mut acting = ThreadedProcess::start();
     let pid = acting.process.id();
     let mut sampling = Sampling::start(pid, &[]);
     acting.end();
@@ -322,7 +322,7 @@ fn a_process_that_is_not_there_is_named() {
 
 #[test]
 fn the_end_of_the_orders_is_the_end() {
-    let acting = Acting::start();
+    let acting = ThreadedProcess::start();
     for orders in ["", "begin\n"] {
         let mut sampling = Sampling::start(acting.process.id(), &[]);
         sampling.order(orders);
@@ -335,7 +335,7 @@ fn the_end_of_the_orders_is_the_end() {
 
 #[test]
 fn other_orders_are_mistakes() {
-    let acting = Acting::start();
+    let acting = ThreadedProcess::start();
     for (orders, expected) in [
         ("end\n", "\"end\" came where begin was due"),
         ("begin\nbegin\n", "\"begin\" came where end was due"),

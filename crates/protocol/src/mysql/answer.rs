@@ -8,7 +8,7 @@ use super::first_row::FirstRow;
 use super::packet::{HEADER, MAX_PAYLOAD};
 use super::reply::{self, Done, EOF, ERROR, LOCAL_FILE, OK};
 use crate::script::{Row, RowFormat};
-use crate::{AnswerReader, AnswerSummary, Fed, ProtocolError};
+use crate::{AnswerReader, AnswerSummary, FeedResult, ProtocolError};
 
 /// The part of a payload that is examined: an OK message up to its number of warnings.
 const PREFIX: usize = 1 + 9 + 9 + 2 + 2;
@@ -67,7 +67,7 @@ impl Default for MysqlAnswerReader {
 
 impl AnswerReader for MysqlAnswerReader {
     #[inline]
-    fn feed(&mut self, bytes: &[u8]) -> Result<Fed, ProtocolError> {
+    fn feed(&mut self, bytes: &[u8]) -> Result<FeedResult, ProtocolError> {
         let mut rest = bytes;
         while !rest.is_empty() {
             if self.skip > 0 {
@@ -85,14 +85,14 @@ impl AnswerReader for MysqlAnswerReader {
                     first_row.keep(&bytes[..consumed]);
                 }
                 let end = Some(self.finish()?);
-                return Ok(Fed { consumed, end });
+                return Ok(FeedResult { consumed, end });
             }
         }
         self.answer.bytes += bytes.len() as u64;
         if let Some(first_row) = &mut self.first_row {
             first_row.keep(bytes);
         }
-        Ok(Fed { consumed: bytes.len(), end: None })
+        Ok(FeedResult { consumed: bytes.len(), end: None })
     }
 
     fn keep_first_row(&mut self, format: RowFormat) {

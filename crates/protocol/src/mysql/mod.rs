@@ -33,7 +33,7 @@ pub use answer::MysqlAnswerReader;
 pub use connection::{Connection, LocalData, Outcome};
 pub use deadline::Deadline;
 pub use prepared::{Parameter, Prepared};
-pub use tls::{Tls, TlsMistake, TlsMode};
+pub use tls::{Tls, TlsConfigError, TlsMode};
 
 use crate::Protocol;
 

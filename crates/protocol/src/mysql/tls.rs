@@ -50,7 +50,7 @@ pub struct Tls {
 
 /// Settings that cannot be used.
 #[derive(Debug, Error)]
-pub enum TlsMistake {
+pub enum TlsConfigError {
     #[error(
         "verify-ca needs a file of authorities: those that this host trusts certify the servers \
          of anybody, and verify-ca does not look at the name"
@@ -73,7 +73,7 @@ impl Eq for Tls {}
 impl Tls {
     /// Read the authority's certificates (PEM) for the two verifying modes. Without a file,
     /// verify-identity takes those that this host trusts.
-    pub fn new(mode: TlsMode, authority: Option<&Path>) -> Result<Self, TlsMistake> {
+    pub fn new(mode: TlsMode, authority: Option<&Path>) -> Result<Self, TlsConfigError> {
         let provider = Arc::new(ring::default_provider());
         let config = match mode {
             TlsMode::Disabled => None,
@@ -82,7 +82,7 @@ impl Tls {
                 let by_web_pki = match authority {
                     Some(path) => web_pki_verifier(path, &provider)?,
                     None if mode == TlsMode::VerifyCa => {
-                        return Err(TlsMistake::AnybodysAuthority);
+                        return Err(TlsConfigError::AnybodysAuthority);
                     }
                     None => host_verifier(&provider)?,
                 };
@@ -148,19 +148,22 @@ pub(super) fn explain(error: &TlsError) -> ClientError {
 }
 
 /// Trusts the authorities that this host trusts.
-fn host_verifier(provider: &Arc<CryptoProvider>) -> Result<Arc<WebPkiServerVerifier>, TlsMistake> {
+fn host_verifier(
+    provider: &Arc<CryptoProvider>,
+) -> Result<Arc<WebPkiServerVerifier>, TlsConfigError> {
     let mut roots = RootCertStore::empty();
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
     WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(provider))
         .build()
-        .map_err(|_| TlsMistake::NoAuthority)
+        .map_err(|_| TlsConfigError::NoAuthority)
 }
 
 fn web_pki_verifier(
     path: &Path,
     provider: &Arc<CryptoProvider>,
-) -> Result<Arc<WebPkiServerVerifier>, TlsMistake> {
-    let unreadable = |problem: String| TlsMistake::Unreadable { path: path.to_owned(), problem };
+) -> Result<Arc<WebPkiServerVerifier>, TlsConfigError> {
+    let unreadable =
+        |problem: String| TlsConfigError::Unreadable { path: path.to_owned(), problem };
     let mut roots = RootCertStore::empty();
     let certificates =
         CertificateDer::pem_file_iter(path).map_err(|error| unreadable(error.to_string()))?;
@@ -259,7 +262,7 @@ mod tests {
         let made = |mode| match Tls::new(mode, None) {
             Ok(tls) => (tls.is_on(), tls.verifies()),
             // A host may trust nobody.
-            Err(TlsMistake::NoAuthority) => (true, true),
+            Err(TlsConfigError::NoAuthority) => (true, true),
             Err(mistake) => panic!("{mistake}"),
         };
         assert_eq!(made(TlsMode::Disabled), (false, false));

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use crate::cli::{Problem, user_mistake};
+use crate::cli::{CliError, user_mistake};
 use protocol::mysql::{Address, Login, Tls, TlsMode};
 
 #[derive(Args)]
@@ -60,7 +60,7 @@ enum TlsChoice {
 }
 
 impl ServerOptions {
-    pub fn login(&self) -> Result<Login, Problem> {
+    pub fn login(&self) -> Result<Login, CliError> {
         let address = match &self.socket {
             Some(path) => Address::Socket(path.clone()),
             None => Address::Tcp { host: self.host.clone(), port: self.port },

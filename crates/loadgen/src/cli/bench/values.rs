@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 use super::OPTIONS;
 use super::parse::{CpuList, assignment, cpu_list};
 use crate::builtin::Builtin;
-use crate::cli::{Problem, user_mistake};
+use crate::cli::{CliError, user_mistake};
 use workload::definition::Value;
 use workload::program::Protocol;
 
@@ -86,7 +86,7 @@ impl WorkloadOptions {
         }
     }
 
-    pub(super) fn values(&self, builtin: &Builtin) -> Result<BTreeMap<String, Value>, Problem> {
+    pub(super) fn values(&self, builtin: &Builtin) -> Result<BTreeMap<String, Value>, CliError> {
         let mut values = BTreeMap::new();
         let options = [
             ("tables", "--tables", self.tables.map(|n| n.to_string())),
@@ -128,7 +128,7 @@ pub(super) fn with_clients(
 }
 
 /// Read a value as what the workload's own default is, and checks that it is offered.
-fn value(builtin: &Builtin, name: &str, option: &str, text: &str) -> Result<Value, Problem> {
+fn value(builtin: &Builtin, name: &str, option: &str, text: &str) -> Result<Value, CliError> {
     let (Some(default), Some(variable)) = (builtin.defaults.get(name), builtin.variables.get(name))
     else {
         let known: Vec<&str> = builtin.defaults.keys().map(String::as_str).collect();
