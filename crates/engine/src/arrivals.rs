@@ -6,7 +6,7 @@ use super::budget::ThreadBudget;
 use super::clock::nanoseconds;
 use super::drive_result::Punctuality;
 use super::schedule::Schedule;
-use super::shared::{Shared, UNKNOWN};
+use super::shared::{NEVER, Shared};
 
 /// A transaction that begins later than it arrived by more than this is late. A thread that slept
 /// starts within it on an idle host, sleeping virtual CPUs included.
@@ -52,17 +52,17 @@ impl Arrivals {
     /// The oldest transaction that has arrived and may still begin; those that may not are
     /// skipped. It stays until `begun` is called.
     #[inline]
-    pub fn due(
+    pub fn next_due(
         &mut self,
         now_ns: u64,
         shared: &Shared,
-        allowance: &mut ThreadBudget<'_>,
+        budget: &mut ThreadBudget<'_>,
     ) -> Option<Arrival> {
         let is_after_end = now_ns >= shared.measure_until_ns();
         loop {
             let arrival = match self.waiting.take() {
                 Some(arrival) => arrival,
-                None => self.draw(now_ns, shared, allowance)?,
+                None => self.take_arrived(now_ns, shared, budget)?,
             };
             if is_after_end || now_ns - arrival.intended_ns > self.max_lateness_ns {
                 self.recent.skipped += 1;
@@ -74,11 +74,11 @@ impl Arrivals {
         }
     }
 
-    fn draw(
+    fn take_arrived(
         &mut self,
         now_ns: u64,
         shared: &Shared,
-        allowance: &mut ThreadBudget<'_>,
+        budget: &mut ThreadBudget<'_>,
     ) -> Option<Arrival> {
         let intended_ns = self.next_ns;
         if intended_ns >= shared.measure_until_ns() {
@@ -88,7 +88,7 @@ impl Arrivals {
             return None;
         }
         let measured = intended_ns >= shared.measure_from_ns();
-        if measured && !allowance.take() {
+        if measured && !budget.take() {
             self.is_over = true;
             return None;
         }
@@ -122,7 +122,7 @@ impl Arrivals {
     #[inline]
     pub fn next_ns(&self, shared: &Shared) -> u64 {
         if self.is_over {
-            return UNKNOWN;
+            return NEVER;
         }
         self.next_ns.min(shared.measure_until_ns())
     }
@@ -155,16 +155,16 @@ mod tests {
     #[test]
     fn arrivals_are_counted_by_when_they_were_intended() {
         let (mut arrivals, shared) = every_microsecond(None);
-        let mut allowance = ThreadBudget::new(None);
+        let mut budget = ThreadBudget::new(None);
         let mut begun = 0;
         for now_ns in (0..20_000).step_by(100) {
-            while arrivals.due(now_ns, &shared, &mut allowance).is_some() {
+            while arrivals.next_due(now_ns, &shared, &mut budget).is_some() {
                 arrivals.begun(now_ns);
                 begun += 1;
             }
         }
         assert_eq!((begun, arrivals.is_over()), (20, false));
-        assert!(arrivals.due(20_000, &shared, &mut allowance).is_none());
+        assert!(arrivals.next_due(20_000, &shared, &mut budget).is_none());
         assert!(arrivals.is_over());
         assert_eq!((arrivals.measured.scheduled, arrivals.recent.scheduled), (10, 20));
         assert_eq!((arrivals.measured.skipped, arrivals.measured.late), (0, 0));
@@ -173,9 +173,9 @@ mod tests {
     #[test]
     fn what_waits_until_the_end_is_skipped() {
         let (mut arrivals, shared) = every_microsecond(None);
-        let mut allowance = ThreadBudget::new(None);
-        assert_eq!(arrivals.due(12_500, &shared, &mut allowance).unwrap().intended_ns, 0);
-        assert!(arrivals.due(20_000, &shared, &mut allowance).is_none());
+        let mut budget = ThreadBudget::new(None);
+        assert_eq!(arrivals.next_due(12_500, &shared, &mut budget).unwrap().intended_ns, 0);
+        assert!(arrivals.next_due(20_000, &shared, &mut budget).is_none());
         assert!(arrivals.is_over());
         assert_eq!((arrivals.measured.scheduled, arrivals.measured.skipped), (10, 10));
         assert_eq!(arrivals.recent.skipped, 20);
@@ -187,9 +187,9 @@ mod tests {
         shared.measure(0, 10_000_000);
         let schedule = Schedule::new(Law::Constant, 1e3, ALONE, 1, 0);
         let mut arrivals = Arrivals::new(schedule, Some(Duration::from_millis(2)));
-        let mut allowance = ThreadBudget::new(None);
+        let mut budget = ThreadBudget::new(None);
         let mut intended = Vec::new();
-        while let Some(arrival) = arrivals.due(5_500_000, &shared, &mut allowance) {
+        while let Some(arrival) = arrivals.next_due(5_500_000, &shared, &mut budget) {
             intended.push(arrival.intended_ns / 1_000_000);
             arrivals.begun(5_500_000);
         }
@@ -200,14 +200,14 @@ mod tests {
     #[test]
     fn a_budget_ends_the_arrivals_of_the_measured_part() {
         let (mut arrivals, shared) = every_microsecond(Some(Budget::new(3, 1)));
-        let mut allowance = ThreadBudget::new(shared.budget.as_ref());
+        let mut budget = ThreadBudget::new(shared.budget.as_ref());
         let mut begun = 0;
-        while arrivals.due(19_500, &shared, &mut allowance).is_some() {
+        while arrivals.next_due(19_500, &shared, &mut budget).is_some() {
             arrivals.begun(19_500);
             begun += 1;
         }
         assert_eq!((begun, arrivals.measured.scheduled), (13, 3));
         assert!(arrivals.is_over());
-        assert_eq!(arrivals.next_ns(&shared), UNKNOWN); // nothing to wake up for
+        assert_eq!(arrivals.next_ns(&shared), NEVER); // nothing to wake up for
     }
 }

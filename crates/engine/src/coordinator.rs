@@ -15,7 +15,7 @@ use super::interval::{Counts, Interval, Part};
 use super::poller::Waker;
 use super::resource_usage::ResourceUsage;
 use super::settings::{DriveSettings, End, Warmup};
-use super::shared::{Shared, UNKNOWN};
+use super::shared::{NEVER, Shared};
 use super::steady::is_steady;
 use super::worker::{Finished, Message};
 
@@ -61,7 +61,7 @@ pub struct Coordinator<'a> {
     /// The time at which the end of the measured part was marked.
     end_marked_ns: Option<u64>,
     /// The last time at which the server owed nothing or answered.
-    heard_ns: u64,
+    last_answer_ns: u64,
     usage_before: ResourceUsage,
     used: ResourceUsage,
     error: Option<ClientError>,
@@ -78,9 +78,9 @@ impl<'a> Coordinator<'a> {
     ) -> Self {
         let measure_from_ns = match drive.warmup {
             Warmup::Time(duration) => shared.start_ns + nanoseconds(duration),
-            Warmup::Steady { .. } => UNKNOWN,
+            Warmup::Steady { .. } => NEVER,
         };
-        if measure_from_ns != UNKNOWN {
+        if measure_from_ns != NEVER {
             shared.measure(measure_from_ns, end_of(drive.end, measure_from_ns));
         }
         Self {
@@ -100,7 +100,7 @@ impl<'a> Coordinator<'a> {
             measure_from_ns,
             measured_until_ns: None,
             end_marked_ns: None,
-            heard_ns: shared.start_ns,
+            last_answer_ns: shared.start_ns,
             usage_before: ResourceUsage::now(),
             used: ResourceUsage::default(),
             error: None,
@@ -127,9 +127,9 @@ impl<'a> Coordinator<'a> {
             }
             if now_ns >= self.next_interval_ns() && self.measured_until_ns.is_none() {
                 self.tick(self.next_interval_ns());
-                self.look_for_steadiness();
+                self.end_steady_warmup();
             }
-            self.look_for_silence(now_ns);
+            self.cancel_if_silent(now_ns);
         }
         self.conclude()
     }
@@ -142,7 +142,7 @@ impl<'a> Coordinator<'a> {
                 .into_iter()
                 .filter(|&time_ns| time_ns > now_ns)
                 .min()
-                .unwrap_or(UNKNOWN);
+                .unwrap_or(NEVER);
         let timeout = Duration::from_nanos(wake_ns - now_ns).min(POLL_INTERVAL);
         self.receive(timeout);
     }
@@ -235,7 +235,7 @@ impl<'a> Coordinator<'a> {
     fn report_interval(&mut self, until_ns: u64) {
         let counts = std::mem::take(&mut self.counts);
         if counts.heard || counts.under_way == 0 {
-            self.heard_ns = self.shared.clock.now_ns();
+            self.last_answer_ns = self.shared.clock.now_ns();
         }
         let duration_s = seconds(until_ns - self.interval_from_ns);
         self.throughput.push(counts.totals.transactions as f64 / duration_s);
@@ -245,7 +245,7 @@ impl<'a> Coordinator<'a> {
     }
 
     /// End a warm-up that waits for steady throughput.
-    fn look_for_steadiness(&mut self) {
+    fn end_steady_warmup(&mut self) {
         let Warmup::Steady { limit } = self.drive.warmup else {
             return;
         };
@@ -264,8 +264,8 @@ impl<'a> Coordinator<'a> {
     }
 
     /// A server that does not answer does not hold the drive for ever, whatever is to end it.
-    fn look_for_silence(&mut self, now_ns: u64) {
-        let since_ns = self.measured_until_ns.unwrap_or(self.heard_ns);
+    fn cancel_if_silent(&mut self, now_ns: u64) {
+        let since_ns = self.measured_until_ns.unwrap_or(self.last_answer_ns);
         let limit = self.drive.idle_timeout;
         if self.error.is_none() && now_ns.saturating_sub(since_ns) >= nanoseconds(limit) {
             self.cancel(ClientError::Silent { limit });
@@ -302,7 +302,7 @@ impl<'a> Coordinator<'a> {
             return;
         };
         let lingered_ns = ended_ns + nanoseconds(self.drive.linger);
-        let limit_ns = self.drive.limit.map_or(UNKNOWN, nanoseconds);
+        let limit_ns = self.drive.limit.map_or(NEVER, nanoseconds);
         let until_ns = lingered_ns.min(limit_ns);
         while !self.stop.load(Ordering::Relaxed) {
             let left_ns = until_ns.saturating_sub(self.shared.clock.now_ns());
@@ -342,6 +342,6 @@ impl<'a> Coordinator<'a> {
 fn end_of(end: End, from_ns: u64) -> u64 {
     match end {
         End::Time(duration) | End::Either(duration, _) => from_ns + nanoseconds(duration),
-        End::Operations(_) => UNKNOWN,
+        End::Operations(_) => NEVER,
     }
 }

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use super::budget::Budget;
 use super::clock::Clock;
 
-/// A time that has not been fixed yet.
-pub const UNKNOWN: u64 = u64::MAX;
+/// A time that never comes, as far as is known so far.
+pub const NEVER: u64 = u64::MAX;
 
 /// Written by the coordinator, read by all threads on every turn. Relaxed everywhere: each number
 /// stands for itself, and a thread may see it a little later.
@@ -29,8 +29,8 @@ impl Shared {
         Self {
             clock,
             start_ns,
-            measure_from_ns: AtomicU64::new(UNKNOWN),
-            measure_until_ns: AtomicU64::new(UNKNOWN),
+            measure_from_ns: AtomicU64::new(NEVER),
+            measure_until_ns: AtomicU64::new(NEVER),
             tick: AtomicU32::new(0),
             cancelled: AtomicBool::new(false),
             budget,

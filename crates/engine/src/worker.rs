@@ -68,7 +68,7 @@ pub struct Worker<'a, C: Session, S> {
     spins: bool,
     /// None in a closed loop.
     arrivals: Option<Arrivals>,
-    allowance: ThreadBudget<'a>,
+    budget: ThreadBudget<'a>,
     /// Clients that wait for arrivals, the longest first.
     idle: VecDeque<usize>,
     /// Clients with a transaction under way.
@@ -111,7 +111,7 @@ impl<'a, C: Session, S: Script> Worker<'a, C, S> {
             poller,
             spins: drive.spins(),
             arrivals,
-            allowance: ThreadBudget::new(shared.budget.as_ref()),
+            budget: ThreadBudget::new(shared.budget.as_ref()),
             idle: VecDeque::new(),
             under_way: 0,
             ended: 0,
@@ -132,7 +132,7 @@ impl<'a, C: Session, S: Script> Worker<'a, C, S> {
         let waits = |client: &&Client<C, S>| !client.rests();
         let unanswered = self.clients.iter().filter(waits).count() as u64;
         let counts = self.take_counts();
-        drop(self.allowance); // what is left goes back before anybody counts it
+        drop(self.budget); // what is left goes back before anybody counts it
         let finished = Finished {
             records: self.records,
             counts,
@@ -153,7 +153,7 @@ impl<'a, C: Session, S: Script> Worker<'a, C, S> {
         self.start(&mut events)?;
         while !self.is_over() && !self.shared.is_cancelled() {
             self.hand_over_on_tick();
-            let timeout = self.timeout()?;
+            let timeout = self.begin_due_transactions()?;
             self.turn(&mut events, timeout)?;
         }
         Ok(())
@@ -214,7 +214,7 @@ impl<'a, C: Session, S: Script> Worker<'a, C, S> {
     }
 
     /// Begin what has arrived as far as there are idle clients; how long to wait then.
-    fn timeout(&mut self) -> Result<Timeout, ClientError> {
+    fn begin_due_transactions(&mut self) -> Result<Timeout, ClientError> {
         let mut left_ns = None;
         if self.arrivals.is_some() && (!self.idle.is_empty() || self.under_way == 0) {
             let Some(now_ns) = self.begin_arrived()? else {
@@ -241,7 +241,7 @@ impl<'a, C: Session, S: Script> Worker<'a, C, S> {
             let Some(arrivals) = &mut self.arrivals else {
                 return Ok(Some(now_ns));
             };
-            let due = arrivals.due(now_ns, self.shared, &mut self.allowance);
+            let due = arrivals.next_due(now_ns, self.shared, &mut self.budget);
             if self.ended == self.clients.len() {
                 arrivals.give_up();
                 return Ok(Some(now_ns));
@@ -261,12 +261,12 @@ impl<'a, C: Session, S: Script> Worker<'a, C, S> {
     fn next_transaction(&mut self, index: usize, now_ns: u64) -> Result<(), ClientError> {
         let due = match &mut self.arrivals {
             Some(arrivals) => arrivals
-                .due(now_ns, self.shared, &mut self.allowance)
+                .next_due(now_ns, self.shared, &mut self.budget)
                 .map(|arrival| (arrival.measured, arrival.intended_ns)),
-            None => self.may_begin(now_ns).map(|measured| (measured, now_ns)),
+            None => self.begins_measured(now_ns).map(|measured| (measured, now_ns)),
         };
         let Some((measured, intended_ns)) = due else {
-            self.rest(index, State::Idle);
+            self.stop_client(index, State::Idle);
             return Ok(());
         };
         self.clients[index].transaction =
@@ -278,24 +278,24 @@ impl<'a, C: Session, S: Script> Worker<'a, C, S> {
         } else {
             // In an open loop the arrival waits for another client.
             if self.arrivals.is_none() && measured {
-                self.allowance.put_back();
+                self.budget.put_back();
             }
-            self.rest(index, State::Ended);
+            self.stop_client(index, State::Ended);
         }
         Ok(())
     }
 
     /// In a closed loop: whether a transaction that begins now is measured; None where none may.
     #[inline]
-    fn may_begin(&mut self, now_ns: u64) -> Option<bool> {
+    fn begins_measured(&mut self, now_ns: u64) -> Option<bool> {
         if now_ns >= self.shared.measure_until_ns() {
             return None;
         }
         let measured = now_ns >= self.shared.measure_from_ns();
-        (!measured || self.allowance.take()).then_some(measured)
+        (!measured || self.budget.take()).then_some(measured)
     }
 
-    fn rest(&mut self, index: usize, state: State) {
+    fn stop_client(&mut self, index: usize, state: State) {
         self.under_way -= 1;
         self.clients[index].state = state;
         match state {

@@ -14,7 +14,7 @@ use engine::{DriveSettings, End, IDLE_TIMEOUT, Latencies, Pacing, Warmup};
 use millrace_load::events::ClientUsage;
 use protocol::ClientError;
 use protocol::mysql::MysqlAnswerReader;
-use protocol::mysql::binary::{Execute, Kind, put_command};
+use protocol::mysql::binary::{Execute, Kind, put_query};
 use protocol::mysql::channel::Channel;
 use protocol::mysql::{Address, Connection, Deadline, Login, Tls, TlsMode};
 use protocol::script::{Answer, Names, Observe, Request, Script};
@@ -22,8 +22,6 @@ use protocol::{AnswerReader as _, Session as _};
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use serde_json::json;
-
-const COM_QUERY: u8 = 3;
 
 /// Ready packets; connections take them in turn.
 const PACKETS: u64 = 64;
@@ -148,7 +146,7 @@ fn open(arguments: &Arguments, number: u32) -> Result<(Channel, Packets), Client
                 None => {
                     let sql = arguments.sql.replace("{id}", &id.to_string());
                     let sql = sql.replace("{end}", &end.to_string());
-                    put_command(&mut packet, COM_QUERY, sql.as_bytes());
+                    put_query(&mut packet, |out| out.extend_from_slice(sql.as_bytes()));
                 }
                 Some(prepared) => {
                     let count = prepared.parameters;

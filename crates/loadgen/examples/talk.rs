@@ -17,13 +17,12 @@ use serde_json::{Value, json};
 
 use protocol::ClientError;
 use protocol::mysql::MysqlAnswerReader;
-use protocol::mysql::binary::{Execute, Kind, put_command};
+use protocol::mysql::binary::{Execute, Kind, put_query};
 use protocol::mysql::channel::Channel;
 use protocol::mysql::{Address, Connection, Deadline, Login, Outcome, Parameter, Tls, TlsMode};
 use protocol::{AnswerReader as _, AnswerSummary, Session as _};
 
 const LIMIT: Duration = Duration::from_secs(30);
-const COM_QUERY: u8 = 3;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -160,7 +159,7 @@ fn command(
         },
     };
     let Some((prepared, values)) = prepared else {
-        put_command(&mut out, COM_QUERY, statement.sql.as_bytes());
+        put_query(&mut out, |out| out.extend_from_slice(statement.sql.as_bytes()));
         return Ok(out);
     };
     let kinds: Vec<Kind> = values.iter().map(|value| parameter(value).kind()).collect();

@@ -36,7 +36,7 @@ pub struct Settings {
     pub workload: Workload,
     pub test: String,
     pub title: String,
-    pub look: ScreenOptions,
+    pub screen_options: ScreenOptions,
     /// The longest silence of the server.
     pub idle_timeout: Duration,
     /// The file for the events as JSON lines; `-` is standard output.

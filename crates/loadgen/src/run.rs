@@ -1,10 +1,10 @@
 //! Carries a specification out, phase by phase, and reports as it goes.
 
-mod asked;
 mod drive;
 mod failure;
 mod plan;
 mod session;
+mod statement_preview;
 mod statements;
 mod tables;
 mod ticker;

@@ -98,7 +98,7 @@ impl Report {
 
 impl ThreadReport {
     fn new(thread: &Thread, names: &Names, connections: Option<&ConnectionMap>) -> Self {
-        let shown = (0..).zip(&thread.by_shown);
+        let shown = (0..).zip(&thread.by_statement);
         let statements = shown.filter(|(_, tally)| tally.ticks() > 0);
         Self {
             tid: thread.tid,

@@ -35,14 +35,14 @@ pub struct Sampler {
     /// The threads whose turn it is at the next tick.
     turn: Vec<usize>,
     /// The answers of the kernel about them.
-    said: Vec<(usize, KernelTexts)>,
+    texts: Vec<(usize, KernelTexts)>,
     /// The same at this tick, and what they do; None where they have ended.
-    seen: Vec<(usize, Option<ThreadSample>)>,
+    samples: Vec<(usize, Option<ThreadSample>)>,
     ticks: u64,
     /// Whose turn it is next.
     next_busy: usize,
     next_other: usize,
-    listed: Instant,
+    listed_at: Instant,
 }
 
 impl Sampler {
@@ -54,13 +54,13 @@ impl Sampler {
             connections: None,
             threads: Vec::new(),
             ended: Vec::new(),
-            seen: Vec::new(),
+            samples: Vec::new(),
             ticks: 0,
             turn: Vec::new(),
-            said: Vec::new(),
+            texts: Vec::new(),
             next_busy: 0,
             next_other: 0,
-            listed: Instant::now(),
+            listed_at: Instant::now(),
         };
         sampler.list()?;
         if sampler.threads.is_empty() {
@@ -68,9 +68,9 @@ impl Sampler {
         }
         // Opening the files is allowed to more users than reading them.
         for thread in &sampler.threads {
-            let reported = thread.doing().map_err(|source| refused(pid, source))?;
+            let reported = thread.syscall_text().map_err(|source| refused(pid, source))?;
             if let Some(reported) = reported
-                && text::doing(reported.as_bytes()).is_none()
+                && text::parse_syscall(reported.as_bytes()).is_none()
             {
                 return Err(ThreadsError::Unknown(reported));
             }
@@ -80,13 +80,13 @@ impl Sampler {
 
     /// Look at what clients show from now on. Threads that wait for their clients now are known to
     /// serve them.
-    pub fn look_at(&mut self, connections: ConnectionMap) -> Result<(), ThreadsError> {
+    pub fn watch_connections(&mut self, connections: ConnectionMap) -> Result<(), ThreadsError> {
         self.list()?;
         let now = Instant::now();
         for thread in &mut self.threads {
-            let said = thread.ask(None);
-            if let Some(seen) = thread.look(&said, &mut self.targets, now) {
-                thread.take_seat(seen, &connections);
+            let texts = thread.read_texts(None);
+            if let Some(sample) = thread.decode(&texts, &mut self.targets, now) {
+                thread.assign_slot(sample, &connections);
             }
         }
         self.prepare();
@@ -100,7 +100,7 @@ impl Sampler {
         self.ended.clear();
         self.list()?;
         for thread in &mut self.threads {
-            thread.begin(self.listed);
+            thread.begin(self.listed_at);
         }
         self.prepare();
         if self.threads.is_empty() {
@@ -114,30 +114,30 @@ impl Sampler {
         // Before all else: whoever needs the CPU that this takes is kept from it, and others wait.
         let (threads, connections) = (&self.threads, self.connections.as_ref());
         let turn = self.turn.iter();
-        let asked = turn.map(|&index| (index, threads[index].ask(connections)));
-        self.said.extend(asked);
+        let asked = turn.map(|&index| (index, threads[index].read_texts(connections)));
+        self.texts.extend(asked);
         let now = Instant::now();
-        self.look(now);
-        let here = self.seen.iter().filter_map(|(_, seen)| *seen);
-        let here = here.filter(|seen| seen.syncs_log).count();
+        self.decode_turn(now);
+        let here = self.samples.iter().filter_map(|(_, sample)| *sample);
+        let here = here.filter(|sample| sample.syncs_log).count();
         let elsewhere = self.syncs_elsewhere(now);
-        for &(index, seen) in &self.seen {
-            if let Some(seen) = seen {
-                let others = here > usize::from(seen.syncs_log) || elsewhere;
-                self.threads[index].count(seen, now, others);
+        for &(index, sample) in &self.samples {
+            if let Some(sample) = sample {
+                let others = here > usize::from(sample.syncs_log) || elsewhere;
+                self.threads[index].count(sample, now, others);
                 if let Some(connections) = &self.connections {
-                    self.threads[index].take_seat(seen, connections);
+                    self.threads[index].assign_slot(sample, connections);
                 }
             }
         }
-        self.ticks += u64::from(self.seen.iter().any(|(_, seen)| seen.is_some()));
-        let ended = self.seen.iter().filter(|(_, seen)| seen.is_none());
+        self.ticks += u64::from(self.samples.iter().any(|(_, sample)| sample.is_some()));
+        let ended = self.samples.iter().filter(|(_, sample)| sample.is_none());
         let ended: Vec<u32> = ended.map(|&(index, _)| self.threads[index].tid).collect();
         if !ended.is_empty() {
             self.retire(|thread| !ended.contains(&thread.tid));
         }
         // Where none is left, others may have begun since.
-        if self.threads.is_empty() || now - self.listed >= LISTED_EVERY {
+        if self.threads.is_empty() || now - self.listed_at >= LISTED_EVERY {
             self.list()?;
         }
         self.prepare();
@@ -153,27 +153,29 @@ impl Sampler {
     }
 
     /// Fill in what those threads do whose turn it is.
-    fn look(&mut self, now: Instant) {
-        self.seen.clear();
-        for (index, said) in self.said.drain(..) {
-            let seen = self.threads[index].look(&said, &mut self.targets, now);
-            self.seen.push((index, seen));
+    fn decode_turn(&mut self, now: Instant) {
+        self.samples.clear();
+        for (index, texts) in self.texts.drain(..) {
+            let sample = self.threads[index].decode(&texts, &mut self.targets, now);
+            self.samples.push((index, sample));
         }
     }
 
     /// Return true where a thread whose turn it is not makes a log durable, of those that did before.
     fn syncs_elsewhere(&mut self, now: Instant) -> bool {
-        let Self { threads, targets, seen, .. } = self;
+        let Self { threads, targets, samples, .. } = self;
         threads.iter_mut().enumerate().any(|(index, thread)| {
             thread.has_synced
-                && !seen.iter().any(|&(looked_at, _)| looked_at == index)
-                && thread.look(&thread.ask(None), targets, now).is_some_and(|now| now.syncs_log)
+                && !samples.iter().any(|&(looked_at, _)| looked_at == index)
+                && thread
+                    .decode(&thread.read_texts(None), targets, now)
+                    .is_some_and(|now| now.syncs_log)
         })
     }
 
     /// Find threads that have begun or ended.
     fn list(&mut self) -> Result<(), ThreadsError> {
-        self.listed = Instant::now();
+        self.listed_at = Instant::now();
         let tids = tids(self.pid)?;
         self.retire(|thread| tids.binary_search(&thread.tid).is_ok());
         for tid in tids {

@@ -51,7 +51,7 @@ pub fn run(
     let mut control = Control::new(input);
     let mut command = next(&mut control, None)?;
     if let Some(Command::StatementActivity(activity)) = &command {
-        sampler.look_at(ConnectionMap::parse(activity)?)?;
+        sampler.watch_connections(ConnectionMap::parse(activity)?)?;
         command = next(&mut control, None)?;
     }
     match command {

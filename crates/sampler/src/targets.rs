@@ -13,7 +13,7 @@ use super::names::{Name, Names};
 use super::text::writes_through;
 
 /// The time for which a finding is believed: servers rarely reuse descriptors.
-const BELIEVED: Duration = Duration::from_secs(1);
+const FRESH_FOR: Duration = Duration::from_secs(1);
 
 /// The target of a call that waits for descriptors and was given none: it waits for a time.
 pub const NOTHING: &str = "[no descriptors]";
@@ -65,11 +65,11 @@ impl Targets {
         // an int, whatever the register's upper half holds
         let descriptor = argument as i32;
         if let Some(known) = self.behind.get(&descriptor)
-            && known.is_believed(now)
+            && known.is_fresh(now)
         {
             return known.what;
         }
-        let what = self.look_behind(descriptor);
+        let what = self.resolve(descriptor);
         self.behind.insert(descriptor, Cached { at: now, what });
         what
     }
@@ -88,7 +88,7 @@ impl Targets {
 
     fn only_polled(&mut self, list: u64, now: Instant) -> Option<i32> {
         if let Some(known) = self.polled.get(&list)
-            && known.is_believed(now)
+            && known.is_fresh(now)
         {
             return known.what;
         }
@@ -101,7 +101,7 @@ impl Targets {
         Target { name: self.names.number(NOTHING), kind: TargetKind::Channel, socket: None }
     }
 
-    fn look_behind(&mut self, descriptor: i32) -> Option<Target> {
+    fn resolve(&mut self, descriptor: i32) -> Option<Target> {
         let link = fs::read_link(format!("/proc/{}/fd/{descriptor}", self.pid)).ok()?;
         let kind = if !link.is_absolute() {
             TargetKind::Channel // socket:[123], pipe:[123], anon_inode:[eventpoll]
@@ -126,8 +126,8 @@ impl Targets {
 }
 
 impl<T> Cached<T> {
-    fn is_believed(&self, now: Instant) -> bool {
-        now.saturating_duration_since(self.at) < BELIEVED
+    fn is_fresh(&self, now: Instant) -> bool {
+        now.saturating_duration_since(self.at) < FRESH_FOR
     }
 }
 
@@ -263,8 +263,8 @@ mod tests {
         let (mut targets, now) = (Targets::new(process::id()), Instant::now());
         let before = targets.behind(argument(&file), now);
         fs::rename(&path, directory.path().join("b")).unwrap();
-        assert_eq!(targets.behind(argument(&file), now + BELIEVED / 2), before);
-        let after = targets.behind(argument(&file), now + BELIEVED).unwrap();
+        assert_eq!(targets.behind(argument(&file), now + FRESH_FOR / 2), before);
+        let after = targets.behind(argument(&file), now + FRESH_FOR).unwrap();
         assert!(targets.names.text(after.name).ends_with("/b"));
     }
 }

@@ -17,7 +17,7 @@ pub enum Activity {
 
 /// Read `/proc/PID/task/TID/syscall`: `running`, or the call's number, six arguments and two
 /// registers, or -1 and the registers. None where it is none of these.
-pub fn doing(text: &[u8]) -> Option<Activity> {
+pub fn parse_syscall(text: &[u8]) -> Option<Activity> {
     let text = str::from_utf8(text).ok()?.trim_ascii_end();
     if text == "running" {
         return Some(Activity::Running);
@@ -81,12 +81,12 @@ mod tests {
         let futex =
             b"202 0x7f2a80000b70 0x189 0x0 0x0 0x0 0xffffffff 0x7f2a8cdfe9c0 0x7f2a9f2a3117\n";
         let expected = Activity::Calling { number: 202, arguments: [0x7f2a_8000_0b70, 0x189] };
-        assert_eq!(doing(futex), Some(expected));
-        assert_eq!(doing(b"running\n"), Some(Activity::Running));
-        assert_eq!(doing(b"-1 0x7ffd7c2c5b58 0x7f2a9f2a3117\n"), Some(Activity::Blocked));
-        assert_eq!(doing(b"-1 0x0 0x0\n"), Some(Activity::Blocked));
+        assert_eq!(parse_syscall(futex), Some(expected));
+        assert_eq!(parse_syscall(b"running\n"), Some(Activity::Running));
+        assert_eq!(parse_syscall(b"-1 0x7ffd7c2c5b58 0x7f2a9f2a3117\n"), Some(Activity::Blocked));
+        assert_eq!(parse_syscall(b"-1 0x0 0x0\n"), Some(Activity::Blocked));
         for other in ["", "\n", "0", "-2 0x0 0x0", "1 2 3", "sleeping\n"] {
-            assert_eq!(doing(other.as_bytes()), None, "{other:?}");
+            assert_eq!(parse_syscall(other.as_bytes()), None, "{other:?}");
         }
     }
 
@@ -135,12 +135,12 @@ mod tests {
                 number: number.into(),
                 arguments: [arguments[0], arguments[1]],
             };
-            prop_assert_eq!(doing(text.as_bytes()), Some(expected));
+            prop_assert_eq!(parse_syscall(text.as_bytes()), Some(expected));
         }
 
         #[test]
         fn anything_is_read_or_refused(text: Vec<u8>) {
-            let _ = doing(&text);
+            let _ = parse_syscall(&text);
             let _ = state(&text);
             let _ = ran_ns(&text);
             stack(&String::from_utf8_lossy(&text), "a");

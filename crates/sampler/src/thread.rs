@@ -24,14 +24,14 @@ pub struct Thread {
     pub tid: u32,
     directory: PathBuf,
     name: String,
-    doing: File,
+    syscall: File,
     /// These once they are needed.
     state: Option<File>,
     wchan: Option<File>,
     stack: Option<File>,
     pub tally: Tally,
     /// The same by what its client showed, without where in the kernel.
-    pub by_shown: Vec<Tally>,
+    pub by_statement: Vec<Tally>,
     /// The place of its client on the activity file, once that is known.
     slot: Option<Slot>,
     /// Its CPU time at the last reading.
@@ -69,7 +69,7 @@ impl Thread {
     /// None where the thread has ended.
     pub fn open(pid: u32, tid: u32) -> io::Result<Option<Self>> {
         let directory = PathBuf::from(format!("/proc/{pid}/task/{tid}"));
-        let doing = match File::open(directory.join("syscall")) {
+        let syscall = match File::open(directory.join("syscall")) {
             Ok(file) => file,
             // A kernel that does not tell has the directory, but not the file in it.
             Err(error) if has_ended(&error) && !directory.exists() => return Ok(None),
@@ -79,12 +79,12 @@ impl Thread {
             tid,
             directory,
             name: String::new(),
-            doing,
+            syscall,
             state: None,
             wchan: None,
             stack: None,
             tally: Tally::default(),
-            by_shown: Vec::new(),
+            by_statement: Vec::new(),
             slot: None,
             ran_ns: 0,
             is_busy: false,
@@ -107,9 +107,9 @@ impl Thread {
     }
 
     /// Read its activity in the kernel's words. None where it has ended.
-    pub fn doing(&self) -> io::Result<Option<String>> {
+    pub fn syscall_text(&self) -> io::Result<Option<String>> {
         let mut text = [0; TEXT_BYTES];
-        match self.doing.read_at(&mut text, 0) {
+        match self.syscall.read_at(&mut text, 0) {
             Ok(length) => Ok(Some(String::from_utf8_lossy(&text[..length]).into_owned())),
             Err(error) if has_ended(&error) => Ok(None),
             Err(error) => Err(error),
@@ -118,26 +118,26 @@ impl Thread {
 
     /// Read its client's statement and the kernel's words about it now, to be decoded later; empty
     /// where it has ended.
-    pub fn ask(&self, connections: Option<&ConnectionMap>) -> KernelTexts {
+    pub fn read_texts(&self, connections: Option<&ConnectionMap>) -> KernelTexts {
         let shown = connections.zip(self.slot).map(|(connections, slot)| connections.shown(slot));
         let mut text = [0; TEXT_BYTES];
-        let length = self.doing.read_at(&mut text, 0).unwrap_or(0);
+        let length = self.syscall.read_at(&mut text, 0).unwrap_or(0);
         KernelTexts { text, length, shown }
     }
 
     /// Decode its activity from the kernel's words just read. None where it has ended.
-    pub fn look(
+    pub fn decode(
         &mut self,
-        said: &KernelTexts,
+        texts: &KernelTexts,
         targets: &mut Targets,
         now: Instant,
     ) -> Option<ThreadSample> {
-        match text::doing(&said.text[..said.length])? {
+        match text::parse_syscall(&texts.text[..texts.length])? {
             Activity::Running => Some(ThreadSample {
                 state: State::RUNNING,
                 syncs_log: false,
                 socket: None,
-                shown: said.shown,
+                shown: texts.shown,
             }),
             Activity::Blocked => {
                 let letter = blocked(self.letter()?);
@@ -146,7 +146,7 @@ impl Thread {
                     state: State { letter, syscall: Some(-1), target: None, wchan, stack },
                     syncs_log: false,
                     socket: None,
-                    shown: said.shown,
+                    shown: texts.shown,
                 })
             }
             Activity::Calling { number, arguments: [first, second] } => {
@@ -182,7 +182,7 @@ impl Thread {
                     },
                     syncs_log: syncs_log(kind, found),
                     socket: target.and_then(|target| target.socket),
-                    shown: said.shown,
+                    shown: texts.shown,
                 })
             }
         }
@@ -191,30 +191,30 @@ impl Thread {
     /// Count from nothing on.
     pub fn begin(&mut self, now: Instant) {
         self.tally = Tally::default();
-        self.by_shown.clear();
+        self.by_statement.clear();
         self.since = now;
     }
 
     /// Count what it was seen to do, while another thread made a log durable or not.
-    pub fn count(&mut self, seen: ThreadSample, now: Instant, during_sync: bool) {
-        self.has_synced |= seen.syncs_log;
+    pub fn count(&mut self, sample: ThreadSample, now: Instant, during_sync: bool) {
+        self.has_synced |= sample.syncs_log;
         let seconds = (now - self.since).as_secs_f64();
-        self.tally.add(seen.state, seconds, during_sync);
-        if let Some(shown) = seen.shown {
+        self.tally.add(sample.state, seconds, during_sync);
+        if let Some(shown) = sample.shown {
             let shown = shown as usize;
-            if self.by_shown.len() <= shown {
-                self.by_shown.resize_with(shown + 1, Tally::default);
+            if self.by_statement.len() <= shown {
+                self.by_statement.resize_with(shown + 1, Tally::default);
             }
-            let state = seen.state.without_place();
-            self.by_shown[shown].add(state, seconds, during_sync);
+            let state = sample.state.without_place();
+            self.by_statement[shown].add(state, seconds, during_sync);
         }
         self.since = now;
     }
 
     /// Take the socket that it was seen at for that of its client, if it is one's. One that it has
     /// is kept until another's is seen: a thread may use other sockets while it works.
-    pub fn take_seat(&mut self, seen: ThreadSample, connections: &ConnectionMap) {
-        self.slot = seen.socket.and_then(|inode| connections.slot(inode)).or(self.slot);
+    pub fn assign_slot(&mut self, sample: ThreadSample, connections: &ConnectionMap) {
+        self.slot = sample.socket.and_then(|inode| connections.slot(inode)).or(self.slot);
     }
 
     /// Return its CPU time since the last call; 0 where the kernel does not tell.

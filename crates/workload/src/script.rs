@@ -8,10 +8,8 @@ use super::generation::{GeneratorState, small};
 use super::plan::{Plan, Transaction};
 use datagen::Stream;
 use datagen::random::Random;
-use protocol::mysql::binary::{Execute, put_command_with};
+use protocol::mysql::binary::{Execute, put_query};
 use protocol::script::{self, Answer, Observe, Request};
-
-const COM_QUERY: u8 = 3;
 
 /// The requests of a client. Transaction number n depends on the program, the client, n and the answers
 /// alone, so that a transaction that was given up does not change those that follow.
@@ -252,7 +250,7 @@ impl Script {
         let statement = &plan.statements[usize::from(index)];
         let table = self.state.table;
         if !statement.is_prepared() {
-            put_command_with(out, COM_QUERY, |out| {
+            put_query(out, |out| {
                 statement.write_text(
                     table,
                     &plan.generators,

@@ -15,12 +15,12 @@ const PERCENTILES: [f64; 4] = [50.0, 95.0, 99.0, 99.9];
 const BUSY: f64 = 0.9;
 
 /// The report of a run.
-pub fn text(driven: &DriveResult, look: &ScreenOptions) -> String {
+pub fn text(driven: &DriveResult, options: &ScreenOptions) -> String {
     let mut parts = vec![throughput(driven)];
     parts.extend(schedule(driven));
     parts.extend(errors(driven));
-    parts.push(latencies(driven, look));
-    if look.histogram {
+    parts.push(latencies(driven, options));
+    if options.histogram {
         parts.extend(histograms(driven));
     }
     parts.push(generator(driven));
@@ -122,8 +122,8 @@ fn errors(driven: &DriveResult) -> Option<String> {
     Some(table(&rows) + &ends)
 }
 
-fn latencies(driven: &DriveResult, look: &ScreenOptions) -> String {
-    let percentiles = percentiles(&look.percentiles);
+fn latencies(driven: &DriveResult, options: &ScreenOptions) -> String {
+    let percentiles = percentiles(&options.percentiles);
     let mut rows = vec![latency_heads(&["Latency (ms)", ""], &percentiles)];
     // A test of single statements has each of them twice: once is enough.
     let is_single = driven.statements.len() == 1 && driven.transactions.len() == 1;

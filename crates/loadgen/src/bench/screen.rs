@@ -17,7 +17,7 @@ pub struct Screen {
     out: Box<dyn Write + Send>,
     /// The heading, printed once the server is known.
     heading: String,
-    look: ScreenOptions,
+    options: ScreenOptions,
     is_open_loop: bool,
     clients: u32,
     pending: Option<Sum>,
@@ -37,7 +37,7 @@ impl Screen {
         Self {
             out,
             heading: heading(settings),
-            look: settings.look.clone(),
+            options: settings.screen_options.clone(),
             is_open_loop: drive.is_some_and(|drive| drive.settings.is_open_loop()),
             clients: drive.map_or(0, |drive| drive.settings.clients),
             pending: None,
@@ -46,21 +46,21 @@ impl Screen {
 
     /// Print an interval, or add it to those that are printed together.
     fn interval(&mut self, interval: &Interval) -> io::Result<()> {
-        if self.look.interval_s == 0 {
+        if self.options.interval_s == 0 {
             return Ok(());
         }
         // The rest of the warm-up is not printed.
         let pending = self.pending.take().filter(|sum| sum.part == interval.part);
         let mut sum = pending.unwrap_or_else(|| Sum::of(interval.part));
         sum.add(interval);
-        if sum.intervals < self.look.interval_s {
+        if sum.intervals < self.options.interval_s {
             self.pending = Some(sum);
             return Ok(());
         }
-        self.tell(&sum)
+        self.print_line(&sum)
     }
 
-    fn tell(&mut self, sum: &Sum) -> io::Result<()> {
+    fn print_line(&mut self, sum: &Sum) -> io::Result<()> {
         let line = sum.line(self.clients, self.is_open_loop);
         writeln!(self.out, "{line}")?;
         self.out.flush()
@@ -68,7 +68,7 @@ impl Screen {
 
     fn phase(&mut self, result: &PhaseResult<'_>) -> io::Result<()> {
         if let Some(rest) = self.pending.take() {
-            self.tell(&rest)?;
+            self.print_line(&rest)?;
         }
         let text = match result {
             PhaseResult::LoadTables {
@@ -97,7 +97,7 @@ impl Screen {
                 "{} rows verified by count and checksum in {duration_s:.2} s\n",
                 count(*rows)
             ),
-            PhaseResult::Drive { driven, .. } => report::text(driven, &self.look),
+            PhaseResult::Drive { driven, .. } => report::text(driven, &self.options),
             PhaseResult::Statement(result) => {
                 format!("tables dropped in {:.2} s\n", result.duration_s)
             }

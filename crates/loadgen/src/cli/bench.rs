@@ -161,7 +161,7 @@ impl BenchArgs {
                 values,
                 seed: self.workload_options.rand_seed,
             },
-            look: ScreenOptions {
+            screen_options: ScreenOptions {
                 interval_s: self.report_interval,
                 percentiles: self.percentile,
                 histogram: self.histogram,

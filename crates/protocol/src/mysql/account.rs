@@ -22,14 +22,14 @@ pub struct Login {
 impl Login {
     /// Return why whoever is at the other end of `socket` must not get the password itself, and
     /// what to do about it; None for the right server, and where the user allows it.
-    pub(super) fn doubt(&self, socket: BorrowedFd<'_>) -> Option<String> {
+    pub(super) fn reason_to_distrust(&self, socket: BorrowedFd<'_>) -> Option<String> {
         if self.tls.verifies() || self.allow_unverified {
             return None;
         }
         match &self.address {
-            Address::Socket(path) => listener::doubt(path, socket).map(|doubt| {
+            Address::Socket(path) => listener::reason_to_distrust(path, socket).map(|reason| {
                 format!(
-                    "another server may have taken its socket ({doubt}): let it listen in a \
+                    "another server may have taken its socket ({reason}): let it listen in a \
                      directory that only its user can write, or allow it (allow_unverified, \
                      --allow-unverified)"
                 )

@@ -71,7 +71,7 @@ impl AnswerReader for MysqlAnswerReader {
         let mut rest = bytes;
         while !rest.is_empty() {
             if self.skip > 0 {
-                rest = self.pass_over(rest);
+                rest = self.skip_bytes(rest);
             } else {
                 if self.stage == Stage::Rows && self.held_bytes == 0 && !self.continued {
                     rest = self.whole_rows(rest);
@@ -147,7 +147,7 @@ impl MysqlAnswerReader {
 
     /// Go on in a packet that has been understood.
     #[inline]
-    fn pass_over<'a>(&mut self, bytes: &'a [u8]) -> &'a [u8] {
+    fn skip_bytes<'a>(&mut self, bytes: &'a [u8]) -> &'a [u8] {
         let (passed, rest) = bytes.split_at(bytes.len().min(self.skip));
         if self.stage == Stage::Failed {
             self.error.extend_from_slice(passed);
@@ -189,7 +189,7 @@ impl MysqlAnswerReader {
             && let Some((header, payload)) = bytes.split_first_chunk()
             && let Some((prefix, rest)) = payload.split_at_checked(self.wanted(*header))
         {
-            self.understand(*header, prefix)?;
+            self.parse_packet(*header, prefix)?;
             return Ok(rest);
         }
         let bytes = self.hold(bytes, HEADER);
@@ -201,7 +201,7 @@ impl MysqlAnswerReader {
         if self.held_bytes == whole {
             let held = self.held;
             self.held_bytes = 0;
-            self.understand(header, &held[HEADER..whole])?;
+            self.parse_packet(header, &held[HEADER..whole])?;
         }
         Ok(rest)
     }
@@ -226,7 +226,7 @@ impl MysqlAnswerReader {
 
     /// Understand a packet by its header and the first bytes of its payload.
     #[inline]
-    fn understand(&mut self, header: [u8; HEADER], prefix: &[u8]) -> Result<(), ProtocolError> {
+    fn parse_packet(&mut self, header: [u8; HEADER], prefix: &[u8]) -> Result<(), ProtocolError> {
         let (length, number) = parse_header(header);
         let begins = !self.continued;
         let first = prefix.first().copied();

@@ -3,6 +3,7 @@
 use super::packet::{self, HEADER, MAX_PAYLOAD};
 use super::wire::put_string;
 
+pub const COM_QUERY: u8 = 3;
 const COM_STMT_EXECUTE: u8 = 23;
 
 /// The type a parameter is declared with. The server keeps it, so that only the first execution of
@@ -84,23 +85,26 @@ impl<'a> Execute<'a> {
     }
 }
 
-/// Append a command that is a byte and text (`COM_QUERY`, for example) as one packet.
+/// Append a statement as text as one packet; `put_text` appends the text.
 ///
 /// # Panics
 /// If it needs more than one packet (16 MB).
 #[inline]
-pub fn put_command(out: &mut Vec<u8>, command: u8, text: &[u8]) {
-    put_command_with(out, command, |out| out.extend_from_slice(text));
-}
-
-/// The same, where the text is put piece by piece.
-#[inline]
-pub fn put_command_with(out: &mut Vec<u8>, command: u8, put_text: impl FnOnce(&mut Vec<u8>)) {
+pub fn put_query(out: &mut Vec<u8>, put_text: impl FnOnce(&mut Vec<u8>)) {
     let packet = out.len();
     out.extend_from_slice(&[0; HEADER]);
-    out.push(command);
+    out.push(COM_QUERY);
     put_text(out);
     end_command(out, packet);
+}
+
+/// Return the text of a packet that [`put_query`] wrote.
+///
+/// # Panics
+/// If the packet is shorter than a command.
+#[must_use]
+pub fn query_text(packet: &[u8]) -> &[u8] {
+    &packet[HEADER + 1..]
 }
 
 #[inline]
@@ -152,8 +156,8 @@ mod tests {
     #[test]
     fn commands_follow_one_another() {
         let mut out = Vec::new();
-        put_command(&mut out, 3, b"COMMIT");
-        put_command(&mut out, 3, b"");
+        put_query(&mut out, |out| out.extend_from_slice(b"COMMIT"));
+        put_query(&mut out, |_| ());
         assert_eq!(out, b"\x07\0\0\0\x03COMMIT\x01\0\0\0\x03");
     }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::Mysql;
 use super::address::Address;
+use super::binary::COM_QUERY;
 use super::channel::Channel;
 use super::deadline::Deadline;
 use super::packet::{self, Decoder};
@@ -16,7 +17,6 @@ use crate::{ClientError, Protocol as _, ProtocolError, ServerError, Session as _
 
 mod results;
 
-const COM_QUERY: u8 = 3;
 const COM_PING: u8 = 14;
 
 /// Rows of a result that are kept; what follows is read and forgotten.
@@ -262,14 +262,14 @@ impl Connection {
         self.decoder.expect(sequence);
         match self.transmit(&mut pieces, deadline) {
             Err(ClientError::Connection { context, source }) => Err(self
-                .last_words(deadline)
+                .error_before_close(deadline)
                 .unwrap_or(ClientError::Connection { context, source })),
             outcome => outcome,
         }
     }
 
     /// A server that closed the connection while we sent may have said why before.
-    fn last_words(&mut self, deadline: &Deadline) -> Option<ClientError> {
+    fn error_before_close(&mut self, deadline: &Deadline) -> Option<ClientError> {
         let message = self.receive(deadline).ok()?;
         let error: ServerError = reply::parse_error(&message).ok()?;
         (message.first() == Some(&ERROR)).then(|| error.into())

@@ -23,9 +23,9 @@ const STICKY: u32 = 0o1000;
 
 /// Return why another than the right server may listen at the other end of `socket`, which is
 /// connected to `path`; None where none can.
-pub fn doubt(path: &Path, socket: BorrowedFd<'_>) -> Option<String> {
+pub fn reason_to_distrust(path: &Path, socket: BorrowedFd<'_>) -> Option<String> {
     match judge(path, socket) {
-        Ok(doubt) => doubt,
+        Ok(reason) => reason,
         Err(error) => Some(format!("{} cannot be looked at: {}", path.display(), error.kind())),
     }
 }

@@ -71,12 +71,12 @@ fn log_in(
     let proof = plugin.proof(password, &greeting.nonce);
     let answer = greeting.answer(login, plugin.name(), &proof);
     connection.send(&answer, deadline)?;
-    prove(connection, plugin, login, greeting.nonce, deadline)?;
+    authenticate(connection, plugin, login, greeting.nonce, deadline)?;
     Ok(greeting.server_version)
 }
 
 /// Follow the server's wishes until it lets us in or refuses.
-fn prove(
+fn authenticate(
     connection: &mut Connection,
     mut plugin: Plugin,
     login: &Login,
@@ -110,8 +110,8 @@ fn send_password(
     nonce: &[u8],
     deadline: &Deadline,
 ) -> Result<(), ClientError> {
-    if let Some(doubt) = login.doubt(connection.as_fd()) {
-        let message = format!("the server wants the password itself, and {doubt}");
+    if let Some(reason) = login.reason_to_distrust(connection.as_fd()) {
+        let message = format!("the server wants the password itself, and {reason}");
         return Err(ClientError::Authentication(message));
     }
     let password = login.password.as_bytes();
@@ -183,14 +183,14 @@ mod tests {
         let _listener = UnixListener::bind(&path).unwrap();
         let stream = UnixStream::connect(&path).unwrap();
         for mode in [TlsMode::Disabled, TlsMode::Required] {
-            assert!(login(&tcp, mode, false).doubt(stream.as_fd()).is_some());
-            assert_eq!(login(&tcp, mode, true).doubt(stream.as_fd()), None);
+            assert!(login(&tcp, mode, false).reason_to_distrust(stream.as_fd()).is_some());
+            assert_eq!(login(&tcp, mode, true).reason_to_distrust(stream.as_fd()), None);
         }
         let socket = login(&Address::Socket(path.clone()), TlsMode::Disabled, false);
-        assert_eq!(socket.doubt(stream.as_fd()), None);
+        assert_eq!(socket.reason_to_distrust(stream.as_fd()), None);
         fs::set_permissions(directory.path(), Permissions::from_mode(0o777)).unwrap();
-        let doubt = socket.doubt(stream.as_fd()).unwrap();
-        assert!(doubt.contains("other users can write"), "{doubt}");
+        let reason = socket.reason_to_distrust(stream.as_fd()).unwrap();
+        assert!(reason.contains("other users can write"), "{reason}");
     }
 
     #[test]

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value as Json, json};
 
-use super::super::{COM_QUERY, Script};
+use super::super::Script;
 use crate::definition::{Definition, Value};
 use crate::program::{Program, Protocol};
+use protocol::mysql::binary::COM_QUERY;
 use protocol::script::{Request, Script as _};
 
 /// A request, as the server sees it.

@@ -3,14 +3,12 @@
 use std::collections::BTreeMap;
 
 use super::plan::{Plan, Work};
+use protocol::mysql::binary::query_text;
 use protocol::script::Script as _;
 use workload::program::Protocol;
 
 /// A statement that many transactions do not come to is too rare to wait for.
 const REQUESTS: usize = 10_000;
-
-/// Header of a packet, and the byte that says what it is.
-const BEFORE_TEXT: usize = 5;
 
 impl Plan {
     /// The first of each statement, by its name, that the first client of each drive phase in text
@@ -34,7 +32,7 @@ impl Plan {
                 };
                 let name = &names[usize::from(request.statement)];
                 if !found.contains_key(name) {
-                    let text = String::from_utf8_lossy(&packet[BEFORE_TEXT..]);
+                    let text = String::from_utf8_lossy(query_text(&packet));
                     found.insert(name.clone(), text.into_owned());
                 }
                 if found.len() == names.len() {
