@@ -79,15 +79,18 @@ def measured_trial_s(stored: StoredRun) -> dict[str, float]:
 
 def _needs(plan: Plan, treatment: Treatment, server: install.ServerListing) -> Needs:
     """Return the disk needs of a treatment; none for an attached server with a disk of its own."""
+    family = databases.get(server.family)
+    table_bytes = family.storage.table_bytes
     if server.version is None:
-        return Needs(fixed_bytes=0, binary_log=False)
+        return Needs(0, binary_log=False, table_bytes=table_bytes)
     configuration = configuration_of(
         plan.experiment, treatment, family=server.family, version=server.version
     )
-    rules = databases.get(server.family).options
+    options = family.options
     return Needs(
-        fixed_bytes=_FRESH_DATA_DIR_BYTES + rules.log_bytes(configuration, server.version),
-        binary_log=rules.keeps_binary_log(configuration, server.version),
+        fixed_bytes=_FRESH_DATA_DIR_BYTES + options.log_bytes(configuration, server.version),
+        binary_log=options.keeps_binary_log(configuration, server.version),
+        table_bytes=table_bytes,
     )
 
 

@@ -11,8 +11,9 @@ from collections.abc import Iterator, Mapping
 from millrace.databases.base import Family
 from millrace.errors import UserError, nearest
 
-__all__ = ["Family", "get", "names", "option_forms", "programs", "registered"]
+__all__ = ["Family", "get", "names", "option_forms", "programs", "registered", "says_disk_full"]
 
+_NO_SPACE = "no space left on device"
 _registered: dict[str, Family] = {}
 
 
@@ -24,6 +25,12 @@ def names() -> tuple[str, ...]:
 def programs() -> frozenset[str]:
     """Return the names of the server processes of all families."""
     return frozenset(program for family in _shipped().values() for program in family.programs)
+
+
+def says_disk_full(text: str) -> bool:
+    """Return whether a text has the words of a family, or of the C library, for a full disk."""
+    patterns = (family.log.disk_full for family in _shipped().values())
+    return _NO_SPACE in text.lower() or any(pattern.search(text) for pattern in patterns)
 
 
 def get(name: str) -> Family:

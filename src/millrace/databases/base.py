@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from millrace.model.instance_facts import ServerStateFact
 from millrace.model.servers import Configuration, InstalledServer, KnownOptions, Option
+from millrace.model.steady_limits import SteadyLimits
 
 if TYPE_CHECKING:
     from millrace.databases.client import Address, ServerClient, Session
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from millrace.databases.monitoring import Monitoring
     from millrace.databases.packaging import Packaging
     from millrace.databases.table_checks import KeptTable
+    from millrace.workloads.tables import Volume
 
 
 @dataclass(frozen=True)
@@ -96,8 +98,9 @@ class LogPatterns:
 
     ``error`` matches lines that report an error, unless ``no_error`` matches too; ``before_error``
     and ``before_words`` match the text before the message of an error or of any line; ``trouble``
-    matches errors after which a server cannot continue; ``reasons`` are pairs of a pattern and its
-    meaning (``{port}`` and ``{socket}`` are replaced), and the first match counts.
+    matches errors after which a server cannot continue, ``disk_full`` its words for a full disk in
+    errors and logs; ``reasons`` are pairs of a pattern and its meaning (``{port}`` and ``{socket}``
+    are replaced), and the first match counts.
     """
 
     error: re.Pattern[bytes]
@@ -105,6 +108,7 @@ class LogPatterns:
     before_error: re.Pattern[str]
     before_words: re.Pattern[str]
     trouble: re.Pattern[bytes]
+    disk_full: re.Pattern[str]
     reasons: tuple[tuple[re.Pattern[bytes], str], ...]
 
 
@@ -291,6 +295,9 @@ class Storage(Protocol):
     @property
     def pool_option(self) -> str: ...
 
+    def table_bytes(self, volume: Volume) -> int:
+        """Return the approximate size of tables on disk."""
+
     def pool_status(self, client: ServerClient) -> PoolStatus:
         """Return the state of the buffer pool now. Raise TrialFailed."""
 
@@ -302,6 +309,9 @@ class Storage(Protocol):
 
         That is the capacity of the log, and the statistics of tables. Never raise.
         """
+
+    def limits(self, settings: Mapping[str, str]) -> SteadyLimits:
+        """Return the limits of a server with these effective settings."""
 
     def pending(self, client: ServerClient) -> PendingWork:
         """Return the work that the server has put off. Raise TrialFailed."""

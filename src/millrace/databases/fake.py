@@ -20,6 +20,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from importlib.resources import files
 from pathlib import Path, PurePosixPath
+from types import MappingProxyType
 from typing import Any
 
 from millrace.databases.base import (
@@ -40,6 +41,8 @@ from millrace.databases.packaging import Build, Incomplete, Located
 from millrace.databases.table_checks import KeptTable, Reading
 from millrace.model.instance_facts import ServerStateFact
 from millrace.model.servers import Configuration, InstalledServer, KnownOptions, Option, Provenance
+from millrace.model.steady_limits import SteadyLimits
+from millrace.workloads.tables import Volume
 
 _PAGE_BYTES = 16384
 _POOL_BYTES = 1 << 30
@@ -200,6 +203,7 @@ class _Administration:
 class _LoadDialect:
     session: tuple[str, ...] = ()
     retried_errors: tuple[int, ...] = ()
+    error_hints: Mapping[int, str] = MappingProxyType({})
 
     def count(self, table: str) -> str:
         return f"count {table}"
@@ -224,6 +228,9 @@ class _SelfTest:
 class _Storage:
     pool_option = "pool_size"
 
+    def table_bytes(self, volume: Volume) -> int:
+        return volume.data_bytes
+
     def pool_status(self, client: ServerClient) -> PoolStatus:
         return _pool(ask(client, "counters"))
 
@@ -232,6 +239,9 @@ class _Storage:
 
     def state_afterwards(self, client: ServerClient, database: str) -> ServerStateFact:
         return ServerStateFact()
+
+    def limits(self, settings: Mapping[str, str]) -> SteadyLimits:
+        return SteadyLimits()
 
     def pending(self, client: ServerClient) -> PendingWork:
         return PendingWork()
@@ -283,6 +293,7 @@ FAMILY = Family(
         before_error=re.compile(r"^ERROR: "),
         before_words=re.compile(r"(?!)"),
         trouble=re.compile(rb"^FATAL: "),
+        disk_full=re.compile(r"(?!)"),
         reasons=(),
     ),
     options=_Options(),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 
 
@@ -11,12 +11,15 @@ class LoadDialect(Protocol):
 
     ``session`` are the statements that begin each session, after which times are UTC. A client
     repeats a transaction after ``retried_errors``, which another transaction caused.
+    ``error_hints`` are what the user can do about an error, by its code.
     """
 
     @property
     def session(self) -> tuple[str, ...]: ...
     @property
     def retried_errors(self) -> tuple[int, ...]: ...
+    @property
+    def error_hints(self) -> Mapping[int, str]: ...
 
     def count(self, table: str) -> str:
         """Return the statement that counts the rows of a table."""

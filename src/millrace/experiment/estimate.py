@@ -13,7 +13,7 @@ The data file is added; it exists during all trials where the server reads it in
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +23,7 @@ from millrace.experiment.model import FEWEST_BLOCKS, Plan, PlannedTrial
 from millrace.experiment.plan import chosen
 from millrace.sizes import readable
 from millrace.workloads import Workload
+from millrace.workloads.tables import Volume
 
 # Seconds of a trial apart from its rows: initialise, start, stop, remove (measured: 1 to 5 s).
 TRIAL_OVERHEAD_S = 4.0
@@ -42,14 +43,15 @@ RESERVE_BYTES = 500_000_000
 
 @dataclass(frozen=True)
 class Needs:
-    """The disk needs of a treatment's server that do not depend on the data.
+    """The disk needs of a treatment's server.
 
     ``fixed_bytes`` are redo log and system tables; ``binary_log`` is whether the server also
-    writes the data to a binary log.
+    writes the data to a binary log. ``table_bytes`` returns the size of tables on disk.
     """
 
     fixed_bytes: int
     binary_log: bool
+    table_bytes: Callable[[Volume], int]
 
 
 @dataclass(frozen=True)
@@ -167,4 +169,4 @@ def _trial_bytes(workload: Workload, values: Mapping[str, Any], needs: Needs) ->
         return needs.fixed_bytes + table + rows * UNDO_ROW_BYTES + binary_log
     volume = workload.volume(values)
     undo = volume.rows * UNDO_ROW_BYTES
-    return needs.fixed_bytes + volume.disk_bytes + undo + binary_log
+    return needs.fixed_bytes + needs.table_bytes(volume) + undo + binary_log

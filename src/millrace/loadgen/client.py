@@ -30,10 +30,6 @@ _SPEC_REFUSED = 2
 _OF_AN_EVENT = safe_json.Limits(size_bytes=128 << 20, values=4_000_000, text_chars=128 << 20)
 _GRACE_S = 0.7  # less than the grace of a trial's steps
 
-# The errors of LOAD DATA LOCAL where local_infile is off: of older servers of both families, of
-# newer MySQL, of newer MariaDB.
-_LOCAL_INFILE_OFF = frozenset((1148, 3948, 4166))
-
 
 class LoadFailed(TrialFailed):
     """A run that failed.
@@ -85,7 +81,7 @@ def run(
                 result=result_of(events),
             )
         stderr.seek(0)
-        return _result(events, returncode, stderr.read())
+        return _result(spec, events, returncode, stderr.read())
 
 
 @contextlib.contextmanager
@@ -139,12 +135,13 @@ def _events(process: subprocess.Popen[bytes]) -> Iterator[Event]:
         yield event
 
 
-def _result(events: list[Event], returncode: int, stderr: bytes) -> LoadResult:
+def _result(spec: RunSpec, events: list[Event], returncode: int, stderr: bytes) -> LoadResult:
     """Return the result of a run that ended; raise the reason where it failed."""
     result = result_of(events)
     for event in events:
         if isinstance(event, Error):
-            raise LoadFailed(_describe(event), hint=_hint(event), step=event.phase, result=result)
+            hint = None if event.code is None else spec.error_hints.get(event.code)
+            raise LoadFailed(_describe(event), hint=hint, step=event.phase, result=result)
     if returncode == _SPEC_REFUSED:
         raise HostError(
             f"{program.NAME} refused its specification: {program.last_words(returncode, stderr)}",
@@ -175,9 +172,3 @@ def _describe(error: Error) -> str:
     if error.code is not None:
         text += f" (error {error.code}, SQLSTATE {error.sqlstate})"
     return text
-
-
-def _hint(error: Error) -> str | None:
-    if error.code in _LOCAL_INFILE_OFF:
-        return "local_infile is off there; SET GLOBAL local_infile=1 would allow it"
-    return None

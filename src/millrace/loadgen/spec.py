@@ -197,12 +197,16 @@ class Tables:
 
 @dataclass(frozen=True)
 class RunSpec:
-    """One run: ``session`` is SQL for every new session, then the phases in order."""
+    """One run: ``session`` is SQL for every new session, then the phases in order.
+
+    ``error_hints``, which are not sent, are advice for the server's errors by their codes.
+    """
 
     connection: Connection
     session: Sequence[str]
     phases: Sequence[Phase]
     tables: Tables | None = None
+    error_hints: Mapping[int, str] = field(default_factory=dict)
 
     def to_json(self) -> str:
         """Return the specification as JSON for the load generator, with the password."""

@@ -43,7 +43,7 @@ class InstalledServer:
     """A build on this machine, ready to boot.
 
     ``argv`` starts the server program (with its own loader first where it needs one), ``env`` is
-    what its environment must have in addition, ``program`` is the ELF file of mysqld or mariadbd,
+    what its environment must have in addition, ``program`` is the ELF file of the server,
     ``share_dir`` holds the error messages and the bootstrap SQL, ``library_dirs`` the libraries
     that are searched before the host's. ``files`` are the files that make the build, each with its
     SHA-256 when it was installed. ``build_sha256`` is the digest of all of them as they are now,

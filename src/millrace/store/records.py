@@ -10,13 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
 
 from millrace.levels import Level
 from millrace.model.instance_facts import InstanceFacts
 from millrace.model.observations import Observations
 from millrace.model.phases import MeasuredPhases
 from millrace.model.run_spec import Design, RunSpec
+from millrace.model.steady_limits import SteadyLimits
 from millrace.model.trials import Outcome, Purpose
 
 BESIDE = "beside"
@@ -277,7 +280,8 @@ class StoredAttempt:
     """An attempt as read back; ``outcome`` is None while it runs (or when its process died).
 
     ``series`` are the events of its driven clients second by second (docs/load-spec.md), empty
-    where no clients were driven. ``observations`` are read only on request.
+    where no clients were driven. ``observations`` are read only on request. ``limits`` are those of
+    its server, as this millrace knows the family; they are not stored.
     """
 
     id: int
@@ -297,6 +301,9 @@ class StoredAttempt:
     histograms: tuple[HistogramRecord, ...] = ()
     series: tuple[Mapping[str, Any], ...] = ()
     observations: Observations = field(default_factory=Observations)
+    limits: Annotated[SteadyLimits, Field(exclude=True)] = field(
+        default=SteadyLimits(), compare=False
+    )
 
     @property
     def facts(self) -> InstanceFacts:

@@ -30,6 +30,7 @@ def spec(
         session=dialect.session,
         phases=tuple(_phase(phase, workload, dialect, data_file) for phase in phases),
         tables=workload.tables,
+        error_hints=dialect.error_hints,
     )
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import errno
-import re
 
+from millrace import databases
 from millrace.errors import HostError, PermanentHostError, TrialFailed, UnusablePlace
 
 _OF_THE_HOST = frozenset(
@@ -17,14 +17,6 @@ _OF_THE_HOST = frozenset(
         errno.EMFILE,
         errno.ENFILE,
     )
-)
-
-# The words for a full disk of servers from 5.5 on, in errors and logs, and of the C library. InnoDB
-# gives no error number for a truncated write, but says that the disk may be full.
-_FULL = re.compile(
-    r"no space left on device|disk is full|disk full|err(or number|code:?|no:?) 28\b"
-    r"|disk is not full or a disk quota exceeded",
-    re.I,
 )
 
 
@@ -41,5 +33,5 @@ def is_transient(cause: BaseException, log_tail: str | None = None) -> bool:
     if isinstance(cause, OSError):
         return cause.errno in _OF_THE_HOST
     if isinstance(cause, TrialFailed):
-        return _FULL.search(f"{cause}\n{cause.log_tail or ''}\n{log_tail or ''}") is not None
+        return databases.says_disk_full(f"{cause}\n{cause.log_tail or ''}\n{log_tail or ''}")
     return False

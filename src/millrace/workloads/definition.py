@@ -271,7 +271,7 @@ class Workload(Part):
             tables=sum(volume.tables for volume in each),
             rows=sum(volume.rows for volume in each),
             data_bytes=sum(volume.data_bytes for volume in each),
-            disk_bytes=sum(volume.disk_bytes for volume in each),
+            index_entries=sum(volume.index_entries for volume in each),
         )
 
 

@@ -19,12 +19,6 @@ from millrace.workloads.schema_factors import Part
 
 Number = int | float | str
 
-# InnoDB, per row: header, transaction and roll pointers, and pages filled to 15/16.
-_ROW_OVERHEAD_BYTES = 30
-_PAGE_FILL = 15 / 16
-# A secondary index entry with its primary key, in pages filled by random inserts or sorted builds.
-_INDEX_ENTRY_BYTES = 25
-
 _OPERATORS: dict[type, Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
@@ -40,14 +34,14 @@ _CHAR = re.compile(r"(\w+)\s+CHAR\s*\((\d+)\)", re.IGNORECASE)
 class Volume:
     """The approximate content of the tables of a set.
 
-    ``tables`` and ``rows`` are their numbers, ``data_bytes`` is the length of the rows' values, and
-    ``disk_bytes`` their size on disk.
+    ``tables``, ``rows`` and ``index_entries`` (of secondary indexes) are their numbers,
+    ``data_bytes`` is the length of the rows' values.
     """
 
     tables: int
     rows: int
     data_bytes: int
-    disk_bytes: int
+    index_entries: int
 
 
 class TableSet(Part):
@@ -72,8 +66,7 @@ class TableSet(Part):
             for column in self.columns
         )
         indexes = len(self.after_load) if isinstance(self.after_load, list) else 1
-        stored = (row_bytes + _ROW_OVERHEAD_BYTES + indexes * _INDEX_ENTRY_BYTES) / _PAGE_FILL
-        return Volume(tables, rows, rows * row_bytes, int(rows * stored))
+        return Volume(tables, rows, rows * row_bytes, rows * indexes)
 
     def _widths(self) -> dict[str, int]:
         """Return the columns whose length does not depend on their content."""

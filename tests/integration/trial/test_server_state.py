@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from millrace import databases
 from millrace.analysis.steady.checks import SteadyCheck, steady_checks
 from millrace.model.instance_facts import ServerStateFact
 from millrace.model.servers import FittedOptions
@@ -64,7 +65,7 @@ def gates_of(result: AttemptResult) -> dict[str, SteadyCheck]:
     [instance] = result.instances
     found = steady_checks(
         instance.facts.state or ServerStateFact(),
-        instance.effective,
+        databases.get(instance.server.family).storage.limits(instance.effective),
         transactions=measured["transactions"],
         rows_changed=measured["rows_affected"],
     )

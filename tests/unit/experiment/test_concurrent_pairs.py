@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millrace import workloads
+from millrace import databases, workloads
 from millrace.errors import UserError, ValidationError
 from millrace.experiment.aa_trials import with_controls
 from millrace.experiment.estimate import Estimate, Needs, estimate
@@ -197,7 +197,9 @@ def test_the_plan_command_shows_halves_and_refuses(tmp_path: Path) -> None:
 def test_a_pair_takes_half_the_time_and_the_disk_of_two(tmp_path: Path) -> None:
     def at(**overrides: Any) -> Estimate:
         plan = expand(read_text(tmp_path, FILE, overrides=Overrides(**overrides)), seed=1)
-        needs = {each.id: Needs(1_000_000, binary_log=False) for each in plan.treatments}
+        table_bytes = databases.get("mysql").storage.table_bytes
+        same = Needs(1_000_000, binary_log=False, table_bytes=table_bytes)
+        needs = {each.id: same for each in plan.treatments}
         return estimate(plan, needs=needs, host_free_bytes=0)
 
     beside, in_turns = at(), at(concurrent=False)

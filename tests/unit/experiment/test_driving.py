@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from millrace import sizes, workloads
+from millrace import databases, sizes, workloads
 from millrace.campaign.requested_options import configuration_of
 from millrace.errors import Diagnostic, ValidationError
 from millrace.experiment.estimate import Needs, estimate
@@ -221,7 +221,9 @@ def test_the_estimate_knows_tables_and_times(tmp_path: Path) -> None:
     def at(**parameters: Any) -> Any:
         lines = [f"{name} = {value}" for name, value in parameters.items()]
         plan = expand(read_text(tmp_path, with_lines("[parameters]", *lines)), seed=1)
-        needs = {each.id: Needs(0, binary_log=False) for each in plan.treatments}
+        table_bytes = databases.get("mysql").storage.table_bytes
+        none = Needs(0, binary_log=False, table_bytes=table_bytes)
+        needs = {each.id: none for each in plan.treatments}
         return estimate(plan, needs=needs, host_free_bytes=0)
 
     small, large, longer = at(), at(table_size=1_000_000), at(time_s=60)

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from millrace import databases
 from millrace.errors import HostError
 from millrace.experiment.estimate import (
     RESERVE_BYTES,
@@ -27,8 +28,10 @@ def plan_at(scale: str) -> Plan:
 
 
 def needs(plan: Plan, *, binary_log: tuple[str, ...] = ()) -> dict[str, Needs]:
+    table_bytes = databases.get("mysql").storage.table_bytes
     return {
-        each.id: Needs(GB, each.levels["configuration"] in binary_log) for each in plan.treatments
+        each.id: Needs(GB, each.levels["configuration"] in binary_log, table_bytes)
+        for each in plan.treatments
     }
 
 

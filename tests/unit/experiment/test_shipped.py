@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from millrace import sizes
+from millrace import databases, sizes
 from millrace.campaign.requested_options import configuration_of
+from millrace.databases import Family
 from millrace.experiment.model import Experiment, Treatment
 from millrace.experiment.plan import chosen, expand
 from millrace.experiment.read import read
@@ -36,6 +37,10 @@ def shipped(path: Path, scale: str) -> Experiment:
         studies=study_names(),
     )
     return read(path, scale=scale, context=context)
+
+
+def family_of(treatment: Treatment) -> Family:
+    return databases.get(catalogue.entries()[str(treatment.resolved["server"])].family)
 
 
 def pool_bytes(experiment: Experiment, treatment: Treatment) -> int:
@@ -66,5 +71,6 @@ def test_tables_fit_the_buffer_pool_or_not_as_the_experiment_says(path: Path, sc
         fits = work.values.get("cache_mode", "any")
         if fits == "any" or str(treatment.resolved.get("engine", "")) == "MEMORY":
             continue
-        held = work.checked.volume(work.chosen).disk_bytes / pool_bytes(experiment, treatment)
+        table_bytes = family_of(treatment).storage.table_bytes(work.checked.volume(work.chosen))
+        held = table_bytes / pool_bytes(experiment, treatment)
         assert held < 0.8 if fits == "cached" else held > 1.5, (treatment.label, held)

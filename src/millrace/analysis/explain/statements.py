@@ -22,7 +22,7 @@ _LITERAL = re.compile(
     | (?<![\w`$?.]) (?: 0x[0-9a-f]+ | (?: \d+(?:\.\d*)? | \.\d+ ) (?:e[-+]?\d+)? ) (?![\w$])""",
     re.VERBOSE | re.DOTALL,
 )
-_PREPARED = re.compile(r"^\s*execute\s+(?=\w)")  # MySQL's newer versions say how it was sent
+_PREPARED = re.compile(r"^\s*execute\s+(?=\w)")  # some digests say how it was sent
 _SYNONYM = re.compile(r"\bdistinctrow\b")
 _SPACE = re.compile(r"\s+")
 _AROUND = re.compile(r"\s*([-+*/%(),.=<>!|&^;?])\s*")

@@ -1,13 +1,16 @@
 """Effective server variables: what differs between two servers, and from what was asked.
 
-Pure: names and values as SHOW GLOBAL VARIABLES gives them, options as they were written.
+Names and values are as the server shows them, options as they were written.
 """
 
 from __future__ import annotations
 
+import functools
+import tomllib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from importlib.resources import files
 
 from millrace import sizes
 from millrace.store.records import OptionRecord
@@ -15,20 +18,34 @@ from millrace.store.records import OptionRecord
 _TRUE, _FALSE = frozenset({"on", "1", "true", "yes"}), frozenset({"off", "0", "false", "no"})
 _PREFIXES_ON, _PREFIXES_OFF = ("enable_",), ("skip_", "disable_")
 
-# Where an option and its variable have different names, in some versions.
-_RENAMED = {
-    "default_storage_engine": "storage_engine",
-    "default_time_zone": "time_zone",
-    "log_slave_updates": "log_replica_updates",
-    "slave_transaction_retries": "replica_transaction_retries",
-    "table_open_cache": "table_cache",
-    "transaction_isolation": "tx_isolation",
-}
 
-# Names that stand for several modes: the variable shows them together with what they stand for.
-_COMBINED_MODES = frozenset(
-    {"ansi", "db2", "maxdb", "mssql", "mysql323", "mysql40", "oracle", "postgresql", "traditional"}
-)
+@dataclass(frozen=True)
+class _Spellings:
+    """How servers spell the variables that options set (see spellings/*.toml).
+
+    ``renamed`` are names of variables that some versions call otherwise; ``switches`` are those
+    that an option sets with a name of files; ``combined`` are values that stand for several, which
+    the variable shows too.
+    """
+
+    renamed: Mapping[str, str]
+    switches: frozenset[str]
+    combined: Mapping[str, frozenset[str]]
+
+
+@functools.cache
+def _spellings() -> _Spellings:
+    sources = [
+        tomllib.loads(source.read_text(encoding="utf-8"))
+        for source in (files("millrace.analysis.explain") / "spellings").iterdir()
+    ]
+    return _Spellings(
+        renamed={old: new for data in sources for old, new in data["renamed"].items()},
+        switches=frozenset(name for data in sources for name in data["switches"]["names"]),
+        combined={
+            name: frozenset(values) for data in sources for name, values in data["combined"].items()
+        },
+    )
 
 
 @dataclass(frozen=True)
@@ -99,7 +116,7 @@ def _is_ignored(name: str, ignored: Collection[str]) -> bool:
 def _variable(option: OptionRecord, effective: Mapping[str, str]) -> tuple[str, str] | None:
     """Return the variable an option is about, and the value it asks for."""
     for name, asked in _readings(option):
-        for variable in (name, _RENAMED.get(name, name)):
+        for variable in (name, _spellings().renamed.get(name, name)):
             if variable in effective:
                 return variable, asked
     return None
@@ -120,12 +137,12 @@ def _same(variable: str, asked: str, effective: str) -> bool:
     wanted, got = asked.strip().lower(), effective.strip().lower()
     if _equal(wanted, got) or {wanted, got} <= _TRUE or {wanted, got} <= _FALSE:
         return True
-    if variable == "log_bin":  # asked with the name of the files, seen as a switch
+    if variable in _spellings().switches:
         return got == "on" and wanted not in _FALSE
     wanted_set, got_set = _members(wanted), _members(got)
     if variable.endswith("_switch"):
         return wanted_set <= got_set
-    if variable == "sql_mode" and wanted_set & _COMBINED_MODES:
+    if wanted_set & _spellings().combined.get(variable, frozenset()):
         return wanted_set <= got_set
     return wanted_set == got_set
 

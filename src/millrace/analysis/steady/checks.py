@@ -8,10 +8,10 @@ recorded at the marks where its measured part began and ended (``trial.server_st
 What a gate holds against a trial is growth in terms of what the server can hold, not growth as
 such: dirty pages and the age of the checkpoint grow in every load that writes, until the server
 writes back as much as is changed. They fail where as much growth again would take them to the limit
-at which the server makes its clients wait (the manuals of InnoDB: ``innodb_max_dirty_pages_pct``,
-and three quarters of the redo log, where it begins to flush at any price), as long as it is more
-than noise. A log that was written from end to end in the measured part has come round, and is
-steady whatever its age at the marks.
+at which the server makes its clients wait (``SteadyLimits.dirty_share``, and three quarters of the
+redo log, where it begins to flush at any price), as long as it is more than noise. A log that was
+written from end to end in the measured part has come round, and is steady whatever its age at the
+marks.
 """
 
 from __future__ import annotations
@@ -21,26 +21,18 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from millrace.model.instance_facts import HostTimeFact, ServerStateFact
+from millrace.model.steady_limits import SteadyLimits
 
 Result = Literal["passed", "failed", "unknown"]
 
 
 NOISE = 0.05  # of what a server can hold: less is no growth
 LOG_LIMIT = 0.75  # of the redo log: beyond, versions flush at any price
-_DIRTY_LIMIT_PERCENT = 90.0  # where a server does not say
 _FILLED = 0.05  # of the pages in the buffer pool: so many are fetched into free ones
 _MISSES = 1e-4  # of the pages asked for: fewer cost nothing that can be measured
-# Purge shortens its list once in 128 batches of 300 undo logs (innodb_purge_rseg_truncate_frequency
-# and innodb_purge_batch_size by default).
-_PURGE_CYCLE = 128 * 300
 _UNPURGED = 0.1  # of the transactions
 _RECALCULATED_AT = 0.1  # of a table's rows changed, statistics are calculated anew
 _RESOLUTION_S = 1.0  # of a table's last update
-
-_WRITE_MORE = (
-    "warm up for longer, until the server writes back as much as is changed, or let it write "
-    "sooner (innodb_io_capacity, innodb_max_dirty_pages_pct_lwm) in all configurations"
-)
 
 
 @dataclass(frozen=True)
@@ -66,7 +58,7 @@ class Recorded:
     begin: Mapping[str, float]
     end: Mapping[str, float]
     state: ServerStateFact
-    effective: Mapping[str, str]
+    limits: SteadyLimits
     transactions: float
     rows_changed: float
 
@@ -75,28 +67,21 @@ class Recorded:
             return self.begin[name], self.end[name]
         return None
 
-    def variable(self, name: str) -> float | None:
-        """Return an effective variable that is a number."""
-        try:
-            return float(self.effective[name])
-        except (KeyError, ValueError):
-            return None
-
 
 def steady_checks(
     state: ServerStateFact,
-    effective: Mapping[str, str],
+    limits: SteadyLimits,
     *,
     transactions: float,
     rows_changed: float,
 ) -> tuple[SteadyCheck, ...]:
     """Apply every steady-state check to one trial.
 
-    ``state`` is the record of ``trial.server_state``, empty where there is none; ``effective`` are
-    the server's variables; the other arguments describe the clients' work in the measured part.
+    ``state`` is the record of ``trial.server_state``, empty where there is none; ``limits`` are the
+    server's; the other arguments describe the clients' work in the measured part.
     """
     trial = Recorded(
-        _numbers(state.begin), _numbers(state.end), state, effective, transactions, rows_changed
+        _numbers(state.begin), _numbers(state.end), state, limits, transactions, rows_changed
     )
     return (
         buffer_pool(trial),
@@ -137,15 +122,15 @@ def dirty_pages(trial: Recorded) -> SteadyCheck:
     dirty, pool = trial.both("dirty_pages"), trial.end.get("pool_pages")
     if dirty is None or not pool:
         return _unknown(name, clause)
-    percent = trial.variable("innodb_max_dirty_pages_pct") or _DIRTY_LIMIT_PERCENT
+    limit = trial.limits.dirty_share
     shares = (dirty[0] / pool, dirty[1] / pool)
     return SteadyCheck(
         name,
-        "failed" if _heads_for(percent / 100, *shares) else "passed",
+        "failed" if _heads_for(limit, *shares) else "passed",
         clause,
         f"{_percent(shares[0])} of the buffer pool was dirty at the begin, {_percent(shares[1])} "
-        f"at the end; the limit is {percent:g} %",
-        _WRITE_MORE,
+        f"at the end; the limit is {limit * 100:g} %",
+        _write_more(trial.limits),
     )
 
 
@@ -153,7 +138,9 @@ def checkpoint_age(trial: Recorded) -> SteadyCheck:
     """Return whether the redo log was freed as fast as it was written."""
     name, clause = "checkpoint age", "the age of the checkpoint still grew"
     position, checkpoint = trial.both("log_position"), trial.both("checkpoint")
-    capacity = log_capacity(trial.state, trial.effective)
+    capacity = trial.state.log_capacity_bytes
+    if capacity is None:
+        capacity = trial.limits.log_bytes
     if position is None or checkpoint is None or not capacity:
         return _unknown(name, clause)
     begin, end = (
@@ -167,20 +154,21 @@ def checkpoint_age(trial: Recorded) -> SteadyCheck:
         clause,
         f"{_percent(begin)} of the redo log was in use at the begin, {_percent(end)} at the end; "
         f"{_percent((position[1] - position[0]) / capacity)} of it was written",
-        f"{_WRITE_MORE}; a smaller redo log (innodb_redo_log_capacity, innodb_log_file_size) gets "
-        "there sooner",
+        f"{_write_more(trial.limits)}; a smaller redo log{in_brackets(trial.limits.smaller_log)} "
+        "gets there sooner",
     )
 
 
-def log_capacity(state: ServerStateFact, effective: Mapping[str, str]) -> float | None:
-    """Return bytes of the redo log: the server's current figure, or its files' size."""
-    if state.log_capacity_bytes is not None:
-        return float(state.log_capacity_bytes)
-    try:
-        size = float(effective["innodb_log_file_size"])
-        return size * float(effective.get("innodb_log_files_in_group", 1))
-    except (KeyError, ValueError):
-        return None
+def _write_more(limits: SteadyLimits) -> str:
+    return (
+        "warm up for longer, until the server writes back as much as is changed, or let it write "
+        f"sooner{in_brackets(limits.write_sooner)} in all configurations"
+    )
+
+
+def in_brackets(options: str) -> str:
+    """Return options as a sentence names them behind their purpose; nothing where none is known."""
+    return f" ({options})" if options else ""
 
 
 def purge_lag(trial: Recorded) -> SteadyCheck:
@@ -190,15 +178,15 @@ def purge_lag(trial: Recorded) -> SteadyCheck:
     if history is None:
         return _unknown(name, clause)
     grew = history[1] - history[0]
-    fails = grew > _PURGE_CYCLE and grew > _UNPURGED * trial.transactions
+    fails = grew > trial.limits.purge_cycle and grew > _UNPURGED * trial.transactions
     return SteadyCheck(
         name,
         "failed" if fails else "passed",
         clause,
         f"the history list had {history[0]:,.0f} entries at the begin, {history[1]:,.0f} at the "
         f"end, after {trial.transactions:,.0f} transactions",
-        "give purge more threads (innodb_purge_threads) in all configurations, or ask for less a "
-        "second (rate)",
+        f"give purge more threads{in_brackets(trial.limits.purge_faster)} in all configurations, "
+        "or ask for less a second (rate)",
     )
 
 
@@ -220,8 +208,8 @@ def settled_statistics(trial: Recorded) -> SteadyCheck:
         "failed" if anew else "passed",
         clause,
         f"statistics were calculated anew in the measured part {told}",
-        "warm up for longer, or keep statistics as they are (innodb_stats_auto_recalc = OFF) in "
-        "all configurations",
+        "warm up for longer, or keep statistics as they are"
+        f"{in_brackets(trial.limits.keep_statistics)} in all configurations",
     )
 
 

@@ -22,9 +22,16 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from millrace.analysis.explain.plans import Ways, executed_plans
-from millrace.analysis.steady.checks import HOST_CHECKS, SteadyCheck, host_checks, steady_checks
+from millrace.analysis.steady.checks import (
+    HOST_CHECKS,
+    SteadyCheck,
+    host_checks,
+    in_brackets,
+    steady_checks,
+)
 from millrace.model import measurements
 from millrace.model.instance_facts import ServerStateFact
+from millrace.model.steady_limits import SteadyLimits
 from millrace.stats import Looks
 from millrace.stats.steady import warm_up
 from millrace.stats.trend import Trend, classify_trend, detect_shared_drift
@@ -50,7 +57,7 @@ class TrialSteadiness:
     points in the measured one. ``found_s`` is where its warm-up ended, from the begin of the
     warm-up on, ``enough_s`` the warm-up that would have been enough where it was not, as far as
     that can be told. None: not recorded, or does not apply. ``plans`` are the ways in which its
-    statements were carried out, by their names.
+    statements were carried out, by their names; ``limits`` are those of its server.
     """
 
     trial_id: str
@@ -66,6 +73,7 @@ class TrialSteadiness:
     enough_s: float | None
     transactions: float
     plans: Ways = field(default_factory=dict)
+    limits: SteadyLimits = field(default_factory=SteadyLimits)
 
     @property
     def is_judged(self) -> bool:
@@ -118,7 +126,7 @@ def assess_trials(
     courses = detect_shared_drift(
         [trial.trend for trial in trials], margin=margin, alpha=ALIKE_ALPHA, looks=looks
     )
-    gates_of_plans = _same_plans([trial.plans for trial in trials])
+    gates_of_plans = _same_plans(trials)
     return tuple(
         _with_state(replace(trial, trend=course, checks=(*trial.checks, gate)))
         if trial.is_asked
@@ -163,6 +171,7 @@ def _bare(trial: TrialRecord, attempt: StoredAttempt, operations: int) -> TrialS
         enough_s=None,
         transactions=measured.get(measurements.TRANSACTIONS, 0.0),
         plans=executed_plans(attempt.observations.plans or {}),
+        limits=attempt.limits,
     )
 
 
@@ -204,11 +213,10 @@ def _is_disturbed(trial: TrialSteadiness) -> bool:
 
 def _gates(attempt: StoredAttempt, warmup_s: float, measured_s: float) -> tuple[SteadyCheck, ...]:
     measured = attempt.measured
-    instance = next((each for each in attempt.instances if each.role == "server"), None)
     with_warm_up = 1 + warmup_s / measured_s if measured_s else 1.0
     return steady_checks(
         attempt.facts.state or ServerStateFact(),
-        {} if instance is None else instance.effective,
+        attempt.limits,
         transactions=measured[measurements.TRANSACTIONS],
         rows_changed=measured.get(measurements.ROWS_AFFECTED, 0.0) * with_warm_up,
     )
@@ -232,17 +240,18 @@ def _points(attempt: StoredAttempt, part: str) -> list[float]:
     return [each["transactions"] / each["duration_s"] for each in seconds]
 
 
-def _same_plans(known: Sequence[Ways]) -> list[SteadyCheck]:
+def _same_plans(trials: Sequence[TrialSteadiness]) -> list[SteadyCheck]:
     """Return for each trial of a treatment whether its plans are those of most trials."""
     ways: dict[str, Counter[Any]] = {}
-    for plans in known:
-        for name, way in plans.items():
+    for trial in trials:
+        for name, way in trial.plans.items():
             ways.setdefault(name, Counter())[way] += 1
     usual = {name: counts.most_common(1)[0][0] for name, counts in ways.items()}
-    return [_plans_gate(plans, usual) for plans in known]
+    return [_plans_gate(trial, usual) for trial in trials]
 
 
-def _plans_gate(plans: Ways, usual: Ways) -> SteadyCheck:
+def _plans_gate(trial: TrialSteadiness, usual: Ways) -> SteadyCheck:
+    plans = trial.plans
     others = [name for name, way in plans.items() if way != usual[name]]
     figures = "statements were carried out as in most trials"
     if not plans:
@@ -254,6 +263,6 @@ def _plans_gate(plans: Ways, usual: Ways) -> SteadyCheck:
         "unknown" if not plans else "failed" if others else "passed",
         "statements had another plan than in most trials",
         figures,
-        "keep the statistics of the tables as they are (innodb_stats_persistent = ON, "
-        "innodb_stats_auto_recalc = OFF) in all configurations, or name the index in the statement",
+        f"keep the statistics of the tables as they are{in_brackets(trial.limits.keep_plans)} in "
+        "all configurations, or name the index in the statement",
     )

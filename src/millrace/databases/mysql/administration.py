@@ -7,6 +7,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Collection, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 from millrace.databases.base import TableSize
 from millrace.databases.client import QUERY_LIMIT_S, ServerClient, Session, count_of
@@ -15,6 +16,7 @@ from millrace.errors import DatabaseError, TrialFailed
 
 _POOLED = "innodb"
 _SELF_TEST_ROWS = 1000
+_LOCAL_INFILE_OFF = "off there; SET GLOBAL local_infile=1 would allow it"
 
 
 class MysqlAdministration:
@@ -93,6 +95,11 @@ class MysqlLoadDialect:
     # A deadlock, a lock wait timeout, and a row changed since it was read; sysbench retries these.
     retried_errors = (1213, 1205, 1020)
 
+    # The errors of LOAD DATA LOCAL: of older servers of both families, of newer MySQL and MariaDB.
+    error_hints = MappingProxyType(
+        dict.fromkeys((1148, 3948, 4166), f"local_infile is {_LOCAL_INFILE_OFF}")
+    )
+
     def count(self, table: str) -> str:
         return f"SELECT count(*) FROM {table}"
 
@@ -132,7 +139,7 @@ class MysqlSelfTest:
     def require_client_load(self, client: ServerClient) -> str:
         (value,) = client.one_row("SELECT @@GLOBAL.local_infile", n_columns=1)
         if value == "0":
-            raise TrialFailed("it is off there; SET GLOBAL local_infile=1 would allow it")
+            raise TrialFailed(f"it is {_LOCAL_INFILE_OFF}")
         return ""
 
 

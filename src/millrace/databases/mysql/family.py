@@ -70,6 +70,7 @@ def _log_patterns(data: Data) -> LogPatterns:
         before_error=re.compile(data["before_error"]),
         before_words=re.compile(data["before_words"]),
         trouble=re.compile(data["trouble"].encode()),
+        disk_full=re.compile(data["disk_full"]),
         reasons=tuple(
             (re.compile(each["pattern"].encode()), each["meaning"]) for each in data["reasons"]
         ),

@@ -19,19 +19,27 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 from millrace.databases.base import PendingSample, PendingWork, PoolStatus, StorageCounters
 from millrace.databases.client import QUERY_LIMIT_S, ServerClient, Session, count_of
 from millrace.databases.mysql.client import oddities_as_errors
 from millrace.errors import DatabaseError, MillraceError, TrialFailed
 from millrace.model.instance_facts import ServerStateFact, TableStatistics
+from millrace.model.steady_limits import SteadyLimits
+from millrace.workloads.tables import Volume
 
 _STILL_S = 1.0
 _FEW_PAGES = 16  # a server's own statistics dirty a few now and then
 _FEW_LOGS = 16  # undo logs of its own transactions
 _EMPTY_CHANGE_BUFFER_PAGES = 1  # its root page
 _CYCLE_S = 12.0  # above the slowest cycle of background work: 10 s in MySQL 5.5
+
+# Of a row: header, transaction and roll pointers; of pages: filled to 15/16.
+_ROW_OVERHEAD_BYTES = 30
+_PAGE_FILL = 15 / 16
+# A secondary index entry with its primary key, in pages filled by random inserts or sorted builds.
+_INDEX_ENTRY_BYTES = 25
 
 # The pending work by which the steady state is checked.
 _OF_STATE = ("dirty_pages", "history", "log_position", "checkpoint")
@@ -54,6 +62,17 @@ _POOL_STATUS = (
 
 # MySQL from 8.0.30, MariaDB; others have files of a fixed size.
 _LOG_CAPACITY = ("Innodb_redo_log_capacity_resized", "Innodb_checkpoint_max_age")
+
+_LIMITS = SteadyLimits(
+    # Purge shortens its list once in 128 batches of 300 undo logs, by default
+    # (innodb_purge_rseg_truncate_frequency, innodb_purge_batch_size).
+    purge_cycle=128 * 300,
+    write_sooner="innodb_io_capacity, innodb_max_dirty_pages_pct_lwm",
+    smaller_log="innodb_redo_log_capacity, innodb_log_file_size",
+    purge_faster="innodb_purge_threads",
+    keep_statistics="innodb_stats_auto_recalc = OFF",
+    keep_plans="innodb_stats_persistent = ON, innodb_stats_auto_recalc = OFF",
+)
 
 _LARGEST_AGE_S = 1e10  # three centuries
 
@@ -90,6 +109,11 @@ class InnodbStorage:
     figures: Mapping[str, re.Pattern[str]]
     overrides: tuple[FlushOverride, ...]
     pool_option: str = "innodb_buffer_pool_size"
+
+    def table_bytes(self, volume: Volume) -> int:
+        indexes_bytes = volume.index_entries * _INDEX_ENTRY_BYTES
+        rows_bytes = volume.data_bytes + volume.rows * _ROW_OVERHEAD_BYTES
+        return int((rows_bytes + indexes_bytes) / _PAGE_FILL)
 
     def pool_status(self, client: ServerClient) -> PoolStatus:
         listed = ", ".join(f"'{name}'" for name in _POOL_STATUS)
@@ -130,6 +154,15 @@ class InnodbStorage:
         }
         known = {name: value for name, value in found.items() if value is not None}
         return ServerStateFact.model_validate(known)
+
+    def limits(self, settings: Mapping[str, str]) -> SteadyLimits:
+        dirty_percent = _number(settings, "innodb_max_dirty_pages_pct")
+        file_bytes = _number(settings, "innodb_log_file_size")
+        n_files = _number(settings, "innodb_log_files_in_group", otherwise=1)
+        limits = _LIMITS if not dirty_percent else replace(_LIMITS, dirty_share=dirty_percent / 100)
+        if file_bytes is None or n_files is None:
+            return limits
+        return replace(limits, log_bytes=file_bytes * n_files)
 
     def pending(self, client: ServerClient) -> PendingWork:
         rows = client.query(self.query, limit_s=QUERY_LIMIT_S)
@@ -257,6 +290,16 @@ def _statistics(client: ServerClient, database: str) -> dict[str, TableStatistic
                 for table, age_s, rows in session.query(_STATISTICS_SQL, database)
             }
     except MillraceError:
+        return None
+
+
+def _number(
+    settings: Mapping[str, str], name: str, *, otherwise: float | None = None
+) -> float | None:
+    """Return a setting that is a number, and ``otherwise`` where the server does not have it."""
+    try:
+        return float(settings[name]) if name in settings else otherwise
+    except ValueError:
         return None
 
 

@@ -7,7 +7,7 @@ keep their proportion to the data. They never exceed a share of the host's memor
     size = min(size, host_memory_share x memory of the host), but never below minimum
 
 Sizes are rounded (up; down at the host's limit) to 16M below 128M, to 128M below 1G and to 1G
-above, the granularity of InnoDB's buffer pool, so that the server does not adjust the value.
+above, the granularity of buffer pools, so that the server does not adjust the value.
 """
 
 from __future__ import annotations

@@ -9,8 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millrace.analysis.steady.checks import SteadyCheck, log_capacity, steady_checks
+from millrace import databases
+from millrace.analysis.steady.checks import SteadyCheck, steady_checks
 from millrace.model.instance_facts import ServerStateFact
+from millrace.model.steady_limits import SteadyLimits
 
 POOL = {"pool_pages": 8_000, "pool_data_pages": 6_000, "pool_free_pages": 2_000}
 BEGIN = {
@@ -24,6 +26,7 @@ STATE = {
 }  # fmt: skip
 VARIABLES = {"innodb_max_dirty_pages_pct": "90.000000"}
 FIGURES = tuple(BEGIN)
+STORAGE = databases.get("mysql").storage
 
 
 def gate(
@@ -42,7 +45,7 @@ def gate(
     }  # fmt: skip
     found = steady_checks(
         ServerStateFact.model_validate(changed),
-        variables,
+        STORAGE.limits(variables),
         transactions=transactions,
         rows_changed=rows_changed,
     )
@@ -51,7 +54,10 @@ def gate(
 
 def test_a_server_at_rest_passes_every_gate() -> None:
     found = steady_checks(
-        ServerStateFact.model_validate(STATE), VARIABLES, transactions=100_000, rows_changed=0
+        ServerStateFact.model_validate(STATE),
+        STORAGE.limits(VARIABLES),
+        transactions=100_000,
+        rows_changed=0,
     )
     assert [each.name for each in found] == [
         "buffer pool", "dirty pages", "checkpoint age", "purge lag", "statistics",
@@ -62,7 +68,9 @@ def test_a_server_at_rest_passes_every_gate() -> None:
 
 @pytest.mark.parametrize("state", [{}, {"begin": None}, {"begin": {}, "end": {}}])
 def test_what_no_server_told_is_unknown(state: Mapping[str, Any]) -> None:
-    found = steady_checks(ServerStateFact.model_validate(state), {}, transactions=1, rows_changed=0)
+    found = steady_checks(
+        ServerStateFact.model_validate(state), SteadyLimits(), transactions=1, rows_changed=0
+    )
     assert {each.result for each in found} == {"unknown"}
 
 
@@ -79,7 +87,10 @@ def test_a_version_that_lacks_figures_fails_no_gate(
         **({"statistics": STATE["statistics"], "since_begin_s": 30} if tells_statistics else {}),
     }
     found = steady_checks(
-        ServerStateFact.model_validate({**state, **more}), {}, transactions=100_000, rows_changed=0
+        ServerStateFact.model_validate({**state, **more}),
+        SteadyLimits(),
+        transactions=100_000,
+        rows_changed=0,
     )
     assert "failed" not in {each.result for each in found}
     by_name = {each.name: each.result for each in found}
@@ -132,11 +143,11 @@ def test_the_checkpoints_age_fails_where_it_heads_for_the_logs_end(
 
 def test_the_size_of_the_log_is_what_the_server_has_now_or_what_its_files_take() -> None:
     files = {"innodb_log_file_size": "50331648", "innodb_log_files_in_group": "2"}
-    assert log_capacity(ServerStateFact(log_capacity_bytes=7), files) == 7
-    assert log_capacity(ServerStateFact(), files) == 2 * 50331648
-    assert log_capacity(ServerStateFact(), {"innodb_log_file_size": "100663296"}) == 100663296
-    assert log_capacity(ServerStateFact(), {}) is None
-    assert log_capacity(ServerStateFact(), {"innodb_log_file_size": "no number"}) is None
+    own = gate("checkpoint age", variables=files)
+    assert "5 % of the redo log was in use at the begin" in own.figures
+    by_files = gate("checkpoint age", variables=files, log_capacity_bytes=None)
+    assert "0 % of the redo log was in use at the begin" in by_files.figures
+    assert gate("checkpoint age", log_capacity_bytes=None).result == "unknown"
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from millrace.databases.mysql.storage import (
     pool_status_in,
 )
 from millrace.errors import DatabaseError, TrialFailed
+from millrace.workloads.tables import Volume
 
 unsettled = databases.get("mysql").storage.unsettled
 
@@ -214,3 +215,32 @@ def test_status_variables_are_read_with_the_size_of_a_page() -> None:
     }
     assert pool_status_in(status) == PoolStatus(3, 70, 5 * 4096, 8 * 4096)
     assert pool_status_in({}) == PoolStatus(0, 0, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("settings", "log_bytes"),
+    [
+        ({"innodb_log_file_size": "50331648", "innodb_log_files_in_group": "2"}, 2 * 50331648),
+        ({"innodb_log_file_size": "100663296"}, 100663296),
+        ({"innodb_log_file_size": "no number"}, None),
+        ({}, None),
+    ],
+)
+def test_the_size_of_the_redo_log_is_that_of_its_files(
+    settings: dict[str, str], log_bytes: float | None
+) -> None:
+    assert databases.get("mysql").storage.limits(settings).log_bytes == log_bytes
+
+
+@pytest.mark.parametrize(
+    ("value", "share"), [("75.000000", 0.75), ("0", 0.9), ("many", 0.9), (None, 0.9)]
+)
+def test_the_limit_of_dirty_pages(value: str | None, share: float) -> None:
+    settings = {} if value is None else {"innodb_max_dirty_pages_pct": value}
+    assert databases.get("mariadb").storage.limits(settings).dirty_share == share
+
+
+def test_tables_take_more_on_disk_than_their_values() -> None:
+    volume = Volume(tables=1, rows=1_500, data_bytes=150_000, index_entries=3_000)
+    expected = (150_000 + 1_500 * 30 + 3_000 * 25) * 16 // 15
+    assert databases.get("mysql").storage.table_bytes(volume) == expected

@@ -1,4 +1,4 @@
-"""Settings and builds that are known to matter: the typed data of ``known.toml``."""
+"""Read the settings and builds that are known to matter, from a file for each line of servers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _OFF = frozenset({"off", "0", "false", "no", "none", ""})
 
 @dataclass(frozen=True)
 class Setting:
-    """An option or factor under its ``names``, and which value costs more (known.toml)."""
+    """An option or factor under its ``names``, and which value costs more (known/*.toml)."""
 
     names: tuple[str, ...]
     dearer: Dearer
@@ -74,7 +74,7 @@ class Only:
 
 @dataclass(frozen=True)
 class Topic:
-    """Settings that move the same parts of an operation, CPU time apart (see known.toml)."""
+    """Settings that move the same parts of an operation, CPU time apart (see known/*.toml)."""
 
     name: str
     does: str
@@ -108,13 +108,17 @@ class Known:
 
 @lru_cache(maxsize=1)
 def known() -> Known:
-    """Return all known facts about settings."""
-    source = files("millrace.analysis.explain.causes") / "known.toml"
-    data = tomllib.loads(source.read_text(encoding="utf-8"))
+    """Return all known facts about settings, of every line of servers."""
+    known_files = (files("millrace.analysis.explain.causes") / "known").iterdir()
+    sources = [
+        tomllib.loads(source.read_text(encoding="utf-8"))
+        for source in sorted(known_files, key=lambda each: each.name)
+    ]
     return Known(
-        topics=tuple(_topic(each) for each in data["topic"]),
+        topics=tuple(_topic(each) for data in sources for each in data["topic"]),
         builds=tuple(
             BuildFact(_topic(each), each.get("fact"), each.get("variable"))
+            for data in sources
             for each in data["build"]
         ),
     )
