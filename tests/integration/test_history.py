@@ -87,7 +87,7 @@ def lengthened(store: Path, run_id: str, points: int) -> str:
     return series.id
 
 
-def test_a_planted_change_is_found_and_confirmed(tmp_path: Path) -> None:
+def test_a_injected_change_is_found_and_confirmed(tmp_path: Path) -> None:
     place = Place(tmp_path, {"MILLRACE_SNAPSHOTS": str(tmp_path / "snapshots")})
     file = tmp_path / "updates.toml"
     file.write_text(FILE + SHORT_TRIALS, encoding="utf-8")

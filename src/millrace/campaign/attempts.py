@@ -25,7 +25,7 @@ from millrace.servers.instances.processes import ProcessId
 from millrace.servers.instances.signals import signals_held
 from millrace.store import database, observations
 from millrace.store.checked import to_plain
-from millrace.store.records import BESIDE, AttemptResult, Owner, RunRecord
+from millrace.store.records import PAIR_FAILED, AttemptResult, Owner, RunRecord
 from millrace.store.store import Store
 from millrace.trial.concurrent_pair import PairTrial, execute_pair
 from millrace.trial.execute import execute_trial
@@ -168,7 +168,7 @@ def execute_claimed(claimed: Sequence[Claimed], emit: OnEvent) -> Sequence[Attem
         return (execute_trial(only.spec, _trial_listener(only, emit)),)
     if len(claimed) == 1:
         reason = "the other trial of its pair has a result already"
-        return (AttemptResult("failed", failed_step=BESIDE, reason=reason),)
+        return (AttemptResult("failed", failed_step=PAIR_FAILED, reason=reason),)
     return execute_pair(
         [PairTrial(c.spec, c.trial.treatment.label, _trial_listener(c, emit)) for c in claimed]
     )

@@ -22,7 +22,7 @@ from millrace.model.run_spec import Design, RunSpec
 from millrace.model.steady_limits import SteadyLimits
 from millrace.model.trials import Outcome, Purpose
 
-BESIDE = "beside"
+PAIR_FAILED = "pair_failed"
 """The step of a trial that is left out because the other trial of its concurrent pair failed."""
 
 _STATE = (

@@ -21,6 +21,7 @@ from millrace.model.steady_limits import SteadyLimits
 from millrace.store import checked, schema
 from millrace.store.checked import NotARecord
 from millrace.store.records import (
+    PAIR_FAILED,
     ArtefactRecord,
     AttemptResult,
     HostRecord,
@@ -38,6 +39,9 @@ from millrace.store.records import (
 
 T = TypeVar("T")
 AnyRow = Row[Any]
+
+_RENAMED_STEPS = {"beside": PAIR_FAILED}
+"""Steps that earlier versions stored under other names."""
 
 
 def run_row(run: RunRecord) -> dict[str, Any]:
@@ -299,7 +303,7 @@ def _stored_attempts(
             started_utc=row.started_utc,
             ended_utc=row.ended_utc,
             outcome=row.outcome,
-            failed_step=row.failed_step,
+            failed_step=_RENAMED_STEPS.get(row.failed_step, row.failed_step),
             reason=row.reason,
             log_tail=row.log_tail,
             steps=steps.get(row.id, ()),

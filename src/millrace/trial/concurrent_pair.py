@@ -22,7 +22,7 @@ from millrace.errors import Interrupted
 from millrace.model.events import StepBegan, TrialEvent
 from millrace.servers.instances import ownership
 from millrace.servers.instances.signals import ending, signals_held
-from millrace.store.records import BESIDE, AttemptResult
+from millrace.store.records import PAIR_FAILED, AttemptResult
 from millrace.trial.block_document import (
     LONGEST_LINE_BYTES,
     EndMessage,
@@ -203,7 +203,7 @@ def _joined(workers: Sequence[_Worker]) -> tuple[AttemptResult, ...]:
     first_line = str(failed.result.reason).partition("\n")[0]
     left_out = AttemptResult(
         "failed",
-        failed_step=BESIDE,
+        failed_step=PAIR_FAILED,
         reason=f"{failed.label}, beside it, failed at step {failed.result.failed_step}: "
         f"{first_line}",
     )

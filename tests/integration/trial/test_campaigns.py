@@ -48,10 +48,10 @@ def test_a_host_is_calibrated_and_reports_quote_it(tmp_path: Path, place: Place)
     assert document["verdicts"] == 1
     (group,) = document["groups"]
     assert group["noise"]["n_blocks"] == 3
-    (planted,) = group["injected"]
+    (injected,) = group["injected"]
     # Its measured stop is at least the requested one: a busy host is late to continue it.
-    wanted = float(planted["level"].removeprefix("cpu=").removesuffix("%")) / 100
-    assert 0.85 * wanted < planted["stopped"] < wanted + 0.3
+    wanted = float(injected["level"].removeprefix("cpu=").removesuffix("%")) / 100
+    assert 0.85 * wanted < injected["stopped"] < wanted + 0.3
     stored = place.latest()
     assert {attempt.outcome for attempt in stored.attempts} == {"finished"}
 
@@ -64,15 +64,15 @@ def test_a_host_is_calibrated_and_reports_quote_it(tmp_path: Path, place: Place)
     assert "0 false verdicts of 1 (" in ran.stdout or "1 false verdict of 1 (" in ran.stdout
 
 
-def test_a_planted_option_and_a_delay_of_fsync(tmp_path: Path, place: Place) -> None:
+def test_a_injected_option_and_a_delay_of_fsync(tmp_path: Path, place: Place) -> None:
     file = written(tmp_path, "update-nonindex")
     ran = place.millrace("calibrate", file, "--verdicts", "1", "--slowdown", "fsync", "--json")
     assert ran.returncode == 0, ran.stderr
-    (planted,) = json.loads(ran.stdout)["groups"][0]["injected"]
-    assert planted["level"] == "fsync=1000us"
-    assert planted["low"] < 1
+    (injected,) = json.loads(ran.stdout)["groups"][0]["injected"]
+    assert injected["level"] == "fsync=1000us"
+    assert injected["low"] < 1
     stored = place.latest()
-    slowed = {t.id for t in stored.treatments if t.levels["slowdown"] == planted["level"]}
+    slowed = {t.id for t in stored.treatments if t.levels["slowdown"] == injected["level"]}
     of_slowed = {trial.id for trial in stored.trials if trial.treatment_id in slowed}
     latencies_s = [
         histogram.sum_s / histogram.count

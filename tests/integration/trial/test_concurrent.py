@@ -29,7 +29,7 @@ from millrace.model.events import IntervalEnded, TrialEvent
 from millrace.model.instance_facts import ConcurrentFact
 from millrace.model.servers import FittedOptions, Option
 from millrace.servers.instances import ownership, processes
-from millrace.store.records import BESIDE, AttemptResult, MeasurementRecord, StepRecord
+from millrace.store.records import PAIR_FAILED, AttemptResult, MeasurementRecord, StepRecord
 from millrace.store.store import Store
 from millrace.trial.concurrent_pair import PairTrial, execute_pair
 from millrace.trial.resolved_workload import ResolvedWorkload
@@ -194,7 +194,7 @@ def test_where_a_server_does_not_start_the_other_is_left_out(server_of: ServerOf
     wrong = Option("no_such_option", "1", False, "test")
     left_out, failed = pair(server_of, Watch(), second_options=(wrong,))
     assert (failed.outcome, failed.failed_step) == ("failed", "start")
-    assert (left_out.outcome, left_out.failed_step) == ("failed", BESIDE)
+    assert (left_out.outcome, left_out.failed_step) == ("failed", PAIR_FAILED)
     assert f"{SERVERS[1]}, beside it, failed at step start" in str(left_out.reason)
     assert ownership.running() == []
 
@@ -203,7 +203,7 @@ def test_where_a_server_dies_while_both_measure_none_counts(server_of: ServerOf)
     left_out, killed = pair(server_of, Watch(kill=SERVERS[1]), time_s=20.0)
     assert killed.outcome == "failed"
     assert "SIGKILL" in str(killed.reason)
-    assert (left_out.outcome, left_out.failed_step) == ("failed", BESIDE)
+    assert (left_out.outcome, left_out.failed_step) == ("failed", PAIR_FAILED)
     assert ownership.running() == []
 
 

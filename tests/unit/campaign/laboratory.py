@@ -25,7 +25,7 @@ from millrace.experiment.read import Overrides
 from millrace.host.cpuset import CpuPartition
 from millrace.model.events import Emitted, OnEvent
 from millrace.store.records import (
-    BESIDE,
+    PAIR_FAILED,
     AttemptResult,
     HostRecord,
     MeasurementRecord,
@@ -178,7 +178,9 @@ class Laboratory:
             results = [measure(each) for each in claimed]
             if {each.outcome for each in results} == {"finished"}:
                 return results
-            left_out = AttemptResult("failed", failed_step=BESIDE, reason="the other one failed")
+            left_out = AttemptResult(
+                "failed", failed_step=PAIR_FAILED, reason="the other one failed"
+            )
             return [each if each.outcome == "failed" else left_out for each in results]
 
         self.patch.setattr(attempts, "execute_claimed", execute_claimed)

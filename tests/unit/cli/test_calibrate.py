@@ -53,7 +53,7 @@ def run(store: Path, *arguments: str | Path) -> Result:
     return CliRunner().invoke(cli, given, catch_exceptions=False)
 
 
-def test_verdicts_noise_and_what_was_planted_are_told(
+def test_verdicts_noise_and_what_was_injected_are_told(
     tmp_path: Path, store: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     carried(monkeypatch, noisy(slowed, 0.01))
@@ -69,10 +69,10 @@ def test_verdicts_noise_and_what_was_planted_are_told(
         assert group["noise"]["log_sd"] == pytest.approx(0.014, rel=0.4)
         assert set(group["minimum_detectable"]) == {"5", "8", "10", "20", "40"}
         assert group["block_s"] == 6.0
-        (planted,) = group["injected"]
-        assert len(planted["verdicts"]) == 1
-        assert planted["stopped"] == pytest.approx(float(planted["level"][4:-1]) / 100)
-        assert planted["ratio"] == pytest.approx(1 - planted["stopped"], abs=0.03)
+        (injected,) = group["injected"]
+        assert len(injected["verdicts"]) == 1
+        assert injected["stopped"] == pytest.approx(float(injected["level"][4:-1]) / 100)
+        assert injected["ratio"] == pytest.approx(1 - injected["stopped"], abs=0.03)
 
 
 def test_the_terminal_tells_it_in_words(
@@ -82,7 +82,7 @@ def test_the_terminal_tells_it_in_words(
     file = experiment_file(tmp_path, engines='["InnoDB"]')
     result = run(store, file, "--verdicts", "4")
     assert "0 false verdicts of 4 (0 to 60 %); each on 8 blocks at most" in result.stdout
-    assert "planted a server stopped for" in result.stdout
+    assert "injected a server stopped for" in result.stdout
     assert ": found in 4 blocks, " in result.stdout
     assert "signs: " in result.stdout
 

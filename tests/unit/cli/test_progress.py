@@ -134,11 +134,11 @@ def test_both_of_a_pair_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
                 TrialEnded(
                     trial=trial.id, treatment=trial.treatment.label,
                     treatment_id=trial.treatment.id, block=0, position=trial.position,
-                    purpose="measure", outcome="failed", failed_step="beside",
+                    purpose="measure", outcome="failed", failed_step="pair_failed",
                     reason="the other one",
                 )
             )  # fmt: skip
         assert task.fields["left"] == "0:20"
     said = capsys.readouterr().err.splitlines()
     assert [line[:3] for line in said] == ["1/4", "2/4"]
-    assert "failed at beside: the other one" in said[0]
+    assert "failed at pair_failed: the other one" in said[0]

@@ -26,7 +26,7 @@ from millrace.model.events import StepBegan, TrialEvent
 from millrace.model.servers import AttachedServer, FittedOptions
 from millrace.servers import added
 from millrace.servers.instances.signals import signals_as_errors
-from millrace.store.records import BESIDE
+from millrace.store.records import PAIR_FAILED
 from millrace.trial.concurrent_pair import PairTrial, execute_pair
 from millrace.trial.resolved_workload import ResolvedWorkload
 from millrace.trial.spec import ServerSpec, TrialSpec
@@ -100,7 +100,7 @@ def test_where_one_fails_the_other_is_ended_and_left_out(mute: int) -> None:
         nobody = server.getsockname()[1]
     refused, ended = execute_pair(pair((nobody, mute)))
     assert (refused.outcome, refused.failed_step) == ("failed", "record")
-    assert (ended.outcome, ended.failed_step) == ("failed", BESIDE)
+    assert (ended.outcome, ended.failed_step) == ("failed", PAIR_FAILED)
     assert str(ended.reason).startswith("side 0, beside it, failed at step record: ")
     assert sides_of(os.getpid()) == []
 
@@ -114,7 +114,7 @@ def test_a_side_that_is_killed_is_a_failed_trial(mute: int) -> None:
     left_out, killed = execute_pair(pair((mute, mute), when_both_have_begun(kill)))
     assert (killed.outcome, killed.failed_step) == ("failed", "record")
     assert "SIGKILL" in str(killed.reason)
-    assert left_out.failed_step == BESIDE
+    assert left_out.failed_step == PAIR_FAILED
     assert sides_of(os.getpid()) == []
 
 

@@ -19,7 +19,7 @@ from millrace.host.cpuset import CpuPartition, cpu_partitions
 from millrace.model.events import StepBegan
 from millrace.model.servers import FittedOptions, InstalledServer
 from millrace.servers import install
-from millrace.store.records import BESIDE
+from millrace.store.records import PAIR_FAILED
 from millrace.trial import concurrent_pair
 from millrace.trial.block_document import (
     EventMessage,
@@ -203,4 +203,4 @@ def test_both_trials_of_a_pair_are_measured_at_the_same_time(place: Path) -> Non
 def test_a_pair_counts_as_a_whole(place: Path) -> None:
     left_out, failed = execute_pair(pair(place, ["fake-1", "broken"]))
     assert (failed.outcome, failed.failed_step) == ("failed", "start")
-    assert (left_out.outcome, left_out.failed_step) == ("failed", BESIDE)
+    assert (left_out.outcome, left_out.failed_step) == ("failed", PAIR_FAILED)

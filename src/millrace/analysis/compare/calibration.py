@@ -43,7 +43,7 @@ from millrace.stats import (
     sd_limits,
     summarise,
 )
-from millrace.store.records import BESIDE, StoredAttempt, StoredRun, TrialRecord
+from millrace.store.records import PAIR_FAILED, StoredAttempt, StoredRun, TrialRecord
 
 # Whether the two trials of such blocks are compared.
 Judged = Callable[[Sequence[int]], Comparability]
@@ -135,7 +135,7 @@ class _Trials:
     def _take(self, trial: TrialRecord, attempt: StoredAttempt) -> None:
         of = trial.treatment_id
         if attempt.outcome == "failed":
-            failed_itself = attempt.failed_step != BESIDE
+            failed_itself = attempt.failed_step != PAIR_FAILED
             self.failed[of] = self.failed.get(of, 0) + failed_itself
             return
         value = self.metric.value(attempt)
@@ -221,7 +221,7 @@ def _group(
         detectable={} if noise is None else detectable(noise.log_sd, (*TABLE, asked.blocks)),
         block_s=_block_s(trials, base, again),
         injected=tuple(
-            _planted(trials, str(level), base, treatment)
+            _injected(trials, str(level), base, treatment)
             for level, treatment in of.items()
             if treatment not in (base, again)
         ),
@@ -243,7 +243,7 @@ def _verdicts(
     )
 
 
-def _planted(trials: _Trials, level: str, base: str, slowed: str) -> InjectedSlowdown:
+def _injected(trials: _Trials, level: str, base: str, slowed: str) -> InjectedSlowdown:
     pairs = trials.pairs(base, slowed)
     verdicts, under_way = _verdicts(trials, base, slowed, level)
     stopped = trials.stopped.get(slowed)

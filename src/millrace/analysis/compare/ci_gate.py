@@ -46,10 +46,10 @@ def of_run(analysis: RunAnalysis) -> list[GatedVerdict]:
             if each.same:
                 continue
             subject = f"{labels[each.candidate_id]} in {each.metric.title}"
-            if each.verdict == "regression" and not each.may_be_chance:
+            if each.verdict == "regression" and not each.not_significant:
                 verdicts.append(GatedVerdict("regression", subject))
             elif each.metric.name == analysis.headline.name and (
-                each.verdict in (None, "inconclusive") or each.may_be_chance
+                each.verdict in (None, "inconclusive") or each.not_significant
             ):
                 verdicts.append(GatedVerdict("inconclusive", subject))
     return verdicts
@@ -59,11 +59,11 @@ def of_pairs(comparisons: Iterable[PairedComparison], alpha: float) -> list[Gate
     """Return the verdicts of paired values that a gate can fail on, at this FDR."""
     verdicts = []
     for each in comparisons:
-        may_be_chance = each.adjusted_p is not None and each.adjusted_p > alpha
+        not_significant = each.adjusted_p is not None and each.adjusted_p > alpha
         is_difference = each.verdict in ("regression", "improvement")
-        if each.verdict == "regression" and not may_be_chance:
+        if each.verdict == "regression" and not not_significant:
             verdicts.append(GatedVerdict("regression", each.candidate))
-        elif each.verdict == "inconclusive" or (is_difference and may_be_chance):
+        elif each.verdict == "inconclusive" or (is_difference and not_significant):
             verdicts.append(GatedVerdict("inconclusive", each.candidate))
     return verdicts
 

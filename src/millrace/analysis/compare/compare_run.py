@@ -24,7 +24,7 @@ from millrace.levels import Level, level_named, level_text, levels_text
 from millrace.model.run_spec import Design, RunSpec
 from millrace.model.trials import Purpose
 from millrace.stats import Looks
-from millrace.store.records import BESIDE, ServerRecord, StoredRun
+from millrace.store.records import PAIR_FAILED, ServerRecord, StoredRun
 
 CONFIDENCE = 0.95
 
@@ -142,7 +142,7 @@ def _groups(
 ) -> tuple[Group, ...]:
     """Return treatments by the levels of their held factors, each group against its base."""
     # A trial that was left out for the sake of the one beside it did not fail itself.
-    own = [failure for failure in failures if failure.step != BESIDE]
+    own = [failure for failure in failures if failure.step != PAIR_FAILED]
     first_failures = {failure.treatment_id: failure for failure in reversed(own)}
     by_held: dict[tuple[tuple[str, Level], ...], list[TreatmentAnalysis]] = {}
     for treatment in treatments:

@@ -117,7 +117,7 @@ class _Table:
     @property
     def everywhere(self) -> Verdict | None:
         """Return the verdict that all of them have, and not by chance."""
-        verdicts = {None if each.may_be_chance else each.verdict for each in self.comparisons}
+        verdicts = {None if each.not_significant else each.verdict for each in self.comparisons}
         return verdicts.pop() if len(verdicts) == 1 else None
 
 

@@ -62,7 +62,7 @@ class Comparison:
     adjusted_p: float | None = None
 
     @property
-    def may_be_chance(self) -> bool:
+    def not_significant(self) -> bool:
         """Return whether a difference does not survive the correction for their number."""
         if self.estimate is None or self.adjusted_p is None:
             return False

@@ -107,7 +107,7 @@ def _statuses(analysis: RunAnalysis) -> Iterator[ComparisonStatus]:
 def _state(
     comparison: Comparison, base: TreatmentAnalysis, candidate: TreatmentAnalysis
 ) -> ComparisonState:
-    if comparison.verdict in _DECIDED and not comparison.may_be_chance:
+    if comparison.verdict in _DECIDED and not comparison.not_significant:
         return "decided"
     if max(base.failed_last, candidate.failed_last) >= FAILURES:
         return "failing"

@@ -22,7 +22,7 @@ from millrace.levels import Level, level_text
 from millrace.model import measurements
 from millrace.stats import summarise
 from millrace.store.records import (
-    BESIDE,
+    PAIR_FAILED,
     InstanceRecord,
     RunRecord,
     StoredAttempt,
@@ -146,7 +146,7 @@ def _analyse(
         ),
         instances=tuple(_instance(i) for _, attempt in recorded for i in attempt.instances),
         failed_last=_failed_last(ended),
-        left_out=sum(attempt.failed_step == BESIDE for _, attempt in ended),
+        left_out=sum(attempt.failed_step == PAIR_FAILED for _, attempt in ended),
         trial_s=fmean(trial_s(attempt) for _, attempt in ended) if ended else None,
     )
 

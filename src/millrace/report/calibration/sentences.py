@@ -48,7 +48,7 @@ def sentences(found: Calibration) -> Iterator[str]:
         yield f"signs: {above} above 1, {below} below (p = {p:.2g}): {lean}"
     for group in found.groups:
         for each in group.injected:
-            yield planted_sentence(found, group, each)
+            yield injected_sentence(found, group, each)
     for group in found.groups:
         if group.failed:
             yield f"{counted(group.failed, 'trial')} of {group.label or 'the base'} failed"
@@ -76,7 +76,9 @@ def smallest_text(limits: tuple[float, float], blocks: int) -> str:
     return f"smallest change {size} in {blocks} blocks"
 
 
-def planted_sentence(found: Calibration, group: GroupCalibration, planted: InjectedSlowdown) -> str:
+def injected_sentence(
+    found: Calibration, group: GroupCalibration, injected: InjectedSlowdown
+) -> str:
     """Say which slowdown was injected, which size could be detected, and whether it was found."""
     blocks = found.target.blocks
     where = f"{group.label}: " if group.label else ""
@@ -84,9 +86,9 @@ def planted_sentence(found: Calibration, group: GroupCalibration, planted: Injec
     able = (
         "" if seen is None else f" (smallest change seen in {blocks} blocks: {percent_text(seen)})"
     )
-    if seen is not None and planted.stopped is not None and _made(planted.stopped) < seen:
-        able += ", more than is planted"
-    return f"{where}planted {planted_text(planted)}{able}: {_outcome(found, planted)}"
+    if seen is not None and injected.stopped is not None and _made(injected.stopped) < seen:
+        able += ", more than is injected"
+    return f"{where}injected {injected_text(injected)}{able}: {_outcome(found, injected)}"
 
 
 def _made(stopped: float) -> float:
@@ -94,22 +96,22 @@ def _made(stopped: float) -> float:
     return 1 / (1 - stopped) - 1
 
 
-def planted_text(planted: InjectedSlowdown) -> str:
+def injected_text(injected: InjectedSlowdown) -> str:
     """Describe the injected slowdown, as far as it was measured."""
-    if planted.stopped is not None:
-        return f"a server stopped for {100 * planted.stopped:.2f} % of the time"
-    return planted.level
+    if injected.stopped is not None:
+        return f"a server stopped for {100 * injected.stopped:.2f} % of the time"
+    return injected.level
 
 
-def _outcome(found: Calibration, planted: InjectedSlowdown) -> str:
-    if not planted.verdicts:
-        return f"not decided after {counted(len(planted.under_way), 'block')}"
+def _outcome(found: Calibration, injected: InjectedSlowdown) -> str:
+    if not injected.verdicts:
+        return f"not decided after {counted(len(injected.under_way), 'block')}"
     direction = found.metric.direction
-    if len(planted.verdicts) > 1:
-        seen = f"found in {planted.found(direction)} of {len(planted.verdicts)} verdicts"
-        return f"{seen}; in all its blocks {_effect(planted.estimate)}"
-    verdict = planted.verdicts[0]
-    said = "found" if planted.found(direction) else "NOT found"
+    if len(injected.verdicts) > 1:
+        seen = f"found in {injected.found(direction)} of {len(injected.verdicts)} verdicts"
+        return f"{seen}; in all its blocks {_effect(injected.estimate)}"
+    verdict = injected.verdicts[0]
+    said = "found" if injected.found(direction) else "NOT found"
     return f"{said} in {counted(len(verdict.blocks), 'block')}, {_effect(verdict.estimate)}"
 
 

@@ -13,7 +13,7 @@ from millrace.model.run_spec import Design
 from millrace.report.common.formatting import counted, interval_text, ratio_text
 from millrace.report.run.sentences import MANY_BLOCKS
 from millrace.stats import FEWEST_BLOCKS
-from millrace.store.records import BESIDE
+from millrace.store.records import PAIR_FAILED
 
 _STATES = {
     "decided": "decided",
@@ -147,7 +147,7 @@ def _interval(analysis: RunAnalysis) -> str:
 def _exclusions(design: Design) -> str:
     beside = ""
     if design.concurrent:
-        beside = f" The trial beside it is left out with it, at the step {BESIDE}."
+        beside = f" The trial beside it is left out with it, at the step {PAIR_FAILED}."
     return (
         f"A trial is left out where it failed at a step, whatever the reason and whichever the "
         f"treatment, and for nothing else; its pair is dropped, the block’s other pairs stay, and "

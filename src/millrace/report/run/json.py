@@ -107,5 +107,5 @@ def _matrix_cell(treatment: TreatmentAnalysis, group: Group, metric: Metric) -> 
         low=None if estimate is None else estimate.low,
         high=None if estimate is None else estimate.high,
         verdict=None if comparison is None else comparison.verdict,
-        may_be_chance=comparison is not None and comparison.may_be_chance,
+        may_be_chance=comparison is not None and comparison.not_significant,
     )

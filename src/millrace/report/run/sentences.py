@@ -35,7 +35,7 @@ def verdict_text(comparison: Comparison) -> str:
     """Return the verdict as shown, which names a candidate's own failures alone."""
     if comparison.only_base_failed:
         return "base failed"
-    if comparison.may_be_chance:
+    if comparison.not_significant:
         return "may be chance"
     return comparison.verdict or "no verdict"
 
@@ -143,7 +143,7 @@ def sentence(comparison: Comparison, analysis: RunAnalysis) -> str:
 
 def _verdict_among(comparison: Comparison, analysis: RunAnalysis) -> str:
     """Return the verdict; of one that holds by itself alone, among how many it may be chance."""
-    if not comparison.may_be_chance or comparison.adjusted_p is None:
+    if not comparison.not_significant or comparison.adjusted_p is None:
         return verdict_text(comparison)
     of_metric = analysis.comparisons(comparison.metric)
     among = counted(sum(each.adjusted_p is not None for each in of_metric), "comparison")
@@ -169,7 +169,7 @@ def effect(ratio: float, metric: Metric, *, sure: bool = True) -> str:
 
 
 def _effect_of(comparison: Comparison, estimate: RatioEstimate) -> str:
-    sure = comparison.verdict not in ("inconclusive", None) and not comparison.may_be_chance
+    sure = comparison.verdict not in ("inconclusive", None) and not comparison.not_significant
     return effect(estimate.ratio, comparison.metric, sure=sure)
 
 

@@ -239,15 +239,15 @@ def test_verdicts_are_refused_as_those_of_a_run() -> None:
     steady = calibrated({})
     assert (steady.refused, steady.false) == (0, 0)
     assert {each.verdict for each in steady.verdicts} == {"equivalent"}
-    (planted,) = steady.groups[0].injected
-    assert planted.found("higher") == len(planted.verdicts) > 0
+    (injected,) = steady.groups[0].injected
+    assert injected.found("higher") == len(injected.verdicts) > 0
 
     falling = calibrated({A: 0.2})
     assert falling.refused == len(falling.verdicts) == 3
     assert [len(each.blocks) for each in falling.verdicts] == [7, 7, 7]
     assert falling.verdicts[0].refused.startswith("not steady: 7 of 7 trials of mysql-5.6.24 (")
-    (planted,) = falling.groups[0].injected
-    assert planted.found("higher") == 0
+    (injected,) = falling.groups[0].injected
+    assert injected.found("higher") == 0
     assert as_json(falling)["refused_verdicts"] == 3
     assert any(
         said.startswith("3 of 3 refused, as a run would; the first: not steady: 7 of 7 trials")

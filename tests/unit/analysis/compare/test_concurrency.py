@@ -20,7 +20,7 @@ from millrace.analysis.compare.metrics import read_metrics
 from millrace.levels import Level
 from millrace.model.run_spec import Calibrates
 from millrace.stats import paired_ratio
-from millrace.store.records import BESIDE, RunRecord
+from millrace.store.records import PAIR_FAILED, RunRecord
 from tests.unit.analysis.builders import Fails, RunBuilder, study
 
 NOW = datetime(2026, 2, 1, tzinfo=UTC)
@@ -104,7 +104,7 @@ def test_a_stale_one_is_none(run: RunRecord) -> None:
 
 
 BASE, OTHER_SERVER = "mysql-5.6.24", "mysql-5.7.22"
-LEFT_OUT = Fails(BESIDE, f"{OTHER_SERVER}, beside it, failed at step start: no such option")
+LEFT_OUT = Fails(PAIR_FAILED, f"{OTHER_SERVER}, beside it, failed at step start: no such option")
 
 
 def test_a_trial_that_was_left_out_did_not_fail_itself() -> None:

@@ -42,14 +42,14 @@ def test_a_single_comparison_has_its_own_error_rate() -> None:
     comparison = slower_one(run(0))
     assert comparison.estimate is not None
     assert comparison.adjusted_p == comparison.estimate.p_value
-    assert (comparison.verdict, comparison.may_be_chance) == ("regression", False)
+    assert (comparison.verdict, comparison.not_significant) == ("regression", False)
 
 
-def test_among_many_the_same_may_be_chance_and_is_not_counted() -> None:
+def test_among_many_the_same_is_not_significant_and_is_not_counted() -> None:
     analysis = run(19)
     comparison = slower_one(analysis)
     assert comparison.verdict == "regression"
-    assert comparison.may_be_chance
+    assert comparison.not_significant
     assert verdict_text(comparison) == "may be chance"
     said = sentence(comparison, analysis)
     assert said.startswith(f"{SLOWER} gave 3.0 % fewer rows/s")

@@ -131,16 +131,16 @@ def test_the_slowdown_is_sized_by_what_is_seen_and_kept_when_it_was_begun(
     wanted = next_block(so_far, groups, verdicts=2, injected_kind="cpu")
     assert wanted is not None
     assert wanted.groups == groups[:1]
-    planted = slowdown_named(wanted.level)
-    assert isinstance(planted, Stopped)
-    assert planted.share == pytest.approx(1 - 1 / 1.08, abs=1e-5)
+    injected = slowdown_named(wanted.level)
+    assert isinstance(injected, Stopped)
+    assert injected.share == pytest.approx(1 - 1 / 1.08, abs=1e-5)
     begun = InjectedSlowdown("cpu=2%", (), (), None, 0.02)
     so_far = replace(so_far, groups=(replace(so_far.groups[0], injected=(begun,)),))
     wanted = next_block(so_far, groups[:1], verdicts=1, injected_kind="cpu")
     assert wanted == BlockContent("cpu=2%", groups[:1])
 
 
-def test_a_change_within_the_margin_is_not_planted(experiment: Experiment) -> None:
+def test_a_change_within_the_margin_is_not_injected(experiment: Experiment) -> None:
     so_far = found(experiment, verdicts=(1, 1), detectable={10: 0.001})
     assert stop_of_size(so_far.groups[1], so_far, 1.0).share == pytest.approx(1 - 1 / 1.02)
 
@@ -148,7 +148,7 @@ def test_a_change_within_the_margin_is_not_planted(experiment: Experiment) -> No
 @pytest.mark.parametrize(
     ("injected_kind", "level"), [("fsync", "fsync=1000us"), ("innodb_x=1", "innodb_x=1")]
 )
-def test_other_slowdowns_are_planted_as_they_are(
+def test_other_slowdowns_are_injected_as_they_are(
     experiment: Experiment, injected_kind: str, level: str
 ) -> None:
     groups = groups_of(calibration_experiment(experiment))

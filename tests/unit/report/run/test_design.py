@@ -88,7 +88,7 @@ def test_each_report_says_that_pairs_were_concurrent(output_format: str) -> None
     words = " ".join(method(beside))
     assert "at the same time, each on half of the CPUs" in words
     assert "take turns" not in words
-    assert "left out with it, at the step beside" in words
+    assert "left out with it, at the step pair_failed" in words
 
 
 @pytest.mark.parametrize("output_format", TOLD)
