@@ -10,14 +10,11 @@ from typing import Any
 
 import pytest
 
-from millrace import databases
 from millrace.campaign import preparation, scheduler
 from millrace.campaign.inputs import RunInput
 from millrace.campaign.policies.fixed import Fixed
 from millrace.campaign.resume import select_run
 from millrace.collect.registry import COLLECTORS
-from millrace.databases import fake, fake_program
-from millrace.databases.fake import Script
 from millrace.experiment.read import read
 from millrace.experiment.validation import ValidationContext
 from millrace.loadgen import program
@@ -26,6 +23,9 @@ from millrace.servers.instances import users
 from millrace.store.records import HostRecord, StoredRun
 from millrace.store.store import Store
 from millrace.trial import cpu_idle
+from tests.fake_family import family
+from tests.fake_family import program as fake_program
+from tests.fake_family.family import Script
 from tests.unit.experiment.files import CONTEXT
 
 HOST = HostRecord("h1", {"kernel": {"release": "6.1"}})
@@ -80,7 +80,7 @@ class Fakes:
                 store, experiment, host=HOST, versions={}, command="millrace run", fresh=False
             )
             installed = {
-                name: fake.install(name, script, self.directory / name)
+                name: family.install(name, script, self.directory / name)
                 for name, script in self.scripts.items()
             }
             treatments = preparation.prepared_treatments(chosen.plan, installed)
@@ -106,11 +106,11 @@ def _answered(arguments: Sequence[str], given: str = "") -> dict[str, Any]:
 @contextlib.contextmanager
 def fakes(directory: Path, patch: pytest.MonkeyPatch) -> Iterator[None]:
     """Make fake servers and their load generator available inside the block."""
-    patch.setenv("MILLRACE_LOAD", str(fake.install_load_generator(directory)))
+    patch.setenv("MILLRACE_LOAD", str(family.install_load_generator(directory)))
     for name in ("CACHE", "WORK", "STATE", "SNAPSHOTS"):
         patch.setenv(f"MILLRACE_{name}", str(directory / name.lower()))
     patch.setattr(program, "ask", _answered)
     # Their program is Python, which other users may be unable to reach.
     patch.setattr(users, "usable", lambda: False)
-    with databases.registered(fake.FAMILY):
-        yield
+    family.register(patch)
+    yield

@@ -11,10 +11,10 @@ import pytest
 from millrace.analysis.compare.compare_run import compare_run
 from millrace.analysis.compare.model import RunAnalysis
 from millrace.app.explain import explanations_of_report
-from millrace.databases.fake import Script
 from millrace.report.run.formats import FORMATS, render
 from millrace.report.run.html import as_html
 from millrace.store.records import StoredAttempt
+from tests.fake_family.family import Script
 from tests.unit.fakes import Fakes, fakes
 
 WAIT = "wait/io/file/log"

@@ -2,34 +2,32 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import importlib
 import pkgutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from millrace.databases.base import Family
 from millrace.errors import UserError, nearest
 
-__all__ = ["Family", "get", "names", "option_forms", "programs", "registered", "says_disk_full"]
+__all__ = ["Family", "get", "names", "option_forms", "programs", "says_disk_full"]
 
 _NO_SPACE = "no space left on device"
-_registered: dict[str, Family] = {}
 
 
 def names() -> tuple[str, ...]:
     """Return the names of all families, sorted."""
-    return tuple(sorted(_shipped()))
+    return tuple(sorted(_families()))
 
 
 def programs() -> frozenset[str]:
     """Return the names of the server processes of all families."""
-    return frozenset(program for family in _shipped().values() for program in family.programs)
+    return frozenset(program for family in _families().values() for program in family.programs)
 
 
 def says_disk_full(text: str) -> bool:
     """Return whether a text has the words of a family, or of the C library, for a full disk."""
-    patterns = (family.log.disk_full for family in _shipped().values())
+    patterns = (family.log.disk_full for family in _families().values())
     return _NO_SPACE in text.lower() or any(pattern.search(text) for pattern in patterns)
 
 
@@ -38,7 +36,7 @@ def get(name: str) -> Family:
 
     Raise UserError, with the nearest names, if there is none.
     """
-    family = _shipped().get(name) or _registered.get(name)
+    family = _families().get(name)
     if family is None:
         near = nearest(name, names())
         hint = f"did you mean {near!r}?" if near else f"use one of {', '.join(names())}"
@@ -46,27 +44,17 @@ def get(name: str) -> Family:
     return family
 
 
-@contextlib.contextmanager
-def registered(family: Family) -> Iterator[None]:
-    """Let ``get`` find an unshipped family inside the block, for tests."""
-    _registered[family.name] = family
-    try:
-        yield
-    finally:
-        del _registered[family.name]
-
-
 def option_forms(name: str) -> tuple[str, ...]:
     """Return the options that a name may refer to in any family.
 
     The first is the name itself; then follow the options it switches.
     """
-    spelt = [family.options.forms(name) for family in _shipped().values()]
+    spelt = [family.options.forms(name) for family in _families().values()]
     return tuple(dict.fromkeys(form for forms in spelt for form in forms))
 
 
 @functools.cache
-def _shipped() -> Mapping[str, Family]:
+def _families() -> Mapping[str, Family]:
     packages = [module.name for module in pkgutil.iter_modules(__path__) if module.ispkg]
     modules = [importlib.import_module(f"{__name__}.{name}") for name in packages]
     return {family.name: family for module in modules for family in module.FAMILIES}

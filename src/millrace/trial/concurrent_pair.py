@@ -23,7 +23,9 @@ from millrace.model.events import StepBegan, TrialEvent
 from millrace.servers.instances import ownership
 from millrace.servers.instances.signals import ending, signals_held
 from millrace.store.records import PAIR_FAILED, AttemptResult
-from millrace.trial.block_document import (
+from millrace.trial.load_run import Emit
+from millrace.trial.spec import TrialSpec
+from millrace.trial.trial_document import (
     LONGEST_LINE_BYTES,
     EndMessage,
     EventMessage,
@@ -31,12 +33,10 @@ from millrace.trial.block_document import (
     Message,
     ResultMessage,
     WaitMessage,
-    block_document,
     read_message,
+    trial_document,
     write_line,
 )
-from millrace.trial.load_run import Emit
-from millrace.trial.spec import TrialSpec
 
 COMMAND = (sys.executable, "-P", "-m", "millrace.trial.worker")
 
@@ -94,8 +94,7 @@ class _Worker:
 
     def begin(self) -> None:
         """Send the trial."""
-        spec = self._trial.spec
-        self._send(write_line(block_document([spec], spec.cpu_partition)))
+        self._send(write_line(trial_document(self._trial.spec)))
 
     def go_on(self) -> None:
         """End the wait: the other trial has reached the point, too."""

@@ -1,11 +1,11 @@
-"""Execute the trials of a block in a process of its own: ``python -m millrace.trial.worker``.
+"""Execute a trial in a process of its own: ``python -m millrace.trial.worker``.
 
-The process reads one line of JSON with the block from its standard input (see ``block_document``),
-and writes lines of JSON to its standard output: events, waits, and the result of each trial. It
-writes nothing to the store. Its servers, load generator and collectors inherit its CPUs, and its
-event loop waits for nobody.
+The process reads one line of JSON with the trial from its standard input (see ``trial_document``),
+and writes lines of JSON to its standard output: events, waits, and the result. It writes nothing to
+the store. Its server, load generator and collectors inherit its CPUs, and its event loop waits for
+nobody.
 
-Each further line of its input ends a wait. Where the input ends, the sender has given the block up
+Each further line of its input ends a wait. Where the input ends, the sender has given the trial up
 or is gone: the trial then ends as by Ctrl-C, and nothing of it is left.
 """
 
@@ -22,9 +22,11 @@ from millrace.errors import Interrupted
 from millrace.model.events import TrialEvent
 from millrace.servers.instances.signals import signals_as_errors, signals_held
 from millrace.store.records import AttemptResult
-from millrace.trial.block_document import (
+from millrace.trial.execute import execute_trial, reason_of
+from millrace.trial.steps import EXPECTED_FAILURES
+from millrace.trial.transient import is_transient
+from millrace.trial.trial_document import (
     LONGEST_LINE_BYTES,
-    BlockDocument,
     EndMessage,
     EventMessage,
     InvalidDocument,
@@ -32,17 +34,14 @@ from millrace.trial.block_document import (
     ResultMessage,
     TrialDocument,
     WaitMessage,
-    read_block,
+    read_trial,
     resolve,
     write_line,
 )
-from millrace.trial.execute import execute_trial, reason_of
-from millrace.trial.steps import EXPECTED_FAILURES
-from millrace.trial.transient import is_transient
 
 
 class Worker:
-    """The sender's side of a block, as this process sees it: lines in, lines out."""
+    """The sender of a trial, as this process sees it: lines in, lines out."""
 
     def __init__(self, inbox: BinaryIO, outbox: BinaryIO) -> None:
         self._inbox = inbox
@@ -51,21 +50,19 @@ class Worker:
         self._is_over = False
 
     def run(self) -> None:
-        """Read a block, execute its trials and send their results. Raise Interrupted."""
+        """Read a trial, execute it and send its result. Raise Interrupted."""
         line = self._inbox.readline(LONGEST_LINE_BYTES)
         if not line:
             return None
         try:
-            block = read_block(line)
-            if block.cpu_partition is not None:
-                os.sched_setaffinity(0, block.cpu_partition.cpus)
+            trial = read_trial(line)
+            if trial.cpu_partition is not None:
+                os.sched_setaffinity(0, trial.cpu_partition.cpus)
         except (InvalidDocument, OSError) as error:
             return self.send(EndMessage(kind="invalid", text=str(error)))
         threading.Thread(target=self._listen, daemon=True).start()
         try:
-            for trial in block.trials:
-                result = self._execute(trial, block)
-                self.send(ResultMessage(kind="result", trial=trial.name, result=result))
+            self.send(ResultMessage(kind="result", result=self._execute(trial)))
         finally:
             self._is_over = True
         return None
@@ -77,13 +74,13 @@ class Worker:
             self._outbox.write(line)
             self._outbox.flush()
 
-    def _execute(self, trial: TrialDocument, block: BlockDocument) -> AttemptResult:
+    def _execute(self, trial: TrialDocument) -> AttemptResult:
         def emit(event: TrialEvent) -> None:
-            self.send(EventMessage(kind="event", trial=trial.name, event=event))
+            self.send(EventMessage(kind="event", event=event))
 
         with ExitStack() as opened:
             try:
-                spec = resolve(trial, block.cpu_partition, opened)
+                spec = resolve(trial, opened)
             except Interrupted:
                 raise
             except EXPECTED_FAILURES as error:
@@ -110,7 +107,7 @@ class Worker:
 
 
 def main() -> None:
-    """Execute one block, and report whatever ends it as long as somebody listens."""
+    """Execute one trial, and report whatever ends it as long as somebody listens."""
     with _stream(0, "rb") as inbox, _stream(1, "wb") as outbox:
         worker = Worker(inbox, outbox)
         with suppress(OSError):

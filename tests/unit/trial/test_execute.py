@@ -8,8 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from millrace.databases import fake
-from millrace.databases.fake import Script
 from millrace.errors import TrialFailed
 from millrace.loadgen.events import LoadResult
 from millrace.model.servers import FittedOptions
@@ -18,6 +16,8 @@ from millrace.trial.execute import execute_trial
 from millrace.trial.hooks import Measurement, MeasurementHook
 from millrace.trial.resolved_workload import ResolvedWorkload
 from millrace.trial.spec import ServerSpec, TrialSpec
+from tests.fake_family import family
+from tests.fake_family.family import Script
 from tests.unit.fakes import fakes
 from tests.unit.workloads.small import driving
 
@@ -35,7 +35,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 def spec(place: Path, *roles: str) -> TrialSpec:
     servers = (
         ServerSpec(
-            fake.install(f"fake-{role}", Script(), place / role),
+            family.install(f"fake-{role}", Script(), place / role),
             FittedOptions("default", ()),
             role=role,
         )

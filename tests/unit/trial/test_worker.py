@@ -1,4 +1,4 @@
-"""Test workers on fake servers: blocks that finish, fail, are refused, and concurrent pairs."""
+"""Test workers on fake servers: trials that finish, fail, are refused, and concurrent pairs."""
 
 from __future__ import annotations
 
@@ -6,34 +6,38 @@ import io
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from millrace.databases import fake
-from millrace.databases.fake import Script
 from millrace.errors import UserError
 from millrace.host.cpuset import CpuPartition, cpu_partitions
 from millrace.model.events import StepBegan
-from millrace.model.servers import FittedOptions, InstalledServer
-from millrace.servers import install
+from millrace.model.servers import AttachedServer, FittedOptions, InstalledServer
+from millrace.servers import attached, install
 from millrace.store.records import PAIR_FAILED
+from millrace.tls import Tls
 from millrace.trial import concurrent_pair
-from millrace.trial.block_document import (
-    EventMessage,
-    Message,
-    ResultMessage,
-    block_document,
-    read_message,
-    write_line,
-)
 from millrace.trial.concurrent_pair import PairTrial, execute_pair
 from millrace.trial.execute import execute_trial
 from millrace.trial.resolved_workload import ResolvedWorkload
 from millrace.trial.spec import ServerSpec, TrialSpec
+from millrace.trial.trial_document import (
+    EventMessage,
+    Message,
+    ResultMessage,
+    read_message,
+    read_trial,
+    resolve,
+    trial_document,
+    write_line,
+)
 from millrace.trial.worker import Worker
+from tests.fake_family import family
+from tests.fake_family.family import Script
 from tests.unit.fakes import fakes
 from tests.unit.workloads.small import driving
 
@@ -46,7 +50,7 @@ from pathlib import Path
 import pytest
 from tests.unit.fakes import fakes
 from tests.unit.trial.test_worker import find_in
-from millrace.servers import install
+from millrace.servers import attached, install
 from millrace.trial import worker
 directory = Path(sys.argv[1])
 with pytest.MonkeyPatch.context() as patch, fakes(directory, patch):
@@ -61,7 +65,7 @@ def find_in(directory: Path) -> Callable[[str], InstalledServer]:
     def find(name: str) -> InstalledServer:
         if name not in SCRIPTS:
             raise UserError(f"there is no server {name}")
-        return fake.install(name, SCRIPTS[name], directory / name)
+        return family.install(name, SCRIPTS[name], directory / name)
 
     return find
 
@@ -84,7 +88,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def spec(place: Path, name: str, trial: str = "test/1") -> TrialSpec:
-    server = fake.install(name, SCRIPTS[name], place / name)
+    server = family.install(name, SCRIPTS[name], place / name)
     options = FittedOptions("default", ())
     workload = ResolvedWorkload(driving(), QUICK)
     return TrialSpec(trial, (ServerSpec(server, options),), workload, collectors=("waits",))
@@ -104,27 +108,44 @@ def results(messages: Sequence[Message]) -> list[ResultMessage]:
     return [each for each in messages if isinstance(each, ResultMessage)]
 
 
-def test_a_block_is_executed_as_in_this_process(place: Path) -> None:
-    block = [spec(place, "fake-1", "test/1"), spec(place, "fake-2", "test/2")]
-    line = write_line(block_document(block))
-    assert str(place) not in line.decode()
-    messages = sent(line)
-    for message, each in zip(results(messages), block, strict=True):
-        here = execute_trial(each, lambda _event: None)
-        assert message.trial == each.name
+def test_a_trial_is_executed_as_in_this_process(place: Path) -> None:
+    for name in ("fake-1", "fake-2"):
+        trial = spec(place, name)
+        line = write_line(trial_document(trial))
+        assert str(place) not in line.decode()
+        messages = sent(line)
+        (message,) = results(messages)
+        here = execute_trial(trial, lambda _event: None)
         assert message.result.outcome == here.outcome == "finished"
         names = [[m.name for m in of.measurements] for of in (message.result, here)]
         # The first trial loaded the tables, and the next restored them.
         assert set(names[0]) ^ set(names[1]) <= {"snapshot_saved_s"}
         assert message.result.observations["server"].keys() == here.observations["server"].keys()
         assert message.result.instances[0].effective.keys() == here.instances[0].effective.keys()
-    steps = [m.event.name for m in messages if isinstance(m, EventMessage) and m.trial == "test/2"
-             and isinstance(m.event, StepBegan)]  # fmt: skip
-    assert steps[-3:] == ["measure", "stop", "sizes"]
+        events = [m.event for m in messages if isinstance(m, EventMessage)]
+        steps = [event.name for event in events if isinstance(event, StepBegan)]
+        assert steps[-3:] == ["measure", "stop", "sizes"]
+
+
+def test_an_attached_server_keeps_the_tls_settings_of_the_experiment(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = AttachedServer("far", "mysql", "mysql://user:secret@far.example:3306/")
+    verified = Tls("verify-ca", Path("/etc/ca.pem"), allow_unverified=True)
+    options = FittedOptions("default", ())
+    servers = (ServerSpec(attached.with_tls(known, verified), options),)
+    line = write_line(trial_document(replace(spec(place, "fake-1"), servers=servers)))
+    assert b"secret" not in line
+    monkeypatch.setattr(install, "find", lambda _name: known)
+    with ExitStack() as opened:
+        (found,) = resolve(read_trial(line), opened).servers
+    assert isinstance(found.server, AttachedServer)
+    address = attached.parse_dsn(found.server)
+    assert (address.tls, address.password) == (verified, "secret")
 
 
 def test_a_server_that_does_not_start_is_a_failed_trial(place: Path) -> None:
-    (failed,) = results(sent(write_line(block_document([spec(place, "broken")]))))
+    (failed,) = results(sent(write_line(trial_document(spec(place, "broken")))))
     assert (failed.result.outcome, failed.result.failed_step) == ("failed", "start")
     assert "no room for the log" in (failed.result.reason or "")
     assert not failed.result.is_transient
@@ -135,7 +156,7 @@ def test_another_build_of_the_server_is_refused(place: Path) -> None:
     (server,) = of.servers
     assert isinstance(server.server, InstalledServer)
     other = replace(server, server=replace(server.server, build_sha256="ab" * 32))
-    (failed,) = results(sent(write_line(block_document([replace(of, servers=(other,))]))))
+    (failed,) = results(sent(write_line(trial_document(replace(of, servers=(other,))))))
     assert (failed.result.outcome, failed.result.failed_step) == ("failed", "prepare")
     assert "build of fake-1 differs" in (failed.result.reason or "")
 
@@ -153,26 +174,26 @@ def test_another_build_of_the_server_is_refused(place: Path) -> None:
 def test_a_trial_that_cannot_be_resolved_is_a_failed_one(
     place: Path, changes: dict[str, Any], said: str
 ) -> None:
-    block = block_document([spec(place, "fake-1")])
-    (trial,) = block.trials
+    trial = trial_document(spec(place, "fake-1"))
     (server,) = trial.servers
     of_server = {key: value for key, value in changes.items() if key in ("name", "slowdown")}
     of_trial = {key: value for key, value in changes.items() if key not in of_server}
     trial = trial.model_copy(update={**of_trial, "servers": (server.model_copy(update=of_server),)})
-    (failed,) = results(sent(write_line(block.model_copy(update={"trials": (trial,)}))))
+    (failed,) = results(sent(write_line(trial)))
     assert (failed.result.outcome, failed.result.failed_step) == ("failed", "prepare")
     assert said in (failed.result.reason or "")
 
 
-def test_a_block_for_cpus_that_are_not_here_is_refused(place: Path) -> None:
-    line = write_line(block_document([spec(place, "fake-1")], CpuPartition(0, (100_000,))))
+def test_a_trial_for_cpus_that_are_not_here_is_refused(place: Path) -> None:
+    elsewhere = replace(spec(place, "fake-1"), cpu_partition=CpuPartition(0, (100_000,)))
+    line = write_line(trial_document(elsewhere))
     assert [each.kind for each in sent(line)] == ["invalid"]
 
 
 @pytest.mark.parametrize(
-    ("line", "kinds"), [(b"", []), (b"{}\n", ["invalid"]), (b'{"version": 1', ["invalid"])]
+    ("line", "kinds"), [(b"", []), (b"{}\n", ["invalid"]), (b'{"name": "a"', ["invalid"])]
 )
-def test_a_line_that_is_no_block_ends_the_worker(line: bytes, kinds: list[str]) -> None:
+def test_a_line_that_is_no_trial_ends_the_worker(line: bytes, kinds: list[str]) -> None:
     outbox = io.BytesIO()
     Worker(io.BytesIO(line), outbox).run()
     lines = outbox.getvalue().splitlines(keepends=True)

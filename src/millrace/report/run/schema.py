@@ -73,7 +73,7 @@ class ComparisonPart(Part):
     unsteady: TextOrNull
     same: bool
     adjusted_p: float | None
-    may_be_chance: bool
+    may_be_chance: Annotated[bool, From("not_significant")]
     sentence: str
 
 

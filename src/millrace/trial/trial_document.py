@@ -1,14 +1,14 @@
-"""Define the JSON documents between a scheduler and the worker that executes its trials.
+"""Define the JSON documents between a concurrent pair and the worker that executes one trial of it.
 
-One line of JSON describes the trials of a block. It names servers and the digests of their builds,
-never a path, so that the worker's host looks up what it has. The worker answers with one line for
-each event, wait and result. Both sides check every line: ``read_block`` and ``read_message`` raise
+One line of JSON describes the trial. It names servers and the digests of their builds, and the
+worker looks up what this host has. The worker answers with one line for each event and wait, and
+for the result. Both sides check every line: ``read_trial`` and ``read_message`` raise
 InvalidDocument.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from typing import Annotated, Any, Literal
@@ -26,8 +26,10 @@ from millrace.model.documents import ExactDocument
 from millrace.model.events import IntervalEnded, StepBegan
 from millrace.model.servers import AttachedServer, FittedOptions, Server
 from millrace.servers import install
+from millrace.servers.attached import parse_dsn, with_tls
 from millrace.store.checked import first
 from millrace.store.records import AttemptResult
+from millrace.tls import Tls
 from millrace.trial.cpu_idle import CpuIdleSettings
 from millrace.trial.data_file import generated_file
 from millrace.trial.fault_injection import slowed_server
@@ -37,18 +39,18 @@ from millrace.trial.spec import ServerSpec, TrialSpec
 LONGEST_LINE_BYTES = 256 << 20
 """The limit of a line: a result holds its logs, histograms and observations."""
 
-_BLOCK_LIMITS = safe_json.Limits(size_bytes=64 << 20, values=1_000_000)
+_TRIAL_LIMITS = safe_json.Limits(size_bytes=64 << 20, values=1_000_000)
 
 
 class InvalidDocument(ValueError):
-    """A line that is no document of this version."""
+    """A line that is no document of a trial, or no message of a worker."""
 
 
 class ServerDocument(ExactDocument):
     """A server by name; ``build`` is the digest of its files, None where it has none.
 
-    ``slowdown`` is the level of an injected slowdown. An attached server has the address that the
-    worker's host knows.
+    ``slowdown`` is the level of an injected slowdown. An attached server has the address that this
+    host knows, with the experiment's ``tls`` settings.
     """
 
     role: str
@@ -56,12 +58,17 @@ class ServerDocument(ExactDocument):
     build: str | None
     options: FittedOptions
     slowdown: str | None
+    tls: Tls | None
 
 
 class TrialDocument(ExactDocument):
-    """The spec of a trial; the worker generates the data file where a server reads it."""
+    """The spec of a trial, on the CPUs of a partition or on all.
+
+    The worker generates the data file where a server reads it.
+    """
 
     name: str
+    cpu_partition: CpuPartition | None
     servers: Annotated[tuple[ServerDocument, ...], Field(min_length=1)]
     definition: Mapping[str, Any]
     chosen: Mapping[str, Level]
@@ -71,36 +78,26 @@ class TrialDocument(ExactDocument):
     stops_cleanly: bool
 
 
-class BlockDocument(ExactDocument):
-    """Trials to execute in order, on the CPUs of a partition or on all."""
-
-    version: Literal[1]
-    cpu_partition: CpuPartition | None
-    trials: tuple[TrialDocument, ...]
-
-
 class EventMessage(ExactDocument):
-    """An event of a trial."""
+    """An event of the trial."""
 
     kind: Literal["event"]
-    trial: str
     event: Annotated[StepBegan | IntervalEnded, Field(discriminator="event")]
 
 
 class WaitMessage(ExactDocument):
-    """A trial has reached a point at which it waits for the other one of a concurrent pair."""
+    """The trial has reached a point at which it waits for the other one of a concurrent pair."""
 
     kind: Literal["wait"]
     point: str
 
 
 class ResultMessage(ExactDocument):
-    """A trial has ended, and everything that it opened is closed."""
+    """The trial has ended, and everything that it opened is closed."""
 
     model_config = ConfigDict(ser_json_bytes="base64", val_json_bytes="base64")
 
     kind: Literal["result"]
-    trial: str
     result: AttemptResult
 
 
@@ -118,21 +115,21 @@ _MESSAGE: TypeAdapter[Message] = TypeAdapter(
 )
 
 
-def write_line(document: BlockDocument | Message) -> bytes:
+def write_line(document: TrialDocument | Message) -> bytes:
     """Return a document as one line of JSON."""
     return document.model_dump_json(exclude_unset=True).encode() + b"\n"
 
 
-def read_block(line: bytes) -> BlockDocument:
-    """Return the block that a line describes. Raise InvalidDocument."""
-    _require_whole(line, "block")
+def read_trial(line: bytes) -> TrialDocument:
+    """Return the trial that a line describes. Raise InvalidDocument."""
+    _require_whole(line, "trial")
     try:
-        safe_json.parse_object(line, _BLOCK_LIMITS)
-        return BlockDocument.model_validate_json(line)
+        safe_json.parse_object(line, _TRIAL_LIMITS)
+        return TrialDocument.model_validate_json(line)
     except safe_json.JsonRefused as error:
-        raise InvalidDocument(f"invalid block document: {error}") from error
+        raise InvalidDocument(f"invalid trial document: {error}") from error
     except ValidationError as error:
-        raise InvalidDocument(f"invalid block document: {first(error)}") from error
+        raise InvalidDocument(f"invalid trial document: {first(error)}") from error
 
 
 def read_message(line: bytes) -> Message:
@@ -149,42 +146,34 @@ def _require_whole(line: bytes, name: str) -> None:
         raise InvalidDocument(f"truncated {name}: it ends after {len(line):,} bytes")
 
 
-def block_document(
-    specs: Sequence[TrialSpec], cpu_partition: CpuPartition | None = None
-) -> BlockDocument:
-    """Return the document of a block's trials."""
-    return BlockDocument(
-        version=1,
-        cpu_partition=cpu_partition,
-        trials=tuple(
-            TrialDocument(
-                name=spec.name,
-                servers=tuple(map(_server_document, spec.servers)),
-                definition=spec.workload.definition,
-                chosen=spec.workload.chosen,
-                expected=spec.expected,
-                cpu_idle=spec.cpu_idle,
-                collectors=spec.collectors,
-                stops_cleanly=spec.stops_cleanly,
-            )
-            for spec in specs
-        ),
+def trial_document(spec: TrialSpec) -> TrialDocument:
+    """Return the document of a trial."""
+    return TrialDocument(
+        name=spec.name,
+        cpu_partition=spec.cpu_partition,
+        servers=tuple(map(_server_document, spec.servers)),
+        definition=spec.workload.definition,
+        chosen=spec.workload.chosen,
+        expected=spec.expected,
+        cpu_idle=spec.cpu_idle,
+        collectors=spec.collectors,
+        stops_cleanly=spec.stops_cleanly,
     )
 
 
 def _server_document(spec: ServerSpec) -> ServerDocument:
+    server = spec.server
     return ServerDocument(
         role=spec.role,
-        name=spec.server.name,
-        build=_build(spec.server),
+        name=server.name,
+        build=_build(server),
         options=spec.options,
         slowdown=None if spec.slowdown is None else spec.slowdown.level,
+        tls=parse_dsn(server).tls if isinstance(server, AttachedServer) else None,
     )
 
 
-def resolve(
-    trial: TrialDocument, cpu_partition: CpuPartition | None, opened: ExitStack
-) -> TrialSpec:
+def resolve(trial: TrialDocument, opened: ExitStack) -> TrialSpec:
     """Return the spec of a trial on this host; its data file exists until the stack closes.
 
     Raise UserError for an invalid workload, an unknown collector or slowdown, and a server that
@@ -205,7 +194,7 @@ def resolve(
         expected=trial.expected,
         cpu_idle=trial.cpu_idle,
         collectors=trial.collectors,
-        cpu_partition=cpu_partition,
+        cpu_partition=trial.cpu_partition,
         stops_cleanly=trial.stops_cleanly,
     )
     if not workload.reads_a_file:
@@ -225,6 +214,8 @@ def _resolve_server(document: ServerDocument) -> ServerSpec:
         slowdown = None if document.slowdown is None else slowdown_named(document.slowdown)
     except ValueError as error:
         raise UserError(str(error)) from error
+    if isinstance(server, AttachedServer) and document.tls is not None:
+        server = with_tls(server, document.tls)
     return ServerSpec(slowed_server(server, slowdown), document.options, slowdown, document.role)
 
 

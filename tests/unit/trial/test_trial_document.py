@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,8 +23,9 @@ from millrace.store.records import (
     ServerRecord,
     StepRecord,
 )
-from millrace.trial.block_document import (
-    BlockDocument,
+from millrace.tls import MODES, Tls
+from millrace.trial.cpu_idle import CpuIdleSettings
+from millrace.trial.trial_document import (
     EndMessage,
     EventMessage,
     InvalidDocument,
@@ -31,11 +33,10 @@ from millrace.trial.block_document import (
     ServerDocument,
     TrialDocument,
     WaitMessage,
-    read_block,
     read_message,
+    read_trial,
     write_line,
 )
-from millrace.trial.cpu_idle import CpuIdleSettings
 from tests.unit.workloads.small import driving
 
 names = st.text(st.characters(codec="utf-8"), min_size=1, max_size=8)
@@ -53,7 +54,13 @@ options = st.builds(
     st.lists(st.builds(LeftOut, option, texts), max_size=1).map(tuple),
 )
 server = st.builds(
-    ServerDocument, role=names, name=names, build=maybe, options=options, slowdown=maybe
+    ServerDocument,
+    role=names,
+    name=names,
+    build=maybe,
+    options=options,
+    slowdown=maybe,
+    tls=st.none() | st.builds(Tls, st.sampled_from(MODES), st.none() | st.just(Path("/ca.pem"))),
 )
 settings = st.builds(
     CpuIdleSettings,
@@ -68,6 +75,7 @@ settings = st.builds(
 trial = st.builds(
     TrialDocument,
     name=names,
+    cpu_partition=st.none() | st.builds(CpuPartition, st.integers(0, 1), cpus),
     servers=st.lists(server, min_size=1, max_size=2).map(tuple),
     definition=st.just(driving()),
     chosen=st.dictionaries(names, levels, max_size=3),
@@ -75,12 +83,6 @@ trial = st.builds(
     cpu_idle=st.none() | settings,
     collectors=st.lists(names, max_size=2).map(tuple),
     stops_cleanly=st.booleans(),
-)
-block = st.builds(
-    BlockDocument,
-    version=st.just(1),
-    cpu_partition=st.none() | st.builds(CpuPartition, st.integers(0, 1), cpus),
-    trials=st.lists(trial, max_size=2).map(tuple),
 )
 facts = st.builds(
     InstanceFacts, residency=maybe, limits=st.lists(texts, max_size=2).map(tuple), other=levels
@@ -118,22 +120,21 @@ result = st.builds(
     st.booleans(),
 )  # fmt: skip
 message = st.one_of(
-    st.builds(ResultMessage, kind=st.just("result"), trial=names, result=result),
+    st.builds(ResultMessage, kind=st.just("result"), result=result),
     st.builds(WaitMessage, kind=st.just("wait"), point=names),
     st.builds(EndMessage, kind=st.sampled_from(["interrupted", "invalid", "defect"]), text=texts),
     st.builds(
         EventMessage,
         kind=st.just("event"),
-        trial=names,
         event=st.builds(StepBegan, name=names)
         | st.builds(IntervalEnded, phase=names, t_s=numbers, rows=counts, kind=maybe),
     ),
 )
 
 
-@given(block)
-def test_a_block_is_read_as_it_was_written(document: BlockDocument) -> None:
-    assert read_block(write_line(document)) == document
+@given(trial)
+def test_a_trial_is_read_as_it_was_written(document: TrialDocument) -> None:
+    assert read_trial(write_line(document)) == document
 
 
 @given(message)
@@ -141,22 +142,22 @@ def test_a_message_is_read_as_it_was_written(document: Any) -> None:
     assert read_message(write_line(document)) == document
 
 
-@given(block, st.data())
-def test_a_truncated_block_is_no_block(document: BlockDocument, data: st.DataObject) -> None:
+@given(trial, st.data())
+def test_a_truncated_trial_is_no_trial(document: TrialDocument, data: st.DataObject) -> None:
     line = write_line(document)
     with pytest.raises(InvalidDocument, match="truncated"):
-        read_block(line[: data.draw(st.integers(0, len(line) - 1))])
+        read_trial(line[: data.draw(st.integers(0, len(line) - 1))])
 
 
-@given(block, st.data(), st.binary(min_size=1, max_size=4))
+@given(trial, st.data(), st.binary(min_size=1, max_size=4))
 def test_damage_is_refused_or_harmless(
-    document: BlockDocument, data: st.DataObject, damage: bytes
+    document: TrialDocument, data: st.DataObject, damage: bytes
 ) -> None:
     line = write_line(document)[:-1]
     at = data.draw(st.integers(0, len(line)))
     changed = line[:at] + damage + line[at + len(damage) :] + b"\n"
     with suppress(InvalidDocument):
-        assert isinstance(read_block(changed), BlockDocument)
+        assert isinstance(read_trial(changed), TrialDocument)
     with suppress(InvalidDocument):
         read_message(changed)
 
@@ -164,12 +165,12 @@ def test_damage_is_refused_or_harmless(
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        (b"\n", "block"),
+        (b"\n", "trial"),
         (b"[]\n", "not a JSON object"),
-        (b'{"version": 2, "cpu_partition": null, "trials": []}\n', "version"),
-        (b'{"version": 1, "cpu_partition": null}\n', "trials"),
-        (b'{"version": 1, "cpu_partition": null, "trials": [], "path": "/"}\n', "path"),
-        (b'{"version": 1, "cpu_partition": null, "trials": [{"name": "a"}]}\n', r"trials\.0"),
+        (b'{"cpu_partition": null, "name": "a"}\n', "servers"),
+        (b'{"cpu_partition": null, "name": "a", "path": "/"}\n', "servers|path"),
+        (b'{"cpu_partition": null, "name": "a", "servers": []}\n', "servers"),
+        (b'{"cpu_partition": null, "name": "a", "servers": [{"name": "b"}]}\n', r"servers\.0"),
         (b"[" * 1_000_000 + b"\n", "nested|values"),
         (b'{"a": NaN}\n', "NaN"),
         (b"\xff\n", "UTF-8"),
@@ -177,4 +178,4 @@ def test_damage_is_refused_or_harmless(
 )
 def test_an_error_names_the_problem(line: bytes, said: str) -> None:
     with pytest.raises(InvalidDocument, match=said):
-        read_block(line)
+        read_trial(line)

@@ -1,7 +1,7 @@
 """Provide a family for tests, whose servers follow a script and whose clients never wait.
 
-    server = fake.install("slow-1", fake.Script(operation_s=0.002), directory)
-    with databases.registered(fake.FAMILY): ...
+    server = family.install("slow-1", family.Script(operation_s=0.002), directory)
+    family.register(monkeypatch)
 
 A script sets the speed, the options and their costs, the waits, and the steps at which the server
 fails. Servers are real processes with a data directory, a socket and an error log, so that tests
@@ -18,11 +18,13 @@ import sys
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from importlib.resources import files
 from pathlib import Path, PurePosixPath
 from types import MappingProxyType
 from typing import Any
 
+import pytest
+
+from millrace import databases
 from millrace.databases.base import (
     Family,
     Initialisation,
@@ -36,13 +38,13 @@ from millrace.databases.base import (
     TableSize,
 )
 from millrace.databases.client import ServerClient, Session
-from millrace.databases.fake_session import FakeMonitoring, ask, ask_in, connect
 from millrace.databases.packaging import Build, Incomplete, Located
 from millrace.databases.table_checks import KeptTable, Reading
 from millrace.model.instance_facts import ServerStateFact
 from millrace.model.servers import Configuration, InstalledServer, KnownOptions, Option, Provenance
 from millrace.model.steady_limits import SteadyLimits
 from millrace.workloads.tables import Volume
+from tests.fake_family.session import FakeMonitoring, ask, ask_in, connect
 
 _PAGE_BYTES = 16384
 _POOL_BYTES = 1 << 30
@@ -91,7 +93,7 @@ def install_load_generator(directory: Path) -> Path:
 
 
 def _write_program(path: Path, script: Mapping[str, Any]) -> Path:
-    source = files("millrace.databases").joinpath("fake_program.py").read_text("utf-8")
+    source = Path(__file__).with_name("program.py").read_text(encoding="utf-8")
     python = Path(sys.executable).resolve()
     text = f"#!{python} -IS\n{source}\nSCRIPT = {dict(script)!r}\nsys.exit(main())\n"
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -304,3 +306,9 @@ FAMILY = Family(
     snapshots=_SnapshotRules(),
     monitoring=FakeMonitoring(),
 )
+
+
+def register(patch: pytest.MonkeyPatch) -> None:
+    """Make millrace know the family until the patch is undone."""
+    families = {**{name: databases.get(name) for name in databases.names()}, FAMILY.name: FAMILY}
+    patch.setattr(databases, "_families", lambda: families)

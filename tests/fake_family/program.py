@@ -5,12 +5,12 @@
     millrace-load version | idle-latency | statements - | run -
 
 The file needs only the standard library. The server follows ``SCRIPT``, a line that
-``databases.fake`` appends, and answers JSON lines on its socket. The load generator speaks the
+``family`` appends, and answers JSON lines on its socket. The load generator speaks the
 contract of ``millrace.loadgen``: it asks the server how long an operation takes, and reports the
 work of imaginary clients without waiting.
 """
 
-# ruff: noqa: PTH108, PTH110, PTH118, PTH119, PTH123, S311 - it starts in a moment and holds no secrets
+# ruff: noqa: PTH108, PTH110, PTH118, PTH119, PTH123 - it starts in a moment and holds no secrets
 
 from __future__ import annotations
 
