@@ -23,7 +23,7 @@ pub struct Bijection {
 }
 
 impl Bijection {
-    /// The order of the numbers below `span` that `stream` stands for.
+    /// Return the order of the numbers below `span` that `stream` stands for.
     pub fn new(span: u64, stream: Stream) -> Self {
         let bits = u64::BITS - span.saturating_sub(1).leading_zeros();
         let mut keys = [0; ROUNDS[0]];
@@ -45,7 +45,7 @@ impl Bijection {
         self.span
     }
 
-    /// The number at `position`, which must be below the span.
+    /// Return the number at `position`, which must be below the span.
     #[inline]
     pub fn at(&self, position: u64) -> u64 {
         debug_assert!(position < self.span);

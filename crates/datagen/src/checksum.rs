@@ -31,7 +31,7 @@ impl Checksum {
     }
 }
 
-/// The checksum of `slice` of `rows`, computed by `threads` threads.
+/// Return the checksum of `slice` of `rows`, computed by `threads` threads.
 pub fn checksum(rows: &impl Rows, slice: &Range<u64>, threads: usize) -> Checksum {
     let count = slice.end.saturating_sub(slice.start);
     let share = count.div_ceil(threads as u64).max(1);
@@ -74,7 +74,7 @@ impl<R: Rows> ChecksummedRows<R> {
         Self { rows: Arc::clone(rows), total: Mutex::default() }
     }
 
-    /// The checksum of what has been made so far.
+    /// Return the checksum of what has been made so far.
     pub fn total(&self) -> Checksum {
         *self.total.lock().unwrap_or_else(PoisonError::into_inner)
     }

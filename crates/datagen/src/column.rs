@@ -67,7 +67,7 @@ impl RandomInteger {
 }
 
 impl Integer {
-    /// Its values times `times` plus `plus`; None where that is beyond 64 bits in itself.
+    /// Return its values times `times` plus `plus`; None where that is beyond 64 bits in itself.
     pub fn then(self, times: i64, plus: i64) -> Option<Self> {
         Some(Self {
             times: self.times.checked_mul(times)?,
@@ -87,7 +87,7 @@ impl Integer {
 }
 
 impl Value {
-    /// The longest text a value can have.
+    /// Return the longest text a value can have.
     pub fn longest(&self) -> usize {
         match self {
             Self::Integer(_) | Self::Decimal { .. } => NUMBER_LENGTH,

@@ -13,13 +13,13 @@ pub struct Stream {
 }
 
 impl Stream {
-    /// The stream named `name` of a seed; streams of different names are unrelated.
+    /// Return the stream named `name` of a seed; streams of different names are unrelated.
     pub fn named(seed: u64, name: &str) -> Self {
         let key = name.bytes().fold(mix(seed), |key, byte| mix(key ^ u64::from(byte)));
         Self { key }
     }
 
-    /// The stream of a key, which must itself be random.
+    /// Return the stream of a key, which must itself be random.
     #[inline]
     pub fn keyed(key: u64) -> Self {
         Self { key }
@@ -40,7 +40,7 @@ pub fn mix(mut z: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// Scales the low `bits` bits of `random` to a whole number below `bound`.
+/// Scale the low `bits` bits of `random` to a whole number below `bound`.
 #[inline]
 pub fn scale(random: u64, bits: u32, bound: u64) -> u64 {
     debug_assert!(bits <= 32 && bound < 1 << 32);

@@ -4,7 +4,7 @@
 
 const EIGHT: u64 = 100_000_000;
 
-/// The eight decimal digits of `value` (below 100,000,000) as text, leading zeros included.
+/// Return the eight decimal digits of `value` (below 100,000,000) as text, leading zeros included.
 ///
 /// Halves, then pairs, then digits are split in parallel lanes of one word. The multiplications
 /// stand for divisions by 100 and 10 and are exact in the range of their lanes.
@@ -19,7 +19,7 @@ pub fn eight(value: u32) -> [u8; 8] {
     (digits | 0x3030_3030_3030_3030).to_le_bytes()
 }
 
-/// The last `length` digits (1 to 16) of `value` (below 10^16) at the start of `out`.
+/// Write the last `length` digits (1 to 16) of `value` (below 10^16) at the start of `out`.
 ///
 /// Bytes behind them are overwritten, up to the 16th.
 #[inline]
@@ -50,13 +50,13 @@ const PAIRS: [[u8; 2]; 100] = {
     pairs
 };
 
-/// The two decimal digits of `value` (below 100) as text.
+/// Return the two decimal digits of `value` (below 100) as text.
 #[inline]
 pub fn two(value: u32) -> [u8; 2] {
     PAIRS[value as usize]
 }
 
-/// A number without leading zeros.
+/// Write a number without leading zeros.
 #[inline]
 pub fn put_number<const N: usize>(room: &mut [u8; N], at: usize, value: u64) -> usize {
     if value < EIGHT {

@@ -74,7 +74,7 @@ impl Integers {
         Self { low, span, spread }
     }
 
-    /// One number.
+    /// Draw one number.
     #[inline]
     pub fn draw(&self, random: &mut Random) -> i64 {
         let offset = match &self.spread {
@@ -94,7 +94,7 @@ impl Integers {
         self.low.wrapping_add_unsigned(offset)
     }
 
-    /// The number at a place from 0 up to 1 of the range.
+    /// Return the number at a place from 0 up to 1 of the range.
     #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
     #[inline]
     fn part(&self, place: f64) -> u64 {
@@ -119,7 +119,7 @@ impl Integers {
     }
 }
 
-/// A normally distributed number of mean 0 and deviation 1 (Box and Muller, "A note on the
+/// Return a normally distributed number of mean 0 and deviation 1 (Box and Muller, "A note on the
 /// generation of random normal deviates", Ann. Math. Stat. 29, 1958). The second one that the
 /// method yields is not kept, so that a stream has no state but its position.
 #[inline]

@@ -57,7 +57,7 @@ pub fn time_of(progress: u64) -> Seconds {
     u32::try_from(seconds).map_or(END, |seconds| seconds.min(END))
 }
 
-/// The changeset open at `time`; it never falls as time goes on.
+/// Return the changeset open at `time`; it never falls as time goes on.
 pub fn changeset_at(time: Seconds) -> u64 {
     let (low, high) = segment(&CHANGESETS, u64::from(time / DAY));
     let since_low = u64::from(time) - low.0 * u64::from(DAY);

@@ -136,7 +136,7 @@ struct Block {
 }
 
 impl Nodes {
-    /// The set of `rows` rows (at most [`MAX_ROWS`]) of a seed.
+    /// Return the set of `rows` rows (at most [`MAX_ROWS`]) of a seed.
     pub fn new(rows: u64, seed: u64) -> Self {
         assert!(rows <= MAX_ROWS, "the command line and the spec refuse more rows");
         let blocks = rows.div_ceil(BLOCK).max(1);
@@ -296,7 +296,7 @@ fn put_tail(room: &mut [u8; ROW_ROOM], at: usize, tail: &Tail) -> usize {
     at + tail.length
 }
 
-/// A tab and then 1e-7 degrees (below 100 degrees) with all seven decimals.
+/// Write a tab and then 1e-7 degrees (below 100 degrees) with all seven decimals.
 #[inline]
 fn put_degrees<const N: usize>(room: &mut [u8; N], mut at: usize, value: i32) -> usize {
     room[at..at + 2].copy_from_slice(b"\t-");

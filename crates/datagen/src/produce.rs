@@ -36,7 +36,7 @@ pub struct Chunk {
 }
 
 impl Chunk {
-    /// The rows as text, each with its newline.
+    /// Return the rows as text, each with its newline.
     pub fn bytes(&self) -> &[u8] {
         &self.buffer[..self.length]
     }
@@ -79,7 +79,7 @@ impl Producer {
         }
     }
 
-    /// The next chunk, or None after the last.
+    /// Return the next chunk, or None after the last.
     pub fn next_chunk(&mut self) -> Option<Chunk> {
         if self.rows_left == 0 {
             return None;

@@ -12,18 +12,18 @@ pub struct Random {
 }
 
 impl Random {
-    /// The numbers of member `member` (a client, a row) of what `name` stands for.
+    /// Return the numbers of member `member` (a client, a row) of what `name` stands for.
     pub fn of(seed: u64, name: &str, member: u64) -> Self {
         Self::member(Stream::named(seed, name), member)
     }
 
-    /// The numbers of member `member` of a stream that serves many of them.
+    /// Return the numbers of member `member` of a stream that serves many of them.
     #[inline]
     pub fn member(stream: Stream, member: u64) -> Self {
         Self { stream: Stream::keyed(stream.at(member)), position: 0 }
     }
 
-    /// The next number, uniform over all of `u64`.
+    /// Return the next number, uniform over all of `u64`.
     #[inline]
     pub fn number(&mut self) -> u64 {
         let number = self.stream.at(self.position);
@@ -31,8 +31,8 @@ impl Random {
         number
     }
 
-    /// A whole number below `bound`, each equally likely (Lemire, "Fast random integer generation
-    /// in an interval", ACM TOMACS 29, 2019). `bound` must be above 0.
+    /// Return a whole number below `bound`, each equally likely (Lemire, "Fast random integer
+    /// generation in an interval", ACM TOMACS 29, 2019). `bound` must be above 0.
     #[inline]
     pub fn below(&mut self, bound: u64) -> u64 {
         debug_assert!(bound > 0);
@@ -47,7 +47,7 @@ impl Random {
         }
     }
 
-    /// A number from 0 up to, not including, 1: a multiple of 2^-53.
+    /// Return a number from 0 up to, not including, 1: a multiple of 2^-53.
     #[inline]
     #[allow(clippy::cast_precision_loss)] // 53 bits are exact
     pub fn unit(&mut self) -> f64 {

@@ -25,7 +25,7 @@ const LETTERS_AT_ONCE: usize = 8;
 
 const LETTERS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
-/// A whole number at the start of `out`, which has room for 25 bytes; returns its length.
+/// Write a whole number at the start of `out`, which has room for 25 bytes; return its length.
 #[inline]
 pub fn put_integer(out: &mut [u8], value: i64) -> usize {
     out[0] = b'-';

@@ -62,7 +62,7 @@ impl User {
     /// A number of eight digits, a tab, the longest name and a newline, with room to spare.
     pub const CAPACITY: usize = 64;
 
-    /// The text, followed by bytes without meaning up to the capacity; and its length.
+    /// Return the text, followed by bytes without meaning up to the capacity; and its length.
     #[inline]
     pub fn padded(&self) -> (&[u8; Self::CAPACITY], usize) {
         (&self.text, usize::from(self.length))
@@ -77,7 +77,7 @@ impl User {
     }
 }
 
-/// All users, the most active first.
+/// Return all users, the most active first.
 pub fn community() -> Vec<User> {
     let draws = Stream::named(0, "users");
     let mut taken = HashSet::with_capacity(COUNT);

@@ -33,7 +33,7 @@ impl Zipf {
         zipf
     }
 
-    /// A rank, 1 being the most frequent.
+    /// Return a rank, 1 being the most frequent.
     #[inline]
     pub fn rank(&self, random: &mut Random) -> u64 {
         loop {
@@ -61,7 +61,7 @@ impl Zipf {
         log * ratio(self.power * log, f64::exp_m1)
     }
 
-    /// The x whose integral is `area`.
+    /// Return the x whose integral is `area`.
     fn inverse(&self, area: f64) -> f64 {
         let scaled = (area * self.power).max(-1.0); // rounding must not leave the domain
         (area * ratio(scaled, f64::ln_1p)).exp()

@@ -49,7 +49,7 @@ impl Arrivals {
         }
     }
 
-    /// The oldest transaction that has arrived and may still begin; those that may not are
+    /// Return the oldest transaction that has arrived and may still begin; those that may not are
     /// skipped. It stays until `begun` is called.
     #[inline]
     pub fn next_due(
@@ -98,7 +98,7 @@ impl Arrivals {
         Some(Arrival { intended_ns, measured })
     }
 
-    /// The transaction that was due has begun.
+    /// Record that the transaction that was due has begun.
     #[inline]
     pub fn begun(&mut self, now_ns: u64) {
         if let Some(arrival) = self.waiting.take()

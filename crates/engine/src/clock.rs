@@ -25,7 +25,7 @@ impl Clock {
     }
 }
 
-/// A duration, up to 584 years.
+/// Convert a duration of up to 584 years.
 #[inline]
 pub fn nanoseconds(duration: Duration) -> u64 {
     duration.as_secs() * 1_000_000_000 + u64::from(duration.subsec_nanos())

@@ -263,7 +263,8 @@ impl<'a> Coordinator<'a> {
         }
     }
 
-    /// A server that does not answer does not hold the drive for ever, whatever is to end it.
+    /// Cancel the drive where the server has not answered for too long, whatever is to end the
+    /// drive.
     fn cancel_if_silent(&mut self, now_ns: u64) {
         let since_ns = self.measured_until_ns.unwrap_or(self.last_answer_ns);
         let limit = self.drive.idle_timeout;
@@ -272,7 +273,7 @@ impl<'a> Coordinator<'a> {
         }
     }
 
-    /// All threads have ended.
+    /// Make the outcome, once all threads have ended.
     fn conclude(mut self) -> DriveOutcome {
         let now_ns = self.shared.clock.now_ns();
         if self.part == Part::Measure && self.measured_until_ns.is_none() {

@@ -83,18 +83,18 @@ impl Latencies {
         seconds(self.sum_ns)
     }
 
-    /// None where nothing was recorded.
+    /// Return the mean in seconds; None where nothing was recorded.
     #[allow(clippy::cast_precision_loss)] // counts below 2^53
     pub fn mean_s(&self) -> Option<f64> {
         (self.count() > 0).then(|| self.sum_s() / self.count() as f64)
     }
 
-    /// None where nothing was recorded.
+    /// Return the shortest in seconds; None where nothing was recorded.
     pub fn min_s(&self) -> Option<f64> {
         (self.count() > 0).then(|| seconds(self.min_ns))
     }
 
-    /// None where nothing was recorded.
+    /// Return the longest in seconds; None where nothing was recorded.
     pub fn max_s(&self) -> Option<f64> {
         (self.count() > 0).then(|| seconds(self.max_ns))
     }

@@ -47,8 +47,8 @@ impl Events {
         Self(Vec::with_capacity(EVENTS))
     }
 
-    /// The token of an event's socket, and whether the other side has closed it; None where it is
-    /// only the waker's.
+    /// Return the token of an event's socket, and whether the other side has closed it; None where
+    /// it is only the waker's.
     #[inline]
     pub fn get(&self, event: usize) -> Option<(u64, bool)> {
         let Event { flags, data, .. } = self.0[event];
@@ -91,7 +91,7 @@ impl Poller {
         Ok(epoll::modify(&self.epoll, socket, token, interest(writing))?)
     }
 
-    /// Waits, and gives the number of events.
+    /// Wait and return the number of events.
     #[inline]
     pub fn wait(&self, events: &mut Events, timeout: Timeout) -> io::Result<usize> {
         events.0.clear();
@@ -117,7 +117,7 @@ fn interest(writing: bool) -> EventFlags {
     if writing { reading | EventFlags::OUT } else { reading }
 }
 
-/// A signal ends a wait, which is no error.
+/// Repeat a wait that a signal ended, which is no error.
 #[inline]
 fn uninterrupted(events: Result<usize, Errno>) -> io::Result<usize> {
     match events {

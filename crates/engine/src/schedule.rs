@@ -43,7 +43,7 @@ pub struct Share {
 }
 
 impl Schedule {
-    /// Arrivals from `start_ns` on; `rate` is that of all threads, a second.
+    /// Make the arrivals from `start_ns` on; `rate` is that of all threads, a second.
     pub fn new(arrivals: Arrivals, rate: f64, share: Share, seed: u64, start_ns: u64) -> Self {
         let gaps = match arrivals {
             Arrivals::Constant => Gaps::Constant {
@@ -67,7 +67,7 @@ impl Schedule {
         Self { start_ns, gaps }
     }
 
-    /// The next arrival, in nanoseconds of the clock that `start_ns` is of.
+    /// Return the next arrival, in nanoseconds of the clock that `start_ns` is of.
     #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)] // whole numbers below 2^53; positive times below 2^63 ns
     pub fn next_ns(&mut self) -> u64 {
         let elapsed_s = match &mut self.gaps {

@@ -90,11 +90,11 @@ pub enum End {
 const SPINNING_CLIENTS: u32 = 4;
 
 impl DriveSettings {
-    /// The threads to use. Where none are asked for: one for each CPU that clients may run on, as far
-    /// as there are clients. A thread of the server is then mostly woken by one of ours on its own
-    /// CPU, which costs half of what waking another CPU does: on 2 CPUs, two threads had up to twice
-    /// the throughput of one, at two thirds of the CPU time a query. In an open loop it is one thread:
-    /// what arrives at one does not see the idle clients of another, and would wait.
+    /// Return the threads to use. Where none are asked for: one for each CPU that clients may run
+    /// on, as far as there are clients. A thread of the server is then mostly woken by one of ours
+    /// on its own CPU, which costs half of what waking another CPU does: on 2 CPUs, two threads had
+    /// up to twice the throughput of one, at two thirds of the CPU time a query. In an open loop it
+    /// is one thread: what arrives at one does not see the idle clients of another, and would wait.
     pub fn thread_count(&self) -> u32 {
         let wanted = if self.threads > 0 {
             self.threads

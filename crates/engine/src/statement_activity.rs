@@ -159,20 +159,20 @@ impl ActivitySlot {
         Self(Some((Arc::clone(activity), slot)))
     }
 
-    /// The statement of this index is about to be sent.
+    /// Show that the statement of this index is about to be sent.
     #[inline]
     pub fn show(&self, statement: u16) {
         self.set(u32::from(statement) + 1);
     }
 
-    /// A `ROLLBACK` is.
+    /// Show that a `ROLLBACK` is about to be sent.
     pub fn show_rollback(&self) {
         if let Self(Some((activity, _))) = self {
             self.set(u32::try_from(activity.names.len()).expect("there are few of them"));
         }
     }
 
-    /// The answer has come.
+    /// Show that the answer has come.
     #[inline]
     pub fn clear(&self) {
         self.set(0);

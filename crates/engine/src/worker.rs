@@ -201,7 +201,7 @@ impl<'a, C: Session, S: Script> Worker<'a, C, S> {
         mem::take(&mut self.counts)
     }
 
-    /// Waits, and serves every connection that something has happened to.
+    /// Wait, and serve every connection that something has happened to.
     fn turn(&mut self, events: &mut Events, timeout: Timeout) -> Result<(), ClientError> {
         let count = self.poller.wait(events, timeout).map_err(cannot_wait)?;
         for event in 0..count {
@@ -213,7 +213,8 @@ impl<'a, C: Session, S: Script> Worker<'a, C, S> {
         Ok(())
     }
 
-    /// Begin what has arrived as far as there are idle clients; how long to wait then.
+    /// Begin the transactions that have arrived, as far as there are idle clients; return how long to
+    /// wait then.
     fn begin_due_transactions(&mut self) -> Result<Timeout, ClientError> {
         let mut left_ns = None;
         if self.arrivals.is_some() && (!self.idle.is_empty() || self.under_way == 0) {
@@ -285,7 +286,8 @@ impl<'a, C: Session, S: Script> Worker<'a, C, S> {
         Ok(())
     }
 
-    /// In a closed loop: whether a transaction that begins now is measured; None where none may.
+    /// Return whether a transaction of a closed loop that begins now is measured; None where none
+    /// may begin.
     #[inline]
     fn begins_measured(&mut self, now_ns: u64) -> Option<bool> {
         if now_ns >= self.shared.measure_until_ns() {

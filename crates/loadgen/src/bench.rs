@@ -99,7 +99,7 @@ fn json_lines(path: &Path) -> Result<JsonLines<Box<dyn Write + Send>>, BenchErro
     Ok(JsonLines(Box::new(file)))
 }
 
-/// The run that a command stands for.
+/// Return the run that a command stands for.
 fn spec(settings: Settings) -> Result<Spec, ValidationError> {
     let phase = |name: &str, work| Phase { name: name.to_owned(), limit: None, work };
     let phases = match settings.command {

@@ -54,7 +54,7 @@ pub struct Variable {
     maximum: Option<f64>,
 }
 
-/// All workloads with tests, in the order of their names.
+/// Return all workloads with tests, in the order of their names.
 pub fn all() -> Vec<Builtin> {
     FILES
         .iter()
@@ -124,7 +124,7 @@ impl Variable {
         }
     }
 
-    /// Refuses, as the mistake of `key`, what the workload does not offer.
+    /// Refuse, as the mistake of `key`, what the workload does not offer.
     pub fn check(&self, value: &Value, key: &str) -> Result<(), ValidationError> {
         let text = value.to_string();
         let choices: Vec<String> = self.choices.iter().map(ToString::to_string).collect();

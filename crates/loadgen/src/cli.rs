@@ -102,7 +102,7 @@ fn version() -> Result<(), CliError> {
     }))
 }
 
-/// The plan of the specification in a file; - is standard input.
+/// Return the plan of the specification in a file; - is standard input.
 fn plan(spec: &Path) -> Result<Plan, CliError> {
     let name = spec.display();
     let json = read(spec).map_err(|error| user_mistake(format!("{name}: {error}")))?;
@@ -128,7 +128,8 @@ fn print(value: &serde_json::Value) -> Result<(), CliError> {
         .map_err(|error| output_problem("standard output", &error))
 }
 
-/// A flag that the first Ctrl-C or SIGTERM raises: what was measured so far is reported then.
+/// Return a flag that the first Ctrl-C or SIGTERM raises: what was measured so far is reported
+/// then.
 fn stopped_by_signals() -> Result<Arc<AtomicBool>, CliError> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {

@@ -36,14 +36,14 @@ struct Context<'a> {
 }
 
 impl Context<'_> {
-    /// The session that phases share.
+    /// Return the session that phases share.
     fn connection(&mut self) -> Result<&mut Connection, ClientError> {
         self.session.connection(self.stop).map_err(|(_, error)| error)
     }
 }
 
 impl PlannedPhase {
-    /// The event of its end.
+    /// Return the event of its end.
     fn ended<'a>(&'a self, result: PhaseResult<'a>) -> Event<'a> {
         Event::Phase { name: &self.name, result }
     }

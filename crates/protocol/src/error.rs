@@ -66,7 +66,7 @@ pub enum ClientError {
 }
 
 impl ClientError {
-    /// One word for the kind of failure, for programs that read the events.
+    /// Return one word for the kind of failure, for programs that read the events.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Server(_) => "server",

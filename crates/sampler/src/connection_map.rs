@@ -49,7 +49,7 @@ impl ConnectionMap {
         Ok(Self { activity, slots })
     }
 
-    /// The slot of a server's socket; None where it is no client's.
+    /// Return the slot of a server's socket; None where it is no client's.
     pub fn slot(&self, inode: u64) -> Option<Slot> {
         self.slots.get(&inode).copied().map(Slot)
     }
@@ -60,7 +60,7 @@ impl ConnectionMap {
         self.activity.shown(slot.0)
     }
 
-    /// The name of a statement; None for 0, which is none.
+    /// Return the name of a statement; None for 0, which is none.
     pub fn name(&self, shown: u32) -> Option<&str> {
         let index = shown.checked_sub(1)? as usize;
         self.activity.names().get(index).map(String::as_str)

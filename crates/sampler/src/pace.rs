@@ -47,7 +47,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// The rate and the share of the CPU when ticks cost so much in turn.
+    /// Return the rate and the share of the CPU when ticks cost so much in turn.
     fn paced(mut pace: Pace, costs_s: &[f64]) -> (f64, f64) {
         let (mut time_s, mut cpu_s) = (0.0, 0.0);
         let mut ticks = 0.0;

@@ -144,7 +144,7 @@ impl Sampler {
         Ok(!self.threads.is_empty())
     }
 
-    /// Decides whose turn it is at the next tick.
+    /// Decide whose turn it is at the next tick.
     fn prepare(&mut self) {
         self.turn.clear();
         let busy = turn(&self.threads, true, BUSY, &mut self.next_busy);

@@ -125,7 +125,7 @@ fn allow_many_files() {
     }
 }
 
-/// The CPU time of this thread, which is all that this program has.
+/// Return the CPU time of this thread, which is all that this program has.
 fn cpu_s() -> f64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     #[allow(clippy::cast_precision_loss)] // exact for weeks

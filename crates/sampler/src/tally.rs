@@ -22,7 +22,7 @@ impl State {
     pub const RUNNING: Self =
         Self { letter: 'R', syscall: None, target: None, wchan: None, stack: None };
 
-    /// The same without where in the kernel it is blocked.
+    /// Return the state without where in the kernel the thread is blocked.
     pub fn without_place(self) -> Self {
         Self { wchan: None, stack: None, ..self }
     }
@@ -56,12 +56,12 @@ impl Tally {
         }
     }
 
-    /// The number of samples of the thread.
+    /// Return the number of samples of the thread.
     pub fn ticks(&self) -> u64 {
         self.0.iter().map(|counted| counted.times).sum()
     }
 
-    /// The most frequent state first.
+    /// Return the states, the most frequent first.
     pub fn counts(&self) -> Vec<StateCount> {
         let mut counts = self.0.clone();
         counts.sort_by_key(|counted| u64::MAX - counted.times);

@@ -115,7 +115,7 @@ impl Targets {
         Some(Target { name: self.names.number(&text), kind, socket: socket(&text) })
     }
 
-    /// The number at an address in the process, with which an entry for `poll` begins.
+    /// Return the number at an address in the process, with which an entry for `poll` begins.
     fn read_number(&self, address: u64) -> Option<i32> {
         let mut bytes = [0; 4];
         let pid = Pid::from_raw(self.pid.try_into().ok()?);
@@ -131,7 +131,7 @@ impl<T> Cached<T> {
     }
 }
 
-/// The inode of a socket by the link of its descriptor, `socket:[4711]`.
+/// Return the inode of a socket by the link of its descriptor, `socket:[4711]`.
 fn socket(link: &str) -> Option<u64> {
     let inode = link.strip_prefix("socket:[")?.strip_suffix(']')?;
     inode.parse().ok()

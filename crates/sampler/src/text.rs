@@ -33,8 +33,8 @@ pub fn parse_syscall(text: &[u8]) -> Option<Activity> {
     }
 }
 
-/// The letter of a thread's state in `/proc/PID/task/TID/stat`. Its name stands before it, in
-/// parentheses, and may hold anything.
+/// Return the letter of a thread's state in `/proc/PID/task/TID/stat`. Its name stands before it,
+/// in parentheses, and may hold anything.
 pub fn state(text: &[u8]) -> Option<char> {
     let end = text.iter().rposition(|&byte| byte == b')')?;
     match text.get(end + 1..end + 3)? {
@@ -48,8 +48,8 @@ pub fn ran_ns(text: &[u8]) -> Option<u64> {
     str::from_utf8(text).ok()?.split(' ').next()?.parse().ok()
 }
 
-/// The functions of `/proc/PID/task/TID/stack`, the outermost first and joined by semicolons; None
-/// where the innermost is another than `wchan`, since the thread has gone on then.
+/// Return the functions of `/proc/PID/task/TID/stack`, the outermost first and joined by
+/// semicolons; None where the innermost is another than `wchan`, since the thread has gone on then.
 pub fn stack(text: &str, wchan: &str) -> Option<String> {
     let functions = text.lines().filter_map(|line| {
         let (_, place) = line.split_once("] ")?;

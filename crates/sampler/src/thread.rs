@@ -66,7 +66,7 @@ pub struct ThreadSample {
 }
 
 impl Thread {
-    /// None where the thread has ended.
+    /// Open the files of a thread; None where it has ended.
     pub fn open(pid: u32, tid: u32) -> io::Result<Option<Self>> {
         let directory = PathBuf::from(format!("/proc/{pid}/task/{tid}"));
         let syscall = match File::open(directory.join("syscall")) {
@@ -226,14 +226,15 @@ impl Thread {
         self.ran_ns.saturating_sub(before)
     }
 
-    /// The letter of its state; None where it has ended, waited for by another process or not.
+    /// Return the letter of its state; None where it has ended, waited for by another process or
+    /// not.
     fn letter(&mut self) -> Option<char> {
         let text = read(&mut self.state, TEXT_BYTES, || self.directory.join("stat"))?;
         text::state(&text).filter(|letter| !matches!(letter, 'Z' | 'X' | 'x'))
     }
 
-    /// The function of the kernel that it is blocked in, and the stack down to it; None where it is
-    /// not blocked, or that is a secret.
+    /// Return the function of the kernel that it is blocked in, and the stack down to it; None
+    /// where it is not blocked, or that is a secret.
     fn place(&mut self, names: &mut Names) -> (Option<Name>, Option<Name>) {
         let directory = &self.directory;
         let text = |file, name, bytes| {
@@ -259,8 +260,8 @@ fn syncs_log(kind: Kind, target: Option<TargetKind>) -> bool {
     }
 }
 
-/// The letter of a thread that was blocked a moment ago: it may have gone on since, and what blocks
-/// so shortly cannot be interrupted.
+/// Return the letter of a thread that was blocked a moment ago: it may have gone on since, and what
+/// blocks so shortly cannot be interrupted.
 fn blocked(letter: char) -> char {
     if letter == 'R' { 'D' } else { letter }
 }

@@ -8,7 +8,7 @@ use std::str::Chars;
 /// Parentheses deeper than this are refused, so that no text exhausts the stack.
 const DEPTH: u32 = 64;
 
-/// The value of `expression`, or what is wrong with it. `value_of` knows the names.
+/// Return the value of `expression`, or what is wrong with it. `value_of` knows the names.
 ///
 /// All is computed in 128 bits, so that products of two values do not overflow on the way.
 pub fn evaluate(
@@ -173,7 +173,7 @@ mod tests {
         assert_eq!(value(&"(".repeat(1000)).unwrap_err(), "it has too many parentheses");
     }
 
-    /// An expression with its value, computed separately in 128 bits.
+    /// Return an expression with its value, computed separately in 128 bits.
     fn expressions() -> impl Strategy<Value = (String, Option<i128>)> {
         let number = (0i128..1_000_000).prop_map(|n| (n.to_string(), Some(n)));
         number.prop_recursive(6, 40, 2, |inner| {

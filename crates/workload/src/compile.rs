@@ -23,7 +23,7 @@ pub struct CompileContext<'a> {
 pub type RequiredGenerators = Vec<(String, String)>;
 
 impl CompileContext<'_> {
-    /// The statement `name`, which is named at `key`.
+    /// Return the statement `name`, which is named at `key`.
     pub fn statement(
         &self,
         name: &str,
@@ -109,7 +109,7 @@ impl CompileContext<'_> {
         })
     }
 
-    /// The text for each table, cut at its question marks.
+    /// Return the text for each table, cut at its question marks.
     fn cut(&self, sql: &str, per_table: bool, key: &str) -> Result<SplitText, ValidationError> {
         let mut fixed = Vec::new();
         let mut marks = 0;
@@ -157,7 +157,7 @@ impl SplitText {
     }
 }
 
-/// The generators that fill `marks` question marks, each with its key.
+/// Return the generators that fill `marks` question marks, each with its key.
 fn named(
     parameters: &[String],
     marks: usize,
@@ -176,7 +176,7 @@ fn named(
         .collect())
 }
 
-/// A statement's text between its question marks; those in quotes are text.
+/// Return a statement's text between its question marks; those in quotes are text.
 fn split_at_marks(sql: &str) -> Vec<Box<[u8]>> {
     let mut pieces = Vec::new();
     let mut piece = Vec::new();

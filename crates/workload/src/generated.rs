@@ -47,7 +47,7 @@ impl GeneratedValues {
         self.text.truncate(mark.text);
     }
 
-    /// The next `count` values that are pushed are those of `slot`.
+    /// Make the next `count` values that are pushed those of `slot`.
     #[inline]
     pub fn begin(&mut self, slot: u16, count: u32) {
         self.slots[usize::from(slot)] = Slot { first: place(self.values.len()), count };
@@ -68,20 +68,20 @@ impl GeneratedValues {
         self.values.push(i64::from(place(start)) << 32 | i64::from(place(start + length)));
     }
 
-    /// The first integer of a slot.
+    /// Return the first integer of a slot.
     #[inline]
     pub fn integer(&self, slot: u16) -> i64 {
         self.values[self.slots[usize::from(slot)].first as usize]
     }
 
-    /// The integers of a slot.
+    /// Return the integers of a slot.
     #[inline]
     pub fn integers(&self, slot: u16) -> &[i64] {
         let Slot { first, count } = self.slots[usize::from(slot)];
         &self.values[first as usize..][..count as usize]
     }
 
-    /// The texts of a slot.
+    /// Return the texts of a slot.
     #[inline]
     pub fn texts(&self, slot: u16) -> impl Iterator<Item = &[u8]> {
         self.integers(slot).iter().map(|&ends| {

@@ -84,7 +84,7 @@ impl GeneratorState {
         }
     }
 
-    /// The client's next position of what all share.
+    /// Return the client's next position of what all share.
     #[inline]
     fn position(&mut self, counter: usize) -> u64 {
         let count = &mut self.counters[counter];
@@ -150,8 +150,8 @@ impl<'a> GeneratorCompiler<'a> {
         }
     }
 
-    /// The slot of the generator `name`, which is named at `key`, after seeing to it that the scope
-    /// makes it.
+    /// Return the slot of the generator `name`, which is named at `key`, after seeing to it that
+    /// the scope makes it.
     pub fn slot(
         &mut self,
         name: &str,
@@ -229,7 +229,7 @@ impl<'a> GeneratorCompiler<'a> {
             .collect()
     }
 
-    /// The slot of what a derived generator is made from.
+    /// Return the slot of what a derived generator is made from.
     fn source(
         &mut self,
         name: &str,

@@ -152,7 +152,7 @@ impl CompiledGenerator {
         }
     }
 
-    /// The longest that one of its values can be.
+    /// Return the longest that one of its values can be.
     pub fn longest(&self) -> usize {
         match &self.source {
             ValueSource::Digits { groups, length } => groups * (length + 1),

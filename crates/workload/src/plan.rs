@@ -87,12 +87,12 @@ impl Plan {
         }
     }
 
-    /// The stream of a client's transactions.
+    /// Return the stream of a client's transactions.
     pub fn stream_of(&self, client: u32) -> Stream {
         Stream::keyed(self.stream.at(u64::from(client)))
     }
 
-    /// The statements that a client runs, as text, before it begins.
+    /// Return the statements that a client runs, as text, before it begins.
     pub fn setup_of(&self, client: u32) -> Result<Vec<String>, ValidationError> {
         let values = self.values.with("client", Value::Integer(i64::from(client)));
         let own = (client % self.tables.max(1)) as usize;
@@ -116,7 +116,8 @@ impl Plan {
     }
 }
 
-/// The client's own part of a range; where there are more clients than numbers, some share one.
+/// Return the client's own part of a range; where there are more clients than numbers, some share
+/// one.
 fn part_of((shape, low, high): &(Shape, i64, i64), client: u32, clients: u32) -> Integers {
     let span = i128::from(*high) - i128::from(*low) + 1;
     let start = |client: u32| span * i128::from(client) / i128::from(clients.max(1));

@@ -89,17 +89,18 @@ impl Program {
         Ok(Self { plan: Arc::new(plan) })
     }
 
-    /// The names that [`protocol::script::Request::statement`] counts.
+    /// Return the names that [`protocol::script::Request::statement`] counts.
     pub fn statement_names(&self) -> &[String] {
         &self.plan.names.statements
     }
 
-    /// The names that [`protocol::script::Request::transaction`] counts.
+    /// Return the names that [`protocol::script::Request::transaction`] counts.
     pub fn transaction_names(&self) -> &[String] {
         &self.plan.names.transactions
     }
 
-    /// The statements that a client prepares; their ids, in this order, go to [`Self::client`].
+    /// Return the statements that a client prepares; their ids, in this order, go to
+    /// [`Self::client`].
     pub fn texts_to_prepare(&self, client: u32) -> Vec<&str> {
         let texts = self.plan.statements.iter().flat_map(|statement| {
             let texts = &statement.to_prepare;
@@ -113,7 +114,7 @@ impl Program {
         texts.map(String::as_str).collect()
     }
 
-    /// The statements that a client runs, as text, before it begins.
+    /// Return the statements that a client runs, as text, before it begins.
     pub fn client_setup(&self, client: u32) -> Vec<String> {
         self.plan.setup_of(client).expect("names do not depend on the client")
     }

@@ -168,7 +168,7 @@ impl TextPieces {
 }
 
 impl TextPieces {
-    /// A text without parameters, whatever the table.
+    /// Return a text without parameters, whatever the table.
     pub fn plain(text: &str) -> Self {
         Self { fixed: vec![text.as_bytes().into()], parameters: Vec::new() }
     }
@@ -207,7 +207,7 @@ impl TextPieces {
 }
 
 impl Statement {
-    /// A statement that is sent as text.
+    /// Return a statement that is sent as text.
     pub fn text(name: &str, head: TextPieces) -> Self {
         Self {
             name: name.to_owned(),
@@ -257,7 +257,7 @@ impl Statement {
         String::from_utf8(out).expect("it is made of texts cut at question marks")
     }
 
-    /// The longest that its text can be.
+    /// Return the longest that its text can be.
     pub fn longest(&self) -> usize {
         let terms = self.terms.as_ref().map_or(0, |terms| {
             let one = terms.pieces.longest() + terms.join.len();
@@ -266,7 +266,7 @@ impl Statement {
         self.head.longest() + terms
     }
 
-    /// The index of the text for a table.
+    /// Return the index of the text for a table.
     #[inline]
     fn of_table(&self, table: u32) -> usize {
         if self.per_table { table as usize } else { 0 }

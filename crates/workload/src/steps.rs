@@ -24,7 +24,7 @@ pub struct Compiler<'a> {
 }
 
 impl Compiler<'_> {
-    /// The transactions of a test, with their names.
+    /// Return the transactions of a test, with their names.
     pub fn transactions(
         &mut self,
         name: &str,

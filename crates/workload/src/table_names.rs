@@ -25,7 +25,7 @@ impl Tables {
     }
 }
 
-/// The tables of one test.
+/// Return the tables of one test.
 pub fn of_test(
     definition: &Definition,
     test: &Test,

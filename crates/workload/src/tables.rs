@@ -34,7 +34,8 @@ pub struct ColumnName {
     pub binary: bool,
 }
 
-/// The tables of a workload, each of its sets in turn. `seed` is what their values are drawn from.
+/// Return the tables of a workload, each of its sets in turn. `seed` is what their values are drawn
+/// from.
 pub fn plan(
     definition: &Definition,
     values: &Values,

@@ -36,7 +36,7 @@ impl ValidationError {
     }
 }
 
-/// The known name that `name` is most like, if it is much like one.
+/// Return the known name that `name` is most like, if it is much like one.
 pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     known
         .into_iter()

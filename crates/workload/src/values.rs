@@ -53,7 +53,7 @@ impl Values {
         Ok(filled)
     }
 
-    /// A whole number: as it is, or the result of arithmetic.
+    /// Read a whole number: as it is, or the result of arithmetic.
     pub fn integer(&self, number: &Number, key: &str) -> Result<i64, ValidationError> {
         match number {
             Number::Integer(integer) => Ok(*integer),
@@ -67,7 +67,7 @@ impl Values {
         }
     }
 
-    /// A whole number of a range.
+    /// Read a whole number of a range.
     pub fn integer_in(
         &self,
         number: &Number,
@@ -110,7 +110,7 @@ impl Values {
         self.integer(number, key).map(exact)
     }
 
-    /// The one that a value chooses: by its level, whose case does not matter, or `default`.
+    /// Return the one that a value chooses: by its level, whose case does not matter, or `default`.
     pub fn choose<'a, T>(
         &self,
         chosen: &'a FixedOrByLevel<T>,
@@ -136,7 +136,7 @@ impl Values {
             })
     }
 
-    /// The value of that name.
+    /// Return the value of that name.
     pub fn get(&self, name: &str, key: &str) -> Result<&Value, ValidationError> {
         self.values.get(name).ok_or_else(|| {
             ValidationError::unknown(key, "value", name, self.values.keys().map(String::as_str))
@@ -169,7 +169,7 @@ impl fmt::Display for Value {
     }
 }
 
-/// The first `{name}` of a text, and what is before and after it.
+/// Return the first `{name}` of a text, and what is before and after it.
 fn placeholder(text: &str) -> Option<(&str, &str, &str)> {
     let mut from = 0;
     loop {

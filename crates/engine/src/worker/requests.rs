@@ -63,7 +63,7 @@ impl<C: Session, S: Script> Worker<'_, C, S> {
         }
     }
 
-    /// An answer has come whole.
+    /// Handle an answer that has come whole.
     #[inline]
     fn answered(&mut self, index: usize, end: AnswerSummary) -> Result<(), ClientError> {
         let now_ns = self.shared.clock.now_ns();
@@ -120,7 +120,7 @@ impl<C: Session, S: Script> Worker<'_, C, S> {
         outcome.map_err(ClientError::Workload)
     }
 
-    /// A transaction has ended well.
+    /// Record a transaction that has succeeded.
     #[inline]
     fn completed(&mut self, index: usize, now_ns: u64) -> Result<(), ClientError> {
         let client = &self.clients[index];
@@ -143,7 +143,7 @@ impl<C: Session, S: Script> Worker<'_, C, S> {
         self.next_transaction(index, now_ns)
     }
 
-    /// A request was refused by the server.
+    /// Handle a request that the server refused.
     #[cold]
     fn failed(&mut self, index: usize, error: ServerError, now_ns: u64) -> Result<(), ClientError> {
         let most_retries = if now_ns < self.shared.measure_until_ns() {
@@ -247,7 +247,7 @@ impl<C: Session, S: Script> Worker<'_, C, S> {
         }
     }
 
-    /// The error of a connection that is gone, with what the server said before.
+    /// Return the error of a connection that is gone, with what the server said before.
     #[cold]
     fn lost(&mut self, index: usize, source: io::Error) -> ClientError {
         let client = &mut self.clients[index];

@@ -42,7 +42,7 @@ impl Subject {
         }
     }
 
-    /// The failure in words, and what may help.
+    /// Return the failure in words, and what may help.
     pub fn explain(&self, failure: &Failure) -> String {
         let message = failure.to_string();
         let message = shown_line(&message);

@@ -29,8 +29,8 @@ pub fn histogram_lines(histogram: &Histogram<u64>) -> String {
     text
 }
 
-/// The upper bound in nanoseconds and the count of each bucket between the first and the last that
-/// has any.
+/// Return the upper bound in nanoseconds and the count of each bucket between the first and the
+/// last that has any.
 fn buckets(histogram: &Histogram<u64>) -> Vec<(f64, u64)> {
     let mut buckets: Vec<(i32, u64)> = Vec::new();
     for step in histogram.iter_recorded() {

@@ -10,7 +10,7 @@ pub enum Cell {
     Number(String),
 }
 
-/// Rows of cells as lines, each column as wide as it must be.
+/// Lay rows of cells out as lines, each column as wide as it must be.
 pub fn table(rows: &[Vec<Cell>]) -> String {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let widths: Vec<usize> = (0..columns)
@@ -36,7 +36,7 @@ pub fn table(rows: &[Vec<Cell>]) -> String {
 }
 
 impl Cell {
-    /// A word, which may be a server's: it is shown on one line.
+    /// Make a cell of a word, which may be a server's; it is shown on one line.
     pub fn word(word: impl AsRef<str>) -> Self {
         Self::Word(shown_line(word.as_ref()).into_owned())
     }
@@ -51,7 +51,7 @@ impl Cell {
     }
 }
 
-/// Seconds as milliseconds with at least three digits.
+/// Format seconds as milliseconds with at least three digits.
 pub fn milliseconds(seconds: Option<f64>) -> String {
     let Some(seconds) = seconds else {
         return "-".to_owned();
@@ -67,7 +67,7 @@ pub fn milliseconds(seconds: Option<f64>) -> String {
     format!("{value:.decimals$}")
 }
 
-/// A count with its thousands apart.
+/// Return a count with its thousands apart.
 pub fn count(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();
@@ -80,7 +80,7 @@ pub fn count(number: u64) -> String {
     text
 }
 
-/// A rate, from a number and the seconds that it took.
+/// Return a rate, from a number and the seconds that it took.
 #[allow(clippy::cast_precision_loss)] // counts below 2^53
 pub fn per_second(number: u64, duration_s: f64) -> String {
     if duration_s <= 0.0 {
@@ -89,7 +89,7 @@ pub fn per_second(number: u64, duration_s: f64) -> String {
     rate(number as f64 / duration_s)
 }
 
-/// A rate with about four digits.
+/// Return a rate with about four digits.
 pub fn rate(per_second: f64) -> String {
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // a positive rate
     if per_second >= 1000.0 { count(per_second.round() as u64) } else { format!("{per_second:.2}") }
@@ -106,7 +106,7 @@ pub fn bytes(bytes: u64) -> String {
     }
 }
 
-/// A percentile's name: `p99.9`.
+/// Return a percentile's name: `p99.9`.
 pub fn percentile_name(percentile: f64) -> String {
     format!("p{percentile}")
 }

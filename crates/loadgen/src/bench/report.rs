@@ -14,7 +14,7 @@ const PERCENTILES: [f64; 4] = [50.0, 95.0, 99.0, 99.9];
 /// From this share of its threads' time on, the load generator may be what limits the throughput.
 const BUSY: f64 = 0.9;
 
-/// The report of a run.
+/// Return the report of a run.
 pub fn text(driven: &DriveResult, options: &ScreenOptions) -> String {
     let mut parts = vec![throughput(driven)];
     parts.extend(schedule(driven));
@@ -28,7 +28,7 @@ pub fn text(driven: &DriveResult, options: &ScreenOptions) -> String {
     format!("\n{}", parts.join("\n"))
 }
 
-/// The tables that were loaded, a line each.
+/// Return the tables that were loaded, a line each.
 pub fn tables(tables: &[LoadedTable]) -> String {
     let mut rows = vec![heads(&["table"], &["rows", "rows/s", "load s", "index s"])];
     rows.extend(tables.iter().map(|loaded| {
@@ -138,7 +138,7 @@ fn latencies(driven: &DriveResult, options: &ScreenOptions) -> String {
     table(&rows)
 }
 
-/// The usual percentiles and those asked for, from the least to the greatest.
+/// Return the usual percentiles and those asked for, from the least to the greatest.
 pub fn percentiles(asked: &[f64]) -> Vec<f64> {
     let usual = PERCENTILES.into_iter();
     let mut percentiles: Vec<f64> = usual.chain(asked.iter().copied()).collect();
@@ -147,7 +147,7 @@ pub fn percentiles(asked: &[f64]) -> Vec<f64> {
     percentiles
 }
 
-/// The first row of a table of latencies; `words` stand over the words of its rows.
+/// Return the first row of a table of latencies; `words` stand over the words of its rows.
 pub fn latency_heads(words: &[&str], percentiles: &[f64]) -> Vec<Cell> {
     let names = percentiles.iter().map(|percentile| percentile_name(*percentile));
     let numbers = ["count", "mean", "min"].map(str::to_owned).into_iter();
@@ -156,7 +156,7 @@ pub fn latency_heads(words: &[&str], percentiles: &[f64]) -> Vec<Cell> {
     words.chain(numbers.map(Cell::Number)).collect()
 }
 
-/// A row of a table of latencies, in milliseconds.
+/// Return a row of a table of latencies, in milliseconds.
 pub fn latency_row(words: &[&str], latencies: &Latencies, percentiles: &[f64]) -> Vec<Cell> {
     let values = percentiles.iter().map(|percentile| latencies.percentile_s(*percentile));
     let values = [latencies.mean_s(), latencies.min_s()].into_iter().chain(values);
@@ -166,7 +166,7 @@ pub fn latency_row(words: &[&str], latencies: &Latencies, percentiles: &[f64]) -
     words.chain(count.chain(values).map(Cell::Number)).collect()
 }
 
-/// The latencies that users would feel, drawn for each transaction.
+/// Return the latencies that users would feel, drawn for each transaction.
 fn histograms(driven: &DriveResult) -> impl Iterator<Item = String> {
     driven.transactions.iter().map(|record| {
         let latencies = record.response.as_ref().unwrap_or(&record.service);

@@ -119,7 +119,7 @@ mod tests {
     use crate::cpu_idle::measure::allowed_cpus;
     use std::time::Duration;
 
-    /// The scheduling class of each thread of this process, as the kernel reports it.
+    /// Return the scheduling class of each thread of this process, as the kernel reports it.
     fn idle_class_threads() -> usize {
         std::fs::read_dir("/proc/self/task")
             .unwrap()

@@ -38,13 +38,13 @@ pub fn measure(samples: usize) -> io::Result<Vec<IdleLatency>> {
         .collect()
 }
 
-/// The CPUs that this process may run on.
+/// Return the CPUs that this process may run on.
 pub fn allowed_cpus() -> io::Result<Vec<usize>> {
     let set = sched_getaffinity(None)?;
     Ok((0..CpuSet::MAX_CPU).filter(|&cpu| set.is_set(cpu)).collect())
 }
 
-/// Binds the calling thread to one CPU.
+/// Bind the calling thread to one CPU.
 pub fn pin_to(cpu: usize) -> io::Result<()> {
     let mut set = CpuSet::new();
     set.set(cpu);

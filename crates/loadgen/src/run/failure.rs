@@ -30,7 +30,7 @@ impl Failure {
         matches!(self.client(), Some(ClientError::Interrupted))
     }
 
-    /// The event of a failure in `phase`.
+    /// Return the event of a failure in `phase`.
     pub fn event<'a>(&'a self, phase: &'a str) -> Event<'a> {
         let client = self.client();
         let server = match client {

@@ -147,7 +147,7 @@ impl Compiler {
     }
 }
 
-/// The tables of a workload. They are the same for all of its tests.
+/// Return the tables of a workload. They are the same for all of its tests.
 pub fn tables_of(workload: &Workload) -> Result<Vec<Table>, ValidationError> {
     let values = Values::new(&workload.defaults, &BTreeMap::new(), &workload.values);
     tables::plan(&workload.definition, &values, workload.seed)

@@ -29,7 +29,7 @@ impl Session {
         Self { login, statements, idle_timeout, connection: None, bytes_sent: 0, bytes_received: 0 }
     }
 
-    /// The shared connection; an error comes with the name of what failed.
+    /// Return the shared connection; an error comes with the name of what failed.
     pub fn connection(
         &mut self,
         stop: &Arc<AtomicBool>,

@@ -11,8 +11,8 @@ use workload::program::Protocol;
 const REQUESTS: usize = 10_000;
 
 impl Plan {
-    /// The first of each statement, by its name, that the first client of each drive phase in text
-    /// asks, as a server gets it.
+    /// Return the first of each statement, by its name, that the first client of each drive phase
+    /// in text asks, as a server gets it.
     pub fn statements(&self) -> BTreeMap<String, String> {
         let mut found = BTreeMap::new();
         for phase in &self.phases {

@@ -40,7 +40,7 @@ pub fn run(
     Ok(())
 }
 
-/// Loads rows that are made here, or that the server reads itself.
+/// Load rows that are made here, or that the server reads itself.
 pub fn load_data(
     context: &mut Context<'_>,
     phase: &PlannedPhase,
@@ -74,7 +74,7 @@ pub fn load_data(
     Ok(())
 }
 
-/// Loads, and says how long the sender waited for rows if they are made here.
+/// Load, and measure how long the sender waited for rows if they are made here.
 fn load(
     connection: &mut Connection,
     sql: &str,

@@ -45,13 +45,13 @@ fn without_position(message: &str) -> &str {
     message.rsplit_once(" at line ").map_or(message, |m| m.0)
 }
 
-/// Seconds, or none.
+/// Read a number of seconds that may be 0, or none.
 pub fn zero_or_more(seconds: f64, key: &str) -> Result<Duration, ValidationError> {
     Duration::try_from_secs_f64(seconds)
         .map_err(|_| ValidationError::new(key, format!("{seconds} is no time, expected seconds")))
 }
 
-/// Seconds above 0.
+/// Read a number of seconds above 0.
 pub fn above_zero(seconds: f64, key: &str) -> Result<Duration, ValidationError> {
     Duration::try_from_secs_f64(seconds).ok().filter(|limit| !limit.is_zero()).ok_or_else(|| {
         ValidationError::new(key, format!("{seconds} is no time, expected seconds above 0"))

@@ -21,7 +21,7 @@ impl Statement {
         Self { head: text.len(), text, numbers: table.rows.numbers() }
     }
 
-    /// The statement as it is now.
+    /// Return the statement as it is now.
     pub fn text(&self) -> &str {
         &self.text
     }

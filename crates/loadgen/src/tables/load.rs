@@ -283,7 +283,7 @@ impl TableFiller<'_> {
         Ok(STATEMENT_BYTES.min(allowed.saturating_sub(PACKET_RESERVE)))
     }
 
-    /// A variable of the session as text.
+    /// Return a variable of the session as text.
     fn variable(&mut self, name: &str) -> Result<Option<String>, ClientError> {
         let outcome = self.run(&format!("SELECT @@{name}"))?;
         Ok(outcome.rows.and_then(|rows| rows.into_iter().flatten().next().flatten()))

@@ -103,7 +103,7 @@ fn take<'a>(next: &AtomicUsize, tables: &'a [Table]) -> Option<(usize, &'a Table
     tables.get(index).map(|table| (index, table))
 }
 
-/// The worker's connection, opened for its first table.
+/// Return the worker's connection, opened for its first table.
 fn connected<'a>(
     connection: &'a mut Option<Connection>,
     sessions: &Sessions<'_>,

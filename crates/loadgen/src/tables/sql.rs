@@ -2,12 +2,12 @@
 
 use workload::tables::Table;
 
-/// An identifier in backticks.
+/// Return an identifier in backticks.
 pub fn quoted(identifier: &str) -> String {
     format!("`{}`", identifier.replace('`', "``"))
 }
 
-/// Loads a table from what `from` says (`INFILE '/tmp/x'`); no columns stand for all of them.
+/// Load a table from what `from` says (`INFILE '/tmp/x'`); no columns stand for all of them.
 ///
 /// Bytes are taken as they are, so it names no character set.
 pub fn load_data<'a>(
@@ -23,7 +23,7 @@ pub fn load_data<'a>(
     format!("LOAD DATA {from} INTO TABLE {table} ({columns})")
 }
 
-/// The beginning of an INSERT, up to its first row.
+/// Return the beginning of an INSERT, up to its first row.
 pub fn insert(table: &Table) -> String {
     let columns = list(table.columns.iter().map(|column| column.name.as_str()));
     format!("INSERT INTO {} ({columns}) VALUES ", quoted(&table.name))

@@ -317,7 +317,7 @@ impl MysqlAnswerReader {
     }
 }
 
-/// The length of a packet's payload and its number.
+/// Return the length of a packet's payload and its number.
 #[inline]
 fn parse_header(header: [u8; HEADER]) -> (usize, u8) {
     let [a, b, c, number] = header;

@@ -33,8 +33,9 @@ impl Plugin {
         }
     }
 
-    /// The bytes of a nonce of this plugin. Others may follow it: `MySQL` and `MariaDB` end the nonces
-    /// of the older two with a zero, and that of Ed25519, of which any byte may be zero, with nothing.
+    /// Return the bytes of a nonce of this plugin. Others may follow it: `MySQL` and `MariaDB` end
+    /// the nonces of the older two with a zero, and that of Ed25519, of which any byte may be zero,
+    /// with nothing.
     pub fn nonce_bytes(self) -> usize {
         match self {
             Self::Native | Self::CachingSha2 => 20,
@@ -42,8 +43,8 @@ impl Plugin {
         }
     }
 
-    /// The answer to the server's nonce; nothing for an empty password, except that `MariaDB`'s
-    /// Ed25519 signs with that too.
+    /// Return the answer to the server's nonce; nothing for an empty password, except that
+    /// `MariaDB`'s Ed25519 signs with that too.
     pub fn proof(self, password: &[u8], nonce: &[u8]) -> Vec<u8> {
         match self {
             Self::Ed25519 => signature(password, nonce).to_vec(),
@@ -66,8 +67,9 @@ impl Plugin {
     }
 }
 
-/// The Ed25519 signature of the nonce, with SHA-512 of the password as the expanded secret key (RFC
-/// 8032, 5.1.6, but for the seed: `MariaDB` takes the password itself, of any length, for it).
+/// Return the Ed25519 signature of the nonce, with SHA-512 of the password as the expanded secret
+/// key (RFC 8032, 5.1.6, but for the seed: `MariaDB` takes the password itself, of any length, for
+/// it).
 fn signature(password: &[u8], nonce: &[u8]) -> [u8; 64] {
     let expanded: [u8; 64] = Sha512::digest(password).into();
     let (lower, prefix) = expanded.split_at(32);
@@ -104,7 +106,7 @@ pub fn encrypted_password(
         .map_err(|error| refuse(format!("the password cannot be encrypted: {error}")))
 }
 
-/// The password as it goes over a connection that only this host can read.
+/// Return the password as it goes over a connection that only this host can read.
 pub fn with_zero(password: &[u8]) -> Vec<u8> {
     [password, &[0]].concat()
 }

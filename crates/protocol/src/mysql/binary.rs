@@ -60,7 +60,7 @@ impl<'a> Execute<'a> {
         self.next += 1;
     }
 
-    /// The value of a parameter declared as text or decimal.
+    /// Put the value of a parameter declared as text or decimal.
     #[inline]
     pub fn text(&mut self, value: &[u8]) {
         put_string(self.out, value);

@@ -24,7 +24,7 @@ const PAUSE: Duration = Duration::from_millis(5);
 /// Return a connection, or why there is none; the outer error is the deadline's.
 type Connected<T> = Result<io::Result<T>, ClientError>;
 
-/// Connects. Only looking up the name of a host takes as long as it takes.
+/// Connect. Only looking up the name of a host takes as long as it takes.
 pub fn connect(address: &Address, deadline: &Deadline) -> Result<Channel, ClientError> {
     match address {
         Address::Socket(path) => connect_unix(path, deadline)?.and_then(Channel::over_unix),

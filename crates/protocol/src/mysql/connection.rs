@@ -65,7 +65,7 @@ pub struct Outcome {
 
 /// A file that exists only while it is sent.
 pub trait LocalData {
-    /// The next bytes, none at the end. They are sent before the next call.
+    /// Return the next bytes, none at the end. They are sent before the next call.
     fn next_bytes(&mut self) -> Option<&[u8]>;
 }
 
@@ -268,14 +268,14 @@ impl Connection {
         }
     }
 
-    /// A server that closed the connection while we sent may have said why before.
+    /// Return the error that a server sent before it closed the connection while we were sending.
     fn error_before_close(&mut self, deadline: &Deadline) -> Option<ClientError> {
         let message = self.receive(deadline).ok()?;
         let error: ServerError = reply::parse_error(&message).ok()?;
         (message.first() == Some(&ERROR)).then(|| error.into())
     }
 
-    /// Receives a message of an answer that may be as large as its limit.
+    /// Receive a message of an answer that may be as large as its limit.
     fn receive_of_answer(&mut self, deadline: &Deadline) -> Result<Vec<u8>, ClientError> {
         let message = self.receive(deadline)?;
         if self.bytes_received() > self.answer_end {

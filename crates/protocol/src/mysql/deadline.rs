@@ -28,7 +28,7 @@ impl Deadline {
         Self { stop: Arc::clone(stop), limit }
     }
 
-    /// The same, and a limit that starts now: whichever ends first.
+    /// Return this deadline with a limit that starts now: the first of both to end counts.
     #[must_use]
     pub fn within(&self, limit: Duration) -> Self {
         let other = Self::start(&self.stop, Some(limit));
@@ -38,12 +38,12 @@ impl Deadline {
         }
     }
 
-    /// The reason to end, if there is one.
+    /// Return the reason to end, if there is one.
     pub fn check(&self) -> Result<(), ClientError> {
         self.time_left().map(|_| ())
     }
 
-    /// The longest time to sleep before checking again, or the reason to end.
+    /// Return the longest time to sleep before checking again, or the reason to end.
     pub(super) fn time_left(&self) -> Result<Duration, ClientError> {
         if self.stop.load(Ordering::Relaxed) {
             return Err(ClientError::Interrupted);

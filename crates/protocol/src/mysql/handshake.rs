@@ -90,7 +90,7 @@ impl Greeting {
         self.abilities(login)
     }
 
-    /// The answer: who we are and what we can do.
+    /// Return the answer: who we are and what we can do.
     pub fn answer(&self, login: &Login, plugin: &str, proof: &[u8]) -> Vec<u8> {
         let mut out = self.abilities(login);
         put_string_and_zero(&mut out, login.user.as_bytes());

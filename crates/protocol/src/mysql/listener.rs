@@ -76,7 +76,7 @@ fn judge(path: &Path, socket: BorrowedFd<'_>) -> io::Result<Option<String>> {
     }))
 }
 
-/// The names on the way of a path, the last one first.
+/// Return the names on the way of a path, the last one first.
 fn parts(path: &Path) -> Vec<OsString> {
     path.components()
         .rev()

@@ -103,7 +103,7 @@ fn authenticate(
     }
 }
 
-/// The full exchange of `caching_sha2_password`, for an account the server has not cached.
+/// Do the full exchange of `caching_sha2_password`, for an account the server has not cached.
 fn send_password(
     connection: &mut Connection,
     login: &Login,

@@ -19,7 +19,7 @@ const MAX_GREETING: usize = 64 << 10;
 /// up in the middle of what we send may count otherwise.
 const ERROR: u8 = 0xff;
 
-/// The header of a packet; `length` is at most [`MAX_PAYLOAD`].
+/// Return the header of a packet; `length` is at most [`MAX_PAYLOAD`].
 pub fn header(length: usize, sequence: u8) -> [u8; HEADER] {
     debug_assert!(length <= MAX_PAYLOAD);
     let [a, b, c, ..] = length.to_le_bytes();
@@ -66,12 +66,12 @@ impl Default for Decoder {
 }
 
 impl Decoder {
-    /// Accepts messages as large as results can be.
+    /// Accept messages as large as results can be.
     pub fn expect_results(&mut self) {
         self.limit = MAX_MESSAGE;
     }
 
-    /// The number of the next packet in either direction.
+    /// Return the number of the next packet in either direction.
     pub fn sequence(&self) -> u8 {
         self.sequence
     }
@@ -93,7 +93,7 @@ impl Decoder {
         self.consumed < self.buffer.len() || !self.message.is_empty()
     }
 
-    /// The next whole message, or None until more bytes are fed.
+    /// Return the next whole message, or None until more bytes are fed.
     pub fn next_message(&mut self) -> Result<Option<Vec<u8>>, ProtocolError> {
         loop {
             let rest = &self.buffer[self.consumed..];

@@ -51,7 +51,7 @@ impl Prepared {
 }
 
 impl Parameter<'_> {
-    /// The type to declare it with.
+    /// Return the type to declare it with.
     pub fn kind(self) -> Kind {
         match self {
             Self::Integer(_) => Kind::Integer,
@@ -72,7 +72,7 @@ impl Parameter<'_> {
 }
 
 impl Connection {
-    /// Has the server prepare a statement.
+    /// Prepare a statement on the server.
     pub fn prepare(&mut self, sql: &str, deadline: &Deadline) -> Result<Prepared, ClientError> {
         self.send_command(COM_STMT_PREPARE, sql.as_bytes(), deadline)?;
         let prepared = Prepared::parse(&self.receive(deadline)?)??;
@@ -84,7 +84,7 @@ impl Connection {
         Ok(prepared)
     }
 
-    /// Executes it and reads everything it gives; the last result counts.
+    /// Execute it and read everything it gives; the last result counts.
     ///
     /// # Panics
     /// If the parameters are not as many as the statement has, or need 16 MB.
@@ -105,7 +105,7 @@ impl Connection {
         self.results(Rows::Binary, deadline)
     }
 
-    /// Has the server forget it. There is no answer.
+    /// Deallocate it on the server, which sends no answer.
     pub fn close(&mut self, prepared: Prepared, deadline: &Deadline) -> Result<(), ClientError> {
         self.send_command(COM_STMT_CLOSE, &prepared.id.to_le_bytes(), deadline)
     }

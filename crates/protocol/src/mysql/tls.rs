@@ -101,7 +101,7 @@ impl Tls {
         matches!(self.mode, TlsMode::VerifyCa | TlsMode::VerifyIdentity)
     }
 
-    /// A session that has not said anything yet; None where TLS is off.
+    /// Return a session that has not said anything yet; None where TLS is off.
     pub(super) fn session(
         &self,
         address: &Address,
@@ -147,7 +147,7 @@ pub(super) fn explain(error: &TlsError) -> ClientError {
     ClientError::Tls(format!("{remedy} ({error})"))
 }
 
-/// Trusts the authorities that this host trusts.
+/// Trust the authorities that this host trusts.
 fn host_verifier(
     provider: &Arc<CryptoProvider>,
 ) -> Result<Arc<WebPkiServerVerifier>, TlsConfigError> {

@@ -23,7 +23,7 @@ pub struct Transport {
 }
 
 impl Transport {
-    /// Connects, within the limit of the deadline.
+    /// Connect, within the limit of the deadline.
     pub fn connect(address: &Address, deadline: &Deadline) -> Result<Self, ClientError> {
         connect::connect(address, deadline).map(Self::over)
     }
@@ -136,7 +136,8 @@ impl Transport {
         }
     }
 
-    /// The longest time to wait for a server that has been silent `since`, or the reason to end.
+    /// Return the longest time to wait for a server that has been silent `since`, or the reason to
+    /// end.
     fn wait_since(&self, since: Instant, deadline: &Deadline) -> Result<Duration, ClientError> {
         let wait = deadline.time_left()?;
         let Some(limit) = self.idle_timeout else {
@@ -154,7 +155,7 @@ impl Transport {
     }
 }
 
-/// The error of a connection that was there and is no more.
+/// Return the error of a connection that was there and is no more.
 pub fn lost(source: io::Error) -> ClientError {
     ClientError::Connection { context: "lost the connection to the server".to_owned(), source }
 }

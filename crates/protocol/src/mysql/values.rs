@@ -77,7 +77,7 @@ pub enum Value {
 }
 
 impl Value {
-    /// Its text, None for NULL.
+    /// Return its text, None for NULL.
     pub fn text(&self) -> Option<String> {
         (*self != Self::Null).then(|| self.to_string())
     }
@@ -253,7 +253,7 @@ impl fmt::Display for Value {
     }
 }
 
-/// As many digits of a second as its column has.
+/// Append as many digits of a second as the column has.
 fn put_fraction(out: &mut fmt::Formatter<'_>, microsecond: u32, decimals: u8) -> fmt::Result {
     match decimals {
         0 => Ok(()),

@@ -33,7 +33,7 @@ impl<'a> Reader<'a> {
         Ok(self.bytes(1, what)?[0])
     }
 
-    /// An unsigned number of `width` bytes (at most 8).
+    /// Return an unsigned number of `width` bytes (at most 8).
     #[inline]
     pub fn number(&mut self, width: usize, what: &'static str) -> Result<u64, ProtocolError> {
         let mut bytes = [0; 8];
@@ -47,7 +47,7 @@ impl<'a> Reader<'a> {
         Ok(u16::from_le_bytes([bytes[0], bytes[1]]))
     }
 
-    /// A length-encoded number; None is the NULL of a text row.
+    /// Return a length-encoded number; None is the NULL of a text row.
     #[inline]
     pub fn number_or_null(&mut self, what: &'static str) -> Result<Option<u64>, ProtocolError> {
         let width = match self.byte(what)? {
@@ -65,14 +65,14 @@ impl<'a> Reader<'a> {
         self.number(width, what).map(Some)
     }
 
-    /// A length-encoded number that cannot be NULL.
+    /// Return a length-encoded number that cannot be NULL.
     #[inline]
     pub fn length(&mut self, what: &'static str) -> Result<u64, ProtocolError> {
         self.number_or_null(what)?
             .ok_or_else(|| ProtocolError::Unexpected(format!("the {what} is NULL")))
     }
 
-    /// A string with its length in front; None is NULL.
+    /// Return a string with its length in front; None is NULL.
     pub fn string_or_null(
         &mut self,
         what: &'static str,
@@ -84,8 +84,8 @@ impl<'a> Reader<'a> {
         self.bytes(length, what).map(Some)
     }
 
-    /// A string up to a zero byte, which is skipped; or to the end where there is none, because
-    /// MySQL before 5.5.10 forgot one.
+    /// Return a string up to a zero byte, which is skipped; or to the end where there is none,
+    /// because MySQL before 5.5.10 forgot one.
     pub fn string_to_zero(&mut self) -> &'a [u8] {
         let end = self.rest.iter().position(|&byte| byte == 0);
         let string = &self.rest[..end.unwrap_or(self.rest.len())];

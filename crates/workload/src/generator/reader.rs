@@ -242,7 +242,7 @@ impl Reader<'_> {
         number.map_or(Ok(default), |number| self.values.integer(number, &self.at(part)))
     }
 
-    /// A key that the kind does not look at is a mistake, not a decoration.
+    /// Refuse keys that the kind does not look at: they are a mistake, not a decoration.
     pub fn refuse_what_has_no_meaning(&self) -> Result<(), ValidationError> {
         const RANGE: [&str; 8] =
             ["low", "high", "distribution", "exponent", "h", "mean", "deviation", "share"];
@@ -272,7 +272,7 @@ impl Reader<'_> {
     }
 }
 
-/// The keys that a generator has.
+/// Return the keys that a generator has.
 fn given(generator: &Generator) -> impl Iterator<Item = &'static str> {
     [
         ("low", generator.low.is_some()),

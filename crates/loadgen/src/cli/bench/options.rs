@@ -16,8 +16,8 @@ const OTHER_NAMES: [(&str, &str); 4] = [
     ("rand_zipfian_exp", "zipf_exponent"),
 ];
 
-/// The arguments of the program, with such options of `bench` as it knows them. What is neither an
-/// option of `bench` nor a parameter of any workload is left as it is.
+/// Return the arguments of the program, with such options of `bench` as it knows them. What is
+/// neither an option of `bench` nor a parameter of any workload is left as it is.
 pub fn with_parameters(
     program: &Command,
     arguments: impl IntoIterator<Item = OsString>,
@@ -63,14 +63,14 @@ pub fn with_parameters(
     translated
 }
 
-/// The parameter that an option stands for.
+/// Return the parameter that an option stands for.
 fn own_name(option: &str) -> String {
     let name = option.replace('-', "_");
     let other = OTHER_NAMES.iter().find(|(theirs, _)| *theirs == name);
     other.map_or(name, |(_, ours)| (*ours).to_owned())
 }
 
-/// The name and the value of `--name` or `--name=value`.
+/// Return the name and the value of `--name` or `--name=value`.
 fn parts(argument: &str) -> Option<(&str, Option<&str>)> {
     let option = argument.strip_prefix("--")?;
     Some(match option.split_once('=') {
@@ -105,7 +105,7 @@ fn options_of(command: &Command) -> BTreeSet<&str> {
         .collect()
 }
 
-/// The parameters of all workloads, with what each that is a switch offers.
+/// Return the parameters of all workloads, with what each that is a switch offers.
 fn parameters() -> BTreeMap<String, Option<Switch>> {
     builtin::all()
         .into_iter()

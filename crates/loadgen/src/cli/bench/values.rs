@@ -160,7 +160,7 @@ fn value(builtin: &Builtin, name: &str, option: &str, text: &str) -> Result<Valu
     Ok(value)
 }
 
-/// As sysbench says it, or as workloads do.
+/// Write a switch as sysbench does, or as workloads do.
 fn switch(text: &str) -> Option<bool> {
     match text {
         "on" | "true" => Some(true),

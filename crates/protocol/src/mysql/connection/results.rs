@@ -38,7 +38,7 @@ impl Connection {
         }
     }
 
-    /// Receives column definitions and their end.
+    /// Receive column definitions and their end.
     pub(in crate::mysql) fn columns(
         &mut self,
         count: u16,
