@@ -38,7 +38,7 @@ from millrace.host.cpu_clock import clock_ns
 from millrace.loadgen import client as load
 from millrace.loadgen.events import DriveInterval, Mark, MarkName
 from millrace.loadgen.events import Event as LoadEvent
-from millrace.loadgen.spec import Connection, RunSpec
+from millrace.loadgen.spec import Connection, LoadSpec
 from millrace.loadgen.statement_activity import StatementActivity
 from millrace.servers.instances.instance import Instance
 from millrace.stats.ratio import RatioEstimate, paired_ratio
@@ -184,8 +184,8 @@ def _rates(
 def make(instance: Instance, work: ResolvedWorkload, connection: Connection) -> None:
     """Make the tables and read them into memory."""
     instance.query(f"CREATE DATABASE {DATABASE}")
-    load.run(phase_spec.spec(work.making, work, DIALECT, connection), limit_s=LIMIT_S)
-    load.run(phase_spec.spec(work.warming, work, DIALECT, connection), limit_s=LIMIT_S)
+    load.run(phase_spec.load_spec(work.making, work, DIALECT, connection), limit_s=LIMIT_S)
+    load.run(phase_spec.load_spec(work.warming, work, DIALECT, connection), limit_s=LIMIT_S)
 
 
 def shared_cpu_of(work: ResolvedWorkload) -> int | None:
@@ -195,11 +195,11 @@ def shared_cpu_of(work: ResolvedWorkload) -> int | None:
 
 def measured_spec(
     work: ResolvedWorkload, connection: Connection, shown: StatementActivity, shared_cpu: int | None
-) -> RunSpec:
+) -> LoadSpec:
     """Return the specification of the measured phases, as the hooks of a trial adjust it."""
     shared: dict[str, Any] = {} if shared_cpu is None else {"cpus": (shared_cpu,), "pings": PINGS}
     return adjust_drives(
-        phase_spec.spec(work.measuring, work, DIALECT, connection),
+        phase_spec.load_spec(work.measuring, work, DIALECT, connection),
         lambda drive: replace(drive, statement_activity=shown.path, **shared),
     )
 
@@ -236,7 +236,7 @@ def _cpu(slot: int, clients: int) -> int:
 
 
 @contextmanager
-def going_on(spec: RunSpec, place: Place) -> Iterator[Intervals]:
+def going_on(spec: LoadSpec, place: Place) -> Iterator[Intervals]:
     """Run clients until the end of the block and yield their work in each second.
 
     ``place`` receives their events."""

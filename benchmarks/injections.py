@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 
-from millrace.collect.model import Collector, Observations, Target
+from millrace.collect.model import Collector, CollectorResult, Target
 from millrace.model.events import Emitted, TrialBegan
 from millrace.trial import quiesce
 
@@ -70,8 +70,8 @@ class _Injecting:
     def end(self) -> None:
         pass
 
-    def result(self) -> Observations:
-        return Observations({NAME: {"injected": self._is_injected}})
+    def result(self) -> CollectorResult:
+        return CollectorResult({NAME: {"injected": self._is_injected}})
 
     def close(self) -> None:
         self._opened.close()

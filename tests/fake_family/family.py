@@ -30,11 +30,10 @@ from millrace.databases.base import (
     Initialisation,
     LogPatterns,
     PendingSample,
-    PendingWork,
     PoolStatus,
     Replacement,
     Site,
-    StorageCounters,
+    StorageState,
     TableSize,
 )
 from millrace.databases.client import ServerClient, Session
@@ -236,8 +235,8 @@ class _Storage:
     def pool_status(self, client: ServerClient) -> PoolStatus:
         return _pool(ask(client, "counters"))
 
-    def counters(self, session: Session) -> StorageCounters:
-        return StorageCounters(_pool(ask_in(session, "counters")), {})
+    def read_state(self, session: Session) -> StorageState:
+        return StorageState(_pool(ask_in(session, "counters")), {})
 
     def state_afterwards(self, client: ServerClient, database: str) -> ServerStateFact:
         return ServerStateFact()
@@ -245,8 +244,8 @@ class _Storage:
     def limits(self, settings: Mapping[str, str]) -> SteadyLimits:
         return SteadyLimits()
 
-    def pending(self, client: ServerClient) -> PendingWork:
-        return PendingWork()
+    def pending(self, client: ServerClient) -> object:
+        return None
 
     def unsettled(self, samples: Sequence[PendingSample]) -> tuple[str, ...]:
         return ()
@@ -261,7 +260,12 @@ def _pool(counters: Mapping[str, Any]) -> PoolStatus:
 
 
 class _SnapshotRules:
-    left_out: tuple[str, ...] = ()
+    excluded_files: tuple[str, ...] = ()
+    link_suffixes: frozenset[str] = frozenset()
+    volatile_engines: frozenset[str] = frozenset()
+
+    def is_table_file(self, file: Path, database: str, table: str | None) -> bool:
+        return False
 
     def prepare(self, client: ServerClient) -> str | None:
         return None
@@ -269,17 +273,17 @@ class _SnapshotRules:
     def record_tables(self, session: Session) -> tuple[KeptTable, ...]:
         return tuple(KeptTable(name, Reading((), 0, 0), None) for name in ask_in(session, "tables"))
 
-    def emptied(self, options: Iterable[Option]) -> Sequence[str]:
+    def truncated_files(self, options: Iterable[Option]) -> Sequence[str]:
         return ()
 
-    def leads_away(self, options: Iterable[Option]) -> Option | None:
+    def option_outside_data_directory(self, options: Iterable[Option]) -> Option | None:
         return None
 
 
 FAMILY = Family(
     name="fake",
     title="Fake",
-    says=re.compile("fake"),
+    identification=re.compile("fake"),
     host_variables=("socket",),
     scheme="fake",
     port=1,

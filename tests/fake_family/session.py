@@ -15,8 +15,8 @@ from millrace.databases.monitoring import (
     Event,
     FileKinds,
     Plan,
-    ServerCounters,
     ServerTotals,
+    StatusDifference,
     ThreadNames,
     Waits,
 )
@@ -133,9 +133,9 @@ class _StatusCounters:
 
     def between(
         self, before: Mapping[str, float], after: Mapping[str, float], own: Mapping[str, int]
-    ) -> ServerCounters:
+    ) -> StatusDifference:
         deltas = {name: value - before[name] for name, value in after.items()}
-        return ServerCounters(CounterDeltas(deltas, {}, {}, {}))
+        return StatusDifference(CounterDeltas(deltas, {}, {}, {}))
 
 
 class _Explainer:
@@ -160,7 +160,7 @@ class FakeMonitoring:
     def status_counters(self, session: Session, database: str) -> _StatusCounters:
         return _StatusCounters(session)
 
-    def counters(self, grown: Mapping[str, float]) -> Counters:
+    def neutral_counters(self, grown: Mapping[str, float]) -> Counters:
         return Counters()
 
     def engine_status(self, session: Session) -> Sequence[str]:

@@ -16,7 +16,7 @@ from millrace.cli.main import cli
 from millrace.databases.mysql import client as asking
 from millrace.errors import TrialFailed
 from millrace.loadgen.client import LoadFailed, run
-from millrace.loadgen.spec import Connection, RunSpec, Statement
+from millrace.loadgen.spec import Connection, LoadSpec, Statement
 from millrace.model.servers import AttachedServer
 from millrace.servers import verify
 from millrace.servers.attached import AttachedInstance
@@ -111,7 +111,9 @@ def test_a_result_that_nothing_can_hold_is_a_failed_trial() -> None:
     changed = b"\x00\xfe" + b"\xff" * 8 + b"\x00\x02\x00\x00\x00"  # 2^64 - 1 rows
     with serving(says(changed)) as server:
         connection = Connection(host="127.0.0.1", port=server.port, user="root", password="")
-        spec = RunSpec(connection, session=(), phases=(Statement("ask", ["SELECT 1"], limit_s=20),))
+        spec = LoadSpec(
+            connection, session=(), phases=(Statement("ask", ["SELECT 1"], limit_s=20),)
+        )
         with pytest.raises(LoadFailed, match="reported what cannot be kept: a whole number"):
             run(spec, limit_s=30)
 

@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 
 from millrace.errors import TrialFailed, UserError
 from millrace.loadgen import client
-from millrace.loadgen.spec import Connection, RunSpec, Statement
+from millrace.loadgen.spec import Connection, LoadSpec, Statement
 from millrace.loadgen.spec import Tls as LoadTls
 from millrace.model.servers import AttachedServer
 from millrace.servers.attached import AttachedInstance
@@ -69,7 +69,7 @@ def ask_from_the_load_generator(server: HostileServer, asked: str, host: str = "
         tls=LoadTls(words["tls"], ca) if "tls" in words else None,  # type: ignore[arg-type]
         allow_unverified=words.get("allow-unverified") == "yes",
     )
-    client.run(RunSpec(connection, (), (Statement("ask", ("SELECT VERSION()",), 20),)), limit_s=30)
+    client.run(LoadSpec(connection, (), (Statement("ask", ("SELECT VERSION()",), 20),)), limit_s=30)
 
 
 Ask = Callable[..., None]

@@ -12,7 +12,7 @@ import pytest
 
 from millrace.errors import TrialFailed
 from millrace.loadgen import client
-from millrace.loadgen.spec import Connection, RunSpec, Statement
+from millrace.loadgen.spec import Connection, LoadSpec, Statement
 from millrace.model.servers import AttachedServer
 from millrace.servers.attached import AttachedInstance
 from tests.hostile.mysql_server import Login, answers, serving
@@ -32,7 +32,7 @@ def ask_from_python(place: Path, *, allowed: bool) -> None:
 
 def ask_from_the_load_generator(place: Path, *, allowed: bool) -> None:
     connection = Connection("root", PASSWORD, socket=place, allow_unverified=allowed)
-    client.run(RunSpec(connection, (), (Statement("ask", ("SELECT VERSION()",), 20),)), limit_s=30)
+    client.run(LoadSpec(connection, (), (Statement("ask", ("SELECT VERSION()",), 20),)), limit_s=30)
 
 
 Ask = Callable[..., None]

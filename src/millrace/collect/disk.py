@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from millrace.collect.model import MarkCollector, Observations, Target
+from millrace.collect.model import CollectorResult, MarkCollector, Target
 from millrace.errors import Unavailable
 from millrace.host.files import block_device, mount_below
 
@@ -58,11 +58,11 @@ def collector(target: Target, root: Path = Path("/")) -> MarkCollector[str]:
     if figures((root / _DISKSTATS).read_text(), device) is None:
         raise Unavailable(f"/{_DISKSTATS} has no figures of {device}")
 
-    def usage(before: str, after: str) -> Observations:
+    def usage(before: str, after: str) -> CollectorResult:
         first, last = figures(before, device), figures(after, device)
         if first is None or last is None:
             raise Unavailable(f"/{_DISKSTATS} does not have {device} any more")
-        return Observations({NAME: between(device, first, last)})
+        return CollectorResult({NAME: between(device, first, last)})
 
     return MarkCollector((root / _DISKSTATS).read_text, usage)
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from millrace import databases
-from millrace.collect.model import MarkCollector, Observations, Target
+from millrace.collect.model import CollectorResult, MarkCollector, Target
 from millrace.errors import Unavailable
 from millrace.host import cpu_limits, procfs
 from millrace.host import parsers as text
@@ -118,9 +118,9 @@ def collector(target: Target, root: Path = Path("/")) -> MarkCollector[Reading]:
     if text.cpu_ticks(read(root, "proc/stat")) is None:
         raise Unavailable("this host does not report the activity of its CPUs (/proc/stat)")
 
-    def compare(before: Reading, after: Reading) -> Observations:
+    def compare(before: Reading, after: Reading) -> CollectorResult:
         found = activity(before, after, target, root)
-        return Observations({NAME: found}, missing(after))
+        return CollectorResult({NAME: found}, missing(after))
 
     return MarkCollector(functools.partial(take, root), compare)
 

@@ -52,7 +52,7 @@ class Target:
 
 
 @dataclass(frozen=True)
-class Observations:
+class CollectorResult:
     """The observations of a collector, and the parts that it could not observe.
 
     ``sections`` are parts of the trial's document, by name. They consist of dataclasses, whose
@@ -76,7 +76,7 @@ class Collector(Protocol):
     def end(self) -> None:
         """Read the server after the measured part, while the clients are still connected."""
 
-    def result(self) -> Observations:
+    def result(self) -> CollectorResult:
         """Return the observations; this may take time."""
 
     def close(self) -> None:
@@ -106,7 +106,7 @@ class MarkCollector(Generic[Reading]):
     def __init__(
         self,
         read: Callable[[], Reading],
-        compare: Callable[[Reading, Reading], Observations],
+        compare: Callable[[Reading, Reading], CollectorResult],
         close: Callable[[], None] = lambda: None,
     ) -> None:
         self._read = read
@@ -120,7 +120,7 @@ class MarkCollector(Generic[Reading]):
     def end(self) -> None:
         self._readings.append(self._read())
 
-    def result(self) -> Observations:
+    def result(self) -> CollectorResult:
         if len(self._readings) != 2:
             raise Unavailable("the server was not read at both marks")
         return self._compare(*self._readings)

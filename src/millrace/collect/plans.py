@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 from dataclasses import dataclass
 
-from millrace.collect.model import Observations, Target
+from millrace.collect.model import CollectorResult, Target
 from millrace.databases.client import Session
 from millrace.databases.monitoring import Explainer, Plan
 from millrace.errors import TrialFailed, Unavailable
@@ -57,7 +57,7 @@ class PlanCollector:
     def end(self) -> None:
         pass
 
-    def result(self) -> Observations:
+    def result(self) -> CollectorResult:
         plans = {}
         with contextlib.ExitStack() as opened:
             session: Session | None = None
@@ -67,7 +67,7 @@ class PlanCollector:
                     opened.callback(session.close)
                 plan = self._explainer.explain(session, sql)
                 plans[name] = StatementPlan(plan.rows, plan.error, sql)
-        return Observations({NAME: plans})
+        return CollectorResult({NAME: plans})
 
     def close(self) -> None:
         pass

@@ -17,7 +17,7 @@ import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from millrace.collect.model import Observations, Target
+from millrace.collect.model import CollectorResult, Target
 from millrace.collect.profiling import folding, frame_pointers
 from millrace.collect.profiling.folding import Folded
 from millrace.collect.profiling.recording import CallGraph, Granted, Recording, Settings
@@ -121,7 +121,7 @@ class ProfileCollector:
         self._recording.end()
         self._watch.sample()
 
-    def result(self) -> Observations:
+    def result(self) -> CollectorResult:
         granted = self._recording.granted()
         folded = folding.fold(
             folding.parse(self._recording.lines()),
@@ -149,7 +149,7 @@ class ProfileCollector:
             runs=self._runs,
             stacks=folded.stacks,
         )
-        return Observations({NAME: found}, unavailable)
+        return CollectorResult({NAME: found}, unavailable)
 
     def close(self) -> None:
         with contextlib.closing(self._watch):

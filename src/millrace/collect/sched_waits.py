@@ -25,7 +25,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from millrace.collect.model import Observations, Target
+from millrace.collect.model import CollectorResult, Target
 from millrace.collect.threads import sched_events
 from millrace.collect.threads.connection_map import connection_map, slots_of_threads
 from millrace.collect.threads.sched_events import EVENTS, Event, Waits, Waker, Window
@@ -143,11 +143,11 @@ class SchedWaitCollector:
         if self._trouble is not None:
             raise self._trouble
 
-    def result(self) -> Observations:
+    def result(self) -> CollectorResult:
         if not self._tids:
             if self._connected:
                 raise Unavailable("no thread that serves a client was known when it began")
-            return Observations({})  # a load that was over before one was found
+            return CollectorResult({})  # a load that was over before one was found
         events = list(sched_events.parse(self._tracing.text().splitlines()))
         windows = weighted(self._windows, self._began_s)
         found = sched_events.waits(events, windows, self._tids, wakers(self._own))
@@ -157,7 +157,7 @@ class SchedWaitCollector:
             threads=blocked(found),
             statements=scheduled_statements(events, windows, self._samples, self._sampler),
         )
-        return Observations({NAME: waits}, missing(found.values(), self._tracing.lost()))
+        return CollectorResult({NAME: waits}, missing(found.values(), self._tracing.lost()))
 
     def close(self) -> None:
         self._stop_listening()

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import contextlib
 
-from millrace.collect.model import MarkCollector, Observations, Target
+from millrace.collect.model import CollectorResult, MarkCollector, Target
 from millrace.collect.process_list import ProcessListPoller
 
 STATUS, WAITS = "status", "waits"
@@ -28,10 +28,10 @@ def waits(target: Target) -> MarkCollector[object]:
         statistics = target.instance.family.monitoring.wait_statistics(session, target.database)
         statistics.read()  # the first reading would take too long at the mark
 
-        def compare(before: object, after: object) -> Observations:
+        def compare(before: object, after: object) -> CollectorResult:
             found = statistics.between(before, after)
             sections = {WAITS: found.waits, "digests": found.digests, "stages": found.stages}
-            return Observations(sections, found.missing)
+            return CollectorResult(sections, found.missing)
 
         return MarkCollector(statistics.read, compare, opened.pop_all().close)
 
@@ -59,7 +59,7 @@ class StatusCollector(MarkCollector[object]):
         super().end()
         self._poller.finish()
 
-    def _observations(self, before: object, after: object) -> Observations:
+    def _observations(self, before: object, after: object) -> CollectorResult:
         polled = self._poller.polled()
         counted = self._counters.between(before, after, polled.n_queries)
         sections = {
@@ -67,4 +67,4 @@ class StatusCollector(MarkCollector[object]):
             "engine_status": polled.engine_status,
             "processlist": polled.process_list,
         }
-        return Observations(sections, [*counted.missing, *polled.missing])
+        return CollectorResult(sections, [*counted.missing, *polled.missing])

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
-from millrace.collect.model import Observations, Target
+from millrace.collect.model import CollectorResult, Target
 from millrace.collect.threads.connection_map import connection_map
 from millrace.collect.threads.state_classes import Context, StateClass, classify
 from millrace.collect.threads.thread_sampler import (
@@ -127,14 +127,14 @@ class StateCollector:
         self.sampler.send("end")
         self.watch.sample()
 
-    def result(self) -> Observations:
+    def result(self) -> CollectorResult:
         sampled = self.sampler.samples()
         kinds = self.watch.kinds({thread.tid: activity(thread) for thread in sampled.threads})
         context = Context(self.watch.sockets(), self.files, self.written_through)
         found = classified(sampled, kinds, context)
         if self._is_mapped and found.statements is None:
             self._miss("none was seen to wait for a client's next request")
-        return Observations({NAME: found}, [*self.watch.missing(), *self._missing])
+        return CollectorResult({NAME: found}, [*self.watch.missing(), *self._missing])
 
     def close(self) -> None:
         self.watch.close()

@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from millrace.collect.model import MarkCollector, Observations, Target
+from millrace.collect.model import CollectorResult, MarkCollector, Target
 from millrace.collect.threads.thread_watch import (
     NEEDS_PTRACE,
     ThreadSample,
@@ -128,10 +128,10 @@ def collector(target: Target) -> MarkCollector[Reading]:
         began_s = time.monotonic()
         return read(pid, watch.sample(), began_s)
 
-    def compare(before: Reading, after: Reading) -> Observations:
+    def compare(before: Reading, after: Reading) -> CollectorResult:
         found = usage(before, after, watch.kinds())
         some_ended = any(thread.tid == _ENDED_TID for thread in found.threads)
-        return Observations(
+        return CollectorResult(
             {NAME: found}, [*missing(after, some_ended=some_ended), *watch.missing()]
         )
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from millrace.databases.base import Family
 from millrace.errors import UserError, nearest
 
-__all__ = ["Family", "get", "names", "option_forms", "programs", "says_disk_full"]
+__all__ = ["Family", "get", "is_volatile", "names", "option_forms", "programs", "says_disk_full"]
 
 _NO_SPACE = "no space left on device"
 
@@ -23,6 +23,12 @@ def names() -> tuple[str, ...]:
 def programs() -> frozenset[str]:
     """Return the names of the server processes of all families."""
     return frozenset(program for family in _families().values() for program in family.programs)
+
+
+def is_volatile(engine: str) -> bool:
+    """Return whether tables of an engine are empty after a restart, in some family."""
+    families = _families().values()
+    return any(engine.casefold() in family.snapshots.volatile_engines for family in families)
 
 
 def says_disk_full(text: str) -> bool:

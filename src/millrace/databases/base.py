@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from millrace.model.instance_facts import ServerStateFact
 from millrace.model.servers import Configuration, InstalledServer, KnownOptions, Option
@@ -201,7 +201,7 @@ class Administration(Protocol):
         """Return the version that the server reports."""
 
     def identity(self, client: ServerClient) -> tuple[str, str]:
-        """Return the version, and a text for ``Family.recognises``."""
+        """Return the version, and a text for ``Family.matches``."""
 
     def settings(self, client: ServerClient) -> dict[str, str]:
         """Return every setting in force with its value, as the server shows them."""
@@ -251,39 +251,26 @@ class PoolStatus:
 
 
 @dataclass(frozen=True)
-class PendingWork:
-    """The work that a server has put off; None where its version does not report it.
+class PendingSample:
+    """A sample of the pending work, with its time in seconds from the beginning.
 
-    ``history`` counts the undo logs that purge has not removed yet. ``checkpoint`` is the position
-    of the log up to which all pages are written back.
+    Only the family interprets ``work``.
     """
 
-    dirty_pages: int | None = None
-    history: int | None = None
-    change_buffer_pages: int | None = None
-    log_position: int | None = None
-    purged: bool | None = None
-    checkpoint: int | None = None
-
-
-@dataclass(frozen=True)
-class PendingSample:
-    """A sample of the pending work, with its time in seconds from the beginning."""
-
     at_s: float
-    work: PendingWork
+    work: Any
 
 
 @dataclass(frozen=True)
-class StorageCounters:
-    """The storage engine's counters at a mark of the measurement.
+class StorageState:
+    """The state of the storage engine at a mark of the measurement.
 
-    ``state`` holds named counts for the checks of the steady state. A server that does not report
+    ``figures`` are named counts for the checks of the steady state. A server that does not report
     one leaves it out.
     """
 
     pool: PoolStatus
-    state: Mapping[str, int]
+    figures: Mapping[str, int]
 
 
 class Storage(Protocol):
@@ -301,8 +288,8 @@ class Storage(Protocol):
     def pool_status(self, client: ServerClient) -> PoolStatus:
         """Return the state of the buffer pool now. Raise TrialFailed."""
 
-    def counters(self, session: Session) -> StorageCounters:
-        """Read the counters at a mark, within a millisecond. Raise DatabaseError."""
+    def read_state(self, session: Session) -> StorageState:
+        """Read the state at a mark, within a millisecond. Raise DatabaseError."""
 
     def state_afterwards(self, client: ServerClient, database: str) -> ServerStateFact:
         """Return the part of the state that can be read when clients are no longer measured.
@@ -313,7 +300,7 @@ class Storage(Protocol):
     def limits(self, settings: Mapping[str, str]) -> SteadyLimits:
         """Return the limits of a server with these effective settings."""
 
-    def pending(self, client: ServerClient) -> PendingWork:
+    def pending(self, client: ServerClient) -> object:
         """Return the work that the server has put off. Raise TrialFailed."""
 
     def unsettled(self, samples: Sequence[PendingSample]) -> tuple[str, ...]:
@@ -333,11 +320,20 @@ class Storage(Protocol):
 class SnapshotRules(Protocol):
     """The conditions under which a data directory can be kept and restored.
 
-    ``left_out`` are shell patterns of files at its top that each start creates anew.
+    ``excluded_files`` are shell patterns of files at its top that each start creates anew,
+    ``link_suffixes`` are those of files that name a place outside. Tables of ``volatile_engines``,
+    in lower case, are empty after a restart.
     """
 
     @property
-    def left_out(self) -> tuple[str, ...]: ...
+    def excluded_files(self) -> tuple[str, ...]: ...
+    @property
+    def link_suffixes(self) -> frozenset[str]: ...
+    @property
+    def volatile_engines(self) -> frozenset[str]: ...
+
+    def is_table_file(self, file: Path, database: str, table: str | None) -> bool:
+        """Return whether a file of the data directory belongs to a table; None stands for all."""
 
     def prepare(self, client: ServerClient) -> str | None:
         """Make the next stop a clean and complete one.
@@ -352,10 +348,10 @@ class SnapshotRules(Protocol):
         Raise DatabaseError, and ValueError for an unexpected answer.
         """
 
-    def emptied(self, options: Iterable[Option]) -> Sequence[str]:
+    def truncated_files(self, options: Iterable[Option]) -> Sequence[str]:
         """Return the files that are kept without their content."""
 
-    def leads_away(self, options: Iterable[Option]) -> Option | None:
+    def option_outside_data_directory(self, options: Iterable[Option]) -> Option | None:
         """Return an option that puts files outside of the data directory; None if there is none."""
 
 
@@ -363,17 +359,17 @@ class SnapshotRules(Protocol):
 class Family:
     """A line of servers, with the capabilities by which millrace handles them.
 
-    ``says`` matches the text by which a server of the family identifies itself. ``host_variables``
-    are names or shell patterns of settings that differ on every start (paths, ports, host names)
-    and say nothing about the server. ``scheme`` begins the address of an external server, which
-    listens at ``port`` unless the address says otherwise. ``account`` is the account that
-    initialisation leaves. ``programs`` are the names of its server processes; where
+    ``identification`` matches the text by which a server of the family identifies itself.
+    ``host_variables`` are names or shell patterns of settings that differ on every start (paths,
+    ports, host names) and say nothing about the server. ``scheme`` begins the address of an
+    external server, which listens at ``port`` unless the address says otherwise. ``account`` is the
+    account that initialisation leaves. ``programs`` are the names of its server processes; where
     ``has_process_per_session``, the first one starts another process for each session.
     """
 
     name: str
     title: str
-    says: re.Pattern[str]
+    identification: re.Pattern[str]
     host_variables: tuple[str, ...]
     scheme: str
     port: int
@@ -392,9 +388,9 @@ class Family:
     snapshots: SnapshotRules
     monitoring: Monitoring
 
-    def recognises(self, said: str) -> bool:
-        """Return whether a server that identifies itself as ``said`` belongs to the family."""
-        return self.says.search(said) is not None
+    def matches(self, identity: str) -> bool:
+        """Return whether a server that identifies itself so belongs to the family."""
+        return self.identification.search(identity) is not None
 
 
 def option_name(name: str) -> str:

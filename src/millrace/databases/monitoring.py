@@ -116,8 +116,8 @@ class CounterDeltas:
 
 
 @dataclass(frozen=True)
-class ServerCounters:
-    """The counters of a server between two readings."""
+class StatusDifference:
+    """The difference between two readings of a server's counters."""
 
     deltas: CounterDeltas
     missing: Sequence[Unavailable] = ()
@@ -133,7 +133,7 @@ class StatusCounters(Protocol):
     def read(self) -> object:
         """Read the counters now, within milliseconds."""
 
-    def between(self, before: Any, after: Any, own: Mapping[str, int]) -> ServerCounters:
+    def between(self, before: Any, after: Any, own: Mapping[str, int]) -> StatusDifference:
         """Return the increases between two readings."""
 
 
@@ -201,7 +201,7 @@ class Monitoring(Protocol):
     def status_counters(self, session: Session, database: str) -> StatusCounters:
         """Find out which counters this server keeps."""
 
-    def counters(self, grown: Mapping[str, float]) -> Counters:
+    def neutral_counters(self, grown: Mapping[str, float]) -> Counters:
         """Name the growth of status variables and metrics as all families do."""
 
     def engine_status(self, session: Session) -> Sequence[str]:

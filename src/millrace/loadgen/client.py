@@ -22,7 +22,7 @@ from millrace.loadgen.events import (
     read_event,
     result_of,
 )
-from millrace.loadgen.spec import Drive, RunSpec
+from millrace.loadgen.spec import Drive, LoadSpec
 from millrace.shown_text import shown_line
 
 _SPEC_REFUSED = 2
@@ -50,7 +50,7 @@ class LoadFailed(TrialFailed):
 
 
 def run(
-    spec: RunSpec, *, on_event: Callable[[Event], None] | None = None, limit_s: float
+    spec: LoadSpec, *, on_event: Callable[[Event], None] | None = None, limit_s: float
 ) -> LoadResult:
     """Run a specification and return its result.
 
@@ -115,7 +115,7 @@ def _end(process: subprocess.Popen[bytes], late: threading.Event) -> None:
     process.kill()
 
 
-def _hand_over(process: subprocess.Popen[bytes], spec: RunSpec) -> None:
+def _hand_over(process: subprocess.Popen[bytes], spec: LoadSpec) -> None:
     assert process.stdin is not None
     # A program that ended before it read its input gives the reason on standard error.
     with contextlib.suppress(BrokenPipeError):
@@ -135,7 +135,7 @@ def _events(process: subprocess.Popen[bytes]) -> Iterator[Event]:
         yield event
 
 
-def _result(spec: RunSpec, events: list[Event], returncode: int, stderr: bytes) -> LoadResult:
+def _result(spec: LoadSpec, events: list[Event], returncode: int, stderr: bytes) -> LoadResult:
     """Return the result of a run that ended; raise the reason where it failed."""
     result = result_of(events)
     for event in events:
@@ -152,7 +152,7 @@ def _result(spec: RunSpec, events: list[Event], returncode: int, stderr: bytes) 
     return result
 
 
-def statements(spec: RunSpec) -> Mapping[str, str]:
+def statements(spec: LoadSpec) -> Mapping[str, str]:
     """Return the SQL of each statement by its name, with values as a client sends them.
 
     The result leaves out statements that transactions hardly ever reach. Raise HostError where the

@@ -196,7 +196,7 @@ class Tables:
 
 
 @dataclass(frozen=True)
-class RunSpec:
+class LoadSpec:
     """One run: ``session`` is SQL for every new session, then the phases in order.
 
     ``error_hints``, which are not sent, are advice for the server's errors by their codes.

@@ -218,7 +218,7 @@ class Status(Section):
         return {name: value for name, value in both.items() if isinstance(value, int | float)}
 
 
-class Event(Document):
+class TimedEvent(Document):
     """A wait or a stage that the server timed."""
 
     name: str
@@ -230,7 +230,7 @@ class Waits(Section):
     """The waits that the server timed, if it was set to do so."""
 
     enabled: bool | None = None
-    events: Items[Event] | None = None
+    events: Items[TimedEvent] | None = None
 
 
 class Digest(Document):
@@ -251,7 +251,7 @@ class Digest(Document):
     errors: Count | None = None
 
 
-class Plan(Document):
+class QueryPlan(Document):
     """The answer to EXPLAIN of a statement: ``rows`` as the server gives them, or ``error``."""
 
     sql: str | None = None
@@ -337,8 +337,8 @@ class Observations(Document):
     status: Status | None = None
     waits: Waits | None = None
     digests: Items[Digest] | None = None
-    stages: Items[Event] | None = None
-    plans: dict[str, Plan] | None = None
+    stages: Items[TimedEvent] | None = None
+    plans: dict[str, QueryPlan] | None = None
     host: HostActivity | None = None
     profile: ProfileSamples | None = None
 

@@ -118,9 +118,9 @@ def _ask_version(instance: ServerClient, progress: _Progress) -> str:
     """
     progress.version, says = instance.family.administration.identity(instance)
     named = instance.server.family
-    if not instance.family.recognises(says):
+    if not instance.family.matches(says):
         fitting = next(
-            (name for name in databases.names() if databases.get(name).recognises(says)), None
+            (name for name in databases.names() if databases.get(name).matches(says)), None
         )
         advice = f"; remove it and add it again with --family {fitting}" if fitting else ""
         raise TrialFailed(

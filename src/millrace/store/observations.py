@@ -83,7 +83,7 @@ def with_counters(found: Observations, family: str) -> Observations:
     if status is None:
         return found
     with contextlib.suppress(UserError):
-        counters = databases.get(family).monitoring.counters(status.grown)
+        counters = databases.get(family).monitoring.neutral_counters(status.grown)
         status = status.model_copy(update={"counters": counters})
     return found.model_copy(update={"status": status})
 

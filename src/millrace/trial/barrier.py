@@ -16,7 +16,7 @@ from millrace.collect.collectors import Edge
 from millrace.host.cpuset import CpuPartition
 from millrace.loadgen.events import LoadResult
 from millrace.model.instance_facts import ConcurrentFact
-from millrace.trial.hooks import Measurement, MeasurementHook, Wait, WindowHook
+from millrace.trial.hooks import MeasurementContext, MeasurementHook, Wait, WindowHook
 
 READY, BEGIN, END = "ready", "begin", "end"
 
@@ -29,7 +29,7 @@ def no_barrier(_point: str) -> None:
     """Wait for nobody."""
 
 
-def hooks(measurement: Measurement, _opened: ExitStack) -> Iterator[MeasurementHook]:
+def hooks(measurement: MeasurementContext, _opened: ExitStack) -> Iterator[MeasurementHook]:
     """Yield the hook by which a trial of a concurrent pair waits for the other one."""
     if measurement.spec.cpu_partition is not None:
         yield _Barrier(measurement.wait)
@@ -46,7 +46,7 @@ class _Barrier(MeasurementHook):
         self._wait(END)
 
 
-def window_hooks(measurement: Measurement, _opened: ExitStack) -> Iterator[MeasurementHook]:
+def window_hooks(measurement: MeasurementContext, _opened: ExitStack) -> Iterator[MeasurementHook]:
     """Yield the hook that records when a trial of a concurrent pair was measured."""
     if measurement.spec.cpu_partition is not None:
         yield _MeasuredWindow(measurement, measurement.spec.cpu_partition)
@@ -55,7 +55,7 @@ def window_hooks(measurement: Measurement, _opened: ExitStack) -> Iterator[Measu
 class _MeasuredWindow(WindowHook):
     """The times are seconds of CLOCK_MONOTONIC, which all processes of a host share."""
 
-    def __init__(self, measurement: Measurement, partition: CpuPartition) -> None:
+    def __init__(self, measurement: MeasurementContext, partition: CpuPartition) -> None:
         super().__init__(measurement)
         self._partition = partition
         self._at_s: dict[Edge, float] = {}

@@ -9,7 +9,7 @@ cached    at most 1 request in 10,000. A statement on one row requests 3 pages (
           0.4 µs of the 100 µs or more that such an update takes, below any margin.
 io_bound  at least 1 request in 200. The upper levels of an index are always in memory, so a lookup
           of 4 pages that misses its leaf each time has 1 in 4, and an update less: with all that
-          purge requests, down to 1 in 60 (MySQL 5.6), and 1 in 120 where half of the table is in
+          purge requests, down to 1 in 60, and 1 in 120 where half of the table is in
           memory. 1 in 200 is a read in every 50th lookup or every third to fifteenth update.
 between   anything else: a bit of both, whose results depend on the size of the memory.
 

@@ -12,25 +12,25 @@ from millrace.collect.collectors import CollectorSet, Window, collecting
 from millrace.collect.model import Target
 from millrace.collect.registry import COLLECTORS
 from millrace.databases.client import QUERY_LIMIT_S, ServerClient
-from millrace.loadgen import client as load
+from millrace.loadgen import client as load_generator
 from millrace.loadgen.events import Event, LoadResult
-from millrace.loadgen.spec import RunSpec
+from millrace.loadgen.spec import LoadSpec
 from millrace.loadgen.statement_activity import StatementActivity
 from millrace.servers.instances.instance import Instance
-from millrace.trial.hooks import Measurement, MeasurementHook, adjust_drives
+from millrace.trial.hooks import MeasurementContext, MeasurementHook, adjust_drives
 from millrace.trial.resolved_workload import ResolvedWorkload
 from millrace.workloads import Phase
 
 RESULT_LIMIT_S = 300.0  # resolving the symbols of a profile takes longest
 
 
-def hooks(measurement: Measurement, opened: ExitStack) -> Iterator[MeasurementHook]:
+def hooks(measurement: MeasurementContext, opened: ExitStack) -> Iterator[MeasurementHook]:
     """Yield the hook of the collectors of each server."""
     spec, workload = measurement.spec, measurement.spec.workload
     statements: Mapping[str, str] = {}
     activity = None
     if workload.drives and spec.collectors:
-        statements = load.statements(measurement.load)
+        statements = load_generator.statements(measurement.load_spec)
         if thread_states.NAME in spec.collectors:
             activity = opened.enter_context(StatementActivity.create())
     for server in measurement.servers:
@@ -49,7 +49,7 @@ def hooks(measurement: Measurement, opened: ExitStack) -> Iterator[MeasurementHo
 class _Collection(MeasurementHook):
     def __init__(
         self,
-        measurement: Measurement,
+        measurement: MeasurementContext,
         role: str,
         collectors: CollectorSet,
         activity: StatementActivity | None,
@@ -59,11 +59,11 @@ class _Collection(MeasurementHook):
         self._collectors = collectors
         self._activity = activity
 
-    def adjust(self, load: RunSpec) -> RunSpec:
+    def adjust(self, load_spec: LoadSpec) -> LoadSpec:
         if self._activity is None:
-            return load
+            return load_spec
         path = self._activity.path
-        return adjust_drives(load, lambda drive: replace(drive, statement_activity=path))
+        return adjust_drives(load_spec, lambda drive: replace(drive, statement_activity=path))
 
     def on_event(self, event: Event) -> None:
         self._collectors.on_event(event)

@@ -6,16 +6,15 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import replace
 
-from millrace.loadgen import cpu_idle as load_generator
-from millrace.loadgen.cpu_idle import DisabledIdleStates
+from millrace.loadgen.cpu_idle import DisabledIdleStates, disable_idle_states
 from millrace.loadgen.events import LoadResult
-from millrace.loadgen.spec import Drive, RunSpec
+from millrace.loadgen.spec import Drive, LoadSpec
 from millrace.trial import cpu_idle
 from millrace.trial.cpu_idle import CpuIdleSettings
-from millrace.trial.hooks import Measurement, MeasurementHook, adjust_drives
+from millrace.trial.hooks import MeasurementContext, MeasurementHook, adjust_drives
 
 
-def hooks(measurement: Measurement, opened: ExitStack) -> Iterator[MeasurementHook]:
+def hooks(measurement: MeasurementContext, opened: ExitStack) -> Iterator[MeasurementHook]:
     """Yield the hook of a trial that has settings about idle CPUs."""
     settings = measurement.spec.cpu_idle
     if settings is not None:
@@ -24,15 +23,15 @@ def hooks(measurement: Measurement, opened: ExitStack) -> Iterator[MeasurementHo
 
 class _CpuIdle(MeasurementHook):
     def __init__(
-        self, measurement: Measurement, settings: CpuIdleSettings, kept_awake: ExitStack
+        self, measurement: MeasurementContext, settings: CpuIdleSettings, kept_awake: ExitStack
     ) -> None:
         self._outputs = measurement.outputs
         self._settings = settings
         self._kept_awake = kept_awake
         self._awake: DisabledIdleStates | None = None
 
-    def adjust(self, load: RunSpec) -> RunSpec:
-        return adjust_drives(load, self._adjusted)
+    def adjust(self, load_spec: LoadSpec) -> LoadSpec:
+        return adjust_drives(load_spec, self._adjusted)
 
     def _adjusted(self, drive: Drive) -> Drive:
         cpus, shared = self._settings.client_cpus, self._settings.shared_cpu
@@ -42,7 +41,7 @@ class _CpuIdle(MeasurementHook):
 
     def before(self) -> None:
         if self._settings.disable_idle_states:
-            self._awake = self._kept_awake.enter_context(load_generator.disable_idle_states())
+            self._awake = self._kept_awake.enter_context(disable_idle_states())
 
     def ended(self) -> None:
         self._kept_awake.close()

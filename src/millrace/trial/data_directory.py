@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
+from millrace.databases.base import SnapshotRules
 from millrace.loadgen import datasets
 from millrace.model import measurements as names
 from millrace.servers import snapshots
@@ -138,7 +139,9 @@ class DataDirectory:
         return restore, MeasurementRecord(names.SNAPSHOT_SAVED_S, self.snapshot.made_s, role)
 
 
-def sizes(data_dir: Path, table: str | None, role: str = SERVER) -> tuple[MeasurementRecord, ...]:
+def sizes(
+    data_dir: Path, rules: SnapshotRules, table: str | None, role: str = SERVER
+) -> list[MeasurementRecord]:
     """Return the bytes on disk after a clean stop, apparent and allocated.
 
     Holes are not allocated. ``table`` None stands for all of the trial's tables. Nobody else can
@@ -150,11 +153,12 @@ def sizes(data_dir: Path, table: str | None, role: str = SERVER) -> tuple[Measur
         if stat.S_ISREG(status.st_mode):
             size = {"apparent": status.st_size, "allocated": status.st_blocks * 512}
             of_directory.update(size)
-            if path.parent.name == DATABASE and table in (None, path.name.split(".")[0]):
+            if rules.is_table_file(path, DATABASE, table):
                 of_tables.update(size)
-    return (
-        MeasurementRecord(names.DATA_DIR_APPARENT_BYTES, of_directory["apparent"], role),
-        MeasurementRecord(names.DATA_DIR_ALLOCATED_BYTES, of_directory["allocated"], role),
-        MeasurementRecord(names.TABLE_APPARENT_BYTES, of_tables["apparent"], role),
-        MeasurementRecord(names.TABLE_ALLOCATED_BYTES, of_tables["allocated"], role),
-    )
+    found = {
+        names.DATA_DIR_APPARENT_BYTES: of_directory["apparent"],
+        names.DATA_DIR_ALLOCATED_BYTES: of_directory["allocated"],
+        names.TABLE_APPARENT_BYTES: of_tables["apparent"],
+        names.TABLE_ALLOCATED_BYTES: of_tables["allocated"],
+    }
+    return [MeasurementRecord(name, value, role) for name, value in found.items()]

@@ -29,12 +29,12 @@ from millrace.errors import MillraceError, TrialFailed
 from millrace.model.events import StepBegan
 from millrace.model.servers import AttachedServer
 from millrace.store.records import AttemptResult, StepRecord
-from millrace.trial import barrier, collection, measure, phase_spec
+from millrace.trial import barrier, collection, measure, phase_spec, time_limits
 from millrace.trial.barrier import no_barrier
 from millrace.trial.client_preparation import ClientPreparation
 from millrace.trial.data_file import write_back
 from millrace.trial.external_server import ExternalServer
-from millrace.trial.hooks import LiveServer, Measurement, Wait
+from millrace.trial.hooks import LiveServer, MeasurementContext, Wait
 from millrace.trial.load_run import Emit
 from millrace.trial.managed_server import ManagedServer
 from millrace.trial.outputs import TrialOutputs
@@ -117,9 +117,10 @@ def _barrier_step(servers: Sequence[LiveServer], wait: Wait) -> Step:
 
 def _measure_step(trial: TrialContext, servers: tuple[LiveServer, ...], wait: Wait) -> Step:
     spec, driven = trial.spec, servers[0]
+    load_limit_s = time_limits.limit_s(spec.workload.measuring, spec.workload)
 
-    def run(limit_s: float) -> Sequence[StepRecord]:
-        load = phase_spec.spec(
+    def run(_limit_s: float) -> Sequence[StepRecord]:
+        load_spec = phase_spec.load_spec(
             spec.workload.measuring,
             spec.workload,
             driven.dialect,
@@ -127,10 +128,10 @@ def _measure_step(trial: TrialContext, servers: tuple[LiveServer, ...], wait: Wa
             driven.data_file,
         )
         window = collection.window(spec.workload)
-        measurement = Measurement(spec, servers, load, window, trial.outputs, wait)
-        return measure.measure(measurement, trial.emit, limit_s)
+        measurement = MeasurementContext(spec, servers, load_spec, window, trial.outputs, wait)
+        return measure.measure(measurement, trial.emit, load_limit_s)
 
-    return Step("measure", run, measure.limit_s(spec.workload))
+    return Step("measure", run, load_limit_s + collection.RESULT_LIMIT_S)
 
 
 def reason_of(cause: Exception) -> str:

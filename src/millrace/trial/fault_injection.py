@@ -33,7 +33,7 @@ from millrace.model.measurements import SLOWDOWN_STOPPED_S, SLOWDOWN_WINDOW_S
 from millrace.model.servers import FittedOptions, InstalledServer, Server
 from millrace.servers.configurations.check import about
 from millrace.shared_directories import refuse_shared
-from millrace.trial.hooks import Measurement, MeasurementHook, WindowHook
+from millrace.trial.hooks import MeasurementContext, MeasurementHook, WindowHook
 
 _TURN_S = 0.1
 _SHORTEST_S = 0.0002  # less than that costs the signals more than it stops
@@ -60,7 +60,7 @@ int fdatasync(int fd) {{ delay(); return syscall(SYS_fdatasync, fd); }}
 """
 
 
-def hooks(measurement: Measurement, opened: ExitStack) -> Iterator[MeasurementHook]:
+def hooks(measurement: MeasurementContext, opened: ExitStack) -> Iterator[MeasurementHook]:
     """Yield a hook for each server that is stopped for a share of the measured time."""
     for spec, server in zip(measurement.spec.servers, measurement.servers, strict=True):
         if isinstance(spec.slowdown, Stopped):
@@ -76,7 +76,7 @@ class StopInjection(WindowHook):
     """Stop a server for a share of the measured time."""
 
     def __init__(
-        self, processes: ServerProcesses, share: float, measurement: Measurement, role: str
+        self, processes: ServerProcesses, share: float, measurement: MeasurementContext, role: str
     ) -> None:
         super().__init__(measurement)
         self._role = role

@@ -17,7 +17,7 @@ from millrace.databases.base import TableSize
 from millrace.databases.client import ServerClient
 from millrace.databases.load_dialect import LoadDialect
 from millrace.loadgen.events import Event, LoadResult
-from millrace.loadgen.spec import Connection, Drive, RunSpec
+from millrace.loadgen.spec import Connection, Drive, LoadSpec
 from millrace.trial.outputs import TrialOutputs
 from millrace.trial.spec import TrialSpec
 
@@ -50,16 +50,16 @@ class LiveServer:
 
 
 @dataclass(frozen=True)
-class Measurement:
+class MeasurementContext:
     """A measurement that is about to start, as its hooks receive it.
 
-    The load generator drives the first of the live ``servers`` by ``load``. ``window`` is the part
-    that counts. ``wait`` synchronises the trials of a concurrent pair.
+    The load generator drives the first of the live ``servers`` by ``load_spec``. ``window`` is the
+    part that counts. ``wait`` synchronises the trials of a concurrent pair.
     """
 
     spec: TrialSpec
     servers: tuple[LiveServer, ...]
-    load: RunSpec
+    load_spec: LoadSpec
     window: Window
     outputs: TrialOutputs
     wait: Wait
@@ -73,9 +73,9 @@ class Measurement:
 class MeasurementHook:
     """Something done around a measurement; each method does nothing unless overridden."""
 
-    def adjust(self, load: RunSpec) -> RunSpec:
+    def adjust(self, load_spec: LoadSpec) -> LoadSpec:
         """Return the load generator's specification with this hook's changes."""
-        return load
+        return load_spec
 
     def before(self) -> None:
         """Act right before the load generator starts."""
@@ -104,7 +104,7 @@ class MeasurementHook:
 class WindowHook(MeasurementHook):
     """A hook that acts once at each edge of the measured part."""
 
-    def __init__(self, measurement: Measurement) -> None:
+    def __init__(self, measurement: MeasurementContext) -> None:
         self._measurement = measurement
         self._passed: set[Edge] = set()
 
@@ -123,11 +123,11 @@ class WindowHook(MeasurementHook):
         return len(self._passed) == 2
 
 
-OpenHooks = Callable[[Measurement, ExitStack], Iterable[MeasurementHook]]
+OpenHooks = Callable[[MeasurementContext, ExitStack], Iterable[MeasurementHook]]
 """Open the hooks of a measurement, none where it needs none; they close with the stack."""
 
 
-def adjust_drives(load: RunSpec, change: Callable[[Drive], Drive]) -> RunSpec:
+def adjust_drives(load_spec: LoadSpec, change: Callable[[Drive], Drive]) -> LoadSpec:
     """Return a specification with changed drive phases."""
-    phases = (change(each) if isinstance(each, Drive) else each for each in load.phases)
-    return replace(load, phases=tuple(phases))
+    phases = (change(each) if isinstance(each, Drive) else each for each in load_spec.phases)
+    return replace(load_spec, phases=tuple(phases))

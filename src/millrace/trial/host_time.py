@@ -20,7 +20,7 @@ from millrace.host.files import read_file
 from millrace.host.parsers import cpu_steal
 from millrace.loadgen.events import LoadResult
 from millrace.model.instance_facts import HostTimeFact
-from millrace.trial.hooks import Measurement, MeasurementHook, WindowHook
+from millrace.trial.hooks import MeasurementContext, MeasurementHook, WindowHook
 
 _STAT = Path("/proc/stat")
 
@@ -45,7 +45,7 @@ def moment(cpus: Collection[int], stat: Path = _STAT) -> Moment:
     )
 
 
-def hooks(measurement: Measurement, _opened: ExitStack) -> Iterator[MeasurementHook]:
+def hooks(measurement: MeasurementContext, _opened: ExitStack) -> Iterator[MeasurementHook]:
     """Yield the hook that records the host's time; every measurement has it."""
     yield HostTime(measurement)
 
@@ -53,7 +53,7 @@ def hooks(measurement: Measurement, _opened: ExitStack) -> Iterator[MeasurementH
 class HostTime(WindowHook):
     """Read the moments at which the measured part begins and ends."""
 
-    def __init__(self, measurement: Measurement) -> None:
+    def __init__(self, measurement: MeasurementContext) -> None:
         super().__init__(measurement)
         partition = measurement.spec.cpu_partition
         self._cpus = os.sched_getaffinity(0) if partition is None else partition.cpus

@@ -6,9 +6,9 @@ import time
 from collections.abc import Callable, Sequence
 
 from millrace.errors import TrialFailed
-from millrace.loadgen import client as load
+from millrace.loadgen import client as load_generator
 from millrace.loadgen.events import DriveInterval, Event, Interval, LoadResult
-from millrace.loadgen.spec import RunSpec
+from millrace.loadgen.spec import LoadSpec
 from millrace.model.events import IntervalEnded, TrialEvent
 from millrace.trial import phase_spec
 from millrace.trial.hooks import LiveServer
@@ -30,12 +30,16 @@ def run_phases(
     limit_s: float,
 ) -> LoadResult:
     """Run phases that prepare a server, by the shortest way to it."""
-    spec = phase_spec.spec(phases, workload, server.dialect, server.connection)
-    return run_load(spec, server.check, emit, limit_s)
+    load_spec = phase_spec.load_spec(phases, workload, server.dialect, server.connection)
+    return run_load(load_spec, server.check, emit, limit_s)
 
 
 def run_load(
-    spec: RunSpec, check: Check, emit: Emit, limit_s: float, on_event: OnEvent | None = None
+    load_spec: LoadSpec,
+    check: Check,
+    emit: Emit,
+    limit_s: float,
+    on_event: OnEvent | None = None,
 ) -> LoadResult:
     """Run a load that is not measured; ``on_event`` gets its events first."""
 
@@ -46,14 +50,14 @@ def run_load(
         check()
 
     try:
-        return load.run(spec, on_event=handle, limit_s=limit_s)
+        return load_generator.run(load_spec, on_event=handle, limit_s=limit_s)
     except TrialFailed:
         _let_the_server_explain(check)
         raise
 
 
 def run_measured(
-    spec: RunSpec,
+    load_spec: LoadSpec,
     check: Check,
     emit: Emit,
     limit_s: float,
@@ -75,8 +79,8 @@ def run_measured(
         trouble.look()
 
     try:
-        result = load.run(spec, on_event=handle, limit_s=limit_s)
-    except load.LoadFailed as failure:
+        result = load_generator.run(load_spec, on_event=handle, limit_s=limit_s)
+    except load_generator.LoadFailed as failure:
         if failure.result is not None:
             keep_partial(failure.result)
         trouble.raise_found()

@@ -211,5 +211,6 @@ class ManagedServer:
     def _sizes(self, _limit_s: float) -> None:
         data = self.trial.spec.workload.checked.data
         table = None if data is None else data.table
-        found = sizes(self._instance.data_dir, table, self.spec.role)
+        instance = self._instance
+        found = sizes(instance.data_dir, instance.family.snapshots, table, self.spec.role)
         self.trial.outputs.measurements.extend(found)

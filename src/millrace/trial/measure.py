@@ -8,7 +8,7 @@ from contextlib import ExitStack
 
 from millrace.databases.client import QUERY_LIMIT_S
 from millrace.loadgen.events import Event, LoadResult
-from millrace.loadgen.spec import RunSpec
+from millrace.loadgen.spec import LoadSpec
 from millrace.store.records import StepRecord
 from millrace.trial import (
     barrier,
@@ -21,14 +21,11 @@ from millrace.trial import (
     phase_spec,
     series,
     thread_placement,
-    time_limits,
 )
-from millrace.trial.collection import RESULT_LIMIT_S
 from millrace.trial.data_file import write_back
-from millrace.trial.hooks import Measurement, MeasurementHook, OpenHooks
+from millrace.trial.hooks import MeasurementContext, MeasurementHook, OpenHooks
 from millrace.trial.load_run import Emit, run_load, run_measured
 from millrace.trial.outputs import TrialOutputs
-from millrace.trial.resolved_workload import ResolvedWorkload
 from millrace.workloads.sure_rows import sure_rows
 
 HOOKS: tuple[OpenHooks, ...] = (
@@ -51,26 +48,24 @@ and the barrier opens right before the load.
 _PARTIAL_LIMIT_S = 10.0
 
 
-def limit_s(workload: ResolvedWorkload) -> float:
-    """Return the time limit of a measurement, with the time that collectors take for results."""
-    return time_limits.limit_s(workload.measuring, workload) + RESULT_LIMIT_S
-
-
-def measure(measurement: Measurement, emit: Emit, limit_s: float) -> Sequence[StepRecord]:
+def measure(
+    measurement: MeasurementContext, emit: Emit, load_limit_s: float
+) -> Sequence[StepRecord]:
     """Run the measured phases and keep their results, also those until a failure.
 
-    A load runs again for a hook that saw too little of it; nothing else of that is kept. Raise
-    TrialFailed where the measurement does not count.
+    ``load_limit_s`` limits the load generator alone. A load runs again for a hook that saw too
+    little of it; nothing else of that is kept. Raise TrialFailed where the measurement does not
+    count.
     """
-    spec, outputs, load = measurement.spec, measurement.outputs, measurement.load
-    deadline = time.monotonic() + limit_s - RESULT_LIMIT_S
+    spec, outputs, load_spec = measurement.spec, measurement.outputs, measurement.load_spec
+    deadline = time.monotonic() + load_limit_s
     with ExitStack() as opened:
         hooks = [hook for open_hooks in HOOKS for hook in open_hooks(measurement, opened)]
         for hook in hooks:
-            load = hook.adjust(load)
+            load_spec = hook.adjust(load_spec)
         for hook in hooks:
             hook.before()
-        result = _run(load, measurement, hooks, emit, limit_s - RESULT_LIMIT_S)
+        result = _run(load_spec, measurement, hooks, emit, load_limit_s)
         for hook in reversed(hooks):
             hook.ended()
         if not spec.workload.drives:
@@ -89,11 +84,11 @@ def measure(measurement: Measurement, emit: Emit, limit_s: float) -> Sequence[St
 
 
 def _run(
-    load: RunSpec,
-    measurement: Measurement,
+    load_spec: LoadSpec,
+    measurement: MeasurementContext,
     hooks: Sequence[MeasurementHook],
     emit: Emit,
-    limit_s: float,
+    load_limit_s: float,
 ) -> LoadResult:
     def on_event(event: Event) -> None:
         for hook in hooks:
@@ -105,10 +100,10 @@ def _run(
             _keep(result, measurement.outputs)
 
     return run_measured(
-        load,
+        load_spec,
         measurement.check,
         emit,
-        limit_s,
+        load_limit_s,
         on_event,
         grace_s=_PARTIAL_LIMIT_S if measurement.spec.workload.drives else 0.0,
         keep_partial=keep_partial,
@@ -121,13 +116,13 @@ def _keep(result: LoadResult, outputs: TrialOutputs) -> None:
 
 
 def _repeat(
-    measurement: Measurement, hooks: Sequence[MeasurementHook], emit: Emit, deadline: float
+    measurement: MeasurementContext, hooks: Sequence[MeasurementHook], emit: Emit, deadline: float
 ) -> None:
     """Run the load again, on an empty database, until every hook has seen enough of it."""
     workload, server = measurement.spec.workload, measurement.servers[0]
     administration = server.client.family.administration
     phases = collection.until_measured(workload)
-    load = phase_spec.spec(
+    load_spec = phase_spec.load_spec(
         phases, workload, server.dialect, server.measured_connection, server.data_file
     )
 
@@ -139,4 +134,4 @@ def _repeat(
         administration.drop_database(server.client, server.database, QUERY_LIMIT_S)
         administration.create_database(server.client, server.database, QUERY_LIMIT_S)
         write_back(server.data_file)
-        run_load(load, measurement.check, emit, deadline - time.monotonic(), on_event)
+        run_load(load_spec, measurement.check, emit, deadline - time.monotonic(), on_event)

@@ -18,10 +18,10 @@ from millrace.host.cpu_clock import CpuTime, cpu_between
 from millrace.loadgen.events import LoadResult
 from millrace.model import measurements as names
 from millrace.trial import buffer_pool
-from millrace.trial.hooks import LiveServer, Measurement, MeasurementHook, WindowHook
+from millrace.trial.hooks import LiveServer, MeasurementContext, MeasurementHook, WindowHook
 
 
-def hooks(measurement: Measurement, opened: ExitStack) -> Iterator[MeasurementHook]:
+def hooks(measurement: MeasurementContext, opened: ExitStack) -> Iterator[MeasurementHook]:
     """Yield a hook for each server whose clients are driven.
 
     Each has a session of its own, opened here, so that only some short queries fall into the
@@ -30,13 +30,15 @@ def hooks(measurement: Measurement, opened: ExitStack) -> Iterator[MeasurementHo
     if measurement.spec.workload.drives:
         for server in measurement.servers:
             session = opened.enter_context(closing(server.client.connect(limit_s=QUERY_LIMIT_S)))
-            yield Counters(measurement, server, session)
+            yield ServerReadings(measurement, server, session)
 
 
-class Counters(WindowHook):
+class ServerReadings(WindowHook):
     """Read one server's counters at both edges."""
 
-    def __init__(self, measurement: Measurement, server: LiveServer, session: Session) -> None:
+    def __init__(
+        self, measurement: MeasurementContext, server: LiveServer, session: Session
+    ) -> None:
         super().__init__(measurement)
         self._server = server
         self._session = session
@@ -53,13 +55,13 @@ class Counters(WindowHook):
         try:
             if self._processes is not None:
                 self._cpu.append(self._processes.cpu_time())
-            counters = self._server.client.family.storage.counters(self._session)
+            state = self._server.client.family.storage.read_state(self._session)
         except (OSError, DatabaseError) as error:
             # Where the server is gone, the load generator is about to report it, with more detail.
             self._lost = error
             return
-        self._pool.append(counters.pool)
-        self._states.append(counters.state)
+        self._pool.append(state.pool)
+        self._states.append(state.figures)
 
     def contribute(self, result: LoadResult) -> None:
         outputs, role = self._measurement.outputs, self._server.role

@@ -6,7 +6,21 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from millrace.databases.load_dialect import LoadDialect
-from millrace.loadgen import spec as load
+from millrace.loadgen.spec import (
+    Closed,
+    Connection,
+    Drive,
+    GeneratedSource,
+    LoadData,
+    LoadSpec,
+    LoadTables,
+    Open,
+    ServerFile,
+    Statement,
+    VerifyTables,
+    WarmTables,
+)
+from millrace.loadgen.spec import Phase as LoadPhase
 from millrace.trial.resolved_workload import ResolvedWorkload
 from millrace.trial.time_limits import phase_limit_s, warms_until_steady, warmup_s
 from millrace.workloads.definition import DataSet, Phase
@@ -17,15 +31,15 @@ from millrace.workloads.schema_factors import cpu_numbers
 _LINGER_S = 0.3
 
 
-def spec(
+def load_spec(
     phases: Iterable[Phase],
     workload: ResolvedWorkload,
     dialect: LoadDialect,
-    connection: load.Connection,
+    connection: Connection,
     data_file: Path | None = None,
-) -> load.RunSpec:
+) -> LoadSpec:
     """Return the specification of some phases of a trial."""
-    return load.RunSpec(
+    return LoadSpec(
         connection=connection,
         session=dialect.session,
         phases=tuple(_phase(phase, workload, dialect, data_file) for phase in phases),
@@ -36,33 +50,33 @@ def spec(
 
 def _phase(
     phase: Phase, workload: ResolvedWorkload, dialect: LoadDialect, data_file: Path | None
-) -> load.Phase:
+) -> LoadPhase:
     within_s = phase_limit_s(phase, workload)
     match phase.kind:
         case "load_data":
             data = _data(workload)
             source = (
-                load.GeneratedSource(data.set, workload.rows, int(workload.values["data_seed"]))
+                GeneratedSource(data.set, workload.rows, int(workload.values["data_seed"]))
                 if data_file is None
-                else load.ServerFile(data_file)
+                else ServerFile(data_file)
             )
-            return load.LoadData(phase.name, data.table, tuple(data.columns), source, within_s)
+            return LoadData(phase.name, data.table, tuple(data.columns), source, within_s)
         case "count":
             count = dialect.count(_data(workload).table)
-            return load.Statement(phase.name, (count,), within_s)
+            return Statement(phase.name, (count,), within_s)
         case "checksum":
             data = _data(workload)
             checksum = dialect.checksum(data.table, data.columns, data.binary_columns)
-            return load.Statement(phase.name, (checksum,), within_s)
+            return Statement(phase.name, (checksum,), within_s)
         case "sql":
-            return load.Statement(phase.name, phase.statements(workload.values), within_s)
+            return Statement(phase.name, phase.statements(workload.values), within_s)
         case "drive":
             return _drive(phase, workload, dialect, within_s)
         case _:
             return _of_tables(phase, workload, within_s)
 
 
-def _of_tables(phase: Phase, workload: ResolvedWorkload, within_s: float) -> load.Phase:
+def _of_tables(phase: Phase, workload: ResolvedWorkload, within_s: float) -> LoadPhase:
     match phase.kind:
         case "load_tables":
             method = workload.of_tables["load_method"]
@@ -70,11 +84,11 @@ def _of_tables(phase: Phase, workload: ResolvedWorkload, within_s: float) -> loa
             lock_tables = bool(workload.of_tables.get("lock_tables")) and method != "local"
             threads = int(workload.of_tables["load_threads"])
             linger_s = _LINGER_S if phase in workload.measuring else 0.0
-            return load.LoadTables(phase.name, within_s, method, threads, lock_tables, linger_s)
+            return LoadTables(phase.name, within_s, method, threads, lock_tables, linger_s)
         case "verify_tables":
-            return load.VerifyTables(phase.name, within_s)
+            return VerifyTables(phase.name, within_s)
         case _:
-            return load.WarmTables(phase.name, within_s)
+            return WarmTables(phase.name, within_s)
 
 
 def _data(workload: ResolvedWorkload) -> DataSet:
@@ -82,12 +96,10 @@ def _data(workload: ResolvedWorkload) -> DataSet:
     return workload.checked.data
 
 
-def _drive(
-    phase: Phase, workload: ResolvedWorkload, dialect: LoadDialect, limit_s: float
-) -> load.Drive:
+def _drive(phase: Phase, workload: ResolvedWorkload, dialect: LoadDialect, limit_s: float) -> Drive:
     values = workload.values
     operations = int(values["operations"])
-    return load.Drive(
+    return Drive(
         name=phase.name,
         test=str(values["test"]),
         clients=int(values["clients"]),
@@ -105,9 +117,9 @@ def _drive(
     )
 
 
-def _pacing(workload: ResolvedWorkload) -> load.Closed | load.Open:
+def _pacing(workload: ResolvedWorkload) -> Closed | Open:
     values = workload.values
     rate = float(values["rate"])
     if not rate:
-        return load.Closed()
-    return load.Open(rate, values["arrivals"], float(values["max_lateness_s"]) or None)
+        return Closed()
+    return Open(rate, values["arrivals"], float(values["max_lateness_s"]) or None)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
-from millrace.databases.base import PendingSample, PendingWork
+from millrace.databases.base import PendingSample
 from millrace.databases.client import ServerClient
 from millrace.servers.instances.instance import Instance
 from millrace.servers.snapshots import page_cache
@@ -27,8 +27,6 @@ class Quiesced:
 
     settled: bool
     duration_s: float
-    first: PendingWork
-    last: PendingWork
     unsettled: tuple[str, ...]
     forced_flushing: tuple[str, ...]
 
@@ -52,8 +50,6 @@ def quiesce(client: ServerClient, *, limit_s: float) -> Quiesced:
     return Quiesced(
         settled=not left,
         duration_s=time.monotonic() - began,
-        first=samples[0].work,
-        last=samples[-1].work,
         unsettled=left,
         forced_flushing=tuple(changed),
     )

@@ -9,11 +9,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from millrace import databases
 from millrace.loadgen.spec import Tables
 from millrace.workloads import DRIVE, Phase, Workload, checked
-
-# Engines that keep rows in memory only: a restart loses them.
-_VOLATILE_ENGINES = frozenset(("memory", "heap"))
 
 # Names that the load generator defines. The number of clients is a factor too, and may be that of
 # the tables.
@@ -94,8 +92,8 @@ class ResolvedWorkload:
     @property
     def is_restorable(self) -> bool:
         """True where loaded tables are kept as a snapshot and restored for every trial."""
-        engine = str(self.of_tables.get("engine", "")).casefold()
-        return self.checked.drives and self.keeps_snapshots and engine not in _VOLATILE_ENGINES
+        engine = str(self.of_tables.get("engine", ""))
+        return self.checked.drives and self.keeps_snapshots and not databases.is_volatile(engine)
 
     @property
     def keeps_snapshots(self) -> bool:

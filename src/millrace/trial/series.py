@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 
 from millrace.loadgen.events import DriveInterval, DriveResult, Event, Mark
-from millrace.trial.hooks import Measurement, MeasurementHook
+from millrace.trial.hooks import MeasurementContext, MeasurementHook
 from millrace.trial.outputs import TrialOutputs
 
 
-def hooks(measurement: Measurement, opened: ExitStack) -> Iterator[MeasurementHook]:
+def hooks(measurement: MeasurementContext, opened: ExitStack) -> Iterator[MeasurementHook]:
     """Yield the hook that keeps the series; it has no lines where no clients are driven."""
     series = _Series()
     opened.callback(series.keep, measurement.outputs, measurement.servers[0].role)

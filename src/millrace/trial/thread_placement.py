@@ -22,9 +22,9 @@ from millrace.collect.threads.thread_watch import ThreadWatch, require_processes
 from millrace.databases.monitoring import CONNECTION
 from millrace.errors import TrialFailed
 from millrace.loadgen.events import Event, Mark
-from millrace.loadgen.spec import RunSpec
+from millrace.loadgen.spec import LoadSpec
 from millrace.trial.collection import target_of
-from millrace.trial.hooks import Measurement, MeasurementHook, adjust_drives
+from millrace.trial.hooks import MeasurementContext, MeasurementHook, adjust_drives
 
 PINGS = 1000
 
@@ -34,7 +34,7 @@ _PAUSE_S = 0.01
 _VOLUNTARY = re.compile(rb"^voluntary_ctxt_switches:\s*(\d+)", re.MULTILINE)
 
 
-def hooks(measurement: Measurement, _opened: ExitStack) -> Iterator[MeasurementHook]:
+def hooks(measurement: MeasurementContext, _opened: ExitStack) -> Iterator[MeasurementHook]:
     """Yield the hook that places the threads of the driven server, where a CPU is shared."""
     settings = measurement.spec.cpu_idle
     if settings is not None and settings.shared_cpu is not None:
@@ -56,8 +56,8 @@ class Placement(MeasurementHook):
         self._cpu = cpu
         self._before: dict[int, int] = {}
 
-    def adjust(self, load: RunSpec) -> RunSpec:
-        return adjust_drives(load, lambda drive: replace(drive, pings=PINGS))
+    def adjust(self, load_spec: LoadSpec) -> LoadSpec:
+        return adjust_drives(load_spec, lambda drive: replace(drive, pings=PINGS))
 
     def before(self) -> None:
         self._before = switches(self._processes)

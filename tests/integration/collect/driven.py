@@ -105,7 +105,7 @@ def loaded(instance: Instance) -> Iterator[None]:
     instance.query(f"CREATE DATABASE {DATABASE}")
     work = ResolvedWorkload(driving(), {"table_size": 1_000})
     load.run(
-        phase_spec.spec(work.making, work, instance.family.load_dialect, connection(instance)),
+        phase_spec.load_spec(work.making, work, instance.family.load_dialect, connection(instance)),
         limit_s=LIMIT_S,
     )
     yield
@@ -136,7 +136,7 @@ def observed(
     with contextlib.ExitStack() as opened:
         activity = opened.enter_context(StatementActivity.create())
         spec = adjust_drives(
-            phase_spec.spec(
+            phase_spec.load_spec(
                 work.measuring, work, instance.family.load_dialect, connection(instance, tcp=tcp)
             ),
             lambda drive: replace(drive, statement_activity=activity.path),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from millrace.collect import thread_states, thread_usage
-from millrace.collect.model import Collector, Observations, Target
+from millrace.collect.model import Collector, CollectorResult, Target
 from millrace.errors import Unavailable
 from tests.conftest import InstanceOf
 from tests.integration.collect.driven import is_root, loaded, observed, target_of
@@ -32,7 +32,7 @@ class Unprivileged:
         with as_ordinary_user():
             self._observer.end()
 
-    def result(self) -> Observations:
+    def result(self) -> CollectorResult:
         return self._observer.result()
 
     def close(self) -> None:

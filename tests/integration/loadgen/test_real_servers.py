@@ -14,7 +14,7 @@ from millrace.loadgen.spec import (
     Connection,
     GeneratedSource,
     LoadData,
-    RunSpec,
+    LoadSpec,
     ServerFile,
     Statement,
 )
@@ -58,9 +58,9 @@ def by_tcp(instance: Instance) -> Connection:
     )
 
 
-def load_spec(connection: Connection, source: GeneratedSource | ServerFile) -> RunSpec:
+def load_spec(connection: Connection, source: GeneratedSource | ServerFile) -> LoadSpec:
     prepare = ("DROP DATABASE IF EXISTS d", "CREATE DATABASE d", "USE d", TABLE)
-    return RunSpec(
+    return LoadSpec(
         connection,
         ("SET time_zone = '+00:00'",),
         (
@@ -73,7 +73,7 @@ def load_spec(connection: Connection, source: GeneratedSource | ServerFile) -> R
 
 def ask(connection: Connection, *sql: str, limit_s: float = 60) -> LoadResult:
     return client.run(
-        RunSpec(connection, (), (Statement("ask", sql, limit_s),)), limit_s=FAR_AWAY_S
+        LoadSpec(connection, (), (Statement("ask", sql, limit_s),)), limit_s=FAR_AWAY_S
     )
 
 
@@ -131,7 +131,7 @@ def test_both_plugins_of_one_server_by_switch_in_full_and_from_its_cache(
 def test_an_error_of_the_server_ends_the_run_with_its_words(instance_of: InstanceOf) -> None:
     with instance_of(NATIVE) as instance:
         missing = LoadData("load", "absent", (), GeneratedSource("nodes", 10, 1), 60)
-        spec = RunSpec(by_socket(instance, "mysql"), (), (missing,))
+        spec = LoadSpec(by_socket(instance, "mysql"), (), (missing,))
         with pytest.raises(
             TrialFailed, match=r"'mysql\.absent' doesn't exist \(error 1146"
         ) as caught:
@@ -139,7 +139,7 @@ def test_an_error_of_the_server_ends_the_run_with_its_words(instance_of: Instanc
         assert caught.value.step == "load"
         outside = LoadData("load", "user", (), ServerFile(Path("/etc/hostname")), 60)
         with pytest.raises(TrialFailed, match="error 1290"):
-            client.run(RunSpec(by_socket(instance, "mysql"), (), (outside,)), limit_s=FAR_AWAY_S)
+            client.run(LoadSpec(by_socket(instance, "mysql"), (), (outside,)), limit_s=FAR_AWAY_S)
         with pytest.raises(TrialFailed, match=r"the time limit of 0\.3 s is over"):
             ask(by_socket(instance), "SELECT SLEEP(600)", limit_s=0.3)
 
@@ -165,7 +165,7 @@ def test_a_load_that_violates_its_table_says_so(instance_of: InstanceOf) -> None
         file = Path(instance.load_dir) / "nodes.tsv"
         datasets.write_data_file(file, "nodes", 100, SEED)
         file.chmod(0o644)
-        spec = RunSpec(
+        spec = LoadSpec(
             by_socket(instance),
             strict,
             (

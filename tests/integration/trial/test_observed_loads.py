@@ -20,7 +20,7 @@ from millrace.servers.instances.instance import Instance
 from millrace.trial import phase_spec
 from millrace.trial.barrier import no_barrier
 from millrace.trial.collection import window
-from millrace.trial.hooks import LiveServer, Measurement
+from millrace.trial.hooks import LiveServer, MeasurementContext
 from millrace.trial.measure import measure
 from millrace.trial.outputs import TrialOutputs, instance_record
 from millrace.trial.resolved_workload import ResolvedWorkload
@@ -72,14 +72,16 @@ def loaded(instance: Instance, *observers: str, **given_to_work: Any) -> Loaded:
     outputs = TrialOutputs({"server": instance_record(spec, instance.version(), {}, {})})
     connection = Connection(instance.user, instance.password, DATABASE, socket=instance.socket)
     with database(instance):
-        measurement = Measurement(
+        measurement = MeasurementContext(
             TrialSpec("test/1", (spec,), workload, collectors=observers),
             (
                 LiveServer(
                     "server", instance, DATABASE, connection, connection, instance.check_alive
                 ),
             ),
-            phase_spec.spec(workload.measuring, workload, instance.family.load_dialect, connection),
+            phase_spec.load_spec(
+                workload.measuring, workload, instance.family.load_dialect, connection
+            ),
             window(workload),
             outputs,
             no_barrier,

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from millrace.collect.collectors import CollectorFactory, Edge, Window, agreed, collecting
-from millrace.collect.model import Collector, Observations, Target
+from millrace.collect.model import Collector, CollectorResult, Target
 from millrace.collect.registry import COLLECTORS, PROFILE
 from millrace.collect.thread_states import StatesOfThread, ThreadStates
 from millrace.collect.thread_usage import ServerUsage, ThreadUsage, Usage
@@ -79,9 +79,9 @@ class Recorded:
     def end(self) -> None:
         self._ask("end")
 
-    def result(self) -> Observations:
+    def result(self) -> CollectorResult:
         self._ask("result")
-        return Observations(
+        return CollectorResult(
             {self.section: {"asked": self.asked[:2]}}, [Unavailable("I/O", hint="be root")]
         )
 

@@ -44,7 +44,7 @@ def test_every_folder_is_a_family_of_that_name() -> None:
 
 
 @pytest.mark.parametrize(
-    ("says", "family"),
+    ("said", "family"),
     [
         ("8.0.33 MySQL Community Server - GPL", "mysql"),
         ("5.5.34-log Source distribution", "mysql"),
@@ -54,8 +54,29 @@ def test_every_folder_is_a_family_of_that_name() -> None:
         ("11.8.9 mariadb.org binary distribution", "mariadb"),
     ],
 )
-def test_a_server_is_recognised_by_what_it_says(says: str, family: str) -> None:
-    assert [name for name in databases.names() if databases.get(name).recognises(says)] == [family]
+def test_a_server_is_recognised_by_what_it_says(said: str, family: str) -> None:
+    assert [name for name in databases.names() if databases.get(name).matches(said)] == [family]
+
+
+@pytest.mark.parametrize(
+    ("engine", "volatile"), [("MEMORY", True), ("heap", True), ("InnoDB", False), ("", False)]
+)
+def test_engines_whose_tables_a_restart_empties(engine: str, volatile: bool) -> None:
+    assert databases.is_volatile(engine) is volatile
+
+
+@pytest.mark.parametrize(
+    ("file", "table", "is_one"),
+    [
+        ("d/t.ibd", "t", True),
+        ("d/u.ibd", "t", False),
+        ("d/u.ibd", None, True),
+        ("e/t.ibd", "t", False),
+    ],
+)
+def test_the_files_of_a_table(file: str, table: str | None, is_one: bool) -> None:
+    rules = databases.get("mariadb").snapshots
+    assert rules.is_table_file(Path("/data") / file, "d", table) is is_one
 
 
 def test_an_unknown_family_is_refused_with_the_nearest() -> None:

@@ -21,10 +21,10 @@ from millrace import databases
 from millrace.errors import HostError, TrialFailed, UserError
 from millrace.loadgen import client, program
 from millrace.loadgen.events import DriveResult, Event, PhaseResult, TablesResult
-from millrace.loadgen.spec import Connection, RunSpec, Statement
+from millrace.loadgen.spec import Connection, LoadSpec, Statement
 from tests.unit.loadgen import made_events
 
-SPEC = RunSpec(
+SPEC = LoadSpec(
     Connection(user="u", password="p", socket=Path("/nowhere")), (), (Statement("s", ("x",), 5),)
 )
 FAR_AWAY_S = 600.0  # a limit long enough that waiting for it would be noticed

@@ -15,10 +15,10 @@ from millrace.loadgen.spec import (
     Drive,
     GeneratedSource,
     LoadData,
+    LoadSpec,
     LoadTables,
     Open,
     Phase,
-    RunSpec,
     ServerFile,
     Statement,
     Tables,
@@ -29,8 +29,8 @@ from millrace.loadgen.spec import (
 from tests.unit.workloads.small import driving
 
 
-def every_kind(connection: Connection) -> RunSpec:
-    return RunSpec(
+def every_kind(connection: Connection) -> LoadSpec:
+    return LoadSpec(
         connection=connection,
         session=("SET time_zone = '+00:00'",),
         phases=(
@@ -68,7 +68,7 @@ def test_the_form_as_json() -> None:
     }  # fmt: skip
 
 
-def with_tables(connection: Connection) -> RunSpec:
+def with_tables(connection: Connection) -> LoadSpec:
     definition = driving()
     phases: tuple[Phase, ...] = (
         LoadTables("load", 60.0, method="multi_row", threads=2, lock_tables=True, linger_s=0.5),
@@ -89,7 +89,7 @@ def with_tables(connection: Connection) -> RunSpec:
         values={"table_size": 20},
         seed=7,
     )
-    return RunSpec(connection, (), phases, tables)
+    return LoadSpec(connection, (), phases, tables)
 
 
 def test_the_form_of_tables_and_clients() -> None:

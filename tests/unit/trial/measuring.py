@@ -8,7 +8,7 @@ from millrace.collect.collectors import Window
 from millrace.databases.client import ServerClient
 from millrace.host.cpuset import CpuPartition
 from millrace.loadgen.events import LoadResult
-from millrace.trial.hooks import LiveServer, Measurement
+from millrace.trial.hooks import LiveServer, MeasurementContext
 from millrace.trial.outputs import TrialOutputs
 from millrace.trial.resolved_workload import ResolvedWorkload
 from millrace.trial.spec import TrialSpec
@@ -31,13 +31,13 @@ def live(client: object, role: str = "server") -> LiveServer:
 
 def measurement(
     *servers: LiveServer, cpu_partition: CpuPartition | None = None, **chosen: Any
-) -> Measurement:
+) -> MeasurementContext:
     """Return a measurement of driven clients, whose outputs have a record for each role."""
     outputs = TrialOutputs()
     for role in [each.role for each in servers] or ["server"]:
         (outputs.instances[role],) = result().instances
     workload = ResolvedWorkload(driving(), chosen)
-    return Measurement(
+    return MeasurementContext(
         TrialSpec("test/1", (), workload, cpu_partition=cpu_partition),
         servers,
         cast(Any, None),
@@ -47,6 +47,6 @@ def measurement(
     )
 
 
-def measured(of: Measurement) -> dict[str, float]:
+def measured(of: MeasurementContext) -> dict[str, float]:
     """Return the measurements that hooks contributed, by name."""
     return {each.name: each.value for each in of.outputs.measurements}

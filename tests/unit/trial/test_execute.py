@@ -13,7 +13,7 @@ from millrace.loadgen.events import LoadResult
 from millrace.model.servers import FittedOptions
 from millrace.trial import measure
 from millrace.trial.execute import execute_trial
-from millrace.trial.hooks import Measurement, MeasurementHook
+from millrace.trial.hooks import MeasurementContext, MeasurementHook
 from millrace.trial.resolved_workload import ResolvedWorkload
 from millrace.trial.spec import ServerSpec, TrialSpec
 from tests.fake_family import family
@@ -84,7 +84,7 @@ def test_a_hook_acts_around_the_measurement_and_may_refuse_it(
 ) -> None:
     calls: list[str] = []
 
-    def hooks(_measurement: Measurement, opened: ExitStack) -> Iterator[MeasurementHook]:
+    def hooks(_measurement: MeasurementContext, opened: ExitStack) -> Iterator[MeasurementHook]:
         opened.callback(calls.append, "closed")
         yield _Refusing(calls)
 

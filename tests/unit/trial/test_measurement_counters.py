@@ -12,7 +12,7 @@ from millrace import databases
 from millrace.databases.client import QUERY_LIMIT_S
 from millrace.errors import DatabaseError, TrialFailed
 from millrace.trial import measurement_counters
-from millrace.trial.hooks import Measurement, MeasurementHook
+from millrace.trial.hooks import MeasurementContext, MeasurementHook
 from tests.unit.loadgen.made_events import interval, mark
 from tests.unit.trial.measuring import BEGIN, END, RESULT, live, measured, measurement
 
@@ -68,7 +68,7 @@ class Server:
     query = rows
 
 
-def counters(session: Session, **chosen: Any) -> tuple[Measurement, MeasurementHook]:
+def counters(session: Session, **chosen: Any) -> tuple[MeasurementContext, MeasurementHook]:
     measuring = measurement(live(Server(session)), **chosen)
     (hook,) = measurement_counters.hooks(measuring, ExitStack())
     return measuring, hook

@@ -23,8 +23,8 @@ def work(**chosen: Any) -> ResolvedWorkload:
     return ResolvedWorkload(LOAD_DATA, {"rows": 1_000, "data_seed": 7, **chosen})
 
 
-def made(given: ResolvedWorkload, data_file: Path | None = None) -> spec.RunSpec:
-    return phase_spec.spec(given.measuring, given, DIALECT, SOMEWHERE, data_file)
+def made(given: ResolvedWorkload, data_file: Path | None = None) -> spec.LoadSpec:
+    return phase_spec.load_spec(given.measuring, given, DIALECT, SOMEWHERE, data_file)
 
 
 def test_the_spec_at_each_load_mode() -> None:
@@ -85,7 +85,7 @@ def driven(**chosen: Any) -> ResolvedWorkload:
 
 def drive(**chosen: Any) -> spec.Drive:
     given = driven(**chosen)
-    [phase] = phase_spec.spec(given.measuring, given, DIALECT, SOMEWHERE).phases
+    [phase] = phase_spec.load_spec(given.measuring, given, DIALECT, SOMEWHERE).phases
     assert isinstance(phase, spec.Drive)
     return phase
 
@@ -98,7 +98,7 @@ def test_the_phases_of_a_workload_with_clients_are_made_warmed_and_measured_apar
         ["warm"],
         ["measure"],
     ]
-    making = phase_spec.spec(given.making, given, DIALECT, SOMEWHERE)
+    making = phase_spec.load_spec(given.making, given, DIALECT, SOMEWHERE)
     assert [type(phase) for phase in making.phases] == [spec.LoadTables, spec.VerifyTables]
     assert making.tables is not None
     assert making.tables.definition["tests"].keys() == {"point", "pair", "repeat", "one"}
@@ -169,7 +169,7 @@ def test_only_inserts_lock_tables(method: str, *, locks: bool) -> None:
 
 def test_connections_of_loads_that_are_measured_stay_until_threads_are_read() -> None:
     measured, *_ = made(ResolvedWorkload(workloads.load("insert-methods"), {"rows": 5})).phases
-    made_before, *_ = phase_spec.spec(driven().making, driven(), DIALECT, SOMEWHERE).phases
+    made_before, *_ = phase_spec.load_spec(driven().making, driven(), DIALECT, SOMEWHERE).phases
     assert isinstance(measured, spec.LoadTables)
     assert isinstance(made_before, spec.LoadTables)
     assert measured.linger_s > made_before.linger_s == 0

@@ -15,10 +15,10 @@ from millrace.model.observations import (
     Counters,
     Digest,
     Disk,
-    Event,
     HostActivity,
     Missing,
-    Plan,
+    QueryPlan,
+    TimedEvent,
     Usage,
 )
 from millrace.store.records import StoredAttempt
@@ -145,10 +145,10 @@ class Observed:
     grown: Mapping[str, float] | None
     counters: Counters | None
     has_waits: bool
-    waits: Sequence[Event]
+    waits: Sequence[TimedEvent]
     digests: Sequence[Digest]
-    stages: Sequence[Event]
-    plans: Mapping[str, Plan]
+    stages: Sequence[TimedEvent]
+    plans: Mapping[str, QueryPlan]
     host: HostActivity
     profile: Profile | None
     missing: tuple[Missing, ...]

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from millrace.analysis.explain.observations import ObservedTrial
-from millrace.model.observations import Plan, PlanRow
+from millrace.model.observations import PlanRow, QueryPlan
 
 Ways = Mapping[str, tuple[tuple[str, ...], ...]]
 """The plan of each statement, by its name: the columns of each step that are compared."""
@@ -70,7 +70,7 @@ def _plans(trials: Sequence[ObservedTrial]) -> dict[str, PlanSide]:
     }
 
 
-def executed_plans(plans: Mapping[str, Plan]) -> Ways:
+def executed_plans(plans: Mapping[str, QueryPlan]) -> Ways:
     """Return the plan of each explained statement in comparable form."""
     return {
         name: tuple(tuple(step.values()) for step in _steps(plan.rows))

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from millrace.analysis.explain.observations import US_PER_S, ObservedTrial
-from millrace.model.observations import Digest, Plan
+from millrace.model.observations import Digest, QueryPlan
 from millrace.stats import MeanEstimate, mean_estimate
 
 _COMMENT = re.compile(r"/\*.*?\*/|(?:--\s|#)[^\n]*", re.DOTALL)
@@ -137,7 +137,7 @@ def _served_us(
     }
 
 
-def _text(plans: Mapping[str, Plan], name: str) -> str | None:
+def _text(plans: Mapping[str, QueryPlan], name: str) -> str | None:
     known = plans[name].sql if name in plans else None
     return known or (name if name in _OWN else None)
 

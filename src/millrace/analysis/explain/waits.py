@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from millrace.analysis.explain.breakdown_model import TimeBreakdown
 from millrace.analysis.explain.observations import US_PER_S, Observed, ObservedTrial
 from millrace.analysis.explain.statements import normalised
-from millrace.model.observations import Digest, Event
+from millrace.model.observations import Digest, TimedEvent
 
 LARGEST = 10
 
@@ -176,16 +176,16 @@ def is_of_sessions(name: str) -> bool:
     return name.startswith(_FOREGROUND_WAITS)
 
 
-def _waits(observed: Observed) -> Sequence[Event] | None:
+def _waits(observed: Observed) -> Sequence[TimedEvent] | None:
     return observed.waits if observed.has_waits else None
 
 
-def _stages(observed: Observed) -> Sequence[Event] | None:
+def _stages(observed: Observed) -> Sequence[TimedEvent] | None:
     return observed.stages or None
 
 
 def _amounts(
-    trials: Sequence[ObservedTrial], events: Callable[[Observed], Sequence[Event] | None]
+    trials: Sequence[ObservedTrial], events: Callable[[Observed], Sequence[TimedEvent] | None]
 ) -> dict[str, Amount]:
     told = [
         (trial.observed, found) for trial in trials if (found := events(trial.observed)) is not None

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from millrace.databases.base import version_key
 from millrace.databases.client import QUERY_LIMIT_S, ServerClient, Session
@@ -39,7 +40,12 @@ class MysqlSnapshotRules:
     """
 
     forget_binary_log: tuple[tuple[str, str], ...]
-    left_out: tuple[str, ...] = ("auto.cnf", "*.pid", "*.sock", "*.sock.lock", "*.err")
+    excluded_files: tuple[str, ...] = ("auto.cnf", "*.pid", "*.sock", "*.sock.lock", "*.err")
+    link_suffixes: frozenset[str] = frozenset((".isl",))
+    volatile_engines: frozenset[str] = frozenset(("memory", "heap"))
+
+    def is_table_file(self, file: Path, database: str, table: str | None) -> bool:
+        return file.parent.name == database and table in (None, file.name.split(".")[0])
 
     def prepare(self, client: ServerClient) -> str | None:
         """Empty the binary log, and make the next stop a slow one: purged, change buffer merged."""
@@ -62,7 +68,7 @@ class MysqlSnapshotRules:
     def record_tables(self, session: Session) -> tuple[KeptTable, ...]:
         return table_samples.record_tables(session)
 
-    def emptied(self, applied: Iterable[Option]) -> Sequence[str]:
+    def truncated_files(self, applied: Iterable[Option]) -> Sequence[str]:
         named = [
             option.value
             for option in applied
@@ -70,7 +76,7 @@ class MysqlSnapshotRules:
         ]
         return named or [_POOL_DUMP]
 
-    def leads_away(self, applied: Iterable[Option]) -> Option | None:
+    def option_outside_data_directory(self, applied: Iterable[Option]) -> Option | None:
         for option in applied:
             names = options.forms(option.name)
             if any(_MAY_LEAD_AWAY.fullmatch(name) for name in names):

@@ -35,7 +35,7 @@ def read_family(source: Path) -> Family:
     return Family(
         name=data["name"],
         title=data["title"],
-        says=re.compile(data["says"]),
+        identification=re.compile(data["identification"]),
         host_variables=tuple(data["host_variables"]),
         scheme="mysql",
         port=3306,

@@ -45,7 +45,7 @@ class MysqlMonitoring:
     def status_counters(self, session: Session, database: str) -> MysqlStatusCounters:
         return MysqlStatusCounters(session, self._observable, database)
 
-    def counters(self, grown: Mapping[str, float]) -> Counters:
+    def neutral_counters(self, grown: Mapping[str, float]) -> Counters:
         return neutral_counters(grown)
 
     def engine_status(self, session: Session) -> Sequence[str]:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from millrace.databases.client import Row, Session
 from millrace.databases.deltas import Number, increases, number, split_gauges
-from millrace.databases.monitoring import CounterDeltas, ServerCounters
+from millrace.databases.monitoring import CounterDeltas, StatusDifference
 from millrace.databases.mysql import query
 from millrace.databases.mysql.observable import Observable
 from millrace.errors import Unavailable
@@ -91,13 +91,13 @@ class MysqlStatusCounters:
 
     def between(
         self, before: CounterReading, after: CounterReading, own: Mapping[str, int]
-    ) -> ServerCounters:
+    ) -> StatusDifference:
         sent = Counter({_COUNTED_BY[name]: n for name, n in own.items()})
         sent["Com_show_status"] += 1
         sent["Com_select"] += sum(
             sql is not None for sql in (self._metrics_sql, self._compression_sql)
         )
-        return ServerCounters(deltas_of(before, after, self._observable, sent), self._missing)
+        return StatusDifference(deltas_of(before, after, self._observable, sent), self._missing)
 
 
 def status_in(rows: Iterable[Row]) -> dict[str, Number]:

@@ -21,7 +21,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 
-from millrace.databases.base import PendingSample, PendingWork, PoolStatus, StorageCounters
+from millrace.databases.base import PendingSample, PoolStatus, StorageState
 from millrace.databases.client import QUERY_LIMIT_S, ServerClient, Session, count_of
 from millrace.databases.mysql.client import oddities_as_errors
 from millrace.errors import DatabaseError, MillraceError, TrialFailed
@@ -85,6 +85,22 @@ _COUNTERS_SQL = "SHOW GLOBAL STATUS LIKE 'Innodb_buffer_pool_%'"
 
 
 @dataclass(frozen=True)
+class PendingWork:
+    """The work that a server has put off; None where its version does not report it.
+
+    ``history`` counts the undo logs that purge has not removed yet. ``checkpoint`` is the position
+    of the log up to which all pages are written back.
+    """
+
+    dirty_pages: int | None = None
+    history: int | None = None
+    change_buffer_pages: int | None = None
+    log_position: int | None = None
+    purged: bool | None = None
+    checkpoint: int | None = None
+
+
+@dataclass(frozen=True)
 class FlushOverride:
     """A global variable that makes a server write back sooner at ``at_least`` or ``at_most``.
 
@@ -123,14 +139,14 @@ class InnodbStorage:
             {(name or ""): client.count(sql, value or "0") for name, value in rows}
         )
 
-    def counters(self, session: Session) -> StorageCounters:
+    def read_state(self, session: Session) -> StorageState:
         with oddities_as_errors():
             status = {
                 str(name): count_of(value)
                 for name, value in session.query(_COUNTERS_SQL)
                 if str(value).isdecimal()
             }
-        return StorageCounters(
+        return StorageState(
             pool_status_in(status), {**pool_figures(status), **self._pending_state(session)}
         )
 
@@ -176,11 +192,11 @@ class InnodbStorage:
 
     def unsettled(self, samples: Sequence[PendingSample]) -> tuple[str, ...]:
         last = samples[-1]
-        now = last.work
+        now: PendingWork = last.work
         earlier = [sample for sample in samples if sample.at_s <= last.at_s - _STILL_S]
         if not earlier:
             return ("it was not watched for long enough",)
-        since = earlier[-1].work
+        since: PendingWork = earlier[-1].work
         going_on = []
         if now.dirty_pages is not None and now.dirty_pages > _FEW_PAGES:
             going_on.append(f"{now.dirty_pages} pages are dirty")

@@ -39,7 +39,7 @@ _OUTPUT_LIMIT_BYTES = 16 << 20
 class Instance(ServerClient):
     """A server that millrace runs; ``lifecycle.create`` creates it.
 
-    ``load_dir`` is the directory that secure_file_priv names. LOAD DATA INFILE accepts a file there
+    ``load_dir`` is the only directory from which the server may load files. It accepts a file there
     that is readable by all; the server cannot write there. ``pid`` is None while no server runs.
 
     The server's user is not trusted. It owns ``data_dir`` and two other directories, and millrace
@@ -109,7 +109,7 @@ class Instance(ServerClient):
         return self._address.socket or self.socket
 
     def initialise(self, limit_s: float) -> None:
-        """Create the data directory, with root@localhost and root@127.0.0.1 as its only accounts.
+        """Create the data directory, with ``Family.account`` as its only account.
 
         Raise TrialFailed, with the server's own words, when that fails or takes too long.
         """

@@ -11,7 +11,7 @@ import os
 import shutil
 import stat
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
@@ -257,7 +257,8 @@ def _refuse_what_is_not_whole(instance: Instance, uid: int) -> None:
     A part of the data may lie outside of it, belong to another user than ``uid``, or be of a kind
     or number that no server creates.
     """
-    outside = instance.family.snapshots.leads_away(instance.options.applied)
+    rules = instance.family.snapshots
+    outside = rules.option_outside_data_directory(instance.options.applied)
     if outside is not None:
         raise NotKept(
             f"{outside.name} = {outside.value} leads out of the data directory, "
@@ -265,15 +266,17 @@ def _refuse_what_is_not_whole(instance: Instance, uid: int) -> None:
         )
     try:
         for path, status in manifest.walk(instance.data_dir, most=_MOST_FILES):
-            _refuse_file(path.relative_to(instance.data_dir), status, uid)
+            _refuse_file(path.relative_to(instance.data_dir), status, uid, rules.link_suffixes)
     except manifest.NoDataDirectory as reason:
         raise NotKept(f"the data directory holds {reason.holds}") from reason
 
 
-def _refuse_file(name: Path, status: os.stat_result, uid: int) -> None:
+def _refuse_file(
+    name: Path, status: os.stat_result, uid: int, link_suffixes: Collection[str]
+) -> None:
     if not str(name).isprintable():
         raise NotKept(f"{str(name)!r} is the name of no file that a server makes")
-    if stat.S_ISLNK(status.st_mode) or name.suffix == ".isl":
+    if stat.S_ISLNK(status.st_mode) or name.suffix in link_suffixes:
         raise NotKept(f"{name} leads out of the data directory")
     if stat.S_ISREG(status.st_mode) and (status.st_uid != uid or status.st_nlink > 1):
         raise NotKept(f"{name} is a file of another place too, or of another user")
@@ -282,10 +285,11 @@ def _refuse_file(name: Path, status: os.stat_result, uid: int) -> None:
 def _leave_out(data_dir: Path, options: FittedOptions, rules: SnapshotRules) -> None:
     for path, status in manifest.walk(data_dir):
         if not stat.S_ISREG(status.st_mode) or (
-            path.parent == data_dir and any(fnmatch(path.name, name) for name in rules.left_out)
+            path.parent == data_dir
+            and any(fnmatch(path.name, name) for name in rules.excluded_files)
         ):
             path.unlink()
-    for name in rules.emptied(options.applied):
+    for name in rules.truncated_files(options.applied):
         if (dump := data_dir / name).is_file():
             os.close(os.open(dump, os.O_WRONLY | os.O_TRUNC | os.O_NOFOLLOW))
 

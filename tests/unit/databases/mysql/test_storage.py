@@ -11,10 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from millrace import databases
-from millrace.databases.base import PendingSample, PendingWork, PoolStatus
+from millrace.databases.base import PendingSample, PoolStatus
 from millrace.databases.client import ServerClient
 from millrace.databases.mysql.storage import (
     InnodbStorage,
+    PendingWork,
     pool_figures,
     pool_status_in,
 )

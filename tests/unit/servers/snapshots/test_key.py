@@ -129,4 +129,6 @@ def test_order_does_not_count(
 )
 def test_what_leads_out_of_the_data_directory(name: str, value: str | None, away: bool) -> None:
     option = Option(name, value, False, "any")
-    assert databases.get("mysql").snapshots.leads_away([option]) == (option if away else None)
+    assert databases.get("mysql").snapshots.option_outside_data_directory([option]) == (
+        option if away else None
+    )
