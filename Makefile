@@ -5,10 +5,10 @@ PYTHON ?= python3
 # How many processes run tests at the same time; most of their time they wait for servers.
 WORKERS ?= 3
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-servers dev test check fuzz format clean
+.PHONY: help setup demo demo-servers dev test test-unit test-repeat check fuzz format clean
 
 help: ## what can be made
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 13
 
 $(BIN)/python:
 	@command -v $(PYTHON) >/dev/null || { echo "python3 is missing: install Python 3.11 or newer" >&2; exit 2; }
@@ -60,6 +60,14 @@ dev: setup $(VENV)/.dev
 test: dev ## all tests, on real servers too
 	cargo test --quiet --locked --workspace
 	$(BIN)/python -m tests.run -n $(WORKERS)
+
+test-unit: dev ## tests that need no server and take little time
+	$(BIN)/python -m pytest -q -n 2 -m "not slow and not quiet" --hypothesis-profile=quick tests/unit
+
+TIMES ?= 20
+MINUTES ?= 60
+test-repeat: dev ## repeat tests that a busy host may disturb, TIMES or for MINUTES, after `make test`
+	$(BIN)/python -m tests.repeat --times $(TIMES) --minutes $(MINUTES) -n $(WORKERS)
 
 check: dev ## formatters, linters, types, import directions
 	cargo fmt --check

@@ -1,12 +1,16 @@
 """Provide the fixtures that all tests share: their own directories, and real servers.
 
-The cache of unpacked servers is the ordinary one, so that a server is downloaded once. Work and
-state are fresh directories that an unprivileged server can reach (pytest's own are 0700), and
-nothing may be left in them at the end of the tests.
+The cache of unpacked servers is the ordinary one, so that a server is downloaded once. Each module
+has a state and a work directory of its own, which an unprivileged server can reach (pytest's own
+are 0700). Nothing may be left running in them at the end of the module, and they are removed then.
 
-Several processes may run tests at the same time (pytest-xdist). Each has its own directories and
-its own lock of the host, and runs whole modules, so that servers which a module's tests share are
-started once.
+They are in memory, where no test waits for a disk; modules marked ``disk`` have theirs on one. Each
+process that runs tests holds less than 1.5 GB of memory in files: the snapshots of a module, whose
+size is limited, and the data directories of the instances that run at the same time.
+
+Several processes may run tests at the same time (pytest-xdist). Each has its own lock of the host,
+and runs whole modules, so that servers which a module's tests share are started once. All of them
+share initialised data directories.
 """
 
 from __future__ import annotations
@@ -14,6 +18,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
@@ -36,70 +41,92 @@ Fitted = Callable[..., FittedOptions]
 InstanceOf = Callable[..., AbstractContextManager[Instance]]
 
 MEMORY = Path("/dev/shm")
+DISK = Path("/tmp")
+SNAPSHOTS_LIMIT = "600M"  # of a module of tests
+INITIALISED_LIMIT = "1200M"  # of all processes that run tests
+INITIALISED_VARIABLE = "MILLRACE_TESTS_INITIALISED"
+
+# Tests start programs in their directories.
+_HAS_MEMORY = os.access(MEMORY, os.W_OK) and not os.statvfs(MEMORY).f_flag & os.ST_NOEXEC
 
 # The duration of an example depends on how busy the host is.
 settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("quick", parent=settings.get_profile("busy"), max_examples=20)
 settings.load_profile("busy")
 
 
-def pytest_configure() -> None:
-    """Reset the signals that end a program.
+def pytest_configure(config: pytest.Config) -> None:
+    """Reset the signals that end a program, and make the directory that all processes share.
 
-    nohup and a shell's jobs ignore some of them, and every child inherits that."""
+    nohup and a shell's jobs ignore some of the signals, and every child inherits that."""
     for number in ENDING_SIGNALS:
         if signal.getsignal(number) is signal.SIG_IGN:
             default = signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL
             signal.signal(number, default)
+    if not hasattr(config, "workerinput"):
+        os.environ[INITIALISED_VARIABLE] = str(_place())
+        if os.environ.pop("PYTHONDONTWRITEBYTECODE", None):
+            # Otherwise each process that a test starts compiles all modules again.
+            sys.dont_write_bytecode = False
+            sys.pycache_prefix = str(config.rootpath / ".pytest_cache/bytecode")
+            os.environ["PYTHONPYCACHEPREFIX"] = sys.pycache_prefix
 
 
-@pytest.fixture(scope="session", autouse=True)
-def own_places() -> Iterator[Path]:
-    """Set a state and a work directory for this session; an instance left there is an error."""
-    place = Path(tempfile.mkdtemp(prefix="mr-", dir="/tmp"))
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Remove the directory that all processes share."""
+    if not hasattr(config, "workerinput"):
+        shutil.rmtree(os.environ.pop(INITIALISED_VARIABLE))
+
+
+def _place(*, on_disk: bool = False) -> Path:
+    """Make a directory that unprivileged users can reach, in memory where the host allows it."""
+    place = Path(tempfile.mkdtemp(prefix="mr-", dir=DISK if on_disk or not _HAS_MEMORY else MEMORY))
     place.chmod(0o755)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("MILLRACE_STATE", str(place / "state"))
-        patch.setenv("MILLRACE_WORK", str(place / "work"))
-        patch.setenv(exclusive.TESTS_VARIABLE, str(place / "host.lock"))
-        patch.delenv("MILLRACE_STORE", raising=False)
-        yield place
-        left = ownership.running()
-        for record in left:
-            ownership.release(record)
-        work = place / "work"
-        directories = [entry.name for entry in work.iterdir()] if work.is_dir() else []
-    shutil.rmtree(place)
+    return place
+
+
+@pytest.fixture(scope="module", autouse=True)
+def own_places(request: pytest.FixtureRequest) -> Iterator[Path]:
+    """Set a state and a work directory for this module; an instance left there is an error."""
+    place = _place(on_disk=request.node.get_closest_marker("disk") is not None)
+    try:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("MILLRACE_STATE", str(place / "state"))
+            patch.setenv("MILLRACE_WORK", str(place / "work"))
+            patch.setenv(exclusive.TESTS_VARIABLE, str(place / "host.lock"))
+            patch.delenv("MILLRACE_STORE", raising=False)
+            if not _is_unit(request.path):
+                patch.setenv(snapshots.LIMIT_VARIABLE, SNAPSHOTS_LIMIT)
+            yield place
+            left = ownership.running()
+            for record in left:
+                ownership.release(record)
+            work = place / "work"
+            directories = [entry.name for entry in work.iterdir()] if work.is_dir() else []
+    finally:
+        shutil.rmtree(place)
     assert not left
     assert not directories
 
 
-@pytest.fixture(scope="session")
-def memory() -> Iterator[Path | None]:
-    """Return a directory in memory, None where the host has none."""
-    if not os.access(MEMORY, os.W_OK):
-        yield None
-        return
-    place = Path(tempfile.mkdtemp(prefix="mr-", dir=MEMORY))
-    place.chmod(0o755)
-    yield place
-    shutil.rmtree(place)
-
-
 @pytest.fixture
-def tmp_path(
-    own_places: Path, memory: Path | None, request: pytest.FixtureRequest
-) -> Iterator[Path]:
+def tmp_path(own_places: Path, request: pytest.FixtureRequest) -> Iterator[Path]:
     """Return a directory as pytest's own does, but one that the users of servers can reach.
 
-    Unit tests have theirs in memory, where a commit to a results store waits for no disk, unless
-    they are marked ``disk``.
+    Tests marked ``disk`` have theirs on a disk.
     """
-    is_unit = request.path.is_relative_to(Path(__file__).parent / "unit")
-    on_disk = memory is None or not is_unit or request.node.get_closest_marker("disk")
-    directory = Path(tempfile.mkdtemp(prefix="t-", dir=own_places if on_disk else memory))
-    directory.chmod(0o755)
+    on_disk = request.node.get_closest_marker("disk") is not None
+    if on_disk and own_places.is_relative_to(MEMORY):
+        directory = _place(on_disk=True)
+    else:
+        directory = Path(tempfile.mkdtemp(prefix="t-", dir=own_places))
+        directory.chmod(0o755)
     yield directory
     shutil.rmtree(directory, ignore_errors=True)
+
+
+def _is_unit(path: Path) -> bool:
+    return path.is_relative_to(Path(__file__).parent / "unit")
 
 
 @pytest.fixture(scope="session")
@@ -131,7 +158,7 @@ def fitted() -> Fitted:
 
 
 @pytest.fixture(scope="session")
-def instance_of(server_of: ServerOf, fitted: Fitted, own_places: Path) -> InstanceOf:
+def instance_of(server_of: ServerOf, fitted: Fitted) -> InstanceOf:
     """Start an instance for a ``with``: ``instance_of(name)``, options as keyword arguments.
 
     Only the first of a build is initialised, the others have copies of its data directory; it is
@@ -141,7 +168,7 @@ def instance_of(server_of: ServerOf, fitted: Fitted, own_places: Path) -> Instan
     @contextmanager
     def started(name: str, **options: str | None) -> Iterator[Instance]:
         with lifecycle.create(server_of(name), fitted(**options)) as instance:
-            _initialise(instance, own_places / "initialised")
+            _initialise(instance)
             instance.start(limit_s=60)
             try:
                 yield instance
@@ -151,20 +178,23 @@ def instance_of(server_of: ServerOf, fitted: Fitted, own_places: Path) -> Instan
     return started
 
 
-def _initialise(instance: Instance, kept: Path) -> None:
+def _initialise(instance: Instance) -> None:
     """Initialise an instance, or copy a data directory of the same build and layout."""
     options = instance.init_options()
     wanted = snapshots.key(
         instance.server, FittedOptions("test", options), {}, user=instance.runs_as
     )
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("MILLRACE_SNAPSHOTS", str(kept))
+        patch.setenv("MILLRACE_SNAPSHOTS", os.environ[INITIALISED_VARIABLE])
+        patch.setenv(snapshots.LIMIT_VARIABLE, INITIALISED_LIMIT)
         made = snapshots.find(wanted)
-        if made is None:
-            instance.initialise(limit_s=120)
-            with suppress(snapshots.NotKept):
-                made = snapshots.save(instance, wanted, {}, made_s=0)
         if made is not None:
+            with suppress(snapshots.Unusable):  # another process may have removed it meanwhile
+                instance.restore(made, page_cache="warm")
+                return
+        instance.initialise(limit_s=120)
+        with suppress(snapshots.NotKept):
+            made = snapshots.save(instance, wanted, {}, made_s=0)
             instance.restore(made, page_cache="warm")
 
 

@@ -2,20 +2,24 @@
 
     python -m tests.run -n 3     # options are those of pytest
 
-The summary at the end says which tests were skipped and why, and which had to be tried again.
+The summary at the end says which tests were skipped and why, and which had to be tried again. The
+duration of each test is kept for `tests.repeat`.
 """
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
 import tempfile
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from xml.etree import ElementTree
+
+DURATIONS = Path(".pytest_cache", "durations.json")
 
 _LINES = 10
 _PASSED, _FAILED, _NONE = 0, 1, 5  # exit statuses of pytest: all passed, some failed, none ran
@@ -26,12 +30,13 @@ _WORKERS = re.compile(r"-n\d*|--numprocesses(=.*)?")
 class Outcome:
     """The outcome of a pytest run.
 
-    It has the exit status, the reason of each skipped test, and the first line of each failed
-    test's error."""
+    It has the exit status, the reason of each skipped test, the first line of each failed test's
+    error, and the seconds of each test that ran."""
 
     status: int
     skipped: Mapping[str, str]
     failed: Mapping[str, str]
+    seconds: Mapping[str, float] = field(default_factory=dict)
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -46,6 +51,7 @@ def main(arguments: Sequence[str]) -> int:
         if quiet.status == _FAILED:
             only_failed = ["--last-failed", "--last-failed-no-failures=none"]
             again = _pytest(Path(place, "again.xml"), [*alone, *only_failed])
+    keep_durations({**shared.seconds, **quiet.seconds})
     print(*summary(shared, quiet, again), sep="\n")
     statuses = (shared.status, (again or quiet).status)
     return next((status for status in statuses if status not in (_PASSED, _NONE)), _PASSED)
@@ -60,6 +66,13 @@ def summary(shared: Outcome, quiet: Outcome, again: Outcome | None) -> list[str]
             ended = "failed again" if test in again.failed else "passed then"
             lines.append(f"tried twice, {ended}: {test}: {message}")
     return lines
+
+
+def keep_durations(seconds: Mapping[str, float], file: Path = DURATIONS) -> None:
+    """Write the seconds of tests by name; those of tests that did not run now stay."""
+    known = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(json.dumps({**known, **seconds}, indent=0), encoding="utf-8")
 
 
 def _by_reason(skipped: Mapping[str, str]) -> list[str]:
@@ -89,17 +102,18 @@ def _pytest(report: Path, arguments: Sequence[str]) -> Outcome:
 
 def read(report: Path, status: int) -> Outcome:
     """Return the outcome from pytest's report; an empty one where pytest wrote none."""
-    skipped, failed = {}, {}
+    skipped, failed, seconds = {}, {}, {}
     if report.exists():
         for case in ElementTree.parse(report).iter("testcase"):
             name = f"{case.get('classname')}::{case.get('name')}"
+            seconds[name] = float(case.get("time") or 0)
             for said in case:
                 message = " ".join((said.get("message") or "").split())
                 if said.tag == "skipped":
                     skipped[name] = message
                 elif said.tag in ("failure", "error"):
                     failed[name] = message[:200]
-    return Outcome(status, skipped, failed)
+    return Outcome(status, skipped, failed, seconds)
 
 
 def _without_workers(arguments: Sequence[str]) -> list[str]:

@@ -16,8 +16,8 @@ from millrace.store import observations
 from tests.conftest import InstanceOf
 from tests.integration.collect.driven import Observed, loaded, observed
 
-# The test compares shares of times, so nobody else may need the CPUs.
-pytestmark = [pytest.mark.integration, pytest.mark.quiet]
+# The test compares shares of times, so nobody else may need the CPUs; and writes reach a disk.
+pytestmark = [pytest.mark.integration, pytest.mark.quiet, pytest.mark.disk]
 
 SERVERS = ("mysql-5.6.24", "mysql-8.0.33", "mariadb-10.11.19")
 CLIENTS = 4

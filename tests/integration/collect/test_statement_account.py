@@ -17,8 +17,8 @@ from tests.integration.collect.driven import loaded, observed
 from tests.traced import needs_tracing
 from tests.unit.analysis.observations import attempt, seen
 
-# The test compares shares of times, so nobody else may need the CPUs.
-pytestmark = [pytest.mark.integration, pytest.mark.quiet, needs_tracing]
+# The test compares shares of times, so nobody else may need the CPUs; and commits wait for a disk.
+pytestmark = [pytest.mark.integration, pytest.mark.quiet, pytest.mark.disk, needs_tracing]
 
 SERVERS = ("mysql-5.6.24", "mysql-8.0.33", "mariadb-10.11.19")
 COLLECTORS = (thread_usage.collector, sched_waits.collector, thread_states.collector)

@@ -20,7 +20,7 @@ def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(snapshots.LIMIT_VARIABLE, raising=False)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def small(own_places: Path) -> InstalledServer:
     """Return a server that never runs here: only its data directory matters."""
     tree = small_servers.tree(own_places / "small/tree")

@@ -19,6 +19,8 @@ from hypothesis import strategies as st
 from millrace.servers.snapshots import copying, page_cache
 from millrace.servers.snapshots.copying import copy_tree
 
+pytestmark = pytest.mark.disk
+
 Piece = tuple[bool, int]  # data or a hole, and its bytes
 
 

@@ -11,6 +11,8 @@ import pytest
 from millrace.servers.snapshots import digests, page_cache
 from tests.unit.servers.snapshots.test_copying import cached_bytes
 
+pytestmark = pytest.mark.disk
+
 
 @pytest.mark.parametrize("size", [0, 1, 65_536, 65_537, (1 << 20) + 4096, (3 << 20) + 5])
 def test_all_bytes_of_a_file_count(own_places: Path, size: int) -> None:

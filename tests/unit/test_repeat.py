@@ -1,0 +1,101 @@
+"""Test which tests are repeated, and what repeating them says."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tests import repeat, run, selection
+
+HELPER = """
+import time
+
+def wait():
+    time.sleep(1)
+
+def add():
+    return 1
+"""
+TESTS = """
+import os
+from tests.helper import add, wait
+
+def later():
+    wait()
+
+def test_clock():
+    later()
+
+def test_signal():
+    os.kill(os.getpid(), 0)
+
+def test_fixture(waiting):
+    assert waiting
+
+def test_nothing(time):
+    assert add() == 1
+"""
+CONFTEST = """
+import pytest
+import subprocess
+
+@pytest.fixture
+def waiting():
+    return subprocess.run(["true"])
+"""
+MODULE = "tests/unit/test_it.py"
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """Make a tree of tests of which three are of processes, signals and clocks."""
+    (tmp_path / "tests/unit").mkdir(parents=True)
+    (tmp_path / "tests/helper.py").write_text(HELPER)
+    (tmp_path / "tests/unit/conftest.py").write_text(CONFTEST)
+    (tmp_path / MODULE).write_text(TESTS)
+    return tmp_path
+
+
+def test_tests_of_processes_signals_and_clocks_are_found(root: Path) -> None:
+    assert selection.all_tests(root) == {
+        f"{MODULE}::test_clock": True,
+        f"{MODULE}::test_signal": True,
+        f"{MODULE}::test_fixture": True,
+        f"{MODULE}::test_nothing": False,
+    }
+
+
+def test_known_tests_of_this_repository_are_among_them() -> None:
+    found = selection.all_tests()
+    module = "tests/integration/trial/test_run_stopped.py"
+    assert found[f"{module}::test_an_interrupted_run_is_continued"]
+    assert not found["tests/unit/test_repeat.py::test_the_slowest_are_repeated_too"]
+
+
+def test_the_slowest_are_repeated_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(repeat, "SLOWEST", 1)
+    durations = {"tests.a::test_x[1]": 2.0, "tests.a::test_y": 3.0, "tests.gone::test_z": 9.0}
+    tests = {f"tests/a.py::test_{name}": name == "w" for name in "wxyz"}
+    assert repeat.selected(durations, tests) == ["tests/a.py::test_w", "tests/a.py::test_y"]
+
+
+def test_repetitions_are_counted_and_continued(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    durations = tmp_path / "durations.json"
+    run.keep_durations({"tests.unit.test_repeat::test_x": 1.0}, durations)
+    run.keep_durations({"tests.unit.test_repeat::test_y": 1.0}, durations)
+    assert len(json.loads(durations.read_text())) == 2
+    monkeypatch.setattr(repeat, "STATE", tmp_path / "repeated.json")
+    found = iter([Counter({"test_x: slow": 1}), Counter(), Counter({"test_x: slow": 1})])
+    monkeypatch.setattr(repeat, "repetition", lambda _tests, _workers: next(found))
+    arguments = ["--durations", str(durations)]
+    assert repeat.main([*arguments, "--times", "2"]) == 1
+    assert repeat.main([*arguments, "--times", "3"]) == 1
+    assert next(found, None) is None
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[-2:] == ["3 of 3 repetitions: 1 failures", "    2 × test_x: slow"]
+    assert repeat.main(["--durations", str(tmp_path / "none")]) == 2
