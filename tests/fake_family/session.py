@@ -12,17 +12,14 @@ from typing import Any
 from millrace.databases.client import Address, Row, ServerClient, Session
 from millrace.databases.monitoring import (
     CounterDeltas,
-    Event,
     FileKinds,
-    Plan,
     ServerTotals,
     StatusDifference,
     ThreadNames,
-    Waits,
 )
 from millrace.errors import DatabaseError
 from millrace.host import listener
-from millrace.model.observations import Counters
+from millrace.model.observations import Counters, QueryPlan, TimedEvent, Waits
 
 _LIMIT_S = 5
 
@@ -120,8 +117,10 @@ class _WaitStatistics:
         events = []
         for name, (count, wait_s) in after.items():
             earlier = before.get(name, (0, 0.0))
-            events.append(Event(name, int(count - earlier[0]), wait_s - earlier[1]))
-        return ServerTotals(Waits(True, None, (), events), (), ())
+            events.append(
+                TimedEvent(name=name, count=int(count - earlier[0]), wait_s=wait_s - earlier[1])
+            )
+        return ServerTotals(Waits(enabled=True, why=None, events=tuple(events)), (), ())
 
 
 class _StatusCounters:
@@ -139,8 +138,8 @@ class _StatusCounters:
 
 
 class _Explainer:
-    def explain(self, session: Session, sql: str) -> Plan:
-        return Plan([{"table": "t", "rows": 1}], None)
+    def explain(self, session: Session, sql: str) -> QueryPlan:
+        return QueryPlan(rows=({"table": "t", "rows": 1},), error=None)
 
 
 class FakeMonitoring:

@@ -10,14 +10,16 @@ import contextlib
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, Literal, TypeVar
 
+from pydantic import ValidationError
+
 from millrace.collect.model import Collector, ConnectionCollector, RepeatableCollector, Target
-from millrace.collect.thread_states import ThreadStates
-from millrace.collect.thread_usage import ServerUsage
 from millrace.errors import DatabaseError, MillraceError, Unavailable
 from millrace.loadgen.events import Event, Mark, PhaseResult, TablesResult
+from millrace.model.documents import Document
+from millrace.model.observations import States, Threads
 
 VERSION = 1
 
@@ -172,8 +174,12 @@ class CollectorSet:
         for name in reversed(names) if in_reverse else names:
             try:
                 results[name] = call(name, self._collectors[name])
-            except _FAILURES as problem:
+            except (*_FAILURES, ValidationError) as problem:
                 failed.append(self._collectors.pop(name))
+                if isinstance(problem, ValidationError):
+                    problem = Unavailable(
+                        f"figures that cannot be right: {problem.errors()[0]['msg']}"
+                    )
                 self._missing.append((name, problem))
         for collector in failed:
             collector.close()
@@ -195,17 +201,21 @@ def agreed(sections: Mapping[str, object]) -> Mapping[str, object]:
     The kinds of the samples win, because samples observe more waits of a thread than two readings.
     """
     usage, states = sections.get("threads"), sections.get("states")
-    if not isinstance(usage, ServerUsage) or not isinstance(states, ThreadStates):
+    if not isinstance(usage, Threads) or not isinstance(states, States):
         return sections
-    kinds = {thread.tid: thread.kind for thread in states.threads}
-    threads = [replace(each, kind=kinds.get(each.tid, each.kind)) for each in usage.threads]
-    return {**sections, "threads": replace(usage, threads=threads)}
+    kinds = {thread.tid: thread.kind for thread in states.threads or ()}
+    threads = tuple(
+        each.replace(kind=kinds.get(each.tid, each.kind)) for each in usage.threads or ()
+    )
+    return {**sections, "threads": usage.replace(threads=threads)}
 
 
 def as_json(value: Any) -> Any:
-    """Return records as plain data; the underscore that ends the name of a field is left out."""
+    """Return documents and records as plain data."""
+    if isinstance(value, Document):
+        return value.to_json()
     if is_dataclass(value):
-        return {each.name.rstrip("_"): as_json(getattr(value, each.name)) for each in fields(value)}
+        return {each.name: as_json(getattr(value, each.name)) for each in fields(value)}
     if isinstance(value, Mapping):
         return {key: as_json(item) for key, item in value.items()}
     return [as_json(item) for item in value] if isinstance(value, list | tuple) else value

@@ -9,38 +9,18 @@ Cost: one file where the measured part begins and where it ends, less than a mil
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from millrace.collect.model import CollectorResult, MarkCollector, Target
 from millrace.errors import Unavailable
 from millrace.host.files import block_device, mount_below
+from millrace.model.observations import Disk
 
 NAME = "disk"
 
 _DISKSTATS = "proc/diskstats"
 _SECTOR_BYTES = 512  # for every device, whatever its own sector size
 _WRAP = 1 << 32  # the kernel counts milliseconds in 32 bits
-
-
-@dataclass(frozen=True)
-class DiskUsage:
-    """The activity of a device between the marks.
-
-    ``read_s``, ``write_s`` and ``flush_s`` are sums over all requests, ``busy_s`` is the time with
-    at least one request. Kernels before 5.5 do not count flushes.
-    """
-
-    device: str
-    reads: int
-    writes: int
-    read_bytes: int
-    write_bytes: int
-    flushes: int | None
-    read_s: float
-    write_s: float
-    flush_s: float | None
-    busy_s: float
 
 
 def collector(target: Target, root: Path = Path("/")) -> MarkCollector[str]:
@@ -96,13 +76,13 @@ def figures(text: str, device: str) -> tuple[int, ...] | None:
     return None
 
 
-def between(device: str, before: tuple[int, ...], after: tuple[int, ...]) -> DiskUsage:
+def between(device: str, before: tuple[int, ...], after: tuple[int, ...]) -> Disk:
     """Return the device's activity between two readings."""
     done = (later - earlier for earlier, later in zip(before, after, strict=True))
     # The fields are in the kernel's Documentation/admin-guide/iostats.rst.
     reads, _, read, read_ms, writes, _, written, write_ms, _, busy_ms, *more = done
     flushes, flush_ms = more[5:7] if len(more) > 6 else (None, None)
-    return DiskUsage(
+    return Disk(
         device=device,
         reads=reads,
         writes=writes,

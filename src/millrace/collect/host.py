@@ -22,6 +22,15 @@ from millrace.errors import Unavailable
 from millrace.host import cpu_limits, procfs
 from millrace.host import parsers as text
 from millrace.host.files import read
+from millrace.model.observations import (
+    Frequency,
+    HostActivity,
+    HostCpu,
+    Memory,
+    OtherProcess,
+    Pressure,
+    ServerLimits,
+)
 
 NAME = "host"
 
@@ -54,63 +63,6 @@ class Reading:
     pressure: Mapping[str, str]
     frequencies_mhz: tuple[float, ...]
     processes: Mapping[int, bytes]
-
-
-@dataclass(frozen=True)
-class Frequency:
-    """The frequencies of the CPUs at both marks, in MHz."""
-
-    min: float
-    mean: float
-    max: float
-
-
-@dataclass(frozen=True)
-class Memory:
-    """The host's memory at the end."""
-
-    available_bytes: int | None
-    swap_used_bytes: int | None
-
-
-@dataclass(frozen=True)
-class OtherProcess:
-    """A process that is neither the server's nor millrace's.
-
-    ``cpu_s`` is the CPU time that it and its ended children used.
-    """
-
-    name: str
-    pid: int
-    cpu_s: float
-
-
-@dataclass(frozen=True)
-class ServerLimits:
-    """The CPUs that the server may use; None where unlimited or unknown."""
-
-    cpus: int | None
-    quota_cpus: float | None
-
-
-@dataclass(frozen=True)
-class HostActivity:
-    """The activity of the host between the marks.
-
-    ``cpu`` holds the seconds of all CPUs by state, ``pressure`` the seconds for which work waited,
-    None where the kernel does not report them. ``others`` are the busiest of the processes that
-    used ``other_cpu_s``. ``disturbed`` are the likely disturbances, one clause each.
-    """
-
-    cpu: Mapping[str, float]
-    cpus: int
-    pressure: Mapping[str, float | None] | None
-    frequency_mhz: Frequency | None
-    memory: Memory
-    other_cpu_s: float
-    others: Sequence[OtherProcess]
-    disturbed: Sequence[str]
-    server_limits: ServerLimits
 
 
 def collector(target: Target, root: Path = Path("/")) -> MarkCollector[Reading]:
@@ -161,22 +113,28 @@ def activity(before: Reading, after: Reading, target: Target, root: Path) -> Hos
     )
     sizes = text.sizes(after.meminfo)
     return HostActivity(
-        cpu={f"{name}_s": n / _TICKS_PER_S for name, n in _cpu_ticks(before, after).items()},
+        cpu=HostCpu(
+            **{f"{name}_s": n / _TICKS_PER_S for name, n in _cpu_ticks(before, after).items()}
+        ),
         cpus=text.cpu_count(after.stat),
         pressure=_pressure(before, after),
         frequency_mhz=_frequency([*before.frequencies_mhz, *after.frequencies_mhz]),
-        memory=Memory(sizes.get("MemAvailable"), text.swap_used(sizes)),
-        other_cpu_s=sum(other.cpu_s for other in found),
-        others=found[:_SHOWN_OTHERS],
-        disturbed=disturbed(before, after, found),
+        memory=Memory(
+            available_bytes=sizes.get("MemAvailable"), swap_used_bytes=text.swap_used(sizes)
+        ),
+        other_cpu_s=sum(other.cpu_s or 0.0 for other in found),
+        others=tuple(found[:_SHOWN_OTHERS]),
+        disturbed=tuple(disturbed(before, after, found)),
         server_limits=_server_limits(target.pid, root),
     )
 
 
 def _server_limits(pid: int | None, root: Path) -> ServerLimits:
     if pid is None:
-        return ServerLimits(None, None)
-    return ServerLimits(cpu_limits.allowed_cpus(pid), cpu_limits.quota_cpus(str(pid), root))
+        return ServerLimits(cpus=None, quota_cpus=None)
+    return ServerLimits(
+        cpus=cpu_limits.allowed_cpus(pid), quota_cpus=cpu_limits.quota_cpus(str(pid), root)
+    )
 
 
 def missing(reading: Reading) -> list[Unavailable]:
@@ -208,7 +166,7 @@ def disturbed(before: Reading, after: Reading, found: Sequence[OtherProcess]) ->
         steal = ticks["steal"] / total
         if steal > STEAL_SHARE:
             clauses.append(f"the hypervisor gave {steal:.1%} of the CPU time to others")
-        share = sum(other.cpu_s for other in found) * _TICKS_PER_S / total
+        share = sum(other.cpu_s or 0.0 for other in found) * _TICKS_PER_S / total
         if share > OTHERS_SHARE:
             most = f"{found[0].name} (pid {found[0].pid})"
             clauses.append(f"other processes used {share:.1%} of the CPU time, {most} the most")
@@ -259,11 +217,11 @@ def others(
             if heir in used:
                 used[heir] -= _ticks(stat)
     found = [
-        OtherProcess(after[pid].name, pid, ticks / _TICKS_PER_S)
+        OtherProcess(name=after[pid].name, pid=pid, cpu_s=ticks / _TICKS_PER_S)
         for pid, ticks in used.items()
         if ticks > 0
     ]
-    return sorted(found, key=lambda other: (-other.cpu_s, other.pid))
+    return sorted(found, key=lambda other: (-(other.cpu_s or 0.0), other.pid or 0))
 
 
 def _heir(
@@ -316,7 +274,7 @@ def _cpu_ticks(before: Reading, after: Reading) -> dict[str, int]:
     return {name: max(0, ticks - was.get(name, 0)) for name, ticks in is_now.items()}
 
 
-def _pressure(before: Reading, after: Reading) -> dict[str, float | None] | None:
+def _pressure(before: Reading, after: Reading) -> Pressure | None:
     if not after.pressure:
         return None
     found: dict[str, float | None] = {}
@@ -326,12 +284,12 @@ def _pressure(before: Reading, after: Reading) -> dict[str, float | None] | None
         for kind in kinds:
             known = kind in was and kind in is_now
             found[f"{resource}_{kind}_s"] = is_now[kind] - was[kind] if known else None
-    return found
+    return Pressure(**found)
 
 
 def _frequency(mhz: Sequence[float]) -> Frequency | None:
     mean = _mean(mhz)
-    return None if mean is None else Frequency(min(mhz), mean, max(mhz))
+    return None if mean is None else Frequency(min=min(mhz), mean=mean, max=max(mhz))
 
 
 def _mean(values: Sequence[float]) -> float | None:

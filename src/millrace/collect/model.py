@@ -55,8 +55,8 @@ class Target:
 class CollectorResult:
     """The observations of a collector, and the parts that it could not observe.
 
-    ``sections`` are parts of the trial's document, by name. They consist of dataclasses, whose
-    fields are the document's keys, and of plain values.
+    ``sections`` are parts of the trial's document, by name: documents of ``model.observations``,
+    dataclasses whose fields are the document's keys, or plain values.
     """
 
     sections: Mapping[str, object]

@@ -7,22 +7,14 @@ measured. One that cannot be explained has an error instead of rows.
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass
 
 from millrace.collect.model import CollectorResult, Target
 from millrace.databases.client import Session
-from millrace.databases.monitoring import Explainer, Plan
+from millrace.databases.monitoring import Explainer
 from millrace.errors import TrialFailed, Unavailable
 from millrace.model.servers import InstalledServer
 
 NAME = "plans"
-
-
-@dataclass(frozen=True)
-class StatementPlan(Plan):
-    """The plan of a statement ``sql``."""
-
-    sql: str
 
 
 def collector(target: Target) -> PlanCollector:
@@ -65,8 +57,7 @@ class PlanCollector:
                 if session is None or not session.is_open:
                     session = self._target.session(self._target.database)
                     opened.callback(session.close)
-                plan = self._explainer.explain(session, sql)
-                plans[name] = StatementPlan(plan.rows, plan.error, sql)
+                plans[name] = self._explainer.explain(session, sql).replace(sql=sql)
         return CollectorResult({NAME: plans})
 
     def close(self) -> None:

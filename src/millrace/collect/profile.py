@@ -14,17 +14,17 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Sequence
 
 from millrace.collect.model import CollectorResult, Target
 from millrace.collect.profiling import folding, frame_pointers
 from millrace.collect.profiling.folding import Folded
-from millrace.collect.profiling.recording import CallGraph, Granted, Recording, Settings
+from millrace.collect.profiling.recording import Granted, Recording, Settings
 from millrace.collect.threads.thread_watch import ThreadWatch, require_process
 from millrace.errors import Unavailable
 from millrace.host import perf
 from millrace.host.perf import Perf
+from millrace.model.observations import ProfileSamples
 from millrace.model.servers import InstalledServer
 
 NAME = "profile"
@@ -69,25 +69,6 @@ def choose(by: Perf, n_cpus: int, keeps_frame_pointers: Callable[[], bool]) -> S
         return Settings(_afforded(_DWARF_HZ, _DWARF_PER_S / n_cpus), "dwarf", _STACK_BYTES)
     frequency_hz = _afforded(_FP_HZ, _FP_PER_S / n_cpus)
     return Settings(frequency_hz, "fp" if keeps_frame_pointers() else "none")
-
-
-@dataclass(frozen=True)
-class Profile:
-    """The CPU samples of a server: the number of samples of each folded stack.
-
-    ``lost`` samples are not in ``stacks``. The recording took ``seconds``, in ``runs`` runs of the
-    measured part.
-    """
-
-    event: str
-    with_kernel: bool
-    frequency_hz: int
-    call_graph: CallGraph
-    samples: int
-    lost: int
-    seconds: float
-    runs: int
-    stacks: Mapping[str, int]
 
 
 class ProfileCollector:
@@ -138,7 +119,7 @@ class ProfileCollector:
                     hint="measure for a shorter time",
                 )
             )
-        found = Profile(
+        found = ProfileSamples(
             event=granted.event,
             with_kernel=granted.with_kernel,
             frequency_hz=granted.frequency_hz,
@@ -147,7 +128,7 @@ class ProfileCollector:
             lost=folded.lost,
             seconds=self._recording.seconds,
             runs=self._runs,
-            stacks=folded.stacks,
+            stacks=dict(folded.stacks),
         )
         return CollectorResult({NAME: found}, unavailable)
 

@@ -35,6 +35,12 @@ from millrace.errors import Unavailable
 from millrace.host import procfs
 from millrace.host.tracing import Tracing
 from millrace.loadgen.statement_activity import MappedActivity
+from millrace.model.observations import (
+    SchedEvents,
+    ScheduledStatement,
+    ScheduledThread,
+    SchedWait,
+)
 
 NAME = "switches"
 _MOST_THREADS = 8  # a filter of the kernel compares with each
@@ -55,46 +61,6 @@ class ActivitySample:
 
     at_s: float
     statements: Mapping[int, str]
-
-
-@dataclass(frozen=True)
-class BlockedWait:
-    """The waits of a thread in a scheduler state that the same kind of waker ended."""
-
-    state: str
-    woken_by: Waker
-    count: int
-    seconds: float
-
-
-@dataclass(frozen=True)
-class BlockedThread:
-    """The waits of a thread; see sched_events.Waits."""
-
-    tid: int
-    blocked_s: float
-    unknown_s: float
-    windows: int
-    waits: Sequence[BlockedWait]
-
-
-@dataclass(frozen=True)
-class ScheduledStatement:
-    """The number of samples at which the thread of a statement was on a CPU, or ready for one."""
-
-    statement: str
-    on_cpu: float
-    ready: float
-
-
-@dataclass(frozen=True)
-class SchedWaits:
-    """The waits in all windows, which took ``seconds``; ``statements`` is None without samples."""
-
-    windows: int
-    seconds: float
-    threads: Sequence[BlockedThread]
-    statements: Sequence[ScheduledStatement] | None
 
 
 class SchedWaitCollector:
@@ -151,10 +117,10 @@ class SchedWaitCollector:
         events = list(sched_events.parse(self._tracing.text().splitlines()))
         windows = weighted(self._windows, self._began_s)
         found = sched_events.waits(events, windows, self._tids, wakers(self._own))
-        waits = SchedWaits(
+        waits = SchedEvents(
             windows=len(windows),
             seconds=math.fsum(window.seconds for window in windows),
-            threads=blocked(found),
+            threads=tuple(blocked(found)),
             statements=scheduled_statements(events, windows, self._samples, self._sampler),
         )
         return CollectorResult({NAME: waits}, missing(found.values(), self._tracing.lost()))
@@ -283,20 +249,20 @@ def weighted(windows: Sequence[tuple[float, float]], began_s: float) -> Sequence
     ]
 
 
-def blocked(found: Mapping[int, Waits]) -> list[BlockedThread]:
+def blocked(found: Mapping[int, Waits]) -> list[ScheduledThread]:
     """Return the waits of each thread, those with the longest sum first."""
     return [
-        BlockedThread(
+        ScheduledThread(
             tid=tid,
             blocked_s=waits.blocked_s,
             unknown_s=waits.unknown_s,
             windows=waits.windows,
-            waits=[
-                BlockedWait(state, by, each.count, each.seconds)
+            waits=tuple(
+                SchedWait(state=state, woken_by=by, count=each.count, seconds=each.seconds)
                 for (state, by), each in sorted(
                     waits.sums.items(), key=lambda item: -item[1].seconds
                 )
-            ],
+            ),
         )
         for tid, waits in sorted(found.items())
     ]
@@ -307,7 +273,7 @@ def scheduled_statements(
     windows: Iterable[Window],
     samples: Sequence[ActivitySample],
     sampler: int,
-) -> list[ScheduledStatement] | None:
+) -> tuple[ScheduledStatement, ...] | None:
     """Return how often the thread of each statement was on a CPU, and ready without one.
 
     The samples, which the thread ``sampler`` took, count by the weight of their windows. Return
@@ -326,7 +292,10 @@ def scheduled_statements(
                     state = sched_events.state_at(inside.get(tid, ()), sample.at_s, sampler)
                     on_cpu[statement] += window.weight * (state == "on_cpu")
                     ready[statement] += window.weight * (state == "ready")
-    return [ScheduledStatement(name, on_cpu[name], ready[name]) for name in sorted(on_cpu)]
+    return tuple(
+        ScheduledStatement(statement=name, on_cpu=on_cpu[name], ready=ready[name])
+        for name in sorted(on_cpu)
+    )
 
 
 def missing(found: Collection[Waits], lost: int) -> list[Unavailable]:

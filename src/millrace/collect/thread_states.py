@@ -13,10 +13,10 @@ from __future__ import annotations
 import contextlib
 import json
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
+from typing import TypedDict, TypeVar
 
 from millrace.collect.model import CollectorResult, Target
 from millrace.collect.threads.connection_map import connection_map
@@ -24,8 +24,8 @@ from millrace.collect.threads.state_classes import Context, StateClass, classify
 from millrace.collect.threads.thread_sampler import (
     Sampled,
     SampledState,
-    SampledThread,
     ThreadSampler,
+    ThreadSamples,
 )
 from millrace.collect.threads.thread_watch import (
     FOR_IO,
@@ -37,6 +37,13 @@ from millrace.databases.monitoring import BACKGROUND, POOL, FileKinds
 from millrace.errors import Unavailable
 from millrace.host import procfs, syscalls
 from millrace.loadgen.statement_activity import StatementActivity
+from millrace.model.observations import (
+    SampledThread,
+    State,
+    Statements,
+    StatementState,
+    States,
+)
 
 NAME = "states"
 
@@ -45,60 +52,10 @@ _UNKNOWN_STATEMENT = "which statement a thread works for, so that there is no br
 Key = TypeVar("Key")
 
 
-@dataclass(frozen=True)
-class ThreadState:
-    """A state of a thread with its class; see SampledState and state_classes.Activity."""
-
-    class_: StateClass
-    syscall: str | None
-    target: str | None
-    wchan: str | None
-    stack: str | None
+class _Totals(TypedDict):
     count: int
     seconds: float
     during_sync: int
-
-
-@dataclass(frozen=True)
-class StatesOfThread:
-    """The states of a thread, the most frequent first."""
-
-    tid: int
-    name: str
-    kind: str
-    ticks: int
-    states: Sequence[ThreadState]
-
-
-@dataclass(frozen=True)
-class StatementState:
-    """The samples of a class while a statement was executing; None: no statement."""
-
-    statement: str | None
-    class_: StateClass
-    count: int
-    seconds: float
-    during_sync: int
-
-
-@dataclass(frozen=True)
-class StatementStates:
-    """The samples of statements, summed over the ``threads`` that serve clients."""
-
-    threads: int
-    states: Sequence[StatementState]
-
-
-@dataclass(frozen=True)
-class ThreadStates:
-    """The states of all threads; ``statements`` is None where those of threads are unknown."""
-
-    rate_hz: float
-    ticks: int
-    cpu_s: float
-    realtime: bool
-    threads: Sequence[StatesOfThread]
-    statements: StatementStates | None
 
 
 @dataclass
@@ -178,7 +135,7 @@ def collector(target: Target) -> StateCollector:
         return StateCollector(watch, sampler, files, written_through, activity, port)
 
 
-def activity(thread: SampledThread) -> ThreadActivity:
+def activity(thread: ThreadSamples) -> ThreadActivity:
     """Return the evidence for a thread's kind in its states."""
     calls = {
         syscalls.names().get(state.syscall) for state in thread.states if state.syscall is not None
@@ -190,7 +147,7 @@ def activity(thread: SampledThread) -> ThreadActivity:
     )
 
 
-def classified(sampled: Sampled, kinds: Mapping[int, str], context: Context) -> ThreadStates:
+def classified(sampled: Sampled, kinds: Mapping[int, str], context: Context) -> States:
     """Return the document's section, from the samples."""
 
     def classes(state: SampledState) -> StateClass:
@@ -207,33 +164,45 @@ def classified(sampled: Sampled, kinds: Mapping[int, str], context: Context) -> 
         for each in thread.statements:
             by_statement[each.statement] += each.states
     statements = [
-        StatementState(statement, state_class, *totals)
+        StatementState(statement=statement, state_class=state_class, **totals)
         for statement, states in by_statement.items()
         for state_class, totals in _totals(states, classes)
     ]
     n_threads = sum(bool(thread.statements) for thread in sampled.threads)
-    return ThreadStates(
+    return States(
         rate_hz=sampled.rate_hz,
         ticks=sampled.ticks,
         cpu_s=sampled.cpu_s,
         realtime=sampled.realtime,
-        threads=[
-            StatesOfThread(
+        threads=tuple(
+            SampledThread(
                 tid=thread.tid,
                 name=thread.name,
                 kind=kinds.get(thread.tid, BACKGROUND),
                 ticks=thread.ticks,
-                states=[ThreadState(*of, *totals) for of, totals in _totals(thread.states, key)],
+                states=tuple(
+                    State(
+                        state_class=state_class,
+                        syscall=syscall,
+                        target=target,
+                        wchan=wchan,
+                        stack=stack,
+                        **totals,
+                    )
+                    for (state_class, syscall, target, wchan, stack), totals in _totals(
+                        thread.states, key
+                    )
+                ),
             )
             for thread in sampled.threads
-        ],
-        statements=StatementStates(n_threads, statements) if n_threads else None,
+        ),
+        statements=Statements(threads=n_threads, states=tuple(statements)) if n_threads else None,
     )
 
 
 def _totals(
     states: Iterable[SampledState], key: Callable[[SampledState], Key]
-) -> Iterator[tuple[Key, tuple[int, float, int]]]:
+) -> Iterator[tuple[Key, _Totals]]:
     """Yield count, seconds and ``during_sync`` of the states of a key, the most frequent first."""
     count: Counter[Key] = Counter()
     during_sync: Counter[Key] = Counter()
@@ -244,7 +213,7 @@ def _totals(
         during_sync[of] += state.during_sync
         seconds[of] += state.seconds
     for of, n in count.most_common():
-        yield of, (n, seconds[of], during_sync[of])
+        yield of, _Totals(count=n, seconds=seconds[of], during_sync=during_sync[of])
 
 
 def _written_through(pid: int, files: FileKinds) -> Iterator[str]:

@@ -29,6 +29,7 @@ from millrace.databases.monitoring import BACKGROUND
 from millrace.errors import Unavailable
 from millrace.host import cpu_clock, procfs
 from millrace.host.cpu_clock import CpuTime, cpu_between
+from millrace.model.observations import Threads, ThreadUsage, Usage
 
 NAME = "threads"
 
@@ -44,46 +45,6 @@ _COUNTED = (
 )
 # Figures that the kernel reports for existing threads, but not for a process.
 _OF_THREADS = ("runnable_s", "voluntary_switches", "involuntary_switches")
-
-
-@dataclass(frozen=True)
-class Usage:
-    """The usage of a process between the marks; None for a figure that cannot be read.
-
-    ``runnable_s`` is the time for which it was ready without a CPU.
-    """
-
-    cpu_s: float | None
-    runnable_s: float | None
-    user_s: float | None
-    system_s: float | None
-    voluntary_switches: int | None
-    involuntary_switches: int | None
-    minor_faults: int | None
-    major_faults: int | None
-    read_calls: int | None
-    write_calls: int | None
-    read_chars: int | None
-    written_chars: int | None
-    read_bytes: int | None
-    write_bytes: int | None
-
-
-@dataclass(frozen=True)
-class ThreadUsage(Usage):
-    """The usage of a thread."""
-
-    tid: int
-    name: str
-    kind: str
-
-
-@dataclass(frozen=True)
-class ServerUsage:
-    """The usage of the server's process, and of its threads, the busiest first."""
-
-    process: Usage
-    threads: Sequence[ThreadUsage]
 
 
 @dataclass(frozen=True)
@@ -130,7 +91,7 @@ def collector(target: Target) -> MarkCollector[Reading]:
 
     def compare(before: Reading, after: Reading) -> CollectorResult:
         found = usage(before, after, watch.kinds())
-        some_ended = any(thread.tid == _ENDED_TID for thread in found.threads)
+        some_ended = any(thread.tid == _ENDED_TID for thread in found.threads or ())
         return CollectorResult(
             {NAME: found}, [*missing(after, some_ended=some_ended), *watch.missing()]
         )
@@ -162,7 +123,7 @@ def read(pid: int, samples: Mapping[int, ThreadSample], began_s: float) -> Readi
     )
 
 
-def usage(before: Reading, after: Reading, kinds: Mapping[int, str]) -> ServerUsage:
+def usage(before: Reading, after: Reading, kinds: Mapping[int, str]) -> Threads:
     """Return the usage of the process and its threads between two readings."""
     threads = []
     for tid, raw in after.threads.items():
@@ -177,7 +138,7 @@ def usage(before: Reading, after: Reading, kinds: Mapping[int, str]) -> ServerUs
     ended = _ended(before, after, total, threads)
     if not ended:
         total |= {name: _sum(threads, name) for name in _OF_THREADS}
-    return ServerUsage(Usage(**total), [*threads, *ended])
+    return Threads(process=Usage(**total), threads=(*threads, *ended))
 
 
 def missing(reading: Reading, *, some_ended: bool) -> list[Unavailable]:

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 from millrace.databases.client import Row, ServerClient, Session
 from millrace.databases.deltas import Number
 from millrace.errors import Unavailable
-from millrace.model.observations import Counters
+from millrace.model.observations import Counters, Digest, QueryPlan, TimedEvent, Waits
 
 # Kinds of threads; or of processes, where each process serves one session.
 CONNECTION = "connection"
@@ -41,57 +41,12 @@ class ThreadRoleQuery(Protocol):
 
 
 @dataclass(frozen=True)
-class Event:
-    """A wait or a stage: how often it happened, and how long it took in all."""
-
-    name: str
-    count: int
-    wait_s: float
-
-
-@dataclass(frozen=True)
-class Digest:
-    """The executions of a statement; None for a figure that the server does not count.
-
-    ``lock_s`` and ``cpu_s`` are parts of ``wait_s``, the time of all executions.
-    """
-
-    text: str
-    count: int
-    wait_s: float
-    lock_s: float | None
-    cpu_s: float | None
-    rows_examined: int | None
-    rows_sent: int | None
-    rows_affected: int | None
-    tmp_tables: int | None
-    tmp_disk_tables: int | None
-    no_index_used: int | None
-    sort_rows: int | None
-    errors: int | None
-
-
-@dataclass(frozen=True)
-class Waits:
-    """The waits of the whole server, the longest first.
-
-    ``why`` is the reason where it measures none (not ``enabled``). ``not_instrumented`` are the
-    classes of waits that it does not measure.
-    """
-
-    enabled: bool
-    why: str | None
-    not_instrumented: Sequence[str]
-    events: Sequence[Event]
-
-
-@dataclass(frozen=True)
 class ServerTotals:
     """The waits, statements and stages of a server between two readings, the longest first."""
 
     waits: Waits
     digests: Sequence[Digest]
-    stages: Sequence[Event]
+    stages: Sequence[TimedEvent]
     missing: Sequence[Unavailable] = ()
 
 
@@ -137,19 +92,11 @@ class StatusCounters(Protocol):
         """Return the increases between two readings."""
 
 
-@dataclass(frozen=True)
-class Plan:
-    """The rows of a statement's plan, or the reason why there is none (``error``)."""
-
-    rows: Sequence[Row]
-    error: str | None
-
-
 class Explainer(Protocol):
     """A query for the plans of statements in the syntax of one version."""
 
-    def explain(self, session: Session, sql: str) -> Plan:
-        """Return the plan of a statement. Never raise."""
+    def explain(self, session: Session, sql: str) -> QueryPlan:
+        """Return the plan of a statement, or the reason why there is none. Never raise."""
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import Field, model_validator
+from pydantic import ConfigDict, Field, model_validator
 
-from millrace.model.documents import Count, Document, Items, Number, Positive
+from millrace.model.documents import Count, Document, Items, Number, OpenDocument, Positive
 
 VERSION = 1
 
@@ -27,7 +27,10 @@ class Missing(Document):
 
 
 class Usage(Document):
-    """The resources that threads used; ``runnable_s`` is the time they were ready without a CPU."""
+    """The resources that threads used; ``runnable_s`` is the time they were ready without a CPU.
+
+    None stands for a figure that cannot be read.
+    """
 
     cpu_s: Count | None = None
     user_s: Count | None = None
@@ -35,6 +38,12 @@ class Usage(Document):
     runnable_s: Count | None = None
     voluntary_switches: Count | None = None
     involuntary_switches: Count | None = None
+    minor_faults: Count | None = None
+    major_faults: Count | None = None
+    read_calls: Count | None = None
+    write_calls: Count | None = None
+    read_chars: Count | None = None
+    written_chars: Count | None = None
     read_bytes: Count | None = None
     write_bytes: Count | None = None
 
@@ -49,11 +58,12 @@ class ThreadUsage(Usage):
     """The resources that one thread used."""
 
     tid: int
+    name: str = ""
     kind: str
 
 
 class Threads(Section):
-    """The resources of the server's process and of its threads."""
+    """The resources of the server's process and of its threads, the busiest first."""
 
     process: Usage | None = None
     threads: Items[ThreadUsage] | None = None
@@ -61,6 +71,8 @@ class Threads(Section):
 
 class CountedState(Document):
     """A sampled state; ``during_sync`` of its samples fell into a flush of the server's log."""
+
+    model_config = ConfigDict(populate_by_name=True)
 
     state_class: Annotated[str, Field(alias="class")]
     count: Positive
@@ -74,7 +86,7 @@ class CountedState(Document):
 
 
 class State(CountedState):
-    """A sampled state of a thread: where in the kernel it was."""
+    """A sampled state of a thread: where in the kernel it was; see ``collect``."""
 
     syscall: str | None
     wchan: str | None
@@ -83,28 +95,38 @@ class State(CountedState):
 
 
 class SampledThread(Document):
-    """A thread with its sampled states."""
+    """A thread with its sampled states, the most frequent first."""
 
     tid: int
+    name: str = ""
     kind: str
+    ticks: Count | None = None
     states: Items[State]
 
 
 class StatementState(CountedState):
-    """A sampled state of a thread while its client had a statement under way."""
+    """A sampled state of a thread while its client had a statement under way; None: it had none."""
 
     statement: str | None
 
 
 class Statements(Document):
-    """The sampled states by statement."""
+    """The sampled states by statement, summed over the ``threads`` that serve clients."""
 
+    threads: Count | None = None
     states: Items[StatementState] | None = None
 
 
 class States(Document):
-    """The sampled states of threads."""
+    """The sampled states of threads; ``cpu_s`` is the sampler's own CPU time.
 
+    ``statements`` is None where those of threads are unknown.
+    """
+
+    rate_hz: Count | None = None
+    ticks: Count | None = None
+    cpu_s: Count | None = None
+    realtime: bool | None = None
     threads: Items[SampledThread] | None = None
     statements: Statements | None = None
 
@@ -161,7 +183,11 @@ class SchedEvents(Document):
 
 
 class Disk(Section):
-    """The device under the data directory, for everyone on the host."""
+    """The device under the data directory, for everyone on the host.
+
+    ``read_s``, ``write_s`` and ``flush_s`` are sums over all requests, ``busy_s`` is the time with
+    at least one request. Kernels before 5.5 do not count flushes.
+    """
 
     device: str | None = None
     reads: Count | None = None
@@ -227,14 +253,23 @@ class TimedEvent(Document):
 
 
 class Waits(Section):
-    """The waits that the server timed, if it was set to do so."""
+    """The waits of the whole server, the longest first.
+
+    ``why`` is the reason where it measures none (not ``enabled``). ``not_instrumented`` are the
+    classes of waits that it does not measure.
+    """
 
     enabled: bool | None = None
+    why: str | None = None
+    not_instrumented: Items[str] = ()
     events: Items[TimedEvent] | None = None
 
 
 class Digest(Document):
-    """A statement without its values, as the server sums it up."""
+    """The executions of a statement without its values; None for an uncounted figure.
+
+    ``lock_s`` and ``cpu_s`` are parts of ``wait_s``, the time of all executions.
+    """
 
     text: str | None = None
     count: Count | None = None
@@ -260,45 +295,59 @@ class QueryPlan(Document):
 
 
 class Frequency(Document):
-    """The clock of the host's CPUs, in MHz."""
+    """The clock of the host's CPUs at both ends, in MHz."""
 
+    min: Count | None = None
+    max: Count | None = None
     mean: Positive | None = None
 
 
 class OtherProcess(Document):
-    """A process of the host that took CPU time."""
+    """A process of the host that is neither the server's nor millrace's.
+
+    ``cpu_s`` is the CPU time that it and its ended children used.
+    """
 
     name: str | None = None
+    pid: int | None = None
     cpu_s: Count | None = None
 
 
 class Memory(Document):
-    """The host's memory."""
+    """The host's memory at the end."""
 
+    available_bytes: Count | None = None
     swap_used_bytes: Count | None = None
 
 
 class ServerLimits(Document):
-    """The CPUs that the server may use, by affinity and by quota."""
+    """The CPUs that the server may use, by affinity and by quota; None: unlimited or unknown."""
 
     cpus: Count | None = None
     quota_cpus: Count | None = None
 
 
-class HostCpu(Document):
-    """CPU time that the hypervisor gave to others."""
+class HostCpu(OpenDocument):
+    """The seconds of all CPUs by state, among them those that the hypervisor gave to others."""
 
     steal_s: Number | None = None
 
 
-class Pressure(Document):
-    """The time for which all processes stood still for want of memory."""
+class Pressure(OpenDocument):
+    """The seconds for which work waited for a resource; None where the kernel does not tell them.
+
+    ``memory_full_s`` is the time for which all processes stood still for want of memory.
+    """
 
     memory_full_s: Number | None = None
 
 
 class HostActivity(Section):
-    """Other activity of the host; ``others`` are neither the server's processes nor millrace's."""
+    """The activity of the host between the marks.
+
+    ``others`` are the busiest of the processes that used ``other_cpu_s``. ``disturbed`` are the
+    likely disturbances, one clause each.
+    """
 
     cpus: Count | None = None
     cpu: HostCpu | None = None
@@ -312,12 +361,16 @@ class HostActivity(Section):
 
 
 class ProfileSamples(Document):
-    """CPU samples of the server by folded stack."""
+    """CPU samples of the server by folded stack; ``lost`` ones are not in ``stacks``.
+
+    The recording took ``seconds``, in ``runs`` runs of the measured part.
+    """
 
     event: str = ""
     frequency_hz: Count | None = None
     call_graph: str = "none"
     with_kernel: bool | None = None
+    samples: Count | None = None
     lost: Count | None = None
     seconds: Count | None = None
     runs: Annotated[int, Field(ge=0)] | None = None

@@ -11,10 +11,9 @@ import pytest
 from millrace.collect.collectors import CollectorFactory, Edge, Window, agreed, collecting
 from millrace.collect.model import Collector, CollectorResult, Target
 from millrace.collect.registry import COLLECTORS, PROFILE
-from millrace.collect.thread_states import StatesOfThread, ThreadStates
-from millrace.collect.thread_usage import ServerUsage, ThreadUsage, Usage
 from millrace.errors import DatabaseError, Unavailable
 from millrace.loadgen.events import Event, Mark
+from millrace.model.observations import SampledThread, States, Threads, ThreadUsage, Usage
 from tests.unit.loadgen.made_events import interval, mark
 from tests.unit.loadgen.made_events import phase_ended as ended
 
@@ -287,17 +286,18 @@ def test_who_fails_when_looking_again_is_missed_and_ends_the_repetition(target: 
 
 
 def test_the_kinds_of_threads_are_those_of_the_samples() -> None:
-    nothing = Usage(*[None] * 14)
-    listed = ServerUsage(
-        nothing,
-        [
-            ThreadUsage(**vars(nothing), tid=tid, name="", kind=kind)
+    nothing = Usage(cpu_s=None)
+    listed = Threads(
+        process=nothing,
+        threads=tuple(
+            ThreadUsage(tid=tid, kind=kind)
             for tid, kind in ((4, "background"), (5, "purge"), (0, "ended"))
-        ],
+        ),
     )
-    sampled = ThreadStates(1.0, 9, 0.0, True, [StatesOfThread(4, "", "connection", 9, [])], None)
+    sampled = States(threads=(SampledThread(tid=4, kind="connection", states=()),))
     found = agreed({"threads": listed, "states": sampled, "disk": {}})
-    assert isinstance(found["threads"], ServerUsage)
+    assert isinstance(found["threads"], Threads)
+    assert found["threads"].threads is not None
     assert [each.kind for each in found["threads"].threads] == ["connection", "purge", "ended"]
     assert found["threads"].process == nothing
     assert (found["states"], found["disk"]) == (sampled, {})
@@ -316,6 +316,18 @@ def test_an_observer_that_cannot_even_begin_is_missed(target: Target) -> None:
     found = collected(refuse, target)
     assert found["observers"] == []
     assert found["missing"][0]["what"] == "no Performance Schema in this build"
+
+
+def test_figures_that_cannot_be_right_are_missed(target: Target) -> None:
+    def negative() -> object:
+        return Usage(cpu_s=-1.0)
+
+    class Wrong(Recorded):
+        def result(self) -> CollectorResult:
+            return CollectorResult({"threads": negative()})
+
+    found = collected(maker(Wrong()), target)
+    assert "cannot be right" in found["missing"][0]["what"]
 
 
 def test_a_defect_of_an_observer_is_not_hidden(target: Target) -> None:

@@ -18,10 +18,11 @@ from hypothesis import strategies as st
 
 from millrace.collect import host
 from millrace.collect.collectors import as_json
-from millrace.collect.host import OtherProcess, Reading
+from millrace.collect.host import Reading
 from millrace.collect.model import Target
 from millrace.errors import Unavailable
 from millrace.host import procfs
+from millrace.model.observations import OtherProcess
 from millrace.servers.attached import AttachedInstance
 from tests.unit.host import host_trees as trees
 from tests.unit.host import texts
@@ -76,8 +77,8 @@ def test_others_are_those_that_ran() -> None:
     after = {**OURS_LATER, 90: process("rsync", 80, 27), 91: process("idle", 80, 3)}
     after[92] = process("cron", 80, 50, started=9)
     assert found(before, after) == [
-        OtherProcess("cron", 92, 50 / TICKS),
-        OtherProcess("rsync", 90, 20 / TICKS),
+        OtherProcess(name="cron", pid=92, cpu_s=50 / TICKS),
+        OtherProcess(name="rsync", pid=90, cpu_s=20 / TICKS),
     ]
 
 
@@ -90,7 +91,7 @@ def test_threads_of_the_kernel_work_for_the_server() -> None:
 def test_what_began_and_ended_meanwhile_is_its_parents() -> None:
     before = {**OURS, 80: process("make", 40, 1, children=100)}
     after = {**OURS_LATER, 80: process("make", 40, 2, children=1_100)}
-    assert found(before, after) == [OtherProcess("make", 80, 1_001 / TICKS)]
+    assert found(before, after) == [OtherProcess(name="make", pid=80, cpu_s=1_001 / TICKS)]
 
 
 def test_what_a_process_did_before_is_taken_off_where_it_ended() -> None:
@@ -102,18 +103,18 @@ def test_what_a_process_did_before_is_taken_off_where_it_ended() -> None:
     }
     # sh and cc1 have ended; both used 5 more until then.
     after = {**OURS_LATER, 80: process("make", 40, children=900 + 10 + 3 + 5 + 5)}
-    assert found(before, after) == [OtherProcess("make", 80, 10 / TICKS)]
+    assert found(before, after) == [OtherProcess(name="make", pid=80, cpu_s=10 / TICKS)]
 
 
 def test_another_process_of_the_same_number() -> None:
     before = {**OURS, 80: process("old", 1, 500, started=5)}
     after = {**OURS_LATER, 80: process("new", 1, 30, started=8)}
-    assert found(before, after) == [OtherProcess("new", 80, 30 / TICKS)]
+    assert found(before, after) == [OtherProcess(name="new", pid=80, cpu_s=30 / TICKS)]
 
 
 def test_where_the_server_is_not_known_databases_are_taken_for_it() -> None:
     after = {**OURS_LATER, 90: process("mariadbd", 1, 40), 91: process("rsync", 1, 30)}
-    assert found(OURS, after, None) == [OtherProcess("rsync", 91, 30 / TICKS)]
+    assert found(OURS, after, None) == [OtherProcess(name="rsync", pid=91, cpu_s=30 / TICKS)]
 
 
 @dataclass
@@ -182,7 +183,9 @@ def test_all_work_is_found_whoever_ended(
     for step in later:
         system.step(*step)
     others = host.others(before, system.look(), own_pid=999, server_pid=998)
-    assert sum(other.cpu_s for other in others) * TICKS == pytest.approx(system.worked - worked)
+    assert sum(other.cpu_s or 0 for other in others) * TICKS == pytest.approx(
+        system.worked - worked
+    )
 
 
 QUIET = Reading(
@@ -265,7 +268,10 @@ def test_a_host_that_shows_little() -> None:
         ),
         (
             LATER,
-            [OtherProcess("rsync", 90, 40 / TICKS), OtherProcess("cron", 91, 10 / TICKS)],
+            [
+                OtherProcess(name="rsync", pid=90, cpu_s=40 / TICKS),
+                OtherProcess(name="cron", pid=91, cpu_s=10 / TICKS),
+            ],
             "other processes used 5.0% of the CPU time, rsync (pid 90) the most",
         ),
         (replace(LATER, vmstat="pswpin 1205\n"), [], "1,200 pages were swapped in"),
@@ -289,7 +295,9 @@ def test_what_does_not_disturb() -> None:
     little = replace(
         LATER, stat="cpu  1600 0 700 8171 110 0 20 9\ncpu0 1\n", frequencies_mhz=(2150.0, 2350.0)
     )
-    assert host.disturbed(QUIET, little, [OtherProcess("rsync", 90, 19 / TICKS)]) == []
+    assert (
+        host.disturbed(QUIET, little, [OtherProcess(name="rsync", pid=90, cpu_s=19 / TICKS)]) == []
+    )
     # Pages swapped in before, or swapped out now, do not matter.
     assert host.disturbed(QUIET, replace(little, vmstat="pswpin 5\npswpout 99\n"), []) == []
 

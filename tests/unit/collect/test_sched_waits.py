@@ -9,7 +9,6 @@ from pathlib import Path
 from millrace.collect.collectors import as_json
 from millrace.collect.sched_waits import (
     ActivitySample,
-    ScheduledStatement,
     blocked,
     filters,
     missing,
@@ -26,6 +25,7 @@ from millrace.collect.threads.sched_events import (
     Wakeup,
     Window,
 )
+from millrace.model.observations import ScheduledStatement
 
 
 def test_the_section() -> None:
@@ -70,11 +70,11 @@ def test_looks_at_statements_find_threads_on_a_cpu_or_ready() -> None:
         ActivitySample(2.8, {7: "a", 9: "c"}),  # unknown, then on a CPU until it leaves that
     ]
     windows = [Window(1.0, 2.0), Window(2.7, 3.0, 0.5)]
-    assert scheduled_statements(events, windows, samples, 4) == [
-        ScheduledStatement("a", on_cpu=1.0, ready=0.0),
-        ScheduledStatement("b", on_cpu=2.0, ready=2.0),
-        ScheduledStatement("c", on_cpu=0.5, ready=0.0),
-    ]
+    assert scheduled_statements(events, windows, samples, 4) == (
+        ScheduledStatement(statement="a", on_cpu=1.0, ready=0.0),
+        ScheduledStatement(statement="b", on_cpu=2.0, ready=2.0),
+        ScheduledStatement(statement="c", on_cpu=0.5, ready=0.0),
+    )
     assert scheduled_statements(events, windows, [], 4) is None
 
 

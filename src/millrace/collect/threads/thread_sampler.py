@@ -53,7 +53,7 @@ class SampledStatement:
 
 
 @dataclass(frozen=True)
-class SampledThread:
+class ThreadSamples:
     """A thread that existed in ``ticks`` samples."""
 
     tid: int
@@ -74,7 +74,7 @@ class Sampled:
     ticks: int
     cpu_s: float
     realtime: bool
-    threads: Sequence[SampledThread]
+    threads: Sequence[ThreadSamples]
 
 
 _SAMPLED = TypeAdapter(Sampled)

@@ -11,10 +11,10 @@ import re
 from millrace.databases.base import version_key
 from millrace.databases.client import Row, Session
 from millrace.databases.deltas import number
-from millrace.databases.monitoring import Plan
 from millrace.databases.mysql import query
 from millrace.databases.mysql.observable import Explains, Observable
 from millrace.errors import DatabaseError, Unavailable
+from millrace.model.observations import PlanRow, QueryPlan
 
 _VERB = re.compile(r"(?:\s|\(|/\*.*?\*/|--\s.*?\n|#.*?\n)*([A-Za-z]+)", re.DOTALL)
 
@@ -25,16 +25,16 @@ class MysqlExplainer:
     def __init__(self, explains: Explains) -> None:
         self._explains = explains
 
-    def explain(self, session: Session, sql: str) -> Plan:
+    def explain(self, session: Session, sql: str) -> QueryPlan:
         if verb_of(sql) not in self._explains.verbs:
             verbs = ", ".join(sorted(self._explains.verbs))
-            return Plan((), f"this version explains {verbs} only")
+            return QueryPlan(rows=(), error=f"this version explains {verbs} only")
         try:
             with query.understood("the plan"):
                 rows = session.rows(self._explains.form.replace("{sql}", sql))
         except (DatabaseError, Unavailable) as error:
-            return Plan((), error.message)
-        return Plan([plain(row) for row in rows], None)
+            return QueryPlan(rows=(), error=error.message)
+        return QueryPlan(rows=tuple(plain(row) for row in rows), error=None)
 
 
 def explains_of(observable: Observable, version: str) -> Explains:
@@ -50,7 +50,7 @@ def verb_of(sql: str) -> str:
     return matched[1].upper() if matched else ""
 
 
-def plain(row: Row) -> Row:
+def plain(row: Row) -> PlanRow:
     """Return a row of a plan as JSON has it.
 
     MariaDB returns the number of rows as text. It becomes a number, unless the text says more:

@@ -20,10 +20,11 @@ from typing import Any, TypeVar
 
 from millrace.databases.client import Row, Session
 from millrace.databases.deltas import Number, by_key, increased_rows
-from millrace.databases.monitoring import Digest, Event, ServerTotals, Waits
+from millrace.databases.monitoring import ServerTotals
 from millrace.databases.mysql import performance_schema, query
 from millrace.databases.mysql.observable import Observable
 from millrace.errors import Unavailable
+from millrace.model.observations import Digest, TimedEvent, Waits
 
 REST = "(prepared statements)"
 
@@ -52,7 +53,7 @@ _COUNTERS = ("count", *_TIMES, *_COUNTS)
 _UNCOUNTED = ("lock", *(name for name in _COUNTS if name not in ("rows_affected", "errors")))
 
 Snapshot = Mapping[str, Mapping[Any, Row]]
-_Timed = TypeVar("_Timed", Event, Digest)
+_Timed = TypeVar("_Timed", TimedEvent, Digest)
 
 
 class MysqlWaitStatistics:
@@ -78,8 +79,8 @@ class MysqlWaitStatistics:
             waits = Waits(
                 enabled=off is None,
                 why=None if off is None else off.message,
-                not_instrumented=self._summaries.not_instrumented.get("waits", ()),
-                events=events_of(deltas.get("waits", ())),
+                not_instrumented=tuple(self._summaries.not_instrumented.get("waits", ())),
+                events=tuple(events_of(deltas.get("waits", ()))),
             )
             stages = events_of(deltas.get("stages", ()))
             return ServerTotals(waits, digests, stages, [*self._missing(), *lost])
@@ -101,10 +102,13 @@ def deltas_of(before: Mapping[Any, Row], after: Mapping[Any, Row]) -> list[Row]:
     return list(increased_rows(before, after, _COUNTERS).values())
 
 
-def events_of(deltas: Iterable[Row]) -> list[Event]:
+def events_of(deltas: Iterable[Row]) -> list[TimedEvent]:
     """Return waits or stages, the longest first."""
     return _longest(
-        Event(query.plain(row["key"]), row["count"], row["wait"] / _PICOSECONDS) for row in deltas
+        TimedEvent(
+            name=query.plain(row["key"]), count=row["count"], wait_s=row["wait"] / _PICOSECONDS
+        )
+        for row in deltas
     )
 
 

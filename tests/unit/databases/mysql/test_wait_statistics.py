@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Any
 
 import pytest
@@ -72,7 +71,7 @@ def test_statements_have_their_figures_in_seconds() -> None:
         (UPDATE.strip(), 5.0),
         (SELECT.strip(), 2.0),
     ]
-    assert asdict(found[1]) == {
+    assert found[1].to_json() == {
         "text": SELECT.strip(),
         "count": 4,
         "wait_s": 2.0,
