@@ -19,6 +19,7 @@ from millrace.experiment.read import read
 from millrace.experiment.validation import ValidationContext
 from millrace.loadgen import program
 from millrace.model.events import ignore
+from millrace.model.host_facts import HostFacts
 from millrace.servers.instances import users
 from millrace.store.records import HostRecord, StoredRun
 from millrace.store.store import Store
@@ -28,7 +29,7 @@ from tests.fake_family import program as fake_program
 from tests.fake_family.family import Script
 from tests.unit.experiment.files import CONTEXT
 
-HOST = HostRecord("h1", {"kernel": {"release": "6.1"}})
+HOST = HostRecord("h1", HostFacts.model_validate({"kernel": {"release": "6.1"}}))
 
 FILE = """
 name = "fakes"

@@ -185,8 +185,8 @@ def resumable_host() -> Iterator[None]:
 def host_record() -> HostRecord:
     """Return the facts of this host now, with doctor's findings."""
     facts = host.facts(paths.work_dir())
-    findings = [finding.as_data() for finding in doctor.examine(facts, paths.work_dir())]
-    return HostRecord(host.host_id(facts), {**facts, "findings": findings})
+    findings = doctor.examine(facts, paths.work_dir())
+    return HostRecord(host.host_id(facts), facts.replace(findings=findings))
 
 
 def versions() -> dict[str, str]:

@@ -33,6 +33,9 @@ class Process:
     name: str
     share: float = 0.0
 
+    def __str__(self) -> str:
+        return f"{self.name} (pid {self.pid})"
+
 
 @dataclass(frozen=True)
 class Activity:

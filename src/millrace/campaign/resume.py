@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from operator import attrgetter
 
 from millrace.campaign.run_records import (
     design_of,
@@ -22,7 +23,7 @@ from millrace.experiment.aa_trials import with_controls
 from millrace.experiment.model import Experiment, Plan, PlannedTrial
 from millrace.experiment.plan import expand, seed_of
 from millrace.model.run_spec import Extension, RunSpec
-from millrace.model.servers import InstalledServer, as_data
+from millrace.model.servers import InstalledServer, build_facts
 from millrace.servers import install
 from millrace.store.records import HostRecord, RunRecord, StoredRun, TrialRecord
 from millrace.store.store import Store
@@ -163,7 +164,7 @@ def _rebuilt(store: Store, run: RunRecord) -> Iterator[str]:
         except MillraceError:
             continue  # missing today: it will be installed again, or refused
         # Older records have the digest of the program only.
-        digest = "build_sha256" if build.get("build_sha256") else "program_sha256"
-        if isinstance(server, InstalledServer) and as_data(server)[digest] != build.get(digest):
+        digest = attrgetter("build_sha256" if build.build_sha256 else "program_sha256")
+        if isinstance(server, InstalledServer) and digest(build_facts(server)) != digest(build):
             changed = ", ".join(server.changed)
             yield f"{name} was changed: {changed}" if changed else f"{name} was built again"

@@ -37,8 +37,8 @@ def command(as_json: bool) -> None:
         print_json(
             {
                 "host_id": host.host_id(facts),
-                "facts": facts,
-                "findings": [finding.as_data() for finding in findings],
+                "facts": facts.to_json(),
+                "findings": [finding.to_json() for finding in findings],
             }
         )
         return

@@ -18,7 +18,7 @@ from millrace.cli.console import LineTable, err, plain_table, print_json, print_
 from millrace.cli.progress import Listener
 from millrace.errors import TrialFailed, UserError
 from millrace.model.events import Emitted
-from millrace.model.servers import AttachedServer, Server, as_data
+from millrace.model.servers import AttachedServer, Server, build_facts
 from millrace.servers import attached, catalogue, install
 from millrace.servers.attached import AttachedInstance
 from millrace.servers.availability import Availability
@@ -212,7 +212,7 @@ def _present(server: Server) -> dict[str, Any]:
         "state": "installed" if server.name in catalogue.entries() else "added",
         "program": str(server.program),
         "own_loader": len(server.argv) > 1,
-        **as_data(server),
+        **build_facts(server).to_json(),
     }
 
 

@@ -9,63 +9,59 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from millrace.host import cpu_limits
 from millrace.host import parsers as text
 from millrace.host.files import block_device, mount_below, number, read, read_file
+from millrace.model.host_facts import HostFacts
 
 _CPUS = "sys/devices/system/cpu"
 _NO_MEMORY_LIMIT = 1 << 62  # control groups of version 1 write "no limit" as the largest page count
 
 
-def facts(work_dir: Path, *, root: Path = Path("/")) -> dict[str, Any]:
-    """Return all recorded facts of this host, as plain data for the store.
-
-    Keys: ``machine`` (a digest of the installation's id), ``cpu``, ``frequency``, ``kernel``,
-    ``distribution``, ``libc``, ``memory``, ``huge_pages``, ``virtualisation``, ``limits`` (of the
-    control group), ``filesystem`` (below ``work_dir``), ``load``, ``clock_source``, ``numa``,
-    ``aslr`` (0 to 2), ``mitigations``.
-    """
+def facts(work_dir: Path, *, root: Path = Path("/")) -> HostFacts:
+    """Return the facts of this host; its file system is the one below ``work_dir``."""
     cpu = text.cpu_info(read(root, "proc/cpuinfo"))
-    return {
-        "machine": _machine(root),
-        "cpu": _cpu(root, cpu),
-        "frequency": _frequency(root),
-        "kernel": _kernel(root),
-        "distribution": text.os_release(
-            read(root, "etc/os-release") or read(root, "usr/lib/os-release")
-        ).get("PRETTY_NAME"),
-        "libc": _libc(),
-        "memory": _memory(root),
-        "huge_pages": _huge_pages(root),
-        "virtualisation": _virtualisation(root, cpu),
-        "limits": _limits(root),
-        "filesystem": _filesystem(root, work_dir),
-        "load": _load(root),
-        "clock_source": read(
-            root, "sys/devices/system/clocksource/clocksource0/current_clocksource"
-        ),
-        "numa": _numa(root),
-        "aslr": number(root, "proc/sys/kernel/randomize_va_space"),
-        "mitigations": {
-            file.name: read_file(file)
-            for file in sorted((root / _CPUS / "vulnerabilities").glob("*"))
-        },
-    }
+    return HostFacts.model_validate(
+        {
+            "machine": _machine(root),
+            "cpu": _cpu(root, cpu),
+            "frequency": _frequency(root),
+            "kernel": _kernel(root),
+            "distribution": text.os_release(
+                read(root, "etc/os-release") or read(root, "usr/lib/os-release")
+            ).get("PRETTY_NAME"),
+            "libc": _libc(),
+            "memory": _memory(root),
+            "huge_pages": _huge_pages(root),
+            "virtualisation": _virtualisation(root, cpu),
+            "limits": _limits(root),
+            "filesystem": _filesystem(root, work_dir),
+            "load": _load(root),
+            "clock_source": read(
+                root, "sys/devices/system/clocksource/clocksource0/current_clocksource"
+            ),
+            "numa": _numa(root),
+            "aslr": number(root, "proc/sys/kernel/randomize_va_space"),
+            "mitigations": {
+                file.name: read_file(file)
+                for file in sorted((root / _CPUS / "vulnerabilities").glob("*"))
+            },
+        }
+    )
 
 
-def host_id(known: Mapping[str, Any]) -> str:
+def host_id(known: HostFacts) -> str:
     """Return 12 hexadecimal digits that identify this host.
 
     They are a digest of the hardware and the installation. A reboot, an update of the system or a
     changed setting does not change them.
     """
-    cpu = known["cpu"]
-    names = ("vendor", "model", "sockets", "cores", "threads")
-    identity = [known["machine"], known["kernel"]["architecture"], *(cpu[name] for name in names)]
+    cpu = known.cpu
+    of_cpu = (cpu.vendor, cpu.model, cpu.sockets, cpu.cores, cpu.threads)
+    identity = [known.machine, known.kernel.architecture, *of_cpu]
     return hashlib.sha256(json.dumps(identity).encode()).hexdigest()[:12]
 
 

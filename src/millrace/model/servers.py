@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+
+from millrace.model.documents import Items, OpenDocument
 
 
 @dataclass(frozen=True)
@@ -126,29 +127,42 @@ class FittedOptions:
     left_out: tuple[LeftOut, ...] = ()
 
 
-def as_data(server: Server) -> dict[str, Any]:
-    """The build as plain data for the store (no password, no path that only this run has)."""
+class ArtefactFact(OpenDocument):
+    """A file that a build was made of."""
+
+    coordinate: str
+    sha256: str | None = None
+    size_bytes: int | None = None
+
+
+class BuildFacts(OpenDocument):
+    """The build of a server, as trials record it: its provenance, and its content at that time.
+
+    An attached server has no other fact than that. Older stores lack some of these.
+    """
+
+    attached: bool | None = None
+    source: str | None = None
+    artefacts: Items[ArtefactFact] | None = None
+    program_sha256: str | None = None
+    build_sha256: str | None = None
+    changed_files: Items[str] | None = None
+    build_id: str | None = None
+    compiler: str | None = None
+    allocator: str | None = None
+    libc: str | None = None
+    async_io: str | None = None
+    symbols: str | None = None
+    note: str | None = None
+
+
+def build_facts(server: Server) -> BuildFacts:
+    """Return the facts of a build (no password, no path that only this run has)."""
     if isinstance(server, AttachedServer):
-        return {"attached": True}
-    provenance = server.provenance
-    return {
-        "attached": False,
-        "source": provenance.source,
-        "artefacts": [
-            {"coordinate": a.coordinate, "sha256": a.sha256, "size_bytes": a.size_bytes}
-            for a in provenance.artefacts
-        ],
-        "program_sha256": provenance.program_sha256,
-        "build_sha256": server.build_sha256,
-        "changed_files": list(server.changed),
-        "build_id": provenance.build_id,
-        "compiler": provenance.compiler,
-        "allocator": provenance.allocator,
-        "libc": provenance.libc,
-        "async_io": provenance.async_io,
-        "symbols": provenance.symbols,
-        "note": provenance.note,
-    }
+        return BuildFacts(attached=True)
+    facts = asdict(server.provenance)
+    content = {"build_sha256": server.build_sha256, "changed_files": server.changed}
+    return BuildFacts.model_validate({"attached": False, **facts, **content})
 
 
 @dataclass(frozen=True)

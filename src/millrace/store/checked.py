@@ -17,7 +17,6 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from millrace.model.documents import instant
 from millrace.model.run_spec import MOST_BLOCKS, RunSpec
-from millrace.store.documents import Build, HostFacts
 from millrace.store.history_records import ChangeRecord, HistoryPart, PointRecord, SeriesRecord
 from millrace.store.records import RunRecord, StoredAttempt, StoredRun
 
@@ -78,7 +77,6 @@ def first(error: ValidationError) -> str:
 
 def run(checked: RunRecord) -> RunRecord:
     """Return the run if its documents can be read by key; raise NotARecord otherwise."""
-    document("host", HostFacts, checked.host.facts)
     _instant(f"run {checked.id}: created_utc", checked.created_utc)
     for name in (checked.id, checked.name, checked.scale):
         if not name or not name.isprintable() or len(name) > _LONGEST_NAME:
@@ -146,8 +144,6 @@ def _of_attempt(attempt: StoredAttempt) -> Iterator[str]:
     yield from duplicates("step", [step.position for step in attempt.steps])
     yield from duplicates("role", [instance.role for instance in attempt.instances])
     yield from duplicates("measurement", [(m.role, m.name) for m in attempt.measurements])
-    for instance in attempt.instances:
-        document(f"{where}, build", Build, instance.server.build)
     for step in attempt.steps:
         if not (_is_measurable(step.started_s) and _is_measurable(step.duration_s)):
             yield f"{where}: step {step.name} took {step.duration_s} s"

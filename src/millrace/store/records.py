@@ -10,22 +10,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
 from millrace.levels import Level
+from millrace.model.host_facts import HostFacts
 from millrace.model.instance_facts import InstanceFacts
 from millrace.model.observations import Observations
 from millrace.model.phases import MeasuredPhases
 from millrace.model.run_spec import Design, RunSpec
+from millrace.model.servers import BuildFacts
 from millrace.model.steady_limits import SteadyLimits
 from millrace.model.trials import Outcome, Purpose
 
 PAIR_FAILED = "pair_failed"
 """The step of a trial that is left out because the other trial of its concurrent pair failed."""
 
-_STATE = (
+_ENVIRONMENT = (
     "kernel.release",
     "libc",
     "memory.total_bytes",
@@ -49,20 +52,17 @@ class HostRecord:
     """
 
     id: str
-    facts: Mapping[str, Any]
+    facts: HostFacts
 
-    def state(self) -> dict[str, object]:
+    def environment(self) -> dict[str, object]:
         """Return the environment: facts that a reboot, an update or a setting changes, by name.
 
         Measurements in different environments are not comparable. An unknown fact is None.
         """
-        return {path.replace(".", " ").replace("_", " "): self._at(path) for path in _STATE}
-
-    def _at(self, path: str) -> object:
-        value: Any = self.facts
-        for key in path.split("."):
-            value = value.get(key) if isinstance(value, Mapping) else None
-        return value
+        return {
+            path.replace(".", " ").replace("_", " "): attrgetter(path)(self.facts)
+            for path in _ENVIRONMENT
+        }
 
 
 @dataclass(frozen=True)
@@ -114,8 +114,8 @@ class RunRecord:
             before, now = self.versions.get(name), versions.get(name)
             if before != now:
                 yield f"the {name.replace('_', ' ')} was {before} and is {now}"
-        environment = host.state()
-        for name, was in self.host.state().items():
+        environment = host.environment()
+        for name, was in self.host.environment().items():
             if was != environment[name]:
                 yield f"{name} was {was} and is {environment[name]}"
 
@@ -174,16 +174,16 @@ class StepRecord:
 class ServerRecord:
     """A server as observed in a trial.
 
-    ``version_reported`` is the version that the server reports. ``build`` is the provenance as
-    plain data. ``host_variables`` are names of variables that differ on every start (paths, ports,
-    host names) and never count as a difference.
+    ``version_reported`` is the version that the server reports. ``build`` is its provenance.
+    ``host_variables`` are names of variables that differ on every start (paths, ports, host names)
+    and never count as a difference.
     """
 
     name: str
     family: str
     version: str
     version_reported: str
-    build: Mapping[str, Any]
+    build: BuildFacts
     host_variables: tuple[str, ...] = ()
 
 

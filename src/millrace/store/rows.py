@@ -48,7 +48,7 @@ def run_row(run: RunRecord) -> dict[str, Any]:
     row = {name: getattr(run, name) for name in _RUN_COLUMNS}
     return row | {
         "host_id": run.host.id,
-        "host_facts": dict(run.host.facts),
+        "host_facts": run.host.facts.to_json(),
         "versions": dict(run.versions),
         "spec": run.spec.to_json(),
     }
@@ -223,7 +223,10 @@ def _insert_instance(connection: Connection, own: dict[str, Any], instance: Inst
     alone = {
         name: value for name, value in instance.effective.items() if name in differs_on_every_start
     }
-    server_row = asdict(server) | {"host_variables": list(server.host_variables)}
+    server_row = asdict(server) | {
+        "build": server.build.to_json(),
+        "host_variables": list(server.host_variables),
+    }
     connection.execute(
         insert(schema.instances).values(
             **own,

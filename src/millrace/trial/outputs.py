@@ -10,7 +10,7 @@ from typing import Any
 from millrace import databases
 from millrace.errors import TrialFailed
 from millrace.model.instance_facts import InstanceFacts
-from millrace.model.servers import Option, as_data
+from millrace.model.servers import Option, build_facts
 from millrace.servers.instances import error_log
 from millrace.servers.instances.instance import Instance
 from millrace.store.records import (
@@ -81,7 +81,7 @@ def instance_record(
             family=server.family,
             version=known,
             version_reported=version,
-            build=as_data(server),
+            build=build_facts(server),
             host_variables=tuple(sorted(databases.get(server.family).host_variables)),
         ),
         configuration=options.configuration,

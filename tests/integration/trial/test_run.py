@@ -119,7 +119,7 @@ def test_an_attached_server_is_measured_and_left_as_it_was(
         ours.check_alive()
         assert ours.query("SHOW DATABASES") == before
     [attempt] = place.latest().attempts
-    assert attempt.instances[0].server.build["attached"]
+    assert attempt.instances[0].server.build.attached
     assert attempt.instances[0].facts.limits
     assert ours.password not in place.store.read_bytes().decode("latin-1")
 

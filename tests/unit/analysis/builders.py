@@ -12,8 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from millrace.levels import Level
+from millrace.model.host_facts import HostFacts
 from millrace.model.instance_facts import InstanceFacts
 from millrace.model.run_spec import RunSpec
+from millrace.model.servers import BuildFacts
 from millrace.store.records import (
     AttemptResult,
     HostRecord,
@@ -158,7 +160,9 @@ class RunBuilder:
             seed=self.seed,
             blocks=blocks,
             margin=self.margin,
-            host=HostRecord("host-1", {**HOST_FACTS, "findings": list(self.findings)}),
+            host=HostRecord(
+                "host-1", HostFacts.model_validate({**HOST_FACTS, "findings": list(self.findings)})
+            ),
             versions={"millrace": "0.1.0", "load_generator": "0.1.0", "data": "nodes-1"},
             spec=RunSpec.model_validate(spec),
             experiment_text='[experiment]\nname = "load-data"\n',
@@ -183,14 +187,14 @@ FINDINGS = (
         "status": "warn",
         "observed": "KVM",
         "why": "neighbours take CPU time that no measurement here can see",
-        "remedy": "use a host of your own, or more blocks",
+        "hint": "use a host of your own, or more blocks",
     },
     {
         "check": "free disk",
         "status": "ok",
         "observed": "41 GB",
         "why": "a full disk ends trials",
-        "remedy": None,
+        "hint": None,
     },
 )
 
@@ -262,18 +266,20 @@ def _instance(levels: Mapping[str, Level]) -> InstanceRecord:
         family=family,
         version=version,
         version_reported=f"{version}-{'MariaDB' if family == 'mariadb' else 'log'}",
-        build={
-            "attached": False,
-            "source": f"tarball:{name}-linux-x86_64.tar.gz",
-            "artefacts": [{"coordinate": name, "sha256": "ab" * 32, "size_bytes": 31_394_029}],
-            "program_sha256": "cd" * 32,
-            "compiler": "GCC 4.8.5",
-            "allocator": "glibc",
-            "libc": "host 2.36",
-            "async_io": "libaio",
-            "symbols": "DWARF",
-            "note": None,
-        },
+        build=BuildFacts.model_validate(
+            {
+                "attached": False,
+                "source": f"tarball:{name}-linux-x86_64.tar.gz",
+                "artefacts": [{"coordinate": name, "sha256": "ab" * 32, "size_bytes": 31_394_029}],
+                "program_sha256": "cd" * 32,
+                "compiler": "GCC 4.8.5",
+                "allocator": "glibc",
+                "libc": "host 2.36",
+                "async_io": "libaio",
+                "symbols": "DWARF",
+                "note": None,
+            }
+        ),
         host_variables=("datadir", "socket", "port"),
     )
     options: tuple[OptionRecord, ...] = ()

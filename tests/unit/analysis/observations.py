@@ -12,6 +12,7 @@ from millrace.analysis.explain.decode_observations import observed
 from millrace.analysis.explain.observations import Observed, ObservedTrial
 from millrace.model.observations import Observations
 from millrace.model.phases import MeasuredPhases
+from millrace.model.servers import BuildFacts
 from millrace.store.observations import with_counters
 from millrace.store.records import (
     HistogramRecord,
@@ -230,7 +231,7 @@ def attempt(
     *,
     effective: Mapping[str, str] | None = None,
 ) -> StoredAttempt:
-    server = ServerRecord(A, "mysql", "5.6.24", "5.6.24", {}, ("port",))
+    server = ServerRecord(A, "mysql", "5.6.24", "5.6.24", BuildFacts(), ("port",))
     told = {"version": "5.6.24", "port": "1", **(effective or {})}
     return StoredAttempt(
         id=1,

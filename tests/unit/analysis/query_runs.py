@@ -9,8 +9,10 @@ from itertools import product
 from typing import Any, Literal
 
 from millrace.levels import Level
+from millrace.model.host_facts import HostFacts
 from millrace.model.instance_facts import InstanceFacts
 from millrace.model.run_spec import RunSpec
+from millrace.model.servers import BuildFacts
 from millrace.store.records import (
     HistogramRecord,
     HostRecord,
@@ -253,7 +255,9 @@ class QueryRun:
     def _instance(self, levels: Levels) -> InstanceRecord:
         name = str(levels["server"])
         family, version = name.split("-", 1)
-        server = ServerRecord(name, family, version, version, {"source": "tarball:x"}, ("port",))
+        server = ServerRecord(
+            name, family, version, version, BuildFacts(source="tarball:x"), ("port",)
+        )
         effective = {"version": version, "port": "3306", "log_bin": "OFF", **self.variables}
         wakeup = {"cpu_wakeup": dict(self.wakeup)} if self.wakeup else {}
         facts = {**wakeup, **self.facts(levels)}
@@ -285,7 +289,9 @@ class QueryRun:
             seed=7,
             blocks=self.blocks,
             margin=0.02,
-            host=HostRecord("host-1", {**HOST_FACTS, "findings": list(FINDINGS)}),
+            host=HostRecord(
+                "host-1", HostFacts.model_validate({**HOST_FACTS, "findings": list(FINDINGS)})
+            ),
             versions={"millrace": "0.1.0", "load_generator": "0.2.0"},
             spec=RunSpec.model_validate(spec),
             experiment_text='[experiment]\nname = "sysbench"\n',

@@ -19,6 +19,7 @@ from millrace.errors import Unavailable
 from millrace.host import facts as host
 from millrace.host.parsers import CpuTimes
 from millrace.loadgen.cpu_idle import IdleLatency
+from millrace.model.host_facts import Finding, HostFacts
 from tests.unit.host import host_trees as trees
 
 QUIET = Activity(
@@ -50,14 +51,19 @@ ALERT = (IdleLatency(0, 4.0, 3.5), IdleLatency(1, 5.0, 4.5))
 SLEEPY = (IdleLatency(0, 20.0, 18.5), IdleLatency(1, 48.0, 19.0))
 
 
+def with_space(facts: HostFacts, *, total: int, free: int) -> HostFacts:
+    space = facts.filesystem.replace(total_bytes=total, free_bytes=free)
+    return facts.replace(filesystem=space)
+
+
 def findings(
     root: Path,
     tree: dict[str, str],
     seen: Activity = QUIET,
     latencies: Sequence[IdleLatency] = ALERT,
-) -> dict[str, doctor.Finding]:
+) -> dict[str, Finding]:
     facts = host.facts(root, root=trees.plant(root, tree))
-    facts["filesystem"] |= {"total_bytes": 1 << 40, "free_bytes": 1 << 39}
+    facts = with_space(facts, total=1 << 40, free=1 << 39)
     return {
         finding.check: finding for finding in doctor.judge(facts, seen, Path("/srv"), latencies)
     }
@@ -203,7 +209,7 @@ def test_cpus_that_sleep(
 )
 def test_free_disk(free: int, status: str, tmp_path: Path) -> None:
     facts = host.facts(tmp_path, root=trees.plant(tmp_path, GOOD))
-    facts["filesystem"] |= {"total_bytes": 2 << 40, "free_bytes": free}
+    facts = with_space(facts, total=2 << 40, free=free)
     found = {f.check: f for f in doctor.judge(facts, QUIET, Path("/srv"), ALERT)}
     assert found["free disk"].status == status
 

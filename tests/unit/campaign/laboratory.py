@@ -24,6 +24,7 @@ from millrace.experiment.model import Plan
 from millrace.experiment.read import Overrides
 from millrace.host.cpuset import CpuPartition
 from millrace.model.events import Emitted, OnEvent
+from millrace.model.host_facts import HostFacts
 from millrace.store.records import (
     PAIR_FAILED,
     AttemptResult,
@@ -36,7 +37,7 @@ from millrace.store.store import Store
 from tests.unit.experiment.files import read_text
 
 BASE, SLOW, LIKE, BROKEN = "mysql-5.6.24", "mysql-5.7.22", "mysql-8.0.12", "mariadb-10.2.11"
-HOST = HostRecord("h1", {"kernel": {"release": "6.1"}})
+HOST = HostRecord("h1", HostFacts.model_validate({"kernel": {"release": "6.1"}}))
 TRIAL_S = 10.0
 
 FILE = """

@@ -14,8 +14,9 @@ from millrace.campaign.run_records import begin_run, stored_trial_id
 from millrace.experiment.model import Experiment
 from millrace.experiment.read import Overrides, read
 from millrace.experiment.validation import ValidationContext
+from millrace.model.host_facts import HostFacts
 from millrace.model.run_spec import Design
-from millrace.model.servers import InstalledServer, as_data
+from millrace.model.servers import InstalledServer, build_facts
 from millrace.servers import added, configurations, install
 from millrace.store.records import (
     AttemptResult,
@@ -41,7 +42,12 @@ base = "{base}"
 [parameters]
 rows = {rows}
 """
-HOST = HostRecord("h1", {"kernel": {"release": "6.1"}, "memory": {"total_bytes": 16}, "load": 1})
+HOST = HostRecord(
+    "h1",
+    HostFacts.model_validate(
+        {"kernel": {"release": "6.1"}, "memory": {"total_bytes": 16}, "load": {"average_1min": 1}}
+    ),
+)
 VERSIONS = {"millrace": "1", "load_generator": "1", "data": "nodes-1"}
 
 
@@ -180,8 +186,8 @@ def test_more_blocks_extend_a_run_and_that_is_recorded(command: Command, store: 
 @pytest.mark.parametrize(
     ("host", "versions", "word"),
     [
-        (replace(HOST, facts={**HOST.facts, "kernel": {"release": "6.2"}}), VERSIONS, "kernel"),
-        (replace(HOST, facts={**HOST.facts, "memory": {"total_bytes": 8}}), VERSIONS, "memory"),
+        (replace(HOST, facts=HOST.facts.replace(kernel={"release": "6.2"})), VERSIONS, "kernel"),
+        (replace(HOST, facts=HOST.facts.replace(memory={"total_bytes": 8})), VERSIONS, "memory"),
         (HOST, {**VERSIONS, "data": "nodes-2"}, "data"),
         (HOST, {**VERSIONS, "load_generator": "2"}, "load generator"),
     ],
@@ -199,7 +205,7 @@ def test_a_host_that_is_not_what_it_was_begins_a_new_run(
 
 def test_load_comes_and_goes_in_the_same_run(command: Command) -> None:
     first = command()
-    busy = replace(HOST, facts={**HOST.facts, "load": 9})
+    busy = replace(HOST, facts=HOST.facts.replace(load={"average_1min": 9}))
     assert command(host=busy, versions={**VERSIONS, "millrace": "2"}).run.id == first.run.id
 
 
@@ -249,7 +255,7 @@ def ran(store: Store, chosen: RunSelection, name: str) -> None:
     """Store a finished trial that ran the server of this name as it is now."""
     server = install.find(name)
     assert isinstance(server, InstalledServer)
-    of = ServerRecord(name, server.family, server.version, server.version, as_data(server))
+    of = ServerRecord(name, server.family, server.version, server.version, build_facts(server))
     trial = next(each for each in chosen.plan.trials if each.treatment.levels["server"] == name)
     attempt = store.claim(
         stored_trial_id(chosen.run, trial),

@@ -202,7 +202,7 @@ def test_another_kernel_and_many_days_make_it_stale(
     carried(monkeypatch, noisy(slowed, 0.01))
     run(store, experiment_file(tmp_path), "--verdicts", "2", "--slowdown", "none")
     measured = study()
-    facts = {**measured.run.host.facts, "kernel": {"release": "6.18"}}
+    facts = measured.run.host.facts.replace(kernel={"release": "6.18"})
     later = replace(
         measured.run,
         created_utc="2026-02-05T10:00:00Z",

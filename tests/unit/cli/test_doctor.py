@@ -10,6 +10,7 @@ from click.testing import CliRunner
 
 from millrace.app import doctor
 from millrace.cli.doctor import command
+from millrace.model.host_facts import Finding
 
 
 @pytest.mark.parametrize(("columns", "narrow"), [(60, True), (89, True), (90, False)])
@@ -31,7 +32,13 @@ def test_a_narrow_terminal_keeps_its_columns_for_the_text(
 
 
 def test_a_process_adds_no_line_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = doctor.Finding("other load", "warn", "x\nok      steal time (pid 7)", "why", "stop it")
+    found = Finding(
+        check="other load",
+        status="warn",
+        observed="x\nok      steal time (pid 7)",
+        why="why",
+        hint="stop it",
+    )
     monkeypatch.setattr(doctor, "examine", lambda *_: [found])
     done = CliRunner().invoke(command, catch_exceptions=False)
     assert r"x\nok      steal time (pid 7)" in done.output

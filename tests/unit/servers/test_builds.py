@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from millrace.model.servers import InstalledServer, as_data
+from millrace.model.servers import InstalledServer, build_facts
 from millrace.servers import added, install, manifest
 from millrace.servers.provenance import file_sha256
 from tests.unit.servers import small_servers
@@ -56,10 +56,10 @@ def test_a_file_that_was_changed_is_named_and_recorded_as_it_is(
     server = found()
     assert server.changed == (str(file),)
     assert server.build_sha256 != vendor.build_sha256
-    recorded = as_data(server)
-    assert recorded["program_sha256"] == file_sha256(server.program)
-    assert recorded["changed_files"] == [str(file)]
-    assert (recorded["program_sha256"] == as_data(vendor)["program_sha256"]) == (name != "mysqld")
+    recorded = build_facts(server)
+    assert recorded.program_sha256 == file_sha256(server.program)
+    assert recorded.changed_files == (str(file),)
+    assert (recorded.program_sha256 == build_facts(vendor).program_sha256) == (name != "mysqld")
 
 
 def test_a_library_that_is_gone_or_came_is_a_change(vendor: InstalledServer) -> None:

@@ -9,8 +9,10 @@ from typing import Any
 from hypothesis import strategies as st
 
 from millrace.levels import Level
+from millrace.model.host_facts import HostFacts
 from millrace.model.instance_facts import InstanceFacts
 from millrace.model.run_spec import RunSpec
+from millrace.model.servers import BuildFacts
 from millrace.model.trials import Outcome
 from millrace.store.records import (
     AttemptResult,
@@ -86,7 +88,7 @@ def begun(run_id: str = "study-1", *, blocks: int = 2, **changes: Any) -> Begun:
         seed=7,
         blocks=blocks,
         margin=0.02,
-        host=HostRecord("host", {"cpu": {"threads": 2}}),
+        host=HostRecord("host", HostFacts.model_validate({"cpu": {"threads": 2}})),
         versions={"millrace": "0.1.0"},
         spec=RunSpec.model_validate(SPEC),
         experiment_text="[experiment]\n",
@@ -105,7 +107,9 @@ def begun(run_id: str = "study-1", *, blocks: int = 2, **changes: Any) -> Begun:
 
 def result(*, port: str = "3306", log: bytes = b"ready for connections\n") -> AttemptResult:
     """Return the result of a finished attempt."""
-    server = ServerRecord("mysql-5.7.22", "mysql", "5.7.22", "5.7.22-log", {"libc": "x"}, ("port",))
+    server = ServerRecord(
+        "mysql-5.7.22", "mysql", "5.7.22", "5.7.22-log", BuildFacts(libc="x"), ("port",)
+    )
     options = (OptionRecord("innodb_flush_method", "O_DIRECT", "wmf", False),)
     effective = {"port": port, "innodb_buffer_pool_size": "134217728"}
     return AttemptResult(
@@ -164,7 +168,7 @@ def _servers(draw: st.DrawFn) -> ServerRecord:
         family=draw(_names),
         version=draw(_names),
         version_reported=draw(_names),
-        build=draw(_documents),
+        build=BuildFacts.model_validate(draw(_documents)),
         host_variables=tuple(draw(st.lists(_names, max_size=3))),
     )
 
@@ -234,7 +238,7 @@ def runs(draw: st.DrawFn) -> Begun:
         seed=draw(st.integers(0, 2**63 - 1)),
         blocks=blocks,
         margin=draw(st.floats(1e-6, 0.999)),
-        host=HostRecord(draw(_names), draw(_documents)),
+        host=HostRecord(draw(_names), HostFacts.model_validate(draw(_documents))),
         versions=draw(st.dictionaries(_names, st.text(max_size=8), max_size=2)),
         spec=RunSpec.model_validate(SPEC),
         experiment_text=draw(st.text(max_size=40)),

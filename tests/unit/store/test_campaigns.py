@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from millrace.campaign.blocks import joined, n_blocks, open_block
+from millrace.model.host_facts import HostFacts
 from millrace.store.records import HostRecord
 from millrace.store.store import Store
 from tests.unit.store.stored_records import LATER, NOW, OWNER, alive, begun, result
@@ -33,12 +34,15 @@ def test_the_calibrations_of_a_host_are_found_newest_first(store: Store) -> None
         ("ordinary", 5, "host", begun().run.spec),
     ):
         what = begun(
-            run_id, created_utc=f"2026-05-0{day}T12:00:00Z", host=HostRecord(host, {}), spec=of
+            run_id,
+            created_utc=f"2026-05-0{day}T12:00:00Z",
+            host=HostRecord(host, HostFacts()),
+            spec=of,
         )
         store.begin_run(what.run, what.treatments, what.trials)
     measured = store.find_run("ordinary")
     assert [run.id for run in store.calibrations_of(measured)] == ["new", "old"]
-    assert store.calibrations_of(replace(measured, host=HostRecord("nowhere", {}))) == []
+    assert store.calibrations_of(replace(measured, host=HostRecord("nowhere", HostFacts()))) == []
 
 
 @pytest.mark.parametrize("from_block", range(4))

@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 
 from millrace.errors import UserError
+from millrace.model.host_facts import HostFacts
 from millrace.store.records import HostRecord
 from millrace.store.store import Store
 from tests.unit.store.stored_records import begun
 
-HOST = HostRecord("host", {})
+HOST = HostRecord("host", HostFacts())
 CALIBRATES = {
     "digest": "d", "name": "study", "factor": "server", "base": "a", "blocks": 10, "margin": 0.02,
 }  # fmt: skip

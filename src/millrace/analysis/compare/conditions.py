@@ -96,9 +96,8 @@ def trial_cpus(run: RunRecord) -> float | None:
     It is the host's, or half of it where pairs were measured concurrently; None where the host's
     facts do not include it.
     """
-    cpu = run.host.facts.get("cpu")
-    threads = cpu.get("threads") if isinstance(cpu, dict) else None
-    return threads / run.design.concurrency if isinstance(threads, int) and threads > 0 else None
+    threads = run.host.facts.cpu.threads
+    return threads / run.design.concurrency if threads is not None and threads > 0 else None
 
 
 def _saved(driven: Sequence[StoredAttempt]) -> float | None:

@@ -161,7 +161,7 @@ def _state(
     The candidate's configuration is included only where it is not the compared factor.
     """
     run = analysis.run
-    facts: dict[str, Any] = dict(run.host.state())
+    facts: dict[str, Any] = dict(run.host.environment())
     facts |= {name.replace("_", " "): run.versions.get(name) for name in ("load_generator", "data")}
     facts |= {f"reference {role}": build for role, build in _builds(base).items()}
     facts |= _configurations(run, base)
@@ -176,9 +176,7 @@ def _builds(treatment: TreatmentAnalysis) -> dict[str, str]:
     It is the digest of its program, or, for an external server, the version that it reports.
     """
     return {
-        instance.role: str(
-            instance.server.build.get("program_sha256") or instance.server.version_reported
-        )
+        instance.role: str(instance.server.build.program_sha256 or instance.server.version_reported)
         for instance in treatment.instances
     }
 
@@ -186,7 +184,7 @@ def _builds(treatment: TreatmentAnalysis) -> dict[str, str]:
 def _program(treatment: TreatmentAnalysis) -> str | None:
     """Return the digest of the program of its server; None where it is not ours."""
     servers = (each.server for each in treatment.instances if each.role == "server")
-    return next((server.build.get("program_sha256") for server in servers), None)
+    return next((server.build.program_sha256 for server in servers), None)
 
 
 def _configurations(run: RunRecord, treatment: TreatmentAnalysis) -> dict[str, str]:

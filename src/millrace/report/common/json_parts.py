@@ -103,7 +103,7 @@ class HostPart(Part):
     """Facts of the host when the run began, doctor's findings included."""
 
     id: str
-    facts: dict[str, Any]
+    facts: Annotated[dict[str, Any], From(lambda host: host.facts.to_json())]
 
 
 def json_schema(kind: type[Part]) -> Mapping[str, Any]:

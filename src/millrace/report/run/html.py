@@ -121,7 +121,7 @@ def _context(analysis: RunAnalysis) -> dict[str, Any]:
         "variables": _alike(analysis.variables, many=len(analysis.groups)),
         "bases_without_variables": _bases_without_variables(analysis),
         "findings": notes.findings(analysis),
-        "facts": list(_flat(analysis.run.host.facts)),
+        "facts": list(_flat(analysis.run.host.facts.to_json())),
         "order": _order(analysis),
         "chance": notes.chance(analysis),
         "method": design_text.method(analysis),

@@ -6,11 +6,11 @@ import math
 import shlex
 from collections import Counter
 from collections.abc import Mapping
-from typing import Any
 
 from millrace.analysis.compare.model import Group, RunAnalysis
 from millrace.analysis.compare.verdict import margin_text
 from millrace.levels import Level, factor_text, is_name, level_text, level_value
+from millrace.model.host_facts import Finding
 from millrace.report.common.formatting import count_text, counted, percent_text
 from millrace.report.common.wording import first_line, listed
 from millrace.report.run import drive_notes
@@ -49,11 +49,11 @@ def _constants(levels: Mapping[str, Level]) -> list[str]:
     return texts
 
 
-def findings(analysis: RunAnalysis) -> list[Mapping[str, Any]]:
+def findings(analysis: RunAnalysis) -> list[Finding]:
     """Return doctor's findings about the host when the run began, the gravest first."""
     gravity = {"problem": 0, "warn": 1, "unknown": 2, "ok": 3}
-    found = analysis.run.host.facts.get("findings") or []
-    return sorted(found, key=lambda finding: gravity.get(str(finding.get("status")), 2))
+    found = analysis.run.host.facts.findings or ()
+    return sorted(found, key=lambda finding: gravity.get(finding.status, 2))
 
 
 def warnings(analysis: RunAnalysis) -> list[str]:
@@ -209,10 +209,10 @@ def _about_options(analysis: RunAnalysis) -> list[str]:
 
 
 def _about_host(analysis: RunAnalysis) -> list[str]:
-    grave = [f for f in findings(analysis) if f.get("status") in ("problem", "warn")]
+    grave = [f for f in findings(analysis) if f.status in ("problem", "warn")]
     if not grave:
         return []
-    checks = ", ".join(str(finding.get("check")) for finding in grave)
+    checks = ", ".join(finding.check for finding in grave)
     return [f"this host makes results less trustworthy: {checks}"]
 
 

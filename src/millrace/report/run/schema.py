@@ -186,7 +186,7 @@ class ServerPart(Part):
     family: str
     version: str
     version_reported: str
-    build: dict[str, Any]
+    build: Annotated[dict[str, Any], From(lambda server: server.build.to_json())]
     limits: list[str]
 
 

@@ -293,11 +293,11 @@ def provenance_table(analysis: RunAnalysis) -> Table:
     rows = []
     for server in analysis.servers:
         build = server.build
-        source = "attached: a running server that is not ours" if build.get("attached") else None
-        texts = [source or str(build.get("source") or MISSING)]
-        if build.get("note"):
-            texts[0] += f" ({build['note']})"
-        texts += [str(build.get(key) or MISSING) for key in keys[1:]]
+        source = "attached: a running server that is not ours" if build.attached else None
+        texts = [source or build.source or MISSING]
+        if build.note:
+            texts[0] += f" ({build.note})"
+        texts += [str(getattr(build, key) or MISSING) for key in keys[1:]]
         rows.append(Row((server.name, server.version_reported, *texts)))
     return Table("Servers", columns, (Section("", tuple(rows)),))
 

@@ -8,6 +8,7 @@ import pytest
 
 from millrace.analysis.compare import conditions
 from millrace.analysis.compare.compare_run import compare_run
+from millrace.model.host_facts import HostFacts
 from millrace.model.run_spec import Design
 from millrace.report.run.notes import conditions as conditions_of
 from millrace.report.run.notes import warnings
@@ -102,7 +103,7 @@ def test_what_a_trial_lacks_is_not_told() -> None:
     assert driven is not None
     assert (driven.server_s, driven.client_s, driven.client_share) == (None, None, None)
     assert driven.snapshots_saved_s is None
-    unknown = replace(stored.run, host=replace(stored.run.host, facts={}))
+    unknown = replace(stored.run, host=replace(stored.run.host, facts=HostFacts()))
     assert conditions.trial_cpus(unknown) is None
 
 

@@ -154,7 +154,7 @@ def test_a_base_that_was_measured_twice_is_no_point_beside_others() -> None:
 def changed_facts(stored: StoredRun, **facts: Any) -> StoredRun:
     host = stored.run.host
     return replace(
-        stored, run=replace(stored.run, host=HostRecord(host.id, {**host.facts, **facts}))
+        stored, run=replace(stored.run, host=HostRecord(host.id, host.facts.replace(**facts)))
     )
 
 

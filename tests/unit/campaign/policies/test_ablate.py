@@ -13,6 +13,7 @@ from millrace.campaign.policies.ablate import Alignment, Alignments, ablation_pl
 from millrace.campaign.run_records import experiment_spec
 from millrace.errors import UserError
 from millrace.experiment.plan import expand
+from millrace.model.host_facts import HostFacts
 from millrace.store.records import HostRecord, RunRecord, StoredRun, TreatmentRecord
 from tests.unit.experiment.files import SMALL, read_text
 
@@ -40,7 +41,7 @@ def stored(directory: Path, text: str = SMALL) -> StoredRun:
         seed=1,
         blocks=experiment.blocks,
         margin=experiment.margin,
-        host=HostRecord("host", {}),
+        host=HostRecord("host", HostFacts()),
         versions={},
         spec=experiment_spec(experiment),
         experiment_text=experiment.text,

@@ -247,5 +247,5 @@ def _fact(evidence: Evidence, fact: BuildFact, which: str) -> str | None:
         return side.instance.effective.get(fact.variable)
     if fact.fact is None:
         return None
-    value = side.instance.server.build.get(fact.fact)
+    value = getattr(side.instance.server.build, fact.fact, None)
     return None if value is None else str(value)

@@ -17,6 +17,7 @@ from millrace.analysis.explain.profiles import GroupDifference
 from millrace.analysis.explain.time_breakdown import breakdown_difference, time_breakdown
 from millrace.levels import Level
 from millrace.model.instance_facts import InstanceFacts
+from millrace.model.servers import BuildFacts
 from millrace.stats import mean_estimate
 from millrace.store.records import InstanceRecord, OptionRecord, ServerRecord
 from tests.unit.analysis.observations import Scene, Truth, seen
@@ -86,7 +87,7 @@ def trials(
 def side(name: str, told: Seen, found: tuple[ObservedTrial, ...]) -> SideEvidence:
     options = tuple(OptionRecord(key, value, "mine", optional=False)
                     for key, value in told.asked.items())  # fmt: skip
-    server = ServerRecord(name, "mysql", "8.0.33", "8.0.33", told.build)
+    server = ServerRecord(name, "mysql", "8.0.33", "8.0.33", BuildFacts.model_validate(told.build))
     instance = InstanceRecord(
         "server", server, "mine", options, told.effective, InstanceFacts.model_validate(told.facts)
     )

@@ -1,0 +1,148 @@
+"""Define the facts of a host that decide whether results are comparable.
+
+``millrace.host.facts`` reads them, runs record them, ``doctor`` and reports interpret them. A fact
+that the host does not report is None, as is one that an older millrace did not record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pydantic import AliasChoices, Field
+
+from millrace.model.documents import Items, Number, OpenDocument
+
+
+class CpuFacts(OpenDocument):
+    """The CPUs: their product, and the numbers of packages, cores and hardware threads."""
+
+    model: str | None = None
+    vendor: str | None = None
+    microcode: str | None = None
+    sockets: int | None = None
+    cores: int | None = None
+    threads: int | None = None
+
+
+class FrequencyFacts(OpenDocument):
+    """The control of the CPUs' frequency; ``preference`` is that of the driver for energy."""
+
+    driver: str | None = None
+    governor: str | None = None
+    preference: str | None = None
+    turbo: bool | None = None
+    idle_driver: str | None = None
+
+
+class KernelFacts(OpenDocument):
+    """The running kernel."""
+
+    release: str | None = None
+    version: str | None = None
+    architecture: str | None = None
+
+
+class MemoryFacts(OpenDocument):
+    """The memory and the swap space."""
+
+    total_bytes: int | None = None
+    available_bytes: int | None = None
+    swap_bytes: int | None = None
+    swap_used_bytes: int | None = None
+    swappiness: int | None = None
+
+
+class HugePagesFacts(OpenDocument):
+    """The settings of transparent huge pages, and the number of ``reserved`` ones."""
+
+    transparent: str | None = None
+    defrag: str | None = None
+    reserved: int | None = None
+
+
+class VirtualisationFacts(OpenDocument):
+    """The kind of machine, and the ``container`` that millrace runs in."""
+
+    virtual_machine: bool | None = None
+    hypervisor: str | None = None
+    product: str | None = None
+    container: str | None = None
+
+
+class LimitFacts(OpenDocument):
+    """The limits of the control group; ``cpus`` may be a fraction. None is no limit."""
+
+    cpus: Number | None = None
+    memory_bytes: int | None = None
+
+
+class FilesystemFacts(OpenDocument):
+    """The file system of the instances, and its block device."""
+
+    mount_point: str | None = None
+    type: str | None = None
+    options: Items[str] | None = None
+    source: str | None = None
+    device: str | None = None
+    device_model: str | None = None
+    rotational: bool | None = None
+    scheduler: str | None = None
+    total_bytes: int = 0
+    free_bytes: int = 0
+
+
+class LoadFacts(OpenDocument):
+    """The load averages."""
+
+    average_1min: Number | None = None
+    average_5min: Number | None = None
+    average_15min: Number | None = None
+
+
+class NumaFacts(OpenDocument):
+    """The number of memory nodes, and whether the kernel moves pages between them."""
+
+    nodes: int | None = None
+    balancing: bool | None = None
+
+
+class Finding(OpenDocument):
+    """The result of one of doctor's checks.
+
+    ``status`` is ``ok``, ``warn``, ``problem`` or ``unknown``. ``why`` says how the observed
+    property can harm results. ``hint`` says what to do, with a command line where there is one;
+    None where nothing has to be done. Older stores call it ``remedy``.
+    """
+
+    check: str
+    status: str
+    observed: str
+    why: str
+    hint: str | None = Field(default=None, validation_alias=AliasChoices("hint", "remedy"))
+
+
+class HostFacts(OpenDocument):
+    """The hardware, system and settings of a host.
+
+    ``machine`` is a digest of the installation's id, ``limits`` are those of the control group,
+    ``aslr`` is the kernel's randomisation of addresses (0 to 2). ``findings`` are doctor's, in a
+    run's record.
+    """
+
+    machine: str | None = None
+    cpu: CpuFacts = CpuFacts()
+    frequency: FrequencyFacts = FrequencyFacts()
+    kernel: KernelFacts = KernelFacts()
+    distribution: str | None = None
+    libc: str | None = None
+    memory: MemoryFacts = MemoryFacts()
+    huge_pages: HugePagesFacts = HugePagesFacts()
+    virtualisation: VirtualisationFacts = VirtualisationFacts()
+    limits: LimitFacts = LimitFacts()
+    filesystem: FilesystemFacts = FilesystemFacts()
+    load: LoadFacts = LoadFacts()
+    clock_source: str | None = None
+    numa: NumaFacts = NumaFacts()
+    aslr: int | None = None
+    mitigations: Mapping[str, str | None] | None = None
+    findings: Items[Finding] | None = None
