@@ -43,7 +43,7 @@ from millrace.app.calibrate import calibrate_by
 from millrace.app.execution import Caller
 from millrace.app.experiments import read_experiment
 from millrace.campaign.policies.calibrate import (
-    BlockContent,
+    CalibrationBlock,
     CalibrationReviewed,
     FixedFactors,
     calibration_experiment,
@@ -238,7 +238,7 @@ def _kept(path: Path) -> Iterator[Calibration]:
 def _measured(path: Path, experiment: Experiment, size: Size) -> Calibration:
     """Measure block after block until all verdicts exist."""
 
-    def choose_block(found: Calibration | None) -> BlockContent | None:
+    def choose_block(found: Calibration | None) -> CalibrationBlock | None:
         return _wanted(found, groups, size)
 
     def show(event: Emitted) -> None:
@@ -252,7 +252,7 @@ def _measured(path: Path, experiment: Experiment, size: Size) -> Calibration:
 
 def _wanted(
     found: Calibration | None, groups: tuple[FixedFactors, ...], size: Size
-) -> BlockContent | None:
+) -> CalibrationBlock | None:
     """Return the next block: A/A first, then each size in each group."""
     following = next_block(found, groups, verdicts=size.verdicts, injected_kind=None)
     if following is not None or found is None:
@@ -262,7 +262,7 @@ def _wanted(
             level = stop_of_size(group, found, factor).level
             done = sum(len(each.verdicts) for each in group.injected if each.level == level)
             if done < share(size.injected, len(found.groups), number):
-                return BlockContent(level, (group.fixed_factors,))
+                return CalibrationBlock(level, (group.fixed_factors,))
     return None
 
 

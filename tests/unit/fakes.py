@@ -84,7 +84,7 @@ class Fakes:
                 name: family.install(name, script, self.directory / name)
                 for name, script in self.scripts.items()
             }
-            treatments = preparation.prepared_treatments(chosen.plan, installed)
+            treatments = preparation.treatment_inputs(chosen.plan, installed)
             works = [each.workload for each in treatments.values()]
             rule = cpu_idle.policy_of(works, "", None, placeable=False)
             inputs = RunInput(treatments, None, None, rule)

@@ -16,8 +16,8 @@ from millrace.campaign.policies.bisect import (
     Bisect,
     bisection_experiment,
     experiment_text,
-    members,
     refuse_unknown,
+    servers_between,
 )
 from millrace.campaign.preparation import Preparation
 from millrace.errors import UserError, ValidationError
@@ -68,7 +68,7 @@ def bisect(
 
     Raise UserError where the ends are swapped, TrialFailed where an end cannot be measured.
     """
-    servers = members(search.good, search.bad, search.among)
+    servers = servers_between(search.good, search.bad, search.among)
     refuse_unknown(servers, [row.name for row in install.list_servers()])
     experiment = bisection_experiment(
         _experiment(search, servers),

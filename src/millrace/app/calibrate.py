@@ -11,8 +11,8 @@ from millrace.analysis.compare.calibration_model import Calibration
 from millrace.app.execution import Caller, execute_campaign, resumable_host, select_run
 from millrace.app.servers import exclusive_host
 from millrace.campaign.policies.calibrate import (
-    BlockContent,
     Calibrate,
+    CalibrationBlock,
     ChooseBlock,
     block_plan,
     calibration_experiment,
@@ -58,9 +58,9 @@ def calibrate(
         _refuse_attached(calibrated)
     groups = groups_of(calibrated)
     beforehand = None if injected is None else fixed_level(injected)
-    refused = None if beforehand is None else BlockContent(beforehand, groups)
+    refused = None if beforehand is None else CalibrationBlock(beforehand, groups)
 
-    def choose_block(found: Calibration | None) -> BlockContent | None:
+    def choose_block(found: Calibration | None) -> CalibrationBlock | None:
         return next_block(found, groups, verdicts=verdicts, injected_kind=injected)
 
     return calibrate_by(
@@ -82,7 +82,7 @@ def calibrate_by(
     choose_block: ChooseBlock,
     *,
     verdicts: int,
-    check: BlockContent | None = None,
+    check: CalibrationBlock | None = None,
     limit_s: float | None = None,
     fresh: bool = False,
 ) -> Calibration:

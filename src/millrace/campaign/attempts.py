@@ -82,11 +82,11 @@ def execute_trials(
     emit: OnEvent,
     *,
     retry_failed: bool,
-    stops: bool,
+    stop_at_host_errors: bool,
 ) -> None:
     """Execute the trials of a plan that have no end yet; they are rows in the store.
 
-    With ``stops`` a transient failure raises HostError instead of being a result.
+    With ``stop_at_host_errors`` a transient failure raises HostError instead of being a result.
     """
     for concurrent in _concurrent(plan.trials, plan.experiment.compare.factor):
         claimed = []
@@ -96,7 +96,7 @@ def execute_trials(
                 spec = trial_spec(stored_trial_id(run, trial), trial, plan, inputs)
                 claimed.append(Claimed(attempt, trial, spec))
         if claimed:
-            _attempt(store, claimed, emit, stops=stops)
+            _attempt(store, claimed, emit, stop_at_host_errors=stop_at_host_errors)
 
 
 def record_failure(store: Store, run: RunRecord, plan: Plan, failed: AttemptResult) -> None:
@@ -132,13 +132,15 @@ def _concurrent(trials: Sequence[PlannedTrial], factor: str) -> Iterator[tuple[P
         yield tuple(concurrent)
 
 
-def _attempt(store: Store, claimed: Sequence[Claimed], emit: OnEvent, *, stops: bool) -> None:
+def _attempt(
+    store: Store, claimed: Sequence[Claimed], emit: OnEvent, *, stop_at_host_errors: bool
+) -> None:
     for each in claimed:
         emit(TrialBegan(**each.fields()))
     try:
         results = execute_claimed(claimed, emit)
         for each, result in zip(claimed, results, strict=True):
-            if stops and result.is_transient:
+            if stop_at_host_errors and result.is_transient:
                 raise HostError(
                     f"{each.trial.treatment.label} could not be measured: failed at "
                     f"{result.failed_step}: {result.reason}"

@@ -31,7 +31,7 @@ def n_blocks(stored: StoredRun | None) -> int:
     return max((trial.block + 1 for trial in stored.trials), default=0)
 
 
-def open_block(stored: StoredRun | None) -> int | None:
+def open_block_number(stored: StoredRun | None) -> int | None:
     """Return the block with trials that have no result, an interrupted one; None without one."""
     if stored is None:
         return None

@@ -41,7 +41,7 @@ from millrace.workloads.schema_factors import cpu_numbers
 _OTHER_PLACE = "set MILLRACE_WORK to a directory of your own, on the disk to measure"
 
 
-def prepared_treatments(plan: Plan, servers: Mapping[str, Server]) -> dict[str, PreparedTreatment]:
+def treatment_inputs(plan: Plan, servers: Mapping[str, Server]) -> dict[str, PreparedTreatment]:
     """Return the prepared treatments of a plan, by treatment id.
 
     ``servers`` holds every server of the plan by name. Raises UserError, for all treatments at
@@ -52,17 +52,17 @@ def prepared_treatments(plan: Plan, servers: Mapping[str, Server]) -> dict[str, 
     refused: dict[str, UserError] = {}
     for treatment in plan.treatments:
         try:
-            found[treatment.id] = _prepared(plan.experiment, treatment, servers)
+            found[treatment.id] = _treatment_input(plan.experiment, treatment, servers)
         except UserError as error:
             refused.setdefault(error.message, error)
     if refused:
         remedies = dict.fromkeys(error.hint for error in refused.values() if error.hint)
         raise UserError("\n".join(refused), hint="; ".join(remedies) or None)
-    _refuse_options_of_nobody(found.values())
+    _refuse_unknown_options(found.values())
     return found
 
 
-def indifferent_options(prepared: Iterable[PreparedTreatment]) -> list[str]:
+def options_without_effect(prepared: Iterable[PreparedTreatment]) -> list[str]:
     """Return a sentence for each varied option that has no effect on a server, with the reason."""
     return list(
         dict.fromkeys(
@@ -75,7 +75,7 @@ def indifferent_options(prepared: Iterable[PreparedTreatment]) -> list[str]:
     )
 
 
-def _refuse_options_of_nobody(prepared: Collection[PreparedTreatment]) -> None:
+def _refuse_unknown_options(prepared: Collection[PreparedTreatment]) -> None:
     """Raise UserError for a varied option that no server knows.
 
     An option that only some servers do not know is left out there; one that none knows is misspelt.
@@ -128,7 +128,7 @@ def refuse_missing_cpus(experiment: Experiment) -> None:
 
 
 def refuse_attached(plan: Plan) -> None:
-    """Raise the errors of ``prepared_treatments`` about attached servers.
+    """Raise UserError for what attached servers cannot do: concurrent pairs, other options ...
 
     Starts and installs nothing.
     """
@@ -144,7 +144,7 @@ def refuse_attached(plan: Plan) -> None:
                 hint="measure in turns (--interleaved), or servers that millrace starts",
             )
     on_others = tuple(each for each in plan.treatments if each.resolved["server"] in others)
-    prepared_treatments(replace(plan, treatments=on_others), others)
+    treatment_inputs(replace(plan, treatments=on_others), others)
 
 
 def installed_servers(plan: Plan, on_event: OnEvent) -> dict[str, Server]:
@@ -164,7 +164,7 @@ def _with_tls(server: Server, experiment: Experiment) -> Server:
     return attached.with_tls(server, tls)
 
 
-def _prepared(
+def _treatment_input(
     experiment: Experiment, treatment: Treatment, servers: Mapping[str, Server]
 ) -> PreparedTreatment:
     workload = ResolvedWorkload(experiment.workload, chosen(experiment, treatment))
@@ -241,7 +241,7 @@ class Preparation:
         self._store = store
         self._on_event = on_event
         self._check = check
-        self._prepared: dict[tuple[str, ...], RunInput] = {}
+        self._inputs: dict[tuple[str, ...], RunInput] = {}
         self._data_file: Path | None = None
 
     def __call__(self, plan: Plan, stored: StoredRun | None) -> RunInput:
@@ -250,7 +250,7 @@ class Preparation:
         Raise MillraceError where the plan is refused.
         """
         key = tuple(treatment.id for treatment in plan.treatments)
-        if key not in self._prepared:
+        if key not in self._inputs:
             refuse_missing_cpus(plan.experiment)
             refuse_attached(plan)
             if self._check is not None:
@@ -259,8 +259,8 @@ class Preparation:
             refuse_without_space(estimate)
             inputs = run_input(self._stack, plan, stored, self._on_event, data_file=self._data_file)
             self._data_file = inputs.data_file
-            self._prepared[key] = replace(inputs, estimate_s=estimate.time_s)
-        return self._prepared[key]
+            self._inputs[key] = replace(inputs, estimate_s=estimate.time_s)
+        return self._inputs[key]
 
 
 def run_input(
@@ -277,8 +277,8 @@ def run_input(
     """
     work_dir = work_directory(paths.work_dir())
     servers = installed_servers(plan, on_event)
-    treatments = prepared_treatments(plan, servers)
-    for text in indifferent_options(treatments.values()):
+    treatments = treatment_inputs(plan, servers)
+    for text in options_without_effect(treatments.values()):
         on_event(Notice(text))
     expected = expected_data(plan.experiment)
     reading = (each.workload for each in treatments.values() if each.workload.reads_a_file)

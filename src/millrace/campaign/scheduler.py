@@ -44,20 +44,20 @@ TIME_LIMIT = "time"
 
 
 @dataclass(frozen=True)
-class Block:
-    """The next trials of a run: often one block, or all blocks of a fixed run.
+class Batch:
+    """The next trials of a run: the rest of a block, a whole block, or several blocks.
 
-    ``plan`` contains these trials and the treatments to prepare; ``blocks`` is the number of blocks
-    that the run has with them. ``is_new`` is False for a block that was started before.
-    ``unprepared_step`` is the step at which the trials fail if their server cannot be prepared;
-    None makes that failure end the command.
+    ``plan`` contains these trials and the treatments to prepare; ``total_blocks`` is the number of
+    blocks that the run has with them. A batch ``resumes`` a block that was started before. Where a
+    server cannot be prepared, the trials fail at the step ``preparation_step``; without one, the
+    command ends.
     """
 
     plan: Plan
-    blocks: int
-    is_new: bool = True
+    total_blocks: int
+    resumes: bool = False
     retry_failed: bool = False
-    unprepared_step: str | None = None
+    preparation_step: str | None = None
     events: tuple[Emitted, ...] = ()
 
 
@@ -79,7 +79,7 @@ class Policy(Protocol):
     It depends on the stored run alone, so that the run can resume.
     """
 
-    def next_block(self, stored: StoredRun | None) -> Block | End:
+    def next_batch(self, stored: StoredRun | None) -> Batch | End:
         """Return the next trials; ``stored`` is the run so far, None before its first trial."""
 
 
@@ -94,11 +94,11 @@ Raise MillraceError where the plan is refused.
 class Rules:
     """The rules by which a run is executed.
 
-    The scheduler starts no block that would exceed ``limit_s`` of total trial time. With
+    The scheduler starts no batch that would exceed ``limit_s`` of total trial time. With
     ``stop_at_host_errors`` a trial that fails with a transient host error has no result, and a
     HostError ends the command. ``delete_unstarted_blocks`` first deletes blocks without any
     attempt, because the policy decides them again. ``with_observations`` also loads the collectors'
-    observations. ``extension`` is recorded with the first new block.
+    observations. ``extension`` is recorded with the first batch of new blocks.
     """
 
     limit_s: float | None = None
@@ -129,56 +129,85 @@ def execute(
     is_new: bool,
     rules: Rules = DEFAULT_RULES,
 ) -> Executed:
-    """Execute blocks until the policy ends the run or the time limit is reached.
+    """Execute batches until the policy ends the run or the time limit is reached.
 
     Events go to ``on_event``; those of the run also into its event file. Raise Interrupted, or the
     HostError of ``stop_at_host_errors``, after open attempts were recorded as interrupted.
     """
-    stored = None
-    if not is_new:
-        stored = store.load_run(run.id, observations_too=rules.with_observations)
-    extension = rules.extension
-    withdraw = rules.delete_unstarted_blocks and not is_new
     emit = _Emitter(on_event)
     with contextlib.ExitStack() as stack:
+        execution = _Execution(store, run, rules, emit, stack)
+        if not is_new:
+            execution.load()
         while True:
-            decision = policy.next_block(stored)
-            for event in decision.events:
+            batch = policy.next_batch(execution.stored)
+            for event in batch.events:
                 emit(event)
-            if isinstance(decision, End):
-                if decision.error is not None:
-                    raise decision.error
-                return Executed(stored, decision.reason)
-            if decision.is_new and would_be_late(stored, rules.limit_s):
-                return Executed(stored, TIME_LIMIT)
-            inputs = _prepared(prepare, decision, stored)
-            if withdraw:
-                store.delete_unstarted_blocks(run.id)
-                withdraw = False
-            plan, grown = decision.plan, replace(run, blocks=decision.blocks)
-            begin_run(store, grown, plan, extension if decision.is_new else None)
-            extension = None if decision.is_new else extension
-            emit.open_log(stack, store.events_path(run.id))
-            if isinstance(inputs, MillraceError):
-                step, reason = decision.unprepared_step, str(inputs)
-                failed = AttemptResult("failed", failed_step=step, reason=reason)
-                record_failure(store, run, plan, failed)
-            else:
-                emit(_scheduled(stored, decision, inputs))
-                execute_trials(
-                    store,
-                    run,
-                    plan,
-                    inputs,
-                    emit,
-                    retry_failed=decision.retry_failed,
-                    stops=rules.stop_at_host_errors,
-                )
-            first = min(trial.block for trial in plan.trials)
-            later = store.load_run(
-                run.id, observations_too=rules.with_observations, from_block=first
-            )
-            stored = joined(stored, later, from_block=first)
+            if isinstance(batch, End):
+                if batch.error is not None:
+                    raise batch.error
+                return Executed(execution.stored, batch.reason)
+            if not batch.resumes and would_be_late(execution.stored, rules.limit_s):
+                return Executed(execution.stored, TIME_LIMIT)
+            prepared = _input_or_error(prepare, batch, execution.stored)
+            execution.begin(batch)
+            execution.measure(batch, prepared)
+            execution.load(from_block=min(trial.block for trial in batch.plan.trials))
+
+
+class _Execution:
+    """A run while it is executed; ``stored`` is what the store has of it, None before a trial."""
+
+    def __init__(
+        self,
+        store: Store,
+        run: RunRecord,
+        rules: Rules,
+        emit: _Emitter,
+        stack: contextlib.ExitStack,
+    ) -> None:
+        self.stored: StoredRun | None = None
+        self._store, self._run, self._rules = store, run, rules
+        self._emit, self._stack = emit, stack
+        self._extension = rules.extension
+        self._is_begun = False
+
+    def load(self, *, from_block: int = 0) -> None:
+        """Read the run again, from this block on."""
+        later = self._store.load_run(
+            self._run.id, observations_too=self._rules.with_observations, from_block=from_block
+        )
+        self.stored = joined(self.stored, later, from_block=from_block)
+
+    def begin(self, batch: Batch) -> None:
+        """Write the trials of a batch as rows into the store."""
+        if not self._is_begun and self.stored is not None and self._rules.delete_unstarted_blocks:
+            self._store.delete_unstarted_blocks(self._run.id)
+        self._is_begun = True
+        grown = replace(self._run, blocks=batch.total_blocks)
+        extension = None
+        if not batch.resumes:
+            extension, self._extension = self._extension, None
+        begin_run(self._store, grown, batch.plan, extension)
+        self._emit.open_log(self._stack, self._store.events_path(self._run.id))
+
+    def measure(self, batch: Batch, prepared: RunInput | MillraceError) -> None:
+        """Execute the trials of a batch, or record that they could not be prepared."""
+        if isinstance(prepared, MillraceError):
+            step, reason = batch.preparation_step, str(prepared)
+            failed = AttemptResult("failed", failed_step=step, reason=reason)
+            record_failure(self._store, self._run, batch.plan, failed)
+            return
+        self._emit(_scheduled(self.stored, batch, prepared))
+        execute_trials(
+            self._store,
+            self._run,
+            batch.plan,
+            prepared,
+            self._emit,
+            retry_failed=batch.retry_failed,
+            stop_at_host_errors=self._rules.stop_at_host_errors,
+        )
 
 
 class _Emitter:
@@ -210,29 +239,30 @@ class _Emitter:
             self._log.append(event)
 
 
-def _prepared(prepare: Prepare, block: Block, stored: StoredRun | None) -> RunInput | MillraceError:
-    """Return a block's input, or the error that makes its trials fail.
+def _input_or_error(
+    prepare: Prepare, batch: Batch, stored: StoredRun | None, *, is_last_try: bool = False
+) -> RunInput | MillraceError:
+    """Return the input of a batch, or the error that makes its trials fail.
 
-    Try a second time where a download may have been damaged. Raise errors that end the command.
+    Raise errors that end the command.
     """
-    for is_last in (False, True):
-        try:
-            return prepare(block.plan, stored)
-        except (Interrupted, ValidationError):
+    try:
+        return prepare(batch.plan, stored)
+    except (Interrupted, ValidationError):
+        raise
+    except MillraceError as error:
+        if batch.preparation_step is None or is_transient(error):
             raise
-        except MillraceError as problem:
-            if block.unprepared_step is None or is_transient(problem):
-                raise
-            if is_last or not isinstance(problem, PermanentHostError):
-                return problem
-    raise AssertionError("the last try returns or raises")
+        if is_last_try or not isinstance(error, PermanentHostError):
+            return error
+    return _input_or_error(prepare, batch, stored, is_last_try=True)  # a download may be damaged
 
 
-def _scheduled(stored: StoredRun | None, block: Block, inputs: RunInput) -> TrialsScheduled:
-    trials = block.plan.trials
+def _scheduled(stored: StoredRun | None, batch: Batch, inputs: RunInput) -> TrialsScheduled:
+    trials = batch.plan.trials
     waiting = {trial.id for trial in trials}
     if stored is not None:
-        waiting = waiting_trials(stored, block.plan, retry_failed=block.retry_failed)
+        waiting = waiting_trials(stored, batch.plan, retry_failed=batch.retry_failed)
     return TrialsScheduled(
         trials=tuple(
             ScheduledTrial(id=t.id, treatment_id=t.treatment.id, time_weight=t.hosts)
@@ -240,5 +270,5 @@ def _scheduled(stored: StoredRun | None, block: Block, inputs: RunInput) -> Tria
         ),
         waiting=tuple(trial.id for trial in trials if trial.id in waiting),
         estimate_s=inputs.estimate_s,
-        rows=block.plan.experiment.parameters.get("rows"),
+        rows=batch.plan.experiment.parameters.get("rows"),
     )

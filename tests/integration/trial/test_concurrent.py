@@ -17,7 +17,7 @@ from millrace.app import execution
 from millrace.app.experiments import read_experiment
 from millrace.campaign import attempts
 from millrace.campaign.policies.calibrate import (
-    BlockContent,
+    CalibrationBlock,
     block_plan,
     calibration_experiment,
     groups_of,
@@ -249,7 +249,7 @@ def calibrated(place: Place, file: Path) -> None:
     with Store.open(place.store) as store:
         run = None
         for block in range(100):
-            wanted = BlockContent(AGAIN, groups)
+            wanted = CalibrationBlock(AGAIN, groups)
             plan = block_plan(experiment, wanted, seed=1, block=block, position=2 * block)
             run = run or new_run_record(plan, host, versions, "millrace calibrate")
             begin_run(store, run, plan)

@@ -29,13 +29,13 @@ def prepared(directory: Path, server_of: ServerOf, option: str) -> list[Prepared
     )
     plan = expand(read_text(directory, text), seed=1)
     servers = {name: server_of(name) for name in names}
-    return list(preparation.prepared_treatments(plan, servers).values())
+    return list(preparation.treatment_inputs(plan, servers).values())
 
 
 def test_an_option_of_some_is_left_out_of_the_others(tmp_path: Path, server_of: ServerOf) -> None:
     found = prepared(tmp_path, server_of, "innodb_page_cleaners = [1, 2]")
     same = "the levels of options.innodb_page_cleaners do not differ there"
-    assert preparation.indifferent_options(found) == [
+    assert preparation.options_without_effect(found) == [
         f"{lacking} has no option innodb_page_cleaners: {same}" for lacking in (OLD, MARIADB)
     ]
     applied = {

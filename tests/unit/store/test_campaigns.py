@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from millrace.campaign.blocks import joined, n_blocks, open_block
+from millrace.campaign.blocks import joined, n_blocks, open_block_number
 from millrace.model.host_facts import HostFacts
 from millrace.store.records import HostRecord
 from millrace.store.store import Store
@@ -60,8 +60,8 @@ def test_a_run_is_read_from_a_block_on_and_joined_with_what_was_read(
     assert {trial.block for trial in later.trials} == set(range(from_block, 3))
     assert len(later.attempts) == max(2 * (3 - from_block) - 1, 0)
     assert joined(whole, later, from_block=from_block) == whole
-    assert (n_blocks(whole), open_block(whole)) == (3, 2)
+    assert (n_blocks(whole), open_block_number(whole)) == (3, 2)
 
 
 def test_nothing_is_open_before_the_first_block(store: Store) -> None:
-    assert (n_blocks(None), open_block(None)) == (0, None)
+    assert (n_blocks(None), open_block_number(None)) == (0, None)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from millrace import workloads
 from millrace.analysis.compare.bisection import INSTALL, Bisection, Open, bisection, is_reversed
 from millrace.campaign.blocks import n_blocks
-from millrace.campaign.scheduler import Block, End
+from millrace.campaign.scheduler import Batch, End
 from millrace.errors import TrialFailed, UserError, nearest
 from millrace.experiment.levels import OPTION, SERVER
 from millrace.experiment.model import Compare, Experiment, Factor, Plan, short_name
@@ -24,10 +24,10 @@ from millrace.stats.bisection_model import Next
 from millrace.store.records import StoredRun
 
 
-def members(good: str, bad: str, among: Sequence[str]) -> tuple[str, ...]:
+def servers_between(good: str, bad: str, among: Sequence[str]) -> tuple[str, ...]:
     """Return the servers from the good one to the bad one, in the order of the list.
 
-    An end that is not in the list is added at its side. A list that goes from bad to good is
+    A missing good server is put first, a missing bad one last. A list that goes from bad to good is
     reversed.
 
     Raises UserError where the two are the same, or the list has a server twice.
@@ -159,7 +159,7 @@ class Bisect:
         self._seed = seed
         self._measured: str | None = None
 
-    def next_block(self, stored: StoredRun | None) -> Block | End:
+    def next_batch(self, stored: StoredRun | None) -> Batch | End:
         """Return the open trial, else the next one; see ``campaign.scheduler.Policy``."""
         found = None if stored is None else bisection(stored)
         events: tuple[Emitted, ...] = ()
@@ -176,12 +176,12 @@ class Bisect:
             return End("done", events)
         self._measured = str(self._experiment.factors[0].levels[following.member])
         plan = member_plan(self._experiment, self._measured, seed=self._seed, block=following.block)
-        return Block(
+        return Batch(
             plan,
             max(following.block + 1, n_blocks(stored)),
-            is_new=found is None or found.open is None,
+            resumes=found is not None and found.open is not None,
             retry_failed=True,
-            unprepared_step=INSTALL,
+            preparation_step=INSTALL,
             events=events,
         )
 

@@ -24,8 +24,8 @@ from millrace.analysis.compare.calibration_model import (
     GroupCalibration,
     InjectedSlowdown,
 )
-from millrace.campaign.blocks import n_blocks, open_block
-from millrace.campaign.scheduler import Block, End
+from millrace.campaign.blocks import n_blocks, open_block_number
+from millrace.campaign.scheduler import Batch, End
 from millrace.errors import TrialFailed, UserError
 from millrace.experiment import slowdown
 from millrace.experiment.levels import resolved_level
@@ -53,7 +53,7 @@ FixedFactors = Mapping[str, Level]
 
 
 @dataclass(frozen=True)
-class BlockContent:
+class CalibrationBlock:
     """The next block: A and ``level``, of the groups with these fixed factors."""
 
     level: str
@@ -104,7 +104,7 @@ def _held_at(factor: Factor, base: Level) -> Factor:
 
 
 def block_plan(
-    experiment: Experiment, content: BlockContent, *, seed: int, block: int, position: int
+    experiment: Experiment, content: CalibrationBlock, *, seed: int, block: int, position: int
 ) -> Plan:
     """Return the plan of block ``block``, whose first trial is at ``position`` of the run."""
     factors = tuple(
@@ -144,7 +144,7 @@ def next_block(
     *,
     verdicts: int,
     injected_kind: str | None,
-) -> BlockContent | None:
+) -> CalibrationBlock | None:
     """Return the next block of a calibration; None where it is complete.
 
     It needs ``verdicts`` A/A verdicts in all, the same number in each group, and then a verdict on
@@ -155,19 +155,19 @@ def next_block(
     detect.
     """
     if found is None:
-        return BlockContent(AGAIN, tuple(groups))
+        return CalibrationBlock(AGAIN, tuple(groups))
     _refuse_failing(found)
     of_group = {_key(group.fixed_factors): group for group in found.groups}
     each = math.ceil(verdicts / len(groups))
     lacking = [fixed for fixed in groups if _verdicts(of_group.get(_key(fixed))) < each]
     if lacking:
-        return BlockContent(AGAIN, tuple(lacking))
+        return CalibrationBlock(AGAIN, tuple(lacking))
     if injected_kind is None:
         return None
     for group in found.groups:
         level = injected_level(group, found, injected_kind)
         if level is not None and not _is_injected(group, level):
-            return BlockContent(level, (group.fixed_factors,))
+            return CalibrationBlock(level, (group.fixed_factors,))
     return None
 
 
@@ -242,7 +242,7 @@ def _pairs(injected: InjectedSlowdown) -> int:
     return 0 if injected.estimate is None else injected.estimate.n_pairs
 
 
-def started_content(stored: StoredRun, block: int) -> BlockContent:
+def started_content(stored: StoredRun, block: int) -> CalibrationBlock:
     """Return the content of a started block."""
     of_block = {trial.treatment_id for trial in stored.trials if trial.block == block}
     levels = [each.levels for each in stored.treatments if each.id in of_block]
@@ -252,10 +252,10 @@ def started_content(stored: StoredRun, block: int) -> BlockContent:
         for each in levels
         if each[slowdown.FACTOR] == NONE
     )
-    return BlockContent(level, tuple(fixed))
+    return CalibrationBlock(level, tuple(fixed))
 
 
-ChooseBlock = Callable[[Calibration | None], BlockContent | None]
+ChooseBlock = Callable[[Calibration | None], CalibrationBlock | None]
 """Return the next block from the calibration so far; None where nothing is missing."""
 
 
@@ -286,17 +286,17 @@ class Calibrate:
         self._choose_block = choose_block
         self._level: str | None = None
 
-    def next_block(self, stored: StoredRun | None) -> Block | End:
+    def next_batch(self, stored: StoredRun | None) -> Batch | End:
         """Return the open block, else the next one; see ``campaign.scheduler.Policy``."""
         found = None if stored is None else calibration(stored)
         events: tuple[Emitted, ...] = ()
         if found is not None and self._level is not None:
             events = (CalibrationReviewed(found, self._level, self._verdicts),)
-        number = open_block(stored)
-        is_new = number is None
+        number = open_block_number(stored)
+        resumes = number is not None
         try:
             if stored is not None and number is not None:
-                content: BlockContent | None = started_content(stored, number)
+                content: CalibrationBlock | None = started_content(stored, number)
             else:
                 number, content = n_blocks(stored), self._choose_block(found)
         except TrialFailed as failing:
@@ -312,4 +312,4 @@ class Calibrate:
             block=number,
             position=0 if stored is None else len(stored.trials),
         )
-        return Block(plan, max(number + 1, n_blocks(stored)), is_new=is_new, events=events)
+        return Batch(plan, max(number + 1, n_blocks(stored)), resumes=resumes, events=events)

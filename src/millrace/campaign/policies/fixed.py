@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from millrace.campaign.resume import RunSelection
 from millrace.campaign.run_records import waiting_trials
-from millrace.campaign.scheduler import Block, End
+from millrace.campaign.scheduler import Batch, End
 from millrace.model.events import RunOpened
 from millrace.store.records import RunRecord, StoredRun
 
@@ -20,7 +20,7 @@ class Fixed:
         self._retry_failed = retry_failed
         self._is_started = False
 
-    def next_block(self, stored: StoredRun | None) -> Block | End:
+    def next_batch(self, stored: StoredRun | None) -> Batch | End:
         """Return the whole plan once; see ``campaign.scheduler.Policy``."""
         if self._is_started:
             return End("done")
@@ -32,7 +32,7 @@ class Fixed:
         if stored is not None and not waiting:
             return End("done", (_opened(run, len(stored.trials), 0),))
         opened = _opened(run, len(plan.trials), len(waiting))
-        return Block(plan, run.blocks, retry_failed=self._retry_failed, events=(opened,))
+        return Batch(plan, run.blocks, retry_failed=self._retry_failed, events=(opened,))
 
 
 def _opened(run: RunRecord, trials: int, waiting: int) -> RunOpened:

@@ -17,7 +17,7 @@ from millrace.analysis.compare.model import ComparisonStatus, Ending, RunStatus
 from millrace.analysis.compare.stopping import trial_times
 from millrace.campaign.resume import RunSelection, only_begun
 from millrace.campaign.run_records import design_of, stored_trial_id, waiting_trials
-from millrace.campaign.scheduler import Block, End
+from millrace.campaign.scheduler import Batch, End
 from millrace.experiment.model import Plan, PlannedTrial
 from millrace.model.events import Announcement, ClosedComparison, Emitted, RunAssessed
 from millrace.stats import FIRST_LOOK
@@ -29,25 +29,30 @@ class Progress:
     """The state of a run and what comes next.
 
     ``begun`` are its trials, rows in the store, in their order; ``waiting`` those of them without a
-    result. ``block`` is the next block, empty where there is none: ``ending`` says why. ``profile``
-    are the profiled trials left for the end. The rest takes about ``about_s``, and at most
-    ``at_most_s`` and ``at_most_trials``. ``status`` is None for a new run.
+    result. ``next_block`` are the trials of the next block, empty where there is none: ``ending``
+    says why. ``profiled`` are the profiled trials left for the end. The rest takes about
+    ``about_s``, and at most ``at_most_s`` and ``at_most_trials``. ``status`` is None for a new run.
     """
 
     status: RunStatus | None
     begun: tuple[PlannedTrial, ...]
     waiting: tuple[PlannedTrial, ...]
-    block: tuple[PlannedTrial, ...]
-    profile: tuple[PlannedTrial, ...]
+    next_block: tuple[PlannedTrial, ...]
+    profiled: tuple[PlannedTrial, ...]
     ending: Ending | None
     about_s: float
     at_most_s: float
     at_most_trials: int
 
     @property
+    def blocks(self) -> int:
+        """Return the number of started blocks."""
+        return 0 if self.status is None else self.status.blocks
+
+    @property
     def is_over(self) -> bool:
         """Return whether nothing is left to measure."""
-        return not (self.waiting or self.block or self.profile)
+        return not (self.waiting or self.next_block or self.profiled)
 
 
 @dataclass(frozen=True)
@@ -73,44 +78,59 @@ class Sequential:
         self._known: Sequence[ComparisonStatus] = ()
         self._is_opened = self._is_profiled = False
 
-    def next_block(self, stored: StoredRun | None) -> Block | End:
+    def next_batch(self, stored: StoredRun | None) -> Batch | End:
         """Return the open block, then new ones, then profiled trials.
 
         See ``campaign.scheduler.Policy``.
         """
-        is_first, self._is_opened = not self._is_opened, True
+        if self._is_opened:
+            now = progress(self._selection, stored, unknown_s=self._unknown_s)
+            return self._following(now, (self._assessed(now),))
+        self._is_opened = True
         now = progress(
-            self._selection,
-            stored,
-            retry_failed=self._retry_failed and is_first,
-            unknown_s=self._unknown_s,
+            self._selection, stored, retry_failed=self._retry_failed, unknown_s=self._unknown_s
         )
-        opened = (SequentialOpened(self._selection, now),) if is_first else ()
-        if is_first and now.is_over:
-            return End(now.ending or "closed", opened)
-        events = (*opened, _review(now, self._known))
-        self._known = () if now.status is None else now.status.comparisons
-        blocks = 0 if now.status is None else now.status.blocks
-        if is_first and now.waiting:
-            return self._block(now.begun, blocks, events, is_open=True)
-        if now.block:
-            return self._block(now.block, now.block[0].block + 1, events)
-        if now.profile and not self._is_profiled:
+        opened = SequentialOpened(self._selection, now)
+        if now.is_over:
+            return End(now.ending or "closed", (opened,))
+        events = (opened, self._assessed(now))
+        if not now.waiting:
+            return self._following(now, events)
+        plan = replace(self._selection.plan, trials=now.begun)
+        return Batch(plan, now.blocks, resumes=True, retry_failed=self._retry_failed, events=events)
+
+    def _following(self, now: Progress, events: tuple[Emitted, ...]) -> Batch | End:
+        """Return the next block; after the last one the profiled trials, once."""
+        if now.next_block:
+            plan = replace(self._selection.plan, trials=now.next_block)
+            return Batch(plan, now.next_block[0].block + 1, events=events)
+        if now.profiled and not self._is_profiled:
             self._is_profiled = True
-            return self._block(now.profile, blocks, events)
+            plan = replace(self._selection.plan, trials=now.profiled)
+            return Batch(plan, now.blocks, events=events)
         return End(now.ending or "closed", events)
 
-    def _block(
-        self,
-        trials: tuple[PlannedTrial, ...],
-        blocks: int,
-        events: tuple[Emitted, ...],
-        *,
-        is_open: bool = False,
-    ) -> Block:
-        plan = replace(self._selection.plan, trials=trials)
-        retry_failed = self._retry_failed and is_open
-        return Block(plan, blocks, is_new=not is_open, retry_failed=retry_failed, events=events)
+    def _assessed(self, now: Progress) -> RunAssessed:
+        """Return the event of a review, with the comparisons that it closed."""
+        comparisons = () if now.status is None else now.status.comparisons
+        is_open = any(trial.block == now.blocks - 1 for trial in now.waiting)
+        closed_before = {_key(each) for each in self._known if each.state != "open"}
+        self._known = comparisons
+        return RunAssessed(
+            blocks=now.blocks - is_open,
+            closed=tuple(
+                ClosedComparison(
+                    label=each.label, state=each.state, verdict=each.comparison.verdict
+                )
+                for each in comparisons
+                if each.state != "open" and _key(each) not in closed_before
+            ),
+            open=sum(each.state == "open" for each in comparisons),
+            about_s=now.about_s,
+            at_most_s=now.at_most_s,
+            at_most_trials=now.at_most_trials,
+            ended_trials=len(now.begun) - len(now.waiting),
+        )
 
 
 def progress(
@@ -145,8 +165,8 @@ def _of_new_run(plan: Plan, unknown_s: float) -> Progress:
         status=None,
         begun=(),
         waiting=(),
-        block=tuple(trial for trial in blocks if trial.block == 0),
-        profile=profile,
+        next_block=tuple(trial for trial in blocks if trial.block == 0),
+        profiled=profile,
         ending=None,
         about_s=min(_time_s(first, times), at_most_s) + profile_s,
         at_most_s=at_most_s + profile_s,
@@ -181,8 +201,8 @@ def _of_stored_run(
         status=status,
         begun=begun,
         waiting=waiting,
-        block=_placed((t for t in later if t.block == status.blocks), len(stored.trials)),
-        profile=_placed(profile, len(stored.trials)),
+        next_block=_placed((t for t in later if t.block == status.blocks), len(stored.trials)),
+        profiled=_placed(profile, len(stored.trials)),
         ending=status.ending,
         about_s=for_certain_s + min(_time_s(expected, times), at_most_s),
         at_most_s=for_certain_s + at_most_s,
@@ -217,27 +237,6 @@ def _placed(trials: Iterable[PlannedTrial], after: int) -> tuple[PlannedTrial, .
 
 def _time_s(trials: Iterable[PlannedTrial], times: Mapping[str, float]) -> float:
     return sum(times[trial.treatment.id] * trial.hosts for trial in trials)
-
-
-def _review(now: Progress, known: Sequence[ComparisonStatus]) -> RunAssessed:
-    """Return the event of a review; ``known`` is the status of comparisons at the last one."""
-    comparisons = () if now.status is None else now.status.comparisons
-    blocks = 0 if now.status is None else now.status.blocks
-    is_open = any(trial.block == blocks - 1 for trial in now.waiting)
-    closed = {_key(each) for each in known if each.state != "open"}
-    return RunAssessed(
-        blocks=blocks - is_open,
-        closed=tuple(
-            ClosedComparison(label=each.label, state=each.state, verdict=each.comparison.verdict)
-            for each in comparisons
-            if each.state != "open" and _key(each) not in closed
-        ),
-        open=sum(each.state == "open" for each in comparisons),
-        about_s=now.about_s,
-        at_most_s=now.at_most_s,
-        at_most_trials=now.at_most_trials,
-        ended_trials=len(now.begun) - len(now.waiting),
-    )
 
 
 def _key(status: ComparisonStatus) -> tuple[str, str]:

@@ -12,8 +12,8 @@ from millrace.campaign.policies.bisect import (
     bisection_experiment,
     experiment_text,
     member_plan,
-    members,
     refuse_unknown,
+    servers_between,
 )
 from millrace.errors import UserError
 from millrace.experiment.plan import digest
@@ -25,7 +25,7 @@ A, B, C, D = "mysql-5.6.24", "mysql-5.7.22", "mysql-8.0.12", "mariadb-10.11.19"
 @given(st.lists(st.sampled_from("abcdefgh"), unique=True, max_size=8), st.data())
 def test_the_list_goes_from_good_to_bad(among: list[str], data: st.DataObject) -> None:
     good, bad = data.draw(st.permutations("abcdefgh"))[:2]
-    found = members(good, bad, among)
+    found = servers_between(good, bad, among)
     assert (found[0], found[-1]) == (good, bad)
     assert len(set(found)) == len(found)
     assert set(found) <= {*among, good, bad}
@@ -34,9 +34,9 @@ def test_the_list_goes_from_good_to_bad(among: list[str], data: st.DataObject) -
 
 
 def test_servers_beyond_the_ends_are_left_out() -> None:
-    assert members("b", "d", ["a", "b", "c", "d", "e"]) == ("b", "c", "d")
-    assert members("d", "b", ["a", "b", "c", "d", "e"]) == ("d", "c", "b")
-    assert members("x", "c", ["a", "b", "c", "d"]) == ("x", "a", "b", "c")
+    assert servers_between("b", "d", ["a", "b", "c", "d", "e"]) == ("b", "c", "d")
+    assert servers_between("d", "b", ["a", "b", "c", "d", "e"]) == ("d", "c", "b")
+    assert servers_between("x", "c", ["a", "b", "c", "d"]) == ("x", "a", "b", "c")
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ def test_servers_beyond_the_ends_are_left_out() -> None:
 )
 def test_lists_that_make_no_sense(good: str, bad: str, among: list[str], said: str) -> None:
     with pytest.raises(UserError, match=said):
-        members(good, bad, among)
+        servers_between(good, bad, among)
 
 
 def test_a_server_that_is_not_there_is_refused_with_the_nearest() -> None:

@@ -13,7 +13,7 @@ from millrace.analysis.compare.calibration_model import (
     InjectedSlowdown,
 )
 from millrace.campaign.policies.calibrate import (
-    BlockContent,
+    CalibrationBlock,
     block_plan,
     calibration_experiment,
     groups_of,
@@ -68,10 +68,10 @@ def test_a_block_holds_the_groups_that_want_one(experiment: Experiment) -> None:
     made = calibration_experiment(experiment)
     groups = groups_of(made)
     assert [held["engine"] for held in groups] == ["InnoDB", "MyISAM"]
-    whole = block_plan(made, BlockContent(AGAIN, groups), seed=3, block=4, position=16)
+    whole = block_plan(made, CalibrationBlock(AGAIN, groups), seed=3, block=4, position=16)
     assert [trial.position for trial in whole.trials] == [16, 17, 18, 19]
     assert {trial.block for trial in whole.trials} == {4}
-    one = block_plan(made, BlockContent("cpu=3%", groups[1:]), seed=3, block=4, position=16)
+    one = block_plan(made, CalibrationBlock("cpu=3%", groups[1:]), seed=3, block=4, position=16)
     assert {trial.treatment.levels["engine"] for trial in one.trials} == {"MyISAM"}
     assert {trial.treatment.levels["slowdown"] for trial in one.trials} == {NONE, "cpu=3%"}
     # A is the same treatment in all blocks, whatever its candidate.
@@ -111,12 +111,12 @@ def found(experiment: Experiment, *, verdicts: tuple[int, int], **of_second: obj
 
 def test_groups_have_the_same_number_of_verdicts_and_then_drop_out(experiment: Experiment) -> None:
     groups = groups_of(calibration_experiment(experiment))
-    both = BlockContent(AGAIN, groups)
+    both = CalibrationBlock(AGAIN, groups)
     assert next_block(None, groups, verdicts=5, injected_kind=None) == both
     so_far = found(experiment, verdicts=(2, 2))
     assert next_block(so_far, groups, verdicts=5, injected_kind=None) == both
     so_far = found(experiment, verdicts=(3, 2))
-    assert next_block(so_far, groups, verdicts=5, injected_kind=None) == BlockContent(
+    assert next_block(so_far, groups, verdicts=5, injected_kind=None) == CalibrationBlock(
         AGAIN, groups[1:]
     )
     so_far = found(experiment, verdicts=(3, 3))
@@ -137,7 +137,7 @@ def test_the_slowdown_is_sized_by_what_is_seen_and_kept_when_it_was_begun(
     begun = InjectedSlowdown("cpu=2%", (), (), None, 0.02)
     so_far = replace(so_far, groups=(replace(so_far.groups[0], injected=(begun,)),))
     wanted = next_block(so_far, groups[:1], verdicts=1, injected_kind="cpu")
-    assert wanted == BlockContent("cpu=2%", groups[:1])
+    assert wanted == CalibrationBlock("cpu=2%", groups[:1])
 
 
 def test_a_change_within_the_margin_is_not_injected(experiment: Experiment) -> None:
@@ -155,7 +155,7 @@ def test_other_slowdowns_are_injected_as_they_are(
     wanted = next_block(
         found(experiment, verdicts=(1, 1)), groups, verdicts=2, injected_kind=injected_kind
     )
-    assert wanted == BlockContent(level, groups[:1])
+    assert wanted == CalibrationBlock(level, groups[:1])
 
 
 def test_trials_that_go_on_failing_end_it(experiment: Experiment) -> None:
@@ -171,7 +171,7 @@ def test_a_and_a_again_take_turns_at_being_first(experiment: Experiment) -> None
     made = calibration_experiment(experiment)
     groups = groups_of(made)[:1]
     first = [
-        block_plan(made, BlockContent(AGAIN, groups), seed=3, block=n, position=0).trials[0]
+        block_plan(made, CalibrationBlock(AGAIN, groups), seed=3, block=n, position=0).trials[0]
         for n in range(100)
     ]
     assert 30 < sum(trial.treatment.levels["slowdown"] == NONE for trial in first) < 70
