@@ -100,7 +100,7 @@ def _run_to_explain(store: Store, wanted: str) -> RunRecord:
 
 def ablations_of(store: Store, run_id: str) -> tuple[StoredRun, ...]:
     """Return the runs that tested likely causes of a run, the newest first."""
-    return tuple(store.load_run(run.id) for run in store.tests_of(run_id))
+    return tuple(store.load_run(run.id) for run in store.ablations_of(run_id))
 
 
 def explain_levels(

@@ -111,8 +111,8 @@ def detect(path: Path, wanted: Sequence[str], *, sensitivity: Sensitivity) -> De
 
 
 @dataclass(frozen=True)
-class Histories:
-    """The histories of an open store; ``series`` yields one at a time, because all may be large."""
+class HistoriesView:
+    """The histories of an open store; ``series`` reads one at a time, because all may be large."""
 
     store: Store
     names: Mapping[str, str]
@@ -136,10 +136,10 @@ class Histories:
 
 
 @contextmanager
-def histories(path: Path, wanted: Sequence[str]) -> Iterator[Histories]:
+def histories(path: Path, wanted: Sequence[str]) -> Iterator[HistoriesView]:
     """Open the histories of the store at ``path``: of all series, or of those named ``wanted``."""
     with Store.open(path, read_only=True) as store:
-        yield Histories(store, named_series(store, path, wanted))
+        yield HistoriesView(store, named_series(store, path, wanted))
 
 
 def acknowledge(path: Path, change: str, note: str) -> list[ChangeRecord]:

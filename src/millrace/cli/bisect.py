@@ -1,4 +1,4 @@
-"""``millrace bisect``: find between which two servers of a list the level changed."""
+"""Provide ``millrace bisect``: find between which two servers of a list the level changed."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from millrace.report.common.terminal_table import show_table
 
 
 def show(found: Bisection) -> None:
-    """The answer, the levels and what was passed over, in the terminal."""
+    """Print the answer, the levels and the servers that were passed over."""
     out.print()
     out.print(answer(found))
     out.print()
@@ -25,8 +25,10 @@ def show(found: Bisection) -> None:
 
 
 def report(found: Bisection, output_format: str, output: Path | None, page: Path) -> None:
-    """The report of such a run; HTML goes to ``page`` unless it has a place. Raises UserError for a
-    format that it does not have."""
+    """Write the report of a bisection; HTML goes to ``page`` unless ``output`` names a file.
+
+    Raise UserError for a format that it does not have.
+    """
     if output_format == "html":
         text = as_html(found)
         path = write_text(output or page, text, PAGE, make_directory=output is None)
@@ -37,14 +39,14 @@ def report(found: Bisection, output_format: str, output: Path | None, page: Path
         show(found)
     else:
         raise UserError(
-            f"run {found.run.id} searched a change: it has no report of the format {output_format}"
+            f"run {found.run.id} is a bisection: it has no report of the format {output_format}"
             + ("" if output is None else " in a file"),
             hint="ask for terminal, json (both to standard output) or html",
         )
 
 
 def print_found(found: Bisection, page: Path, *, as_json: bool) -> None:
-    """What ``millrace bisect`` prints at its end."""
+    """Print the result at the end of ``millrace bisect``."""
     if as_json:
         print_json(report_json.as_json(found))
         return

@@ -1,4 +1,4 @@
-"""``millrace calibrate``: measure how far verdicts can be trusted on this host."""
+"""Provide ``millrace calibrate``: measure how far verdicts can be trusted on this host."""
 
 from __future__ import annotations
 

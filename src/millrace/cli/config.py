@@ -1,4 +1,4 @@
-"""``millrace config``: what configurations ask, and what servers make of them."""
+"""Provide ``millrace config``: what configurations ask, and what servers make of them."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def diff(a: str, b: str, data_bytes: int, as_json: bool) -> None:
 
 
 def _found(side: str) -> tuple[Server, str]:
-    """The server and configuration of ``SERVER[:CONFIG]``; UserError for a name that is wrong."""
+    """Return the server and configuration of ``SERVER[:CONFIG]``; UserError for a wrong name."""
     server, _, config = side.partition(":")
     config = config or _DEFAULT
     configurations.lineage(config, configurations.load_builtin())
@@ -129,7 +129,7 @@ def _found(side: str) -> tuple[Server, str]:
 
 def _ask(side: tuple[Server, str], data_bytes: int) -> InspectedConfig:
     server, config = side
-    err.print(f"asking {server.name}:{config}")
+    err.print(f"querying {server.name}:{config}")
     definitions = configurations.load_builtin()
     return inspect_config(server, config, definitions=definitions, data_bytes=data_bytes)
 
@@ -190,7 +190,7 @@ def _print_table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> None
 
 
 def _value(value: str | None) -> str:
-    """An option's value; a bare flag has none, and an empty text is not nothing."""
+    """Return an option's value for a table; a bare flag has none, and an empty text has quotes."""
     return "(flag)" if value is None else value or "''"
 
 

@@ -1,4 +1,4 @@
-"""Where text goes: data to stdout, talk to stderr. ``NO_COLOR`` is obeyed (rich does)."""
+"""Print data on stdout and talk on stderr; rich obeys ``NO_COLOR``."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _UNLIMITED = 10_000
 
 
 class _Shown(Console):
-    """A console that takes text for text, without markup, and shows what is hidden in it.
+    """A console that reads no markup in text, and shows hidden characters.
 
     Text is escaped wherever it is laid out, in a line or in a cell of a table: whatever a command
     prints passes here.
@@ -80,12 +80,12 @@ def echo(document: str) -> None:
 
 
 def print_json(value: Any) -> None:
-    """One JSON document on stdout."""
+    """Print one JSON document on stdout."""
     echo(shown_json(json.dumps(value, indent=2, ensure_ascii=False)) + "\n")
 
 
 class LineTable(Table):
-    """A table of which each row is a line: line ends in the text of a cell are shown as such."""
+    """A table with a line for each row: it shows line ends in the text of a cell as such."""
 
     def add_row(self, *cells: RenderableType | None, **options: Any) -> None:
         lines = (shown_line(cell) if isinstance(cell, str) else cell for cell in cells)
@@ -93,7 +93,7 @@ class LineTable(Table):
 
 
 def plain_table(*headings: str) -> LineTable:
-    """A table without lines; the first column, the name of a thing, is never broken."""
+    """Return a table without rules; the first column, the name of a thing, is never broken."""
     table = LineTable(box=None, pad_edge=False, header_style="bold")
     for position, heading in enumerate(headings):
         table.add_column(heading, overflow="fold", no_wrap=position == 0)
@@ -101,13 +101,13 @@ def plain_table(*headings: str) -> LineTable:
 
 
 def print_table(table: Table) -> None:
-    """As wide as the terminal; elsewhere as wide as its text, so that programs get a row a line."""
+    """Print a table as wide as the terminal, elsewhere a row a line, for programs."""
     console = out if out.is_terminal else _Out(width=_UNLIMITED)
     console.print(table, soft_wrap=False)
 
 
 def show_error(error: MillraceError) -> None:
-    """The error on stderr, with what to do next."""
+    """Print an error on stderr, with what to do next."""
     err.print(Text.assemble(("error:", "bold red"), " ", error.message))
     if error.hint:
         err.print(Text.assemble(("what to do:", "bold"), " ", error.hint))

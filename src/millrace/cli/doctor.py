@@ -1,4 +1,4 @@
-"""``millrace doctor``: what about this host makes results less trustworthy."""
+"""Provide ``millrace doctor``: what about this host makes results less trustworthy."""
 
 from __future__ import annotations
 

@@ -73,9 +73,7 @@ _PROFILE_BLOCKS = click.option(
 
 
 def experiment_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add FILE, ``--scale``, ``--candidate``, ``--concurrent``, ``--blocks``, ``--max-blocks``,
-    ``--max-time``, ``--profile-blocks``, ``--collectors``, ``--seed`` and ``--margin``; the command
-    gets a choice."""
+    """Add FILE and the options that override it; the command gets a choice."""
 
     @_common_options(_BLOCKS, _MAX_BLOCKS, _PROFILE_BLOCKS)
     @functools.wraps(command)

@@ -1,4 +1,4 @@
-"""``millrace explain``: why one treatment of a run is slower than another."""
+"""Provide ``millrace explain``: why one treatment of a run is slower than another."""
 
 from __future__ import annotations
 
@@ -186,7 +186,7 @@ def _folded(found: Sequence[Explanation], side: str | None) -> str:
 
 
 def _profiled(found: Sequence[Explanation]) -> tuple[Explanation, CallNode]:
-    """The one explanation that has profiles of both; UserError where there is none, or several."""
+    """Return the only explanation with profiles of both; UserError for none, or several."""
     profiled = [(e, e.profile.tree) for e in found if e.profile is not None]
     if not profiled:
         raise UserError(

@@ -1,4 +1,4 @@
-"""The option ``--fail-on``, which makes an exit status of a verdict."""
+"""Define the option ``--fail-on``, which makes an exit status of a verdict."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from millrace.analysis.history.segments import EnvironmentChange
 from millrace.app import confirm as confirming
 from millrace.app import history as use_case
 from millrace.app.confirm import Confirmation
-from millrace.app.history import Histories, RecordedRun
+from millrace.app.history import HistoriesView, RecordedRun
 from millrace.cli.console import echo, err, out
 from millrace.cli.event_text import calling
 from millrace.cli.options import sensitivity_option, series_option, store_option
@@ -189,7 +189,7 @@ def show(*, series: tuple[str, ...], html_file: Path | None, as_json: bool, stor
             echo(json.as_json(shown, changed, found.states()))
 
 
-def _show_series(histories: Histories) -> None:
+def _show_series(histories: HistoriesView) -> None:
     """Print series by series, so that only one's points are in memory."""
     rows: list[Row] = []
     changes: list[ChangeView] = []

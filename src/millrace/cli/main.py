@@ -51,7 +51,7 @@ class LazyCommands(click.Group):
 @click.group(cls=LazyCommands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="millrace")
 def cli() -> None:
-    """Did the database get slower, by how much, and why?
+    """Find out whether a database got slower, by how much, and why.
 
     Start with `millrace run experiments/load-data.toml --scale demo`.
     """

@@ -1,4 +1,4 @@
-"""``millrace plan``: the trials of an experiment, and what they will take."""
+"""Provide ``millrace plan``: the trials of an experiment, and what they will take."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ def command(choice: ExperimentChoice, store: Path, as_json: bool) -> None:
     else:
         _print_plan(plan, seed_is_ours=experiment.seed is None)
         _print_estimate(estimate, experiment)
-    say_nothing_compared(experiment)
+    note_if_nothing_compared(experiment)
     refuse_without_space(estimate)
 
 
-def say_nothing_compared(experiment: Experiment) -> None:
+def note_if_nothing_compared(experiment: Experiment) -> None:
     """Print a note where the experiment has nothing to compare, which may be intended."""
     note = nothing_compared(experiment)
     if note is not None:
@@ -102,9 +102,9 @@ def _blocks(experiment: Experiment) -> str:
 
 
 def _design(plan: Plan) -> str:
-    """What ends the blocks, and in which of them the base runs once more."""
+    """Return the rule that ends the blocks, and the blocks with an A/A trial."""
     experiment = plan.experiment
-    ends = "exactly so many blocks"
+    ends = "exactly this number of blocks"
     if experiment.sequential:
         ends = "until each comparison is decided"
     if experiment.max_time_s is not None:
@@ -119,7 +119,7 @@ def _design(plan: Plan) -> str:
 
 
 def _telling(experiment: Experiment) -> dict[str, Any]:
-    """The parameters that are not as the workload has them; a workload may have dozens."""
+    """Return the parameters that differ from the workload's, which may have dozens."""
     offered = experiment.workload.get("parameters", {})
     return {
         name: value

@@ -279,6 +279,6 @@ def _closed_text(closed: ClosedComparison) -> str:
 
 
 def block_text(event: TrialBegan | TrialEnded) -> str:
-    """Return ``block 3``, or ``profile 1``; a trial beside it says what it is for."""
+    """Return ``block 3``, or ``profile 1``; an A/A trial says so."""
     block = f"{'profile' if event.purpose == 'profile' else 'block'} {event.block + 1}"
     return f"{block}, control" if event.purpose == "control" else block

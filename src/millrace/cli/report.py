@@ -1,4 +1,4 @@
-"""``millrace report``: show what a run found."""
+"""Provide ``millrace report``: show what a run found."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``millrace results``: list, show, move and remove stored runs."""
+"""Provide ``millrace results``: list, show, move and remove stored runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``millrace run``: measure an experiment, or resume it."""
+"""Provide ``millrace run``: measure an experiment, or resume it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from millrace.cli.event_text import calling
 from millrace.cli.experiment_options import ExperimentChoice, experiment_options
 from millrace.cli.fail_on import check, fail_on_option
 from millrace.cli.options import store_option
-from millrace.cli.plan import say_nothing_compared
+from millrace.cli.plan import note_if_nothing_compared
 from millrace.errors import TrialFailed
 from millrace.report.run import html, terminal
 
@@ -40,7 +40,7 @@ def command(
     go on: the same command resumes.
     """
     experiment = choice.read()
-    say_nothing_compared(experiment)
+    note_if_nothing_compared(experiment)
     with calling() as caller:
         found = use_case.run(store, experiment, caller, fresh=fresh, retry_failed=retry_failed)
     analysis = found.analysis

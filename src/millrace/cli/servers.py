@@ -1,4 +1,4 @@
-"""``millrace servers``: list, install, show, verify, remove and add servers."""
+"""Provide ``millrace servers``: list, install, show, verify, remove and add servers."""
 
 from __future__ import annotations
 

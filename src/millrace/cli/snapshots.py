@@ -1,4 +1,4 @@
-"""``millrace snapshots``: list and remove the loaded data directories that trials restore."""
+"""Provide ``millrace snapshots``: list and remove the data directories that trials restore."""
 
 from __future__ import annotations
 

@@ -8,8 +8,8 @@ host to itself at the end, and look less slow than it is.
 
 In block b the pairs of a plan are sorted by the SHA-256 of ``"{seed}:{b}:{id}:pair"``, with the id
 of the pair's base. Where b is even, the SHA-256 of ``"{seed}:{b // 2}:{id}:side"`` chooses the half
-of the base, and in the next block the base has the other half: each is on both halves equally
-often, give or take one.
+of the base, and in the next block the base has the other half: each is equally often
+on either half, give or take one.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def fixed_factors(treatment: Treatment, factor: str) -> FixedFactors:
 def block_order(
     treatments: Iterable[Treatment], compare: Compare, seed: str, block: int
 ) -> list[tuple[Treatment, int]]:
-    """Return the trials of a block with their halves of the CPUs (0 or 1).
+    """Return the trials of a block with its half of the CPUs each (0 or 1).
 
     The trials of a pair are next to each other; the one on the first half comes first.
     """

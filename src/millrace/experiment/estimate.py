@@ -151,7 +151,7 @@ def _trial_s(workload: Workload, values: Mapping[str, Any]) -> float:
 
 
 def _driving_s(values: Mapping[str, Any]) -> float:
-    """Return the seconds of warm-up, settling, and the measured part."""
+    """Return the seconds of the warm-up, the settle step, and the measured part."""
     operations, rate = int(values["operations"]), float(values["rate"])
     measured_s = float(values["time_s"])
     if operations:

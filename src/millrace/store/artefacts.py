@@ -35,6 +35,7 @@ def write_problem(path: Path, error: OSError, *, option: str = "--store") -> Mil
 
 
 def disk_full(path: Path) -> HostError:
+    """Return the error for a full disk below ``path``."""
     return HostError(
         f"{path}: the disk is full",
         hint="free some space and give the same command again; what was stored is intact",

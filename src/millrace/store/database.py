@@ -61,7 +61,7 @@ def open_engine(path: Path, *, create: bool, read_only: bool) -> Engine:
         _make_parent(path)
         private.make_file(path)
     private.close_store(path)
-    with told(path):
+    with user_errors(path):
         if read_only:
             uri = _readable_uri(path)
             _require_current(path, uri)
@@ -72,7 +72,7 @@ def open_engine(path: Path, *, create: bool, read_only: bool) -> Engine:
 
 
 @contextlib.contextmanager
-def told(path: Path) -> Iterator[None]:
+def user_errors(path: Path) -> Iterator[None]:
     """Turn the database's errors, and those of invalid rows, into errors a user can act on."""
     try:
         yield

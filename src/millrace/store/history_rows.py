@@ -39,11 +39,13 @@ _CHANGE = (
 
 
 def series_record(row: AnyRow) -> SeriesRecord:
+    """Return the series in a row."""
     named = {name: getattr(row, name) for name in _SERIES}
     return checked.series(checked.record(SeriesRecord, id=row.key, **named))
 
 
 def state_record(row: AnyRow) -> StateRecord:
+    """Return the state in a row."""
     return checked.record(StateRecord, id=row.key, host_id=row.host_id, facts=row.facts)
 
 
@@ -56,6 +58,7 @@ def change_record(row: AnyRow) -> ChangeRecord:
 
 
 def change_row(change: ChangeRecord, series_id: int) -> dict[str, Any]:
+    """Return the row of a change; ``series_id`` is that of its series' row."""
     remeasured = None if change.remeasured is None else asdict(change.remeasured)
     named = {name: getattr(change, name) for name in _CHANGE}
     return {**named, "series_id": series_id, "remeasured": remeasured}
@@ -115,6 +118,7 @@ def point_columns() -> list[Any]:
 
 
 def state_keys(connection: Connection) -> dict[int, str]:
+    """Return the ids of all states, by that of their row."""
     table = schema.history_states
     return {row.id: row.key for row in connection.execute(select(table.c.id, table.c.key))}
 

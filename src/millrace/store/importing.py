@@ -110,15 +110,9 @@ def _settle(artefacts: Artefacts, staged: Staged, writing: Transaction) -> None:
 
 
 def _insert(connection: Connection, stored: StoredRun) -> None:
-    run_id = stored.run.id
     imported = {**rows.run_row(stored.run), "imported_utc": utc_now()}
     connection.execute(insert(schema.runs).values(**imported))
-    rows.insert_missing(
-        connection, schema.treatments, [rows.treatment_row(run_id, t) for t in stored.treatments]
-    )
-    rows.insert_missing(
-        connection, schema.trials, [rows.trial_row(run_id, t) for t in stored.trials]
-    )
+    rows.insert_plan(connection, stored.run.id, stored.treatments, stored.trials)
     for attempt in stored.attempts:
         rows.insert_attempt(connection, attempt)
 

@@ -70,7 +70,7 @@ class StoreReader:
             *(() if seed is None else (runs.c.seed == seed,)),
         )
 
-    def tests_of(self, run_id: str) -> list[RunRecord]:
+    def ablations_of(self, run_id: str) -> list[RunRecord]:
         """Return the ablations of a run, the newest first.
 
         For a run that was measured here, only ablations measured here.
@@ -137,7 +137,7 @@ class StoreReader:
 
     @contextmanager
     def _reading(self) -> Iterator[Connection]:
-        with database.told(self.path), database.reading(self._engine) as connection:
+        with database.user_errors(self.path), database.reading(self._engine) as connection:
             yield connection
 
 

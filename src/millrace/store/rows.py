@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, fields, replace
 from typing import Any, TypeVar
 
@@ -45,6 +45,7 @@ _RENAMED_STEPS = {"beside": PAIR_FAILED}
 
 
 def run_row(run: RunRecord) -> dict[str, Any]:
+    """Return the row of a run."""
     row = {name: getattr(run, name) for name in _RUN_COLUMNS}
     return row | {
         "host_id": run.host.id,
@@ -55,6 +56,7 @@ def run_row(run: RunRecord) -> dict[str, Any]:
 
 
 def run_record(row: AnyRow) -> RunRecord:
+    """Return the checked run in a row."""
     return checked.run(
         checked.record(
             RunRecord,
@@ -72,35 +74,21 @@ _RUN_COLUMNS = (
 )  # fmt: skip
 
 
-def treatment_row(run_id: str, treatment: TreatmentRecord) -> dict[str, Any]:
-    return {
-        "run_id": run_id,
-        "id": treatment.id,
-        "position": treatment.position,
-        "levels": dict(treatment.levels),
-        "resolved": dict(treatment.resolved),
-    }
-
-
-def trial_row(run_id: str, trial: TrialRecord) -> dict[str, Any]:
-    return {"run_id": run_id, **asdict(trial)}
-
-
-def insert_missing(connection: Connection, table: Table, wanted: Sequence[dict[str, Any]]) -> None:
-    """Insert the rows of one run whose ids the table does not have for it."""
-    if not wanted:
-        return
-    known = set(connection.scalars(select(table.c.id).where(table.c.run_id == wanted[0]["run_id"])))
-    missing = [row for row in wanted if row["id"] not in known]
-    if missing:
-        connection.execute(insert(table), missing)
-
-
-def owner_columns(owner: Owner) -> dict[str, Any]:
-    return {f"owner_{name}": value for name, value in asdict(owner).items()}
+def insert_plan(
+    connection: Connection,
+    run_id: str,
+    treatments: Iterable[TreatmentRecord],
+    trials: Iterable[TrialRecord],
+) -> None:
+    """Insert the treatments and trials that the run does not have yet."""
+    for table, records in ((schema.treatments, treatments), (schema.trials, trials)):
+        known = set(connection.scalars(select(table.c.id).where(table.c.run_id == run_id)))
+        missing = [{"run_id": run_id, **asdict(each)} for each in records if each.id not in known]
+        _insert_all(connection, table, missing)
 
 
 def owner_record(row: AnyRow) -> Owner:
+    """Return the owner of the attempt in a row."""
     columns = {each.name: getattr(row, f"owner_{each.name}") for each in fields(Owner)}
     return checked.record(Owner, **columns)
 
@@ -124,7 +112,7 @@ def insert_attempt(connection: Connection, attempt: StoredAttempt) -> int:
             reason=attempt.reason,
             log_tail=attempt.log_tail,
         )
-    insert_yield(connection, attempt_id, attempt, attempt.artefacts)
+    insert_results(connection, attempt_id, attempt, attempt.artefacts)
     return attempt_id
 
 
@@ -136,12 +124,13 @@ def insert_open_attempt(
     owner: Owner,
     started_utc: str,
 ) -> int:
+    """Insert an attempt that its owner starts; return its id."""
     result = connection.execute(
         insert(schema.attempts).values(
             trial_id=trial_id,
             number=number,
             started_utc=started_utc,
-            **owner_columns(owner),
+            **{f"owner_{name}": value for name, value in asdict(owner).items()},
         )
     )
     (attempt_id,) = result.inserted_primary_key or (None,)
@@ -159,6 +148,7 @@ def end_attempt(
     reason: str | None = None,
     log_tail: str | None = None,
 ) -> None:
+    """End an attempt with its outcome."""
     attempts = schema.attempts
     connection.execute(
         attempts.update()
@@ -178,7 +168,7 @@ def _storable(text: str | None) -> str | None:
     return None if text is None else text.encode("utf-8", "replace").decode("utf-8")
 
 
-def insert_yield(
+def insert_results(
     connection: Connection,
     attempt_id: int,
     result: AttemptResult | StoredAttempt,

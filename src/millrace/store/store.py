@@ -113,12 +113,7 @@ class Store(StoreReader):
                         spec=_extended(known.spec, extension.replace(blocks=run.blocks))
                     )
                 connection.execute(grown)
-            rows.insert_missing(
-                connection, schema.treatments, [rows.treatment_row(run.id, t) for t in treatments]
-            )
-            rows.insert_missing(
-                connection, schema.trials, [rows.trial_row(run.id, t) for t in trials]
-            )
+            rows.insert_plan(connection, run.id, treatments, trials)
 
     def delete_unstarted_blocks(self, run_id: str) -> None:
         """Remove the blocks of a run in which no trial was started.
@@ -241,7 +236,7 @@ class Store(StoreReader):
             reason=result.reason,
             log_tail=result.log_tail,
         )
-        rows.insert_yield(connection, attempt_id, result, artefacts)
+        rows.insert_results(connection, attempt_id, result, artefacts)
         # Write again, now that no removal can interfere: one may have discarded an equal file.
         self._keep_all(result)
 
@@ -328,7 +323,7 @@ class Store(StoreReader):
 
     @contextmanager
     def _writing(self) -> Iterator[Connection]:
-        with database.told(self.path), database.writing(self._engine) as connection:
+        with database.user_errors(self.path), database.writing(self._engine) as connection:
             yield connection
 
 

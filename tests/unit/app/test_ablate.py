@@ -65,7 +65,7 @@ def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "results.sqlite"
 
 
-def carrying_out(
+def stand_in_execution(
     monkeypatch: pytest.MonkeyPatch, *, blocks: int = BLOCKS, fails: str = "nothing"
 ) -> None:
     """End trials at once in this many blocks, then stop the run.
@@ -106,7 +106,7 @@ def newest(path: Path) -> StoredRun:
 def test_the_run_is_recorded_with_what_it_tests(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    carrying_out(monkeypatch)
+    stand_in_execution(monkeypatch)
     parent = study_run()
     found = measure(path, parent, explanation())
     measured = newest(path)
@@ -133,7 +133,7 @@ def test_the_run_is_recorded_with_what_it_tests(
 def test_what_an_option_needs_is_left_as_it_was_given(
     left_out: str | None, needed: dict[str, str], path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    carrying_out(monkeypatch)
+    stand_in_execution(monkeypatch)
     given = OptionRecord("server_id", "7", "mine", False, left_out)
     measure(path, study_run(), explanation(given))
     (aligned,) = (
@@ -147,7 +147,7 @@ def test_what_an_option_needs_is_left_as_it_was_given(
 def test_without_any_answer_it_is_told_where_the_reasons_are(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    carrying_out(monkeypatch, fails=WITH_BINARY_LOG)
+    stand_in_execution(monkeypatch, fails=WITH_BINARY_LOG)
     with pytest.raises(TrialFailed, match="has a result of A, of B and of an alignment"):
         measure(path, study_run(), explanation())
 
@@ -155,10 +155,10 @@ def test_without_any_answer_it_is_told_where_the_reasons_are(
 def test_a_test_that_is_stopped_begins_anew_and_keeps_what_it_has(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    carrying_out(monkeypatch, blocks=1)
+    stand_in_execution(monkeypatch, blocks=1)
     parent = study_run()
     with pytest.raises(Interrupted) as stopped:
         measure(path, parent, explanation())
     assert f"millrace explain {parent.run.id}" in (stopped.value.hint or "")
     with Store.open(path) as store:
-        assert [run.id for run in store.tests_of(parent.run.id)] == [newest(path).run.id]
+        assert [run.id for run in store.ablations_of(parent.run.id)] == [newest(path).run.id]

@@ -91,9 +91,9 @@ def test_a_run_wants_a_calibration_of_its_own_kind(
     assert opened.exit_code == 0
     assert "side by side, 3 blocks" in opened.output
     assert "calibrated side by side " in opened.output
-    told = json.loads(report(file, stored_runs(file)[0].run.id))
-    assert told["design"]["concurrent"] is True
-    assert told["calibration"]["sentence"].startswith("calibrated side by side ")
+    document = json.loads(report(file, stored_runs(file)[0].run.id))
+    assert document["design"]["concurrent"] is True
+    assert document["calibration"]["sentence"].startswith("calibrated side by side ")
     # An interleaved run is another run, and quotes the other calibration.
     in_turns = command("run", file, "--blocks", "3", "--interleaved")
     assert in_turns.exit_code == 0

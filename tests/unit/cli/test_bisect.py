@@ -74,9 +74,9 @@ def test_the_change_is_told_with_levels_and_a_page(
     stand_in = carried(monkeypatch, noisy(speed, 0.01))
     result = search(store)
     assert result.exit_code == 0, result.output
-    told = " ".join(result.stdout.split())
-    assert "the change is between mysql-5.7.22 and mysql-8.0.33" in told
-    assert re.search(r"\b(9|10)\.\d % lower", told)
+    answer_text = " ".join(result.stdout.split())
+    assert "the change is between mysql-5.7.22 and mysql-8.0.33" in answer_text
+    assert re.search(r"\b(9|10)\.\d % lower", answer_text)
     page = Path(result.stdout.strip().splitlines()[-1].removeprefix("report: "))
     assert "<svg" in page.read_text(encoding="utf-8")
     assert "trials to go" in result.stderr or "trial to go" in result.stderr
@@ -216,8 +216,8 @@ def test_ends_the_wrong_way_round_are_to_be_swapped(
 
 def test_no_change_is_told(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     carried(monkeypatch, noisy(lambda _levels, _block: 1000.0, 0.004))
-    told = " ".join(search(store, "--margin", "3").stdout.split())
-    assert "no change between mysql-5.5.34 and mysql-9.7.4 beyond 3 %" in told
+    answer_text = " ".join(search(store, "--margin", "3").stdout.split())
+    assert "no change between mysql-5.5.34 and mysql-9.7.4 beyond 3 %" in answer_text
 
 
 def test_a_list_may_be_a_file(store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -154,7 +154,7 @@ def test_a_time_that_is_none_is_refused(time: str, tmp_path: Path, store: Path) 
     assert "is not a duration" in result.output
 
 
-def quoting(store: Path, run_of_report: StoredRun, output_format: str) -> str:
+def report_text(store: Path, run_of_report: StoredRun, output_format: str) -> str:
     with Store.open(store) as opened:
         return render(with_calibration(opened, compare_run(run_of_report)), output_format)
 
@@ -165,14 +165,14 @@ def test_reports_quote_the_calibration_or_say_that_there_is_none(
 ) -> None:
     measured = study()
     keep(measured, store)
-    without = quoting(store, measured, output_format)
+    without = report_text(store, measured, output_format)
     if output_format == "json":
         assert json.loads(without)["calibration"] is None
     else:
         assert "this host was not calibrated" in " ".join(without.split())
     carried(monkeypatch, noisy(slowed, 0.01))
     run(store, experiment_file(tmp_path), "--verdicts", "4", "--slowdown", "none")
-    text = " ".join(quoting(store, measured, output_format).replace("\u00a0", " ").split())
+    text = " ".join(report_text(store, measured, output_format).replace("\u00a0", " ").split())
     assert "on this host for small: 0 false verdicts of 4 (0 to 60 %), smallest change" in text
 
 
@@ -208,7 +208,7 @@ def test_another_kernel_and_many_days_make_it_stale(
         created_utc="2026-02-05T10:00:00Z",
         host=replace(measured.run.host, facts=facts),
     )
-    text = quoting(store, replace(measured, run=later), "markdown")
+    text = report_text(store, replace(measured, run=later), "markdown")
     assert "kernel release was 6.1.0-18-amd64 and is 6.18" in text
     assert "30 days apart" in text
     assert "millrace calibrate FILE" in text

@@ -198,11 +198,11 @@ def test_switches_are_named_as_in_an_experiment_or_a_report(
     switched = of_levels(study_run(profiled=0, clients=(1, 16)), "tls", False, True)
     store = keep(switched, tmp_path / "results.sqlite")
     arguments = ("--factor", "tls", "--base", on, "--candidate", off, "--where", "clients=1")
-    (told,) = json.loads(done(run(store, *arguments, "--json")).stdout)["explanations"]
-    assert told["title"] == "tls off against tls on (clients 1)"
+    (explanation,) = json.loads(done(run(store, *arguments, "--json")).stdout)["explanations"]
+    assert explanation["title"] == "tls off against tls on (clients 1)"
     others = ("--base", "1", "--candidate", "16", "--where", f"tls={on}")
-    (told,) = json.loads(done(run(store, *others, "--json")).stdout)["explanations"]
-    assert told["title"] == "clients 16 against clients 1 (tls on)"
+    (explanation,) = json.loads(done(run(store, *others, "--json")).stdout)["explanations"]
+    assert explanation["title"] == "clients 16 against clients 1 (tls on)"
     error = run(store, "--where", "tls=yes").exception
     assert isinstance(error, UserError)
     assert error.message == "the factor tls has no level 'yes'"
@@ -215,8 +215,8 @@ def test_the_command_of_a_comparison_is_understood(tmp_path: Path) -> None:
     found = explain_levels(switched, None, (), None, {})
     assert len(found) == 2
     _, _, *arguments = shlex.split(shown_command(found[1]))
-    (told,) = json.loads(done(run(store, *arguments, "--json")).stdout)["explanations"]
-    assert told["title"] == "tls on against tls off (clients 16)"
+    (explanation,) = json.loads(done(run(store, *arguments, "--json")).stdout)["explanations"]
+    assert explanation["title"] == "tls on against tls off (clients 16)"
 
 
 def test_several_levels_of_a_factor_are_any_of_them(store: Path) -> None:
@@ -257,10 +257,10 @@ def test_what_an_experiment_showed_is_in_every_output(
     )
     page = tmp_path / "page.html"
     text = done(run(store, "--ablate")).stdout
-    told = " ".join(text.split())
-    assert "of the 14 % loss of mysql-9.7.4 against mysql-5.6.24" in told
-    assert "not aligned: compiler" in told
-    assert told.count("(shown by an experiment)") == 1
+    explanation = " ".join(text.split())
+    assert "of the 14 % loss of mysql-9.7.4 against mysql-5.6.24" in explanation
+    assert "not aligned: compiler" in explanation
+    assert explanation.count("(shown by an experiment)") == 1
     result = done(run(store, "--ablate", "--json", "--html", str(page)))
     (document,) = json.loads(result.stdout)["explanations"]
     experiment = document["ablation"]
@@ -321,10 +321,10 @@ def test_what_was_tested_is_told_again_whichever_run_is_named(
     tested: Path, asked: tuple[str, ...]
 ) -> None:
     text = done(run(tested, *asked)).stdout
-    told = " ".join(text.split())
-    assert "mysql-9.7.4 against mysql-5.6.24" in told
-    assert "% loss of mysql-9.7.4 against mysql-5.6.24 in" in told
-    assert "measured by run x-suspects-1" in told
+    explanation = " ".join(text.split())
+    assert "mysql-9.7.4 against mysql-5.6.24" in explanation
+    assert "% loss of mysql-9.7.4 against mysql-5.6.24 in" in explanation
+    assert "measured by run x-suspects-1" in explanation
 
 
 def test_what_was_tested_is_in_every_output(tested: Path, tmp_path: Path) -> None:

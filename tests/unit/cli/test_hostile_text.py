@@ -1,4 +1,4 @@
-"""Test that commands print and write no control or invisible characters, no foreign markup."""
+"""Test that no command prints or writes control characters, or markup of another user."""
 
 from __future__ import annotations
 

@@ -180,9 +180,9 @@ def test_the_plan_command_shows_halves_and_refuses(tmp_path: Path) -> None:
     file.write_text(FILE, encoding="utf-8")
     shown = millrace("plan", file, "--blocks", "2", "--json")
     assert shown.returncode == 0, shown.stderr
-    told = json.loads(shown.stdout)
-    assert told["design"]["concurrent"] is True
-    assert [trial["side"] for trial in told["trials"]] == [0, 1] * 4
+    document = json.loads(shown.stdout)
+    assert document["design"]["concurrent"] is True
+    assert [trial["side"] for trial in document["trials"]] == [0, 1] * 4
     text = millrace("plan", file)
     assert "base and candidate side by side, each on half of the CPUs" in text.stdout
     assert "first half" in text.stdout

@@ -150,11 +150,11 @@ def test_an_aliased_level_is_another_treatment_that_runs_the_same_thing() -> Non
 
 
 def test_a_default_that_is_written_out_is_the_same_treatment() -> None:
-    (implied,) = expand(experiment({"server": ["a"]}), seed=1).treatments
+    (by_default,) = expand(experiment({"server": ["a"]}), seed=1).treatments
     (written,) = expand(experiment({"server": ["a"], "engine": ["InnoDB"]}), seed=1).treatments
-    assert implied.id == written.id
-    assert implied.resolved == written.resolved
-    assert "engine" not in implied.levels
+    assert by_default.id == written.id
+    assert by_default.resolved == written.resolved
+    assert "engine" not in by_default.levels
 
 
 def test_a_changed_layer_makes_another_treatment_and_an_unused_one_does_not() -> None:

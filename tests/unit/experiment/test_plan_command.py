@@ -84,7 +84,7 @@ def test_the_plan_shows_the_design_and_from_how_long_to_how_long(tmp_path: Path)
     assert "to 30 s (the limit)" in limited
     fixed = millrace("plan", path, "--blocks", "4").stdout
     assert "2 treatments x 4 blocks" in fixed
-    assert "exactly so many blocks\n" in fixed
+    assert "exactly this number of blocks\n" in fixed
 
 
 def test_the_plan_as_json_has_the_design(tmp_path: Path) -> None:

@@ -251,7 +251,7 @@ def begin(store: Store, what: Begun) -> None:
     store.begin_run(what.run, what.treatments, what.trials)
 
 
-def carry_out(store: Store, trial_id: str, ended: AttemptResult) -> int:
+def execute_attempt(store: Store, trial_id: str, ended: AttemptResult) -> int:
     attempt = store.claim(trial_id, OWNER, NOW, is_alive=alive, retry_failed=True)
     assert attempt is not None
     store.finish(attempt, ended, LATER)

@@ -15,7 +15,7 @@ from millrace.store.store import Store
 from tests.unit.store.stored_records import (
     begin,
     begun,
-    carry_out,
+    execute_attempt,
     histogram,
     result,
 )
@@ -24,7 +24,7 @@ from tests.unit.store.stored_records import (
 def test_a_changed_file_of_the_store_is_told(store: Store) -> None:
     what = begun()
     begin(store, what)
-    carry_out(store, what.trials[0].id, result())
+    execute_attempt(store, what.trials[0].id, result())
     sha256 = store.load_run(what.run.id).attempts[0].artefacts[0].sha256
     store.artefacts.path(sha256).write_bytes(b"changed")
     with pytest.raises(DamagedResult, match="was changed"):
@@ -36,8 +36,8 @@ def test_histograms_are_kept_as_a_file_and_read_back(store: Store) -> None:
     what = begun()
     begin(store, what)
     measured = (histogram("point-query"), histogram("COMMIT"))
-    carry_out(store, what.trials[0].id, replace(result(), histograms=measured))
-    carry_out(store, what.trials[1].id, result())
+    execute_attempt(store, what.trials[0].id, replace(result(), histograms=measured))
+    execute_attempt(store, what.trials[1].id, result())
 
     with_some, without = store.load_run(what.run.id).attempts
     assert with_some.histograms == measured
@@ -58,7 +58,7 @@ def test_lost_histograms_are_told(
 ) -> None:
     what = begun()
     begin(store, what)
-    carry_out(store, what.trials[0].id, replace(result(), histograms=(histogram(),)))
+    execute_attempt(store, what.trials[0].id, replace(result(), histograms=(histogram(),)))
     artefact = store.load_run(what.run.id).attempts[0].artefacts[-1]
     damage(store.artefacts.path(artefact.sha256))
     with pytest.raises(DamagedResult, match=message) as caught:
@@ -70,7 +70,7 @@ def test_a_file_of_histograms_that_holds_something_else_is_told(store: Store) ->
     what = begun()
     begin(store, what)
     other = AttemptResult("finished", artefacts=(("histograms", "client", b'[{"phase": 1}]'),))
-    carry_out(store, what.trials[0].id, other)
+    execute_attempt(store, what.trials[0].id, other)
     with pytest.raises(DamagedResult, match="holds no histograms"):
         store.load_run(what.run.id)
 
@@ -79,8 +79,8 @@ def test_observations_are_read_back_where_they_are_asked_for(store: Store, tmp_p
     what = begun()
     begin(store, what)
     observed = {"version": 1, "status": {"deltas": {"Questions": 5}}, "missing": []}
-    carry_out(store, what.trials[0].id, replace(result(), observations={"server": observed}))
-    carry_out(store, what.trials[1].id, result())
+    execute_attempt(store, what.trials[0].id, replace(result(), observations={"server": observed}))
+    execute_attempt(store, what.trials[1].id, result())
 
     assert all(a.observations.is_empty for a in store.load_run(what.run.id).attempts)
     some, none = store.load_run(what.run.id, observations_too=True).attempts
@@ -99,7 +99,7 @@ def test_a_file_of_observations_that_holds_something_else_is_told(store: Store) 
     what = begun()
     begin(store, what)
     other = AttemptResult("finished", artefacts=(("observations", "server", b"[1]"),))
-    carry_out(store, what.trials[0].id, other)
+    execute_attempt(store, what.trials[0].id, other)
     store.load_run(what.run.id)
     with pytest.raises(DamagedResult, match="holds no observations"):
         store.load_run(what.run.id, observations_too=True)
@@ -109,8 +109,10 @@ def test_series_are_read_back_and_copied(store: Store, tmp_path: Path) -> None:
     what = begun()
     begin(store, what)
     lines = b'{"type": "mark"}\n{"type": "interval", "duration_s": 1.0, "transactions": 5}\n'
-    carry_out(store, what.trials[0].id, replace(result(), artefacts=(("series", "server", lines),)))
-    carry_out(store, what.trials[1].id, result())
+    execute_attempt(
+        store, what.trials[0].id, replace(result(), artefacts=(("series", "server", lines),))
+    )
+    execute_attempt(store, what.trials[1].id, result())
     with_some, without = store.load_run(what.run.id).attempts
     assert with_some.series == tuple(map(json.loads, lines.splitlines()))
     assert without.series == ()
@@ -127,6 +129,6 @@ def test_a_file_of_series_that_holds_something_else_is_told(store: Store, conten
     what = begun()
     begin(store, what)
     other = AttemptResult("finished", artefacts=(("series", "server", content),))
-    carry_out(store, what.trials[0].id, other)
+    execute_attempt(store, what.trials[0].id, other)
     with pytest.raises(DamagedResult, match="holds no series"):
         store.load_run(what.run.id)

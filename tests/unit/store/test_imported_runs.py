@@ -35,7 +35,7 @@ def add(
 
 
 def bring(store: Store, tmp_path: Path, *runs: str) -> None:
-    """Import these runs from a foreign store."""
+    """Import these runs from another store."""
     with Store.open(tmp_path / "other.sqlite") as other:
         add(other, "their-calibration", calibrates=CALIBRATES)
         add(other, "their-test", tested=TESTS)
@@ -53,7 +53,7 @@ def test_it_neither_calibrates_this_host_nor_tests_suspects_of_an_own_run(
     bring(store, tmp_path, "their-calibration", "their-test", "their-run")
     own, theirs = store.find_run("own"), store.find_run("their-run")
     assert [run.id for run in store.calibrations_of(own)] == ["own-calibration"]
-    assert [run.id for run in store.tests_of("own")] == ["own-test"]
+    assert [run.id for run in store.ablations_of("own")] == ["own-test"]
     found = {run.id for run in store.calibrations_of(theirs)}
     assert found == {"own-calibration", "their-calibration"}
 
@@ -64,7 +64,7 @@ def test_its_own_kin_are_found_for_an_imported_run(store: Store, tmp_path: Path)
         add(source, "own-test", tested=TESTS)
         source.export_runs(["own", "own-test"], tmp_path / "kin.zip")
     store.import_file(tmp_path / "kin.zip")
-    assert [run.id for run in store.tests_of("own")] == ["own-test"]
+    assert [run.id for run in store.ablations_of("own")] == ["own-test"]
 
 
 def test_a_run_of_the_future_would_stay_the_latest_and_is_refused(

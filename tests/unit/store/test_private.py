@@ -92,6 +92,6 @@ def test_a_lock_of_the_index_is_no_damage(tmp_path: Path) -> None:
     error.sqlite_errorcode = sqlite3.SQLITE_PROTOCOL
     with (
         pytest.raises(HostError, match=r"keeps the results store locked \(locking protocol\)"),
-        database.told(tmp_path / "results.sqlite"),
+        database.user_errors(tmp_path / "results.sqlite"),
     ):
         raise error

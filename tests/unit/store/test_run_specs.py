@@ -49,7 +49,7 @@ def test_an_earlier_run_is_read_by_attribute(path: Path) -> None:
 def test_what_an_earlier_run_was_for_is_read(path: Path) -> None:
     with Store.open(path) as store:
         specs = {each.id: store.find_run(each.id).spec for each in store.list_runs()}
-        assert [run.id for run in store.tests_of("first")] == ["tests"]
+        assert [run.id for run in store.ablations_of("first")] == ["tests"]
         assert [run.id for run in store.calibrations_of(store.find_run("first"))] == ["calibrates"]
     assert specs["tests"].tested == Ablates(
         run="first",

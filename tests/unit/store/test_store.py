@@ -29,8 +29,8 @@ from tests.unit.store.stored_records import (
     alive,
     begin,
     begun,
-    carry_out,
     dead,
+    execute_attempt,
     failed,
     result,
     results,
@@ -59,12 +59,12 @@ def fresh(template: Path) -> Iterator[Path]:
 @settings(max_examples=40, deadline=None)
 @given(runs(), st.lists(results(), min_size=1, max_size=2))
 def test_anything_comes_back_as_it_was_stored_and_from_an_export(
-    template: Path, what: Begun, yields: list[AttemptResult]
+    template: Path, what: Begun, ended_results: list[AttemptResult]
 ) -> None:
     with fresh(template) as directory, Store.open(directory / "results.sqlite") as store:
         begin(store, what)
-        for ended, trial in zip(yields, what.trials, strict=False):
-            carry_out(store, trial.id, ended)
+        for ended, trial in zip(ended_results, what.trials, strict=False):
+            execute_attempt(store, trial.id, ended)
 
         stored = store.load_run("run")
         assert (stored.run, stored.treatments, stored.trials) == (
@@ -74,7 +74,7 @@ def test_anything_comes_back_as_it_was_stored_and_from_an_export(
         )
         for level, kept in zip(what.treatments, stored.treatments, strict=True):
             assert list(map(repr, level.levels.items())) == list(map(repr, kept.levels.items()))
-        for ended, trial, attempt in zip(yields, what.trials, stored.attempts, strict=False):
+        for ended, trial, attempt in zip(ended_results, what.trials, stored.attempts, strict=False):
             assert (attempt.trial_id, attempt.number, attempt.owner) == (trial.id, 1, OWNER)
             assert (attempt.started_utc, attempt.ended_utc) == (NOW, LATER)
             kept_artefacts = [
@@ -102,7 +102,7 @@ def test_anything_comes_back_as_it_was_stored_and_from_an_export(
 def test_a_finished_trial_is_never_claimed_again(store: Store) -> None:
     what = begun()
     begin(store, what)
-    carry_out(store, what.trials[0].id, result())
+    execute_attempt(store, what.trials[0].id, result())
     for retry in (False, True):
         assert store.claim(what.trials[0].id, OWNER, NOW, is_alive=dead, retry_failed=retry) is None
 
@@ -110,9 +110,9 @@ def test_a_finished_trial_is_never_claimed_again(store: Store) -> None:
 def test_a_failed_trial_is_claimed_again_only_on_request(store: Store) -> None:
     what = begun()
     begin(store, what)
-    carry_out(store, what.trials[0].id, failed())
+    execute_attempt(store, what.trials[0].id, failed())
     assert store.claim(what.trials[0].id, OWNER, NOW, is_alive=dead) is None
-    carry_out(store, what.trials[0].id, result())
+    execute_attempt(store, what.trials[0].id, result())
     stored = store.load_run(what.run.id)
     assert [(a.number, a.outcome) for a in stored.attempts] == [(1, "failed"), (2, "finished")]
     assert stored.last_attempts()[what.trials[0].id].outcome == "finished"
@@ -121,7 +121,7 @@ def test_a_failed_trial_is_claimed_again_only_on_request(store: Store) -> None:
 def test_an_interrupted_trial_is_taken_up_again(store: Store) -> None:
     what = begun()
     begin(store, what)
-    carry_out(store, what.trials[0].id, AttemptResult("interrupted", reason="Ctrl-C"))
+    execute_attempt(store, what.trials[0].id, AttemptResult("interrupted", reason="Ctrl-C"))
     assert store.claim(what.trials[0].id, OWNER, NOW, is_alive=alive) is not None
 
 
@@ -188,7 +188,7 @@ def test_results_that_belong_together_are_kept_together_or_not_at_all(store: Sto
 def test_text_that_is_not_unicode_does_not_lose_the_result(store: Store) -> None:
     what = begun()
     begin(store, what)
-    carry_out(store, what.trials[0].id, replace(failed(), log_tail="bad \udcff byte"))
+    execute_attempt(store, what.trials[0].id, replace(failed(), log_tail="bad \udcff byte"))
     assert store.load_run(what.run.id).attempts[0].log_tail == "bad ? byte"
 
 
@@ -220,7 +220,7 @@ def test_two_processes_that_start_at_once_claim_every_trial_exactly_once(tmp_pat
 
 def test_beginning_again_adds_blocks_and_changes_nothing_else(store: Store) -> None:
     begin(store, begun(blocks=2))
-    carry_out(store, begun().trials[0].id, result())
+    execute_attempt(store, begun().trials[0].id, result())
     begin(store, begun(blocks=2, title="Another title"))
     begin(store, begun(blocks=3))
     begin(store, begun(blocks=1))
@@ -270,13 +270,13 @@ def test_a_step_of_an_earlier_name_is_read_under_todays(store: Store) -> None:
 
 def test_the_runs_that_test_another_are_found_newest_first(store: Store) -> None:
     begin(store, begun("study-1"))
-    assert store.tests_of("study-1") == []
+    assert store.ablations_of("study-1") == []
     for name, of, day in (("old", "study-1", 2), ("new", "study-1", 3), ("other", "study-2", 4)):
         tested = {"run": of, "base": "t-a", "candidate": "t-b", "aligned": [], "left_out": []}
         spec = begun().run.spec.replace(tested=tested)
         begin(store, begun(name, spec=spec, created_utc=f"2026-05-0{day}T00:00:00Z"))
-    assert [run.id for run in store.tests_of("study-1")] == ["new", "old"]
-    assert store.tests_of("study") == []
+    assert [run.id for run in store.ablations_of("study-1")] == ["new", "old"]
+    assert store.ablations_of("study") == []
 
 
 def test_each_extension_of_a_run_is_recorded(store: Store) -> None:
@@ -311,10 +311,10 @@ def test_runs_are_listed_newest_first_with_their_trials_counted(store: Store) ->
     old = begun("old", created_utc="2026-05-01T00:00:00Z", blocks=3)
     begin(store, old)
     begin(store, begun("new", created_utc="2026-05-02T00:00:00Z"))
-    carry_out(store, old.trials[0].id, failed())
-    carry_out(store, old.trials[0].id, result())
-    carry_out(store, old.trials[1].id, failed())
-    carry_out(store, old.trials[2].id, AttemptResult("interrupted"))
+    execute_attempt(store, old.trials[0].id, failed())
+    execute_attempt(store, old.trials[0].id, result())
+    execute_attempt(store, old.trials[1].id, failed())
+    execute_attempt(store, old.trials[2].id, AttemptResult("interrupted"))
     store.claim(old.trials[3].id, OWNER, NOW, is_alive=alive)
     new_line, old_line = store.list_runs()
     assert (new_line.id, new_line.finished, new_line.failed, new_line.open) == ("new", 0, 0, 4)
@@ -325,7 +325,7 @@ def test_effective_variables_are_stored_once_though_ports_differ(store: Store) -
     what = begun()
     begin(store, what)
     for port, trial in enumerate(what.trials):
-        carry_out(store, trial.id, result(port=str(port)))
+        execute_attempt(store, trial.id, result(port=str(port)))
     attempts = store.load_run(what.run.id).attempts
     assert [a.instances[0].effective["port"] for a in attempts] == ["0", "1", "2", "3"]
     with store._reading() as connection:
@@ -337,9 +337,9 @@ def test_removing_a_run_takes_its_files_but_none_of_another_run(store: Store) ->
     kept, gone = begun("kept"), begun("gone")
     begin(store, kept)
     begin(store, gone)
-    carry_out(store, kept.trials[0].id, result(log=b"shared"))
-    carry_out(store, gone.trials[0].id, result(log=b"shared"))
-    carry_out(store, gone.trials[1].id, result(log=b"alone", port="1"))
+    execute_attempt(store, kept.trials[0].id, result(log=b"shared"))
+    execute_attempt(store, gone.trials[0].id, result(log=b"shared"))
+    execute_attempt(store, gone.trials[1].id, result(log=b"alone", port="1"))
     store.events_path("gone").parent.mkdir()
     store.events_path("gone").write_text("{}\n")
     store.report_path("gone").parent.mkdir()
@@ -382,7 +382,7 @@ def test_a_store_opened_for_reading_cannot_be_written(store: Store) -> None:
     with Store.open(store.path, read_only=True) as reader:
         with pytest.raises(UserError, match="read-only"):
             reader.claim(begun().trials[0].id, OWNER, NOW, is_alive=alive)
-        carry_out(store, begun().trials[0].id, result())
+        execute_attempt(store, begun().trials[0].id, result())
         assert reader.list_runs()[0].finished == 1
 
 

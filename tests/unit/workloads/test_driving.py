@@ -1,4 +1,4 @@
-"""Test workloads with tables and tests: implied settings, contradictions, size."""
+"""Test workloads with tables and tests: by_default settings, contradictions, size."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ def test_driven_clients_have_metrics_without_saying_so() -> None:
     bare = {key: value for key, value in driving().items() if key != "metrics"}
     renamed = [*bare["phases"][:-1], {"name": "drive", "kind": "drive"}]
     workload = workloads.checked(workloads.completed({**bare, "phases": renamed}))
-    implied = ["throughput", "qps", "p50", "p95", "p99", "server_cpu", "client_cpu"]
-    assert list(workload.metrics) == implied
+    by_default = ["throughput", "qps", "p50", "p95", "p99", "server_cpu", "client_cpu"]
+    assert list(workload.metrics) == by_default
     assert [name for name, each in workload.metrics.items() if each.primary] == ["throughput"]
     assert workload.metrics["throughput"].denominator == ["drive_duration_s"]
 
@@ -52,7 +52,7 @@ def test_driven_clients_have_metrics_without_saying_so() -> None:
     }  # fmt: skip
     workload = workloads.checked(workloads.completed({**bare, "metrics": own}))
     assert [name for name, each in workload.metrics.items() if each.primary] == ["rows"]
-    assert list(workload.metrics) == [*implied, "rows"]
+    assert list(workload.metrics) == [*by_default, "rows"]
     assert workload.metrics["p99"].title == "its own"
 
 

@@ -68,7 +68,7 @@ def experiment_text(workload: str, servers: Sequence[str]) -> str:
     if of_test is None and workload not in workloads.names():
         near = nearest(workload, workloads.names())
         raise UserError(
-            f"--workload {workload}: there is no such workload, test or experiment file"
+            f"--workload {workload}: no workload, test or experiment file has this name"
             + (f"; did you mean {near!r}?" if near else ""),
             hint=f"use one of {', '.join(workloads.names())}, a test of theirs, or a file",
         )
@@ -108,7 +108,7 @@ def bisection_experiment(
     if several:
         raise UserError(
             f"{experiment.source}: factors with several levels: {', '.join(several)}; a change is "
-            "searched under one combination of them",
+            "looked for under one combination of them",
             hint="make a file with one level of each",
         )
     asked = Bisects(
