@@ -1,1 +1,0 @@
-"""Contain the migrations; each file takes the schema one revision further."""
