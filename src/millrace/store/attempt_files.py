@@ -1,34 +1,64 @@
-"""Read an attempt's files next to the database, of any kind."""
+"""Read an attempt's files next to the database: histograms, series and observations."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from itertools import chain
 from typing import TypeVar
 
-from millrace import safe_json
 from millrace.errors import DamagedResult
+from millrace.model.observations import Observations
+from millrace.store import histograms, observations, series
 from millrace.store.artefacts import Artefacts
-from millrace.store.records import StoredAttempt
+from millrace.store.records import StoredAttempt, StoredRun
 
 _Content = TypeVar("_Content")
 
-# Far above any real file.
-OF_A_FILE = safe_json.Limits(
-    size_bytes=64 << 20,
-    values=4_000_000,
-    depth=64,
-    text_chars=8 << 20,
-    largest=2**64 - 1,  # counters of servers
-)
+CHECKS: Mapping[str, Callable[[bytes], object]] = {
+    histograms.KIND: histograms.check,
+    observations.KIND: observations.parse,
+    series.KIND: series.check,
+}
+"""Raise ValueError for the bytes of a file, by its kind, that another user may have written."""
 
 
-def contents(
+def read_back(stored: StoredRun, artefacts: Artefacts, *, observations_too: bool) -> StoredRun:
+    """Return ``stored`` with what the files of its attempts hold.
+
+    Raises DamagedResult for a file that is missing, changed or invalid.
+    """
+    attempts = (_with_files(attempt, artefacts) for attempt in stored.attempts)
+    if observations_too:
+        attempts = (_with_observations(attempt, artefacts) for attempt in attempts)
+    return replace(stored, attempts=tuple(attempts))
+
+
+def _with_files(attempt: StoredAttempt, artefacts: Artefacts) -> StoredAttempt:
+    of_histograms = _contents(attempt, histograms.KIND, artefacts, histograms.parse)
+    of_series = _contents(attempt, series.KIND, artefacts, series.parse)
+    return replace(
+        attempt,
+        histograms=tuple(chain.from_iterable(of_histograms)),
+        series=next(iter(of_series), ()),
+    )
+
+
+def _with_observations(attempt: StoredAttempt, artefacts: Artefacts) -> StoredAttempt:
+    files = _contents(attempt, observations.KIND, artefacts, observations.parse)
+    found = next(iter(files), Observations())
+    server = next((each.server for each in attempt.instances if each.role == "server"), None)
+    if server is not None:
+        found = observations.with_counters(found, server.family)
+    return replace(attempt, observations=found)
+
+
+def _contents(
     attempt: StoredAttempt, kind: str, artefacts: Artefacts, parse: Callable[[bytes], _Content]
 ) -> list[_Content]:
     """Return the contents of the attempt's files of a kind, in their order.
 
-    ``parse`` raises ValueError for invalid bytes. Raises DamagedResult for a file that is missing,
-    changed or invalid.
+    ``parse`` raises ValueError for invalid bytes.
     """
     found = []
     for artefact in attempt.artefacts:

@@ -15,6 +15,7 @@ from typing import Any, TypeVar, cast
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
+from millrace import safe_json
 from millrace.model.documents import instant
 from millrace.model.run_spec import MOST_BLOCKS, RunSpec
 from millrace.store.history_records import ChangeRecord, HistoryPart, PointRecord, SeriesRecord
@@ -26,6 +27,16 @@ T = TypeVar("T")
 _LARGEST, _SMALLEST = 1e20, 1e-20
 _ERRORS, _ERRORS_OF_A_CODE = re.compile("errors_"), re.compile("errors_[0-9]{1,9}")
 _LONGEST_NAME = 256
+
+
+# Far above any real file of an attempt.
+OF_A_FILE = safe_json.Limits(
+    size_bytes=64 << 20,
+    values=4_000_000,
+    depth=64,
+    text_chars=8 << 20,
+    largest=2**64 - 1,  # counters of servers
+)
 
 
 class NotARecord(ValueError):

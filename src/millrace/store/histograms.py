@@ -1,6 +1,4 @@
-"""Read and write an attempt's histograms: one file next to the database, a JSON list of records.
-
-The records are HistogramRecords.
+"""Read and write an attempt's histograms: a file next to the database, a JSON list of records.
 
 They are stored as the load generator wrote them; only the analysis decodes them.
 """
@@ -8,17 +6,13 @@ They are stored as the load generator wrote them; only the analysis decodes them
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
-from itertools import chain
 
 from pydantic import TypeAdapter, ValidationError
 
 from millrace import safe_json
 from millrace.store import checked
-from millrace.store.artefacts import Artefacts
-from millrace.store.attempt_files import OF_A_FILE, contents
-from millrace.store.checked import NotARecord
-from millrace.store.records import AttemptResult, HistogramRecord, StoredAttempt, StoredRun
+from millrace.store.checked import OF_A_FILE, NotARecord
+from millrace.store.records import AttemptResult, HistogramRecord
 
 KIND = "histograms"
 ROLE = "client"
@@ -40,9 +34,7 @@ def parse(content: bytes) -> tuple[HistogramRecord, ...]:
     try:
         return _RECORDS.validate_json(content)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        where = ".".join(str(part) for part in first["loc"])
-        raise ValueError(f"{where}: {first['msg']}" if where else first["msg"]) from error
+        raise NotARecord(checked.first(error)) from error
 
 
 def check(content: bytes) -> None:
@@ -57,18 +49,3 @@ def check(content: bytes) -> None:
 
 
 _LONGEST_S = 1e12
-
-
-def read_back(stored: StoredRun, artefacts: Artefacts) -> StoredRun:
-    """Return ``stored`` with the histograms of its attempts, read from their files."""
-    return replace(
-        stored,
-        attempts=tuple(
-            replace(attempt, histograms=_of_attempt(attempt, artefacts))
-            for attempt in stored.attempts
-        ),
-    )
-
-
-def _of_attempt(attempt: StoredAttempt, artefacts: Artefacts) -> tuple[HistogramRecord, ...]:
-    return tuple(chain.from_iterable(contents(attempt, KIND, artefacts, parse)))

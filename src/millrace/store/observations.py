@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import Any
 
 from pydantic import ValidationError
@@ -18,9 +17,8 @@ from millrace import databases, safe_json
 from millrace.errors import UserError
 from millrace.model.observations import VERSION, Observations
 from millrace.store import checked
-from millrace.store.artefacts import Artefacts
-from millrace.store.attempt_files import OF_A_FILE, contents
-from millrace.store.records import AttemptResult, StoredAttempt, StoredRun
+from millrace.store.checked import OF_A_FILE
+from millrace.store.records import AttemptResult
 
 KIND = "observations"
 
@@ -63,17 +61,6 @@ def _content(observed: Mapping[str, Any]) -> bytes:
     return text.encode("utf-8", "replace")
 
 
-def read_back(stored: StoredRun, artefacts: Artefacts) -> StoredRun:
-    """Return ``stored`` with the observations of its attempts, read from their files."""
-    return replace(
-        stored,
-        attempts=tuple(
-            replace(attempt, observations=_of_attempt(attempt, artefacts))
-            for attempt in stored.attempts
-        ),
-    )
-
-
 def with_counters(found: Observations, family: str) -> Observations:
     """Return observations in which the server's counters also have neutral names.
 
@@ -86,9 +73,3 @@ def with_counters(found: Observations, family: str) -> Observations:
         counters = databases.get(family).monitoring.neutral_counters(status.grown)
         status = status.model_copy(update={"counters": counters})
     return found.model_copy(update={"status": status})
-
-
-def _of_attempt(attempt: StoredAttempt, artefacts: Artefacts) -> Observations:
-    found = next(iter(contents(attempt, KIND, artefacts, parse)), Observations())
-    server = next((each.server for each in attempt.instances if each.role == "server"), None)
-    return found if server is None else with_counters(found, server.family)

@@ -10,8 +10,9 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Engine, exists, func, select
 
 from millrace.errors import UserError
-from millrace.store import checked, database, histograms, importing, observations, rows, series
+from millrace.store import checked, database, importing, rows
 from millrace.store.artefacts import Artefacts
+from millrace.store.attempt_files import read_back
 from millrace.store.records import RunRecord, RunSummary, StoredRun
 from millrace.store.schema import attempts, runs, trials
 
@@ -124,8 +125,7 @@ class StoreReader:
         with self._reading() as connection:
             self._require(connection, [run_id])
             stored = rows.stored_run(connection, run_id, from_block)
-        stored = series.read_back(histograms.read_back(stored, self.artefacts), self.artefacts)
-        return observations.read_back(stored, self.artefacts) if observations_too else stored
+        return read_back(stored, self.artefacts, observations_too=observations_too)
 
     def _require(self, connection: Connection, run_ids: Collection[str]) -> None:
         known = set(connection.scalars(select(runs.c.id)))

@@ -10,7 +10,7 @@ import hashlib
 import re
 import shutil
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -21,11 +21,11 @@ from pydantic import Field
 
 from millrace import safe_json
 from millrace.errors import HostError, UserError
-from millrace.store import checked, histograms, observations, series
+from millrace.store import checked
 from millrace.store.archive_writer import FORMAT, MANIFEST, VERSION
 from millrace.store.artefacts import Staged
-from millrace.store.attempt_files import OF_A_FILE
-from millrace.store.checked import NotARecord, duplicates
+from millrace.store.attempt_files import CHECKS
+from millrace.store.checked import OF_A_FILE, NotARecord, duplicates
 from millrace.store.history_records import HistoryPart
 from millrace.store.records import RunRecord, StoredRun
 from millrace.store.zip_reader import Archive, opened, wrong
@@ -124,7 +124,7 @@ class RunArchive:
     def _check(self, name: str, kind: str, file: Path) -> None:
         try:
             with file.open("rb") as content:
-                _CHECKS[kind](safe_json.read_bounded(content, OF_A_FILE.size_bytes))
+                CHECKS[kind](safe_json.read_bounded(content, OF_A_FILE.size_bytes))
         except ValueError as error:
             raise wrong(self._archive.path, f"{name} holds no {kind} ({error})") from error
 
@@ -246,7 +246,7 @@ def _meet(path: Path, stored: StoredRun, met: _Met) -> None:
             sha256, size_bytes = artefact.sha256, artefact.size_bytes
             if met.sizes.setdefault(sha256, size_bytes) != size_bytes:
                 raise wrong(path, f"the file {sha256} has several sizes")
-            is_read = artefact.kind in _CHECKS
+            is_read = artefact.kind in CHECKS
             if is_read and met.kinds.setdefault(sha256, artefact.kind) != artefact.kind:
                 raise wrong(path, f"the file {sha256} is of several kinds")
 
@@ -262,10 +262,3 @@ def _history(archive: Archive, manifest: _Manifest) -> HistoryPart:
     except NotARecord as error:
         raise wrong(archive.path, f"{entry.file} is wrong: {error}") from error
     return part
-
-
-_CHECKS: Mapping[str, Callable[[bytes], object]] = {
-    histograms.KIND: histograms.check,
-    observations.KIND: observations.parse,
-    series.KIND: series.check,
-}

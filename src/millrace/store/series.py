@@ -6,16 +6,12 @@ A series is one file of JSON lines next to the database: the load generator's ow
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Mapping
 from typing import Any, Literal
 
 from millrace import safe_json
 from millrace.model.documents import Count, Document, Positive
 from millrace.store import checked
-from millrace.store.artefacts import Artefacts
-from millrace.store.attempt_files import contents
-from millrace.store.records import StoredAttempt, StoredRun
 
 KIND = "series"
 _MOST_LINES = 1_000_000
@@ -39,38 +35,20 @@ class _Interval(Document):
 _EVENTS: Mapping[str, type[Document]] = {"phase": _Phase, "interval": _Interval}  # that are read
 
 
-def parse(content: bytes) -> tuple[Mapping[str, Any], ...]:
-    """Return the events in a file's bytes.
-
-    Raises ValueError, with the reason, for invalid bytes.
-    """
-    return tuple(_events(content))
-
-
 def check(content: bytes) -> None:
     """Raise ValueError for a file's bytes that are not a series."""
-    for number, event in enumerate(_events(content), start=1):
+    for number, event in enumerate(parse(content), start=1):
         kind = event.get("type")
         if isinstance(kind, str) and kind in _EVENTS:
             checked.document(f"line {number}", _EVENTS[kind], event)
 
 
-def _events(content: bytes) -> Iterator[Mapping[str, Any]]:
+def parse(content: bytes) -> tuple[Mapping[str, Any], ...]:
+    """Return the events in a file's bytes.
+
+    Raises ValueError, with the reason, for invalid bytes.
+    """
     lines = content.splitlines()
     if len(lines) > _MOST_LINES:
         raise ValueError(f"more than {_MOST_LINES:,} lines")
-    return (safe_json.parse_object(line, _OF_A_LINE) for line in lines)
-
-
-def read_back(stored: StoredRun, artefacts: Artefacts) -> StoredRun:
-    """Return ``stored`` with the series of its attempts, read from their files."""
-    return replace(
-        stored,
-        attempts=tuple(
-            replace(attempt, series=_of_attempt(attempt, artefacts)) for attempt in stored.attempts
-        ),
-    )
-
-
-def _of_attempt(attempt: StoredAttempt, artefacts: Artefacts) -> tuple[Mapping[str, Any], ...]:
-    return next(iter(contents(attempt, KIND, artefacts, parse)), ())
+    return tuple(safe_json.parse_object(line, _OF_A_LINE) for line in lines)

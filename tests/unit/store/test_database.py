@@ -99,7 +99,7 @@ def tables_of(path: Path) -> dict[str, set[object]]:
         query = "SELECT name FROM sqlite_master WHERE type = 'table'"
         tables: dict[str, set[object]] = {}
         for (table,) in connection.execute(query).fetchall():
-            found = {
+            found: set[object] = {
                 (kind, *row[1:])
                 for kind in ("table_info", "foreign_key_list")
                 for row in connection.execute(f"PRAGMA {kind}({table})")
