@@ -263,7 +263,7 @@ def test_a_step_of_an_earlier_name_is_read_under_todays(store: Store) -> None:
     what = begun()
     begin(store, what)
     left_out = AttemptResult("failed", failed_step="beside", reason="the other trial failed")
-    carry_out(store, what.trials[0].id, left_out)
+    execute_attempt(store, what.trials[0].id, left_out)
     (attempt,) = store.load_run(what.run.id).attempts
     assert attempt.failed_step == PAIR_FAILED
 
