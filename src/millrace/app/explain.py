@@ -57,8 +57,7 @@ def explain_run(path: Path, run: str, selection: Selection) -> ExplainedRun:
     with Store.open(path, read_only=True) as store:
         stored = store.load_run(_run_to_explain(store, run).id, observations_too=True)
         ablations = ablations_of(store, stored.run.id)
-    held = held_levels(stored, selection.test, selection.where)
-    found = explain_levels(stored, selection.base, selection.candidates, selection.factor, held)
+    found = explain_levels(stored, selection)
     if not any(map(is_observed, found)):
         raise UserError(
             f"run {stored.run.id} holds no observations: only its speed was measured",
@@ -79,7 +78,7 @@ def explanations_of_report(
     has_observations = not all(attempt.observations.is_empty for attempt in stored.attempts)
     if not has_observations or len(stored.run.spec.levels[factor]) < 2:
         return ()
-    found = explain_levels(stored, str(base), (), factor, {})
+    found = explain_levels(stored, Selection(base=str(base), factor=factor))
     return tuple(with_ablations(each, ablations) for each in found if is_observed(each))
 
 
@@ -103,82 +102,83 @@ def ablations_of(store: Store, run_id: str) -> tuple[StoredRun, ...]:
     return tuple(store.load_run(run.id) for run in store.ablations_of(run_id))
 
 
-def explain_levels(
-    stored: StoredRun,
-    base: str | None,
-    candidates: Sequence[str],
-    factor: str | None,
-    held: Mapping[str, Sequence[Level]],
-) -> tuple[Explanation, ...]:
-    """Explain each candidate against the base, in each group with the ``held`` levels.
+def explain_levels(stored: StoredRun, selection: Selection) -> tuple[Explanation, ...]:
+    """Explain each selected candidate against the base, in each group with the fixed levels.
 
-    ``held`` has the permitted levels of each fixed factor. Raise UserError for levels that do not
-    exist.
+    Raise UserError for levels that do not exist.
     """
-    name, against, others = _compared(stored, base, candidates, factor)
-    if name in held:
-        raise UserError(
-            f"{name} is what is compared here",
-            hint=f"leave {_option(name)} out; --base and --candidate name levels of {name}",
-        )
+    selected = _resolved(stored, selection)
     return tuple(
         explanation
-        for candidate in others
-        for levels in product(*held.values())
+        for candidate in selected.candidates
+        for levels in product(*selected.fixed_factors.values())
         for explanation in explain(
             stored,
-            factor=name,
-            base=against,
+            factor=selected.factor,
+            base=selected.base,
             candidate=candidate,
-            fixed_factors=dict(zip(held, levels, strict=True)),
+            fixed_factors=dict(zip(selected.fixed_factors, levels, strict=True)),
         )
     )
 
 
-def _option(factor: str) -> str:
-    return "--test (or --where)" if factor == "test" else "--where"
+@dataclass(frozen=True)
+class _Selected:
+    """The levels of a selection; ``fixed_factors`` holds the permitted levels of other factors."""
+
+    factor: str
+    base: Level
+    candidates: Sequence[Level]
+    fixed_factors: Mapping[str, Sequence[Level]]
 
 
-def _compared(
-    stored: StoredRun, base: str | None, candidates: Sequence[str], factor: str | None
-) -> tuple[str, Level, Sequence[Level]]:
-    """Return the factor, its level A and its levels B."""
-    levels = stored.run.spec.levels
-    compare = stored.run.spec.compare
-    if factor is not None and factor not in levels:
-        raise _unknown(factor, levels, f"run {stored.run.id} has no factor")
+def _resolved(stored: StoredRun, selection: Selection) -> _Selected:
+    """Return the levels that a selection means in a run."""
+    levels, compare = stored.run.spec.levels, stored.run.spec.compare
+    fixed = _fixed_factors(stored, selection)
+    factor = selection.factor
     if factor is None:
-        asked = [each for each in (base, *candidates) if each is not None]
-        factor = _having(levels, compare.factor, asked)
+        asked = [each for each in (selection.base, *selection.candidates) if each is not None]
+        factor = _factor_with_levels(asked, levels, compare.factor)
+    if factor not in levels:
+        raise _unknown(factor, levels, f"run {stored.run.id} has no factor")
     known = levels[factor]
-    if base is not None:
-        against = _level(factor, base, known)
+    if selection.base is not None:
+        base = _level(factor, selection.base, known)
     else:
-        against = compare.base if factor == compare.factor else known[0]
-    named = [_level(factor, each, known) for each in candidates]
-    others = list(dict.fromkeys(named)) or [level for level in known if level != against]
-    if not others:
+        base = compare.base if factor == compare.factor else known[0]
+    named = dict.fromkeys(_level(factor, each, known) for each in selection.candidates)
+    candidates = list(named) or [level for level in known if level != base]
+    if not candidates:
         raise UserError(
-            f"{level_value(against)} is the only level of {factor}, so there is nothing to compare "
+            f"{level_value(base)} is the only level of {factor}, so there is nothing to compare "
             f"it with",
             hint="measure another level in the same run",
         )
-    return factor, against, others
+    if factor in fixed:
+        option = "--test (or --where)" if factor == "test" else "--where"
+        raise UserError(
+            f"{factor} is what is compared here",
+            hint=f"leave {option} out; --base and --candidate name levels of {factor}",
+        )
+    return _Selected(factor, base, candidates, fixed)
 
 
-def _having(levels: Mapping[str, Sequence[Level]], compared: str, asked: Sequence[str]) -> str:
+def _factor_with_levels(
+    asked: Sequence[str], levels: Mapping[str, Sequence[Level]], compared: str
+) -> str:
     """Return the factor that has all ``asked`` levels: the compared one, or the only other.
 
     A factor with exactly that spelling of its levels comes first.
     """
 
-    def exactly(text: str, known: Sequence[Level]) -> bool:
+    def has_spelling(text: str, known: Sequence[Level]) -> bool:
         return text in map(str, known)
 
-    def understood(text: str, known: Sequence[Level]) -> bool:
+    def has_level(text: str, known: Sequence[Level]) -> bool:
         return level_named(text, known) is not None
 
-    for has in (exactly, understood):
+    for has in (has_spelling, has_level):
         having = [name for name, known in levels.items() if all(has(t, known) for t in asked)]
         if compared in having:
             return compared
@@ -187,27 +187,25 @@ def _having(levels: Mapping[str, Sequence[Level]], compared: str, asked: Sequenc
     return compared
 
 
-def held_levels(
-    stored: StoredRun, test: str | None, where: Sequence[str]
-) -> dict[str, list[Level]]:
-    """Return the fixed factors and their levels.
+def _fixed_factors(stored: StoredRun, selection: Selection) -> dict[str, list[Level]]:
+    """Return the permitted levels of the factors that a selection fixes.
 
     A test is a level too, where tests vary.
     """
-    levels = stored.run.spec.levels
-    asked = [_assignment(text) for text in where]
+    levels, test = stored.run.spec.levels, selection.test
+    asked = [_assignment(text) for text in selection.where]
     if test is not None and "test" in levels:
         asked.append(("test", test))
     elif test is not None and test != stored.run.spec.workload.name:
         raise _unknown(test, [stored.run.spec.workload.name], f"run {stored.run.id} has no test")
-    held: dict[str, list[Level]] = {}
+    fixed: dict[str, list[Level]] = {}
     for name, level in asked:
         if name not in levels:
             raise _unknown(name, levels, f"run {stored.run.id} has no factor")
         named = _level(name, level, levels[name])
-        if named not in held.setdefault(name, []):
-            held[name].append(named)
-    return held
+        if named not in fixed.setdefault(name, []):
+            fixed[name].append(named)
+    return fixed
 
 
 def _assignment(text: str) -> tuple[str, str]:

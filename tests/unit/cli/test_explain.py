@@ -15,7 +15,7 @@ from millrace.analysis.compare.metrics import Metric
 from millrace.analysis.explain.ablation import Ablation, Recovery
 from millrace.analysis.explain.explanation import with_ablation
 from millrace.app import explain
-from millrace.app.explain import explain_levels, explanations_of_report
+from millrace.app.explain import Selection, explain_levels, explanations_of_report
 from millrace.cli import explain as command_module
 from millrace.cli.explain import command
 from millrace.cli.report import command as report
@@ -212,7 +212,7 @@ def test_switches_are_named_as_in_an_experiment_or_a_report(
 def test_the_command_of_a_comparison_is_understood(tmp_path: Path) -> None:
     switched = of_levels(study_run(profiled=0, clients=(1, 16)), "tls", False, True)
     store = keep(switched, tmp_path / "results.sqlite")
-    found = explain_levels(switched, None, (), None, {})
+    found = explain_levels(switched, Selection())
     assert len(found) == 2
     _, _, *arguments = shlex.split(shown_command(found[1]))
     (explanation,) = json.loads(done(run(store, *arguments, "--json")).stdout)["explanations"]
