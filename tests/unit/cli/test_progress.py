@@ -105,7 +105,7 @@ def test_lines_say_how_many_trials_there_are_at_most(capsys: pytest.CaptureFixtu
     assert said[0].startswith("1/16 a · block 1, control · ")
     assert said[0].endswith("about 12 min, at most 31 min left")
     assert said[1].startswith("after block 1: 1 comparison undecided; about 12 min")
-    assert said[2] == "after block 2: b: equivalent; no comparisons undecided"
+    assert said[2].startswith("after block 2: b: equivalent")
 
 
 def test_both_of_a_pair_are_shown(capsys: pytest.CaptureFixture[str]) -> None:

@@ -33,7 +33,7 @@ def rebuilt(stored: StoredRun, server: str) -> StoredRun:
     def again(instance: Any) -> Any:
         if instance.server.name != server:
             return instance
-        build = {**instance.server.build, "program_sha256": "ef" * 32}
+        build = instance.server.build.replace(program_sha256="ef" * 32)
         return replace(instance, server=replace(instance.server, build=build))
 
     return replace(
