@@ -75,7 +75,7 @@ pub enum BenchError {
     Failed { failed: Failed, message: String },
 }
 
-/// Carry the benchmark out; what it finds is printed.
+/// Execute the benchmark and print its results.
 pub fn bench(settings: Settings, stop: &Arc<AtomicBool>) -> Result<(), BenchError> {
     let advice = advice::Subject::of(&settings);
     let screen = Screen::new(&settings);

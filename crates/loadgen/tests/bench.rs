@@ -60,16 +60,16 @@ fn every_mistake_in_the_options_is_named() {
         (&["--range-sise=10"], "unexpected argument '--range-sise'"),
     ];
     for (options, expected) in cases {
-        let said = refused(options);
-        assert!(said.contains(expected), "{options:?}: {said}");
+        let stderr = refused(options);
+        assert!(stderr.contains(expected), "{options:?}: {stderr}");
     }
 }
 
 #[test]
 fn a_parameter_that_the_workload_lacks_is_refused_with_those_it_has() {
-    let said = refused(&["--set", "table_sise=1"]);
-    assert!(said.contains("sysbench has no parameter table_sise"), "{said}");
-    assert!(said.contains("table_size"), "{said}");
+    let stderr = refused(&["--set", "table_sise=1"]);
+    assert!(stderr.contains("sysbench has no parameter table_sise"), "{stderr}");
+    assert!(stderr.contains("table_size"), "{stderr}");
     program(&["bench", "--workload", "key", "--table-size", "5"])
         .assert()
         .code(2)
@@ -105,8 +105,8 @@ fn an_unknown_test_has_a_neighbour() {
 
 #[test]
 fn a_value_out_of_range_names_its_key() {
-    let said = refused(&["--set", "distribution=dice"]);
-    assert!(said.contains("distribution"), "{said}");
+    let stderr = refused(&["--set", "distribution=dice"]);
+    assert!(stderr.contains("distribution"), "{stderr}");
 }
 
 #[test]
@@ -114,9 +114,9 @@ fn a_server_that_is_not_there_is_told_with_what_to_do() {
     let assert = program(&["bench", "--workload", "point-query", "--mysql-socket", "/nowhere/s"])
         .assert()
         .code(1);
-    let said = String::from_utf8_lossy(&assert.get_output().stderr).into_owned();
-    assert!(said.contains("cannot connect to /nowhere/s"), "{said}");
-    assert!(said.contains("is --socket right?"), "{said}");
+    let stderr = String::from_utf8_lossy(&assert.get_output().stderr).into_owned();
+    assert!(stderr.contains("cannot connect to /nowhere/s"), "{stderr}");
+    assert!(stderr.contains("is --socket right?"), "{stderr}");
 }
 
 #[test]
@@ -188,7 +188,7 @@ fn files_that_are_no_results_are_refused() {
     program(&["histogram", "/nowhere/x"]).assert().code(2).stderr(contains("/nowhere/x"));
 }
 
-/// Run an action of `bench` against a server that follows a script; what it printed, and said.
+/// Run an action of `bench` against a server that follows a script; what it wrote.
 fn against(action: &str, options: &[&str], script: impl FnOnce(Peer) + Send + 'static) -> Output {
     let directory = tempfile::tempdir().unwrap();
     let socket = directory.path().join("s");
@@ -210,17 +210,17 @@ fn a_server_that_is_silent_is_given_up() {
     for action in ["cleanup", "prepare", "run"] {
         let output = against(action, &["--idle-timeout", "0.2"], listen);
         assert_eq!(output.status.code(), Some(1));
-        let said = String::from_utf8(output.stderr).unwrap();
-        assert!(said.contains("the time limit of 0.2 s is over"), "{said}");
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert!(stderr.contains("the time limit of 0.2 s is over"), "{stderr}");
     }
     let output = against("cleanup", &["--idle-timeout", "0.2"], |mut peer| {
         peer.accept_login();
         listen(peer);
     });
     assert_eq!(output.status.code(), Some(1));
-    let said = String::from_utf8(output.stderr).unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
     let expected = "the server left requests unanswered for 0.2 s";
-    assert!(said.contains(expected), "{said}");
+    assert!(stderr.contains(expected), "{stderr}");
 }
 
 #[test]
@@ -237,12 +237,12 @@ fn words_of_a_server_do_nothing_to_the_terminal() {
             peer.say(1, &[b"\xff\x10\x04#HY000", HOSTILE.as_bytes()].concat());
         });
         assert_eq!(output.status.code(), Some(1));
-        let (printed, said) =
+        let (stdout, stderr) =
             (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
         let (screen, lines) =
-            if json.is_empty() { (&printed, "") } else { (&said, printed.as_str()) };
+            if json.is_empty() { (&stdout, "") } else { (&stderr, stdout.as_str()) };
         assert!(screen.contains(&format!("server {SHOWN} at ")), "{screen}");
-        assert!(said.contains(&format!("the server refused: {SHOWN}")), "{said}");
+        assert!(stderr.contains(&format!("the server refused: {SHOWN}")), "{stderr}");
         for line in lines.lines() {
             let event: Value = serde_json::from_str(line).unwrap();
             if event["type"] == "start" {
@@ -250,8 +250,8 @@ fn words_of_a_server_do_nothing_to_the_terminal() {
             }
         }
         let obeyed = |sign: char| sign.is_control() && sign != '\n' || sign == '\u{202e}';
-        assert!(!printed.contains(obeyed), "{printed:?}");
-        assert!(!said.contains(obeyed), "{said:?}");
+        assert!(!stdout.contains(obeyed), "{stdout:?}");
+        assert!(!stderr.contains(obeyed), "{stderr:?}");
     }
 }
 
@@ -278,8 +278,8 @@ fn an_error_that_ends_a_run_does_nothing_to_the_terminal() {
     let output = program(&[&test, &["--socket", &socket][..]].concat()).output().unwrap();
     serving.join().unwrap();
     assert_eq!(output.status.code(), Some(1));
-    let printed = String::from_utf8(output.stdout).unwrap();
+    let stdout = String::from_utf8(output.stdout).unwrap();
     let expected = "the result is partial: the server refused: x\\x1b]52;c;aGk=\\x07\\r\\ny (error";
-    assert!(printed.contains(expected), "{printed:?}");
-    assert!(!printed.contains(['\x1b', '\x07', '\r']), "{printed:?}");
+    assert!(stdout.contains(expected), "{stdout:?}");
+    assert!(!stdout.contains(['\x1b', '\x07', '\r']), "{stdout:?}");
 }

@@ -64,8 +64,8 @@ impl DisabledIdleStates {
             awake.pollers.push(thread::spawn(move || {
                 let outcome = pin_to(cpu).and_then(|()| scheduling::enter(libc::SCHED_IDLE, 0));
                 let is_ready = outcome.is_ok();
-                let told = ready.send(outcome);
-                while is_ready && told.is_ok() && !stop.load(Ordering::Relaxed) {
+                let sent = ready.send(outcome);
+                while is_ready && sent.is_ok() && !stop.load(Ordering::Relaxed) {
                     for _ in 0..SPINS {
                         hint::spin_loop(); // leaves the core's resources to the other hyperthread
                     }

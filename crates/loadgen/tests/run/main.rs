@@ -24,13 +24,13 @@ fn run(phase: &Value, script: impl FnOnce(Peer) + Send + 'static) -> (i32, Vec<V
     let directory = tempfile::tempdir().unwrap();
     let socket = directory.path().join("s");
     let server = server(&socket, script);
-    let told = run_spec(&json!({
+    let result = run_spec(&json!({
         "version": 2,
         "connection": {"socket": socket, "user": "u", "password": "secret"},
         "phases": [phase],
     }));
     server.join().unwrap();
-    told
+    result
 }
 
 /// The same for a whole specification. Marks are left out: they are in tests of their own.
