@@ -91,7 +91,7 @@ class StateCollector:
         found = classified(sampled, kinds, context)
         if self._is_mapped and found.statements is None:
             self._miss("none was seen to wait for a client's next request")
-        return CollectorResult({NAME: found}, [*self.watch.missing(), *self._missing])
+        return CollectorResult({NAME: found}, [*self.watch.missing(kinds), *self._missing])
 
     def close(self) -> None:
         self.watch.close()

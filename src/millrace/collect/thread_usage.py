@@ -19,9 +19,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from millrace.collect.model import CollectorResult, MarkCollector, Target
+from millrace.collect.threads.thread_reader import ThreadSample
 from millrace.collect.threads.thread_watch import (
     NEEDS_PTRACE,
-    ThreadSample,
     ThreadWatch,
     require_process,
 )
@@ -90,10 +90,11 @@ def collector(target: Target) -> MarkCollector[Reading]:
         return read(pid, watch.sample(), began_s)
 
     def compare(before: Reading, after: Reading) -> CollectorResult:
-        found = usage(before, after, watch.kinds())
+        kinds = watch.kinds()
+        found = usage(before, after, kinds)
         some_ended = any(thread.tid == _ENDED_TID for thread in found.threads or ())
         return CollectorResult(
-            {NAME: found}, [*missing(after, some_ended=some_ended), *watch.missing()]
+            {NAME: found}, [*missing(after, some_ended=some_ended), *watch.missing(kinds)]
         )
 
     return MarkCollector(take, compare, watch.close)

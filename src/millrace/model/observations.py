@@ -15,6 +15,15 @@ from millrace.model.documents import Count, Document, Items, Number, OpenDocumen
 
 VERSION = 1
 
+
+class Accrued:
+    """Mark an amount that grew between the two readings of its section."""
+
+
+Amount = Annotated[Count, Accrued()]
+AmountOrNone = Annotated[Count | None, Accrued()]
+SignedAmount = Annotated[Number | None, Accrued()]
+
 PlanRow = dict[str, Number | str | bool | None]
 
 
@@ -32,20 +41,20 @@ class Usage(Document):
     None stands for a figure that cannot be read.
     """
 
-    cpu_s: Count | None = None
-    user_s: Count | None = None
-    system_s: Count | None = None
-    runnable_s: Count | None = None
-    voluntary_switches: Count | None = None
-    involuntary_switches: Count | None = None
-    minor_faults: Count | None = None
-    major_faults: Count | None = None
-    read_calls: Count | None = None
-    write_calls: Count | None = None
-    read_chars: Count | None = None
-    written_chars: Count | None = None
-    read_bytes: Count | None = None
-    write_bytes: Count | None = None
+    cpu_s: AmountOrNone = None
+    user_s: AmountOrNone = None
+    system_s: AmountOrNone = None
+    runnable_s: AmountOrNone = None
+    voluntary_switches: AmountOrNone = None
+    involuntary_switches: AmountOrNone = None
+    minor_faults: AmountOrNone = None
+    major_faults: AmountOrNone = None
+    read_calls: AmountOrNone = None
+    write_calls: AmountOrNone = None
+    read_chars: AmountOrNone = None
+    written_chars: AmountOrNone = None
+    read_bytes: AmountOrNone = None
+    write_bytes: AmountOrNone = None
 
 
 class Section(Document):
@@ -190,22 +199,22 @@ class Disk(Section):
     """
 
     device: str | None = None
-    reads: Count | None = None
-    writes: Count | None = None
-    read_bytes: Count | None = None
-    write_bytes: Count | None = None
-    flushes: Count | None = None
-    read_s: Count | None = None
-    write_s: Count | None = None
-    flush_s: Count | None = None
-    busy_s: Count | None = None
+    reads: AmountOrNone = None
+    writes: AmountOrNone = None
+    read_bytes: AmountOrNone = None
+    write_bytes: AmountOrNone = None
+    flushes: AmountOrNone = None
+    read_s: AmountOrNone = None
+    write_s: AmountOrNone = None
+    flush_s: AmountOrNone = None
+    busy_s: AmountOrNone = None
 
 
 class CounterGrowth(Document):
     """The growth of a counter, under the server's own ``name`` for it."""
 
     name: str
-    value: Count
+    value: Amount
 
 
 class Counters(Document):
@@ -233,8 +242,8 @@ class Counters(Document):
 class Status(Section):
     """The server's counters that grew, by its own names; ``counters`` are by neutral ones."""
 
-    deltas: dict[str, Number | str | None] | None = None
-    metrics: dict[str, Number | str | None] | None = None
+    deltas: Annotated[dict[str, Number | str | None] | None, Accrued()] = None
+    metrics: Annotated[dict[str, Number | str | None] | None, Accrued()] = None
     counters: Counters | None = None
 
     @property
@@ -248,8 +257,8 @@ class TimedEvent(Document):
     """A wait or a stage that the server timed."""
 
     name: str
-    count: Count
-    wait_s: Count
+    count: Amount
+    wait_s: Amount
 
 
 class Waits(Section):
@@ -272,18 +281,18 @@ class Digest(Document):
     """
 
     text: str | None = None
-    count: Count | None = None
-    wait_s: Count
-    lock_s: Count | None = None
-    cpu_s: Count | None = None
-    rows_examined: Count | None = None
-    rows_sent: Count | None = None
-    rows_affected: Count | None = None
-    tmp_tables: Count | None = None
-    tmp_disk_tables: Count | None = None
-    no_index_used: Count | None = None
-    sort_rows: Count | None = None
-    errors: Count | None = None
+    count: AmountOrNone = None
+    wait_s: Amount
+    lock_s: AmountOrNone = None
+    cpu_s: AmountOrNone = None
+    rows_examined: AmountOrNone = None
+    rows_sent: AmountOrNone = None
+    rows_affected: AmountOrNone = None
+    tmp_tables: AmountOrNone = None
+    tmp_disk_tables: AmountOrNone = None
+    no_index_used: AmountOrNone = None
+    sort_rows: AmountOrNone = None
+    errors: AmountOrNone = None
 
 
 class QueryPlan(Document):
@@ -310,7 +319,7 @@ class OtherProcess(Document):
 
     name: str | None = None
     pid: int | None = None
-    cpu_s: Count | None = None
+    cpu_s: AmountOrNone = None
 
 
 class Memory(Document):
@@ -330,7 +339,7 @@ class ServerLimits(Document):
 class HostCpu(OpenDocument):
     """The seconds of all CPUs by state, among them those that the hypervisor gave to others."""
 
-    steal_s: Number | None = None
+    steal_s: SignedAmount = None
 
 
 class Pressure(OpenDocument):
@@ -339,7 +348,7 @@ class Pressure(OpenDocument):
     ``memory_full_s`` is the time for which all processes stood still for want of memory.
     """
 
-    memory_full_s: Number | None = None
+    memory_full_s: SignedAmount = None
 
 
 class HostActivity(Section):
@@ -352,7 +361,7 @@ class HostActivity(Section):
     cpus: Count | None = None
     cpu: HostCpu | None = None
     pressure: Pressure | None = None
-    other_cpu_s: Number | None = None
+    other_cpu_s: SignedAmount = None
     others: Items[OtherProcess] | None = None
     frequency_mhz: Frequency | None = None
     memory: Memory | None = None

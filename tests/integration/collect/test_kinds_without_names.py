@@ -53,13 +53,13 @@ def test_a_server_without_names_and_symbols_says_what_would_help(instance_of: In
     with instance_of("mariadb-10.11.19", performance_schema="OFF") as instance:
         watch = ThreadWatch(target_of(instance))
         watch.sample()
-        [lack] = watch.missing()
+        [lack] = watch.missing(watch.kinds())
         watch.close()
     assert "performance_schema = 1" in str(lack.hint)
     with instance_of("mariadb-10.11.19", performance_schema="ON") as instance:
         watch = ThreadWatch(target_of(instance))
         watch.sample()
-        assert watch.missing() == []
+        assert watch.missing(watch.kinds()) == []
         kinds = Counter(watch.kinds().values())
         watch.close()
     assert kinds["page_cleaner"] == 1

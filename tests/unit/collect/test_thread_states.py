@@ -168,7 +168,7 @@ class Watch:
     def sockets(self) -> Sockets:
         return CONTEXT.sockets
 
-    def missing(self) -> list[Any]:
+    def missing(self, _kinds: Any) -> list[Any]:
         return []
 
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from millrace.collect import thread_usage
 from millrace.collect.collectors import as_json
 from millrace.collect.thread_usage import RawThread, Reading
-from millrace.collect.threads.thread_watch import ThreadSample
+from millrace.collect.threads.thread_reader import ThreadSample
 from millrace.host import procfs
 from tests.unit.host import texts
 

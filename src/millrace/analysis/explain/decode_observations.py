@@ -16,6 +16,7 @@ from millrace.model import measurements
 from millrace.model.documents import Document
 from millrace.model.observations import (
     VERSION,
+    Accrued,
     Disk,
     HostActivity,
     Missing,
@@ -27,10 +28,9 @@ from millrace.model.phases import MeasuredPhases
 from millrace.model.run_spec import WorkloadDefinition
 from millrace.store.records import StoredAttempt, StoredRun, TreatmentRecord, TrialRecord
 
-# Sections whose amounts are counted between two readings; of the host's, those in s.
+# Sections whose amounts (``Accrued``) are counted between two readings.
 _COUNTED = ("threads", "disk", "host", "status", "waits")
 _OF_WAITS = ("digests", "stages")  # sections that ``waits`` reads in the same go
-_NO_AMOUNTS = frozenset(("late_s", "tid", "memory", "frequency_mhz", "server_limits"))
 
 
 def observed_trials(
@@ -164,25 +164,28 @@ def scale_to_window(found: Observations) -> Observations:
             continue
         factor = window_s / (window_s - late_s)
         for each in (name, *_OF_WAITS) if name == "waits" else (name,):
-            scaled[each] = _times(getattr(found, each), factor, seconds_only=name == "host")
+            scaled[each] = _times(getattr(found, each), factor)
     return found.model_copy(update=scaled)
 
 
-def _times(value: Any, factor: float, *, seconds_only: bool, key: str = "") -> Any:
-    if isinstance(value, Document | Mapping):
-        scaled = {
-            name: each
-            if name in _NO_AMOUNTS
-            else _times(each, factor, seconds_only=seconds_only, key=name)
-            for name, each in dict(value).items()
-            if each is not None
-        }
-        return value.model_copy(update=scaled) if isinstance(value, Document) else scaled
-    if isinstance(value, tuple):
-        return tuple(_times(each, factor, seconds_only=seconds_only, key=key) for each in value)
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return value
-    return value if seconds_only and not key.endswith("_s") else value * factor
+def _times(value: Any, factor: float, *, accrued: bool = False) -> Any:
+    """Return a part of the observations with its accrued amounts multiplied."""
+    match value:
+        case Document():
+            fields = type(value).model_fields
+            scaled = {
+                name: _times(each, factor, accrued=any(isinstance(m, Accrued) for m in of.metadata))
+                for name, of in fields.items()
+                if (each := getattr(value, name)) is not None
+            }
+            return value.model_copy(update=scaled)
+        case Mapping():
+            return {name: _times(each, factor, accrued=accrued) for name, each in value.items()}
+        case tuple():
+            return tuple(_times(each, factor, accrued=accrued) for each in value)
+        case int() | float() if accrued and not isinstance(value, bool):
+            return value * factor
+    return value
 
 
 def _work(

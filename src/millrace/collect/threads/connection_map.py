@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from millrace.collect.threads.thread_watch import ThreadSample
+from millrace.collect.threads.thread_reader import ThreadSample
 from millrace.host import procfs, sockets
 from millrace.loadgen.statement_activity import StatementActivity
 
