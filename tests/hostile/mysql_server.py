@@ -53,7 +53,7 @@ class HostileServer:
 class Login:
     """A handshake: the plugin of its greeting, and the packets ``wants`` that it requests first.
 
-    With ``tls`` it offers TLS."""
+    With ``tls`` it supports TLS."""
 
     plugin: bytes = b"mysql_native_password"
     wants: tuple[bytes, ...] = ()

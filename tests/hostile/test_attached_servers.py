@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from millrace.cli.main import cli
-from millrace.databases.mysql import client as asking
+from millrace.databases.mysql import client as mysql_client
 from millrace.errors import TrialFailed
 from millrace.loadgen.client import LoadFailed, run
 from millrace.loadgen.spec import Connection, LoadSpec, Statement
@@ -81,7 +81,7 @@ def test_an_odd_answer_is_a_failure_of_the_server(answer: Answer) -> None:
 
 
 def test_an_answer_without_end_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(asking, "MOST_ANSWER_BYTES", 1 << 20)
+    monkeypatch.setattr(mysql_client, "MOST_ANSWER_BYTES", 1 << 20)
     with serving(answers_without_end(b"x" * 200)) as server:
         attached = AttachedInstance(AttachedServer("theirs", "mysql", server.address))
         with pytest.raises(TrialFailed, match=r"theirs: SELECT 1: .*more than 1,048,576 bytes"):
@@ -92,8 +92,8 @@ def test_an_answer_without_end_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_tiny_rows_are_bounded_by_the_memory_they_take(
     cell: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(asking, "MOST_ANSWER_MEMORY_BYTES", 1 << 20)
-    monkeypatch.setattr(asking, "MOST_ANSWER_BYTES", 1 << 20)
+    monkeypatch.setattr(mysql_client, "MOST_ANSWER_MEMORY_BYTES", 1 << 20)
+    monkeypatch.setattr(mysql_client, "MOST_ANSWER_BYTES", 1 << 20)
     with serving(answers_without_end(cell)) as server:
         attached = AttachedInstance(AttachedServer("theirs", "mysql", server.address))
         with pytest.raises(TrialFailed, match="more than 1,048,576 bytes of memory"):

@@ -186,8 +186,8 @@ def test_the_program_of_an_archive_leaves_nothing(
     refused: str | None, leaving: Path, name: str, shared: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     leave_out(refused, monkeypatch)
-    printed = single_run.run("small", [str(leaving)], {}, ["--version"], 30)
-    said = printed.output.splitlines()
+    ran = single_run.run("small", [str(leaving)], {}, ["--version"], 30)
+    said = ran.output.splitlines()
     assert len(said) == 1
     assert int(said[0].removeprefix("as ")) in users.IDS
     assert [place for place in (*SHARED, shared) if (place / name).exists()] == []

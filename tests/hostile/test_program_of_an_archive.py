@@ -1,4 +1,4 @@
-"""Test that asking a hostile archive's program for its version does no harm."""
+"""Test that a version query of a hostile archive's program does no harm."""
 
 from __future__ import annotations
 

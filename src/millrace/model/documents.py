@@ -1,4 +1,4 @@
-"""What records that are stored as JSON documents have in common.
+"""Define the base of the records that are stored as JSON documents.
 
 A document's class names the keys that millrace reads, with their types and limits. Reading one from
 a store or a file checks it once (pydantic's ValidationError, a ValueError, says what is wrong);

@@ -10,7 +10,7 @@ from millrace.model.documents import Count, Items, Number, OpenDocument
 
 
 class CpuIdleFact(OpenDocument):
-    """What was done about idle CPUs, and why.
+    """The treatment of idle CPUs in a trial, and its reason.
 
     ``kept_awake_by`` says how CPUs were kept awake, None where they could sleep. ``shared_cpu`` is
     the CPU that the only client shares with the server's thread. ``polled`` and ``on_cpus`` are of
@@ -28,8 +28,11 @@ class CpuIdleFact(OpenDocument):
 
 
 class ConcurrentFact(OpenDocument):
-    """When a trial that ran at the same time as another was measured, in seconds of the monotonic
-    clock that all processes of a host share; ``side`` is its half of the CPUs, ``cpus`` these."""
+    """The time at which a trial of a concurrent pair was measured.
+
+    It is in seconds of the monotonic clock that all processes of a host share. ``side`` is the
+    trial's half of the CPUs, ``cpus`` these.
+    """
 
     side: int = 0
     cpus: Items[int] = ()
@@ -51,8 +54,10 @@ class TableStatistics(OpenDocument):
 
 
 class ServerStateFact(OpenDocument):
-    """What the server had put off at the ``begin`` and the ``end`` of the measured part, and what
-    it knows of its redo log and its tables; see millrace.databases."""
+    """The work that the server had put off at both ends of the measured part.
+
+    It comes with what the server knows of its redo log and its tables; see millrace.databases.
+    """
 
     begin: Mapping[str, object] | None = None
     end: Mapping[str, object] | None = None
@@ -62,7 +67,7 @@ class ServerStateFact(OpenDocument):
 
 
 class HostTimeFact(OpenDocument):
-    """What the host did to the time of the measured part.
+    """Disturbances of the measured part's time by the host.
 
     ``suspended_s`` is what the machine slept; ``clock_step_s`` what the wall clock went further
     than that (below 0: back); ``steal_share`` the share of the CPUs' time that was stolen.

@@ -160,16 +160,16 @@ class ScheduledThread(Document):
 
     @model_validator(mode="after")
     def _is_whole(self) -> ScheduledThread:
-        told = self.model_fields_set
-        if "blocked_s" in told and (
-            None in (self.blocked_s, self.unknown_s, self.waits) or "windows" not in told
+        known = self.model_fields_set
+        if "blocked_s" in known and (
+            None in (self.blocked_s, self.unknown_s, self.waits) or "windows" not in known
         ):
             raise ValueError("a thread with blocked_s needs unknown_s, windows and waits")
         return self
 
 
 class ScheduledStatement(Document):
-    """The looks at a statement's thread ``on_cpu``, and ``ready`` without a CPU."""
+    """The samples of a statement's thread ``on_cpu``, and ``ready`` without a CPU."""
 
     statement: str
     on_cpu: Count

@@ -111,9 +111,11 @@ class CompareSpec(Document):
 
 
 class Design(ExactDocument):
-    """How many blocks a run has: exactly ``blocks`` (fixed), or as many as it takes to decide each
-    comparison (sequential), but no more than ``blocks`` and than fit into ``max_time_s`` of trials.
-    Trials take turns, or the two of a pair are ``concurrent``, each on half of the CPUs (stored as
+    """The rule for the number of blocks of a run.
+
+    A ``fixed`` run has ``blocks``. A ``sequential`` one has as many as it takes to decide each
+    comparison, but no more than ``blocks`` and than fit into ``max_time_s`` of trials. Trials take
+    turns, or the two of a pair are ``concurrent``, each on half of the CPUs (stored as
     ``side_by_side`` by earlier versions).
     """
 
@@ -154,10 +156,12 @@ class Aligned(Document):
 
 
 class Ablates(Document):
-    """What a run takes away: likely causes of the difference between the treatments ``base`` and
-    ``candidate`` of ``run``. Treatments are by their ids in the run that ablates; of ``aligned``
-    the one of all settings is the last. ``left_out`` are likely causes that are not taken away and
-    why, a clause each."""
+    """The likely causes that a run takes away.
+
+    They may explain the difference between the treatments ``base`` and ``candidate`` of ``run``.
+    Treatments are by their ids in the run that ablates; of ``aligned`` the one of all settings is
+    the last. ``left_out`` are likely causes that are not taken away and why, a clause each.
+    """
 
     run: str
     base: str
@@ -172,9 +176,11 @@ class Ablates(Document):
 
 
 class Calibrates(ExactDocument):
-    """What a run calibrates this host for: the experiment by ``digest`` and ``name``, whose
-    ``factor`` was held at ``base``. A verdict has at most ``blocks`` blocks; ``margin`` is a
-    fraction."""
+    """The experiment for which a run calibrates this host, by ``digest`` and ``name``.
+
+    Its ``factor`` was held at ``base``. A verdict has at most ``blocks`` blocks; ``margin`` is a
+    fraction.
+    """
 
     digest: str
     name: str
@@ -185,8 +191,11 @@ class Calibrates(ExactDocument):
 
 
 class Bisects(ExactDocument):
-    """What a run searches: which of ``members`` (servers, the good one first, the bad one last) is
-    the first of a new level of ``workload``, a difference of more than ``margin`` (a fraction)."""
+    """The search of a run for the first server of a new level of ``workload``.
+
+    ``members`` are the servers, the good one first and the bad one last. Levels differ by more than
+    ``margin`` (a fraction).
+    """
 
     members: Annotated[Items[str], Field(min_length=2, max_length=10_000)]
     workload: str
@@ -199,7 +208,7 @@ def _parameters(value: object) -> object:
 
 
 class CampaignPart(Document):
-    """What a campaign made a run for: at most one of these is set."""
+    """The purpose for which a campaign made a run: at most one of these is set."""
 
     tested: Ablates | None = None
     """The likely causes of a difference in another run that it takes away."""

@@ -1,4 +1,4 @@
-"""What the rest of millrace knows about a server: plain values, no I/O."""
+"""Define what the rest of millrace knows about a server: plain values, no I/O."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Artefact:
 
 @dataclass(frozen=True)
 class Provenance:
-    """Where a build comes from and how it was made; what cannot be told is None.
+    """The origin of a build and how it was made; None stands for what is not known.
 
     ``source`` is the coordinate that was really used; ``note`` says where it is not the one asked
     for. ``async_io`` is ``libaio``, ``io_uring`` or ``none``; ``symbols`` is ``DWARF``,
@@ -46,7 +46,7 @@ class InstalledServer:
     ``argv`` starts the server program (with its own loader first where it needs one), ``env`` is
     what its environment must have in addition, ``program`` is the ELF file of the server,
     ``share_dir`` holds the error messages and the bootstrap SQL, ``library_dirs`` the libraries
-    that are searched before the host's. ``files`` are the files that make the build, each with its
+    that take precedence over the host's. ``files`` are the files that make the build, each with its
     SHA-256 when it was installed. ``build_sha256`` is the digest of all of them as they are now,
     and ``changed`` names those that are not what was installed; see ``builds``.
     """

@@ -203,8 +203,8 @@ def _joined(workers: Sequence[_Worker]) -> tuple[AttemptResult, ...]:
     left_out = AttemptResult(
         "failed",
         failed_step=PAIR_FAILED,
-        reason=f"{failed.label}, beside it, failed at step {failed.result.failed_step}: "
-        f"{first_line}",
+        reason=f"the other trial of the pair, {failed.label}, failed at step "
+        f"{failed.result.failed_step}: {first_line}",
     )
     return tuple(
         worker.result

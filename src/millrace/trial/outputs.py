@@ -1,4 +1,4 @@
-"""Collect what a trial yields; it is kept when a later step fails."""
+"""Collect the outputs of a trial, which are kept when a later step fails."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ _TABLES = ("tables", "generators", "statements", "tests")
 
 @dataclass(frozen=True)
 class ResolvedWorkload:
-    """A workload, and the experiment's choices of what it offers.
+    """A workload, and the experiment's values for its factors and parameters.
 
     ``definition`` is the workload as plain data; ``chosen`` are the values of its factors and
     parameters that the experiment decides (see ``experiment.plan.chosen``).

@@ -33,8 +33,8 @@ KINDS = (BOOTSTRAP, INITIALIZE, JSON_ACCOUNTS, OWN_LOADER)
 
 @pytest.mark.parametrize("name", KINDS)
 def test_a_server_boots_loads_and_stops(server_of: ServerOf, name: str) -> None:
-    told: list[str] = []
-    result = verify.verify(server_of(name), told.append)
+    said: list[str] = []
+    result = verify.verify(server_of(name), said.append)
     assert result.reason is None
     assert result.ok
     assert result.version_reported is not None
@@ -42,7 +42,7 @@ def test_a_server_boots_loads_and_stops(server_of: ServerOf, name: str) -> None:
     assert [step for step, _, _ in result.steps] == [
         "initialise", "start", "query", "insert", "load from the server", "stop",
     ]  # fmt: skip
-    assert len(told) == len(result.steps)
+    assert len(said) == len(result.steps)
     assert ownership.running() == []
 
 

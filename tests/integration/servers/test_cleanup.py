@@ -69,29 +69,29 @@ def test_an_interrupted_owner_cleans_up(
     server_of: ServerOf, child_environment: dict[str, str], number: signal.Signals, when: str
 ) -> None:
     server_of(NAME)
-    with owner(child_environment, when) as (process, told):
+    with owner(child_environment, when) as (process, reported):
         process.send_signal(number)
         assert process.wait(60) == 130
     assert ownership.running() == []
-    assert not Path(str(told["directory"])).exists()
-    if told["pid"] is not None:
-        assert processes.ProcessId.of(int(str(told["pid"]))) is None
+    assert not Path(str(reported["directory"])).exists()
+    if reported["pid"] is not None:
+        assert processes.ProcessId.of(int(str(reported["pid"]))) is None
 
 
 def test_what_a_killed_owner_left_is_ended_and_nothing_else(
     instance_of: InstanceOf, child_environment: dict[str, str]
 ) -> None:
     with instance_of(NAME) as ours, owner(child_environment) as (living, living_told):
-        with owner(child_environment) as (killed, told):
+        with owner(child_environment) as (killed, reported):
             killed.kill()
             killed.wait()
-        left = processes.ProcessId.of(int(str(told["pid"])))
+        left = processes.ProcessId.of(int(str(reported["pid"])))
         assert left is not None, "the server outlives its owner"
         (sentence,) = ownership.reap_orphans()
         assert str(killed.pid) in sentence
         assert str(left.pid) in sentence
         assert not left.exists()
-        assert not Path(str(told["directory"])).exists()
+        assert not Path(str(reported["directory"])).exists()
         assert ours.version().startswith("10.11.19")
         assert living.poll() is None
         assert processes.ProcessId.of(int(str(living_told["pid"]))) is not None
@@ -105,12 +105,12 @@ def test_an_owner_killed_while_initialising_leaves_nothing_either(
     server_of: ServerOf, child_environment: dict[str, str]
 ) -> None:
     server_of(NAME)
-    with owner(child_environment, "initialising") as (killed, told):
+    with owner(child_environment, "initialising") as (killed, reported):
         killed.kill()
         killed.wait()
     assert len(ownership.reap_orphans()) == 1
     assert ownership.running() == []
-    assert not Path(str(told["directory"])).exists()
+    assert not Path(str(reported["directory"])).exists()
 
 
 def test_an_error_inside_leaves_nothing(instance_of: InstanceOf) -> None:

@@ -170,7 +170,7 @@ def test_a_full_disk_is_trouble(server_of: ServerOf, fitted: Fitted, small_disk:
         line = instance.trouble()
         assert line is not None
         assert "full" in line.lower() or "28" in line
-        assert instance.trouble() is None, "what was told is not told again"
+        assert instance.trouble() is None, "a trouble is reported once"
         instance.kill()
 
 

@@ -132,12 +132,12 @@ def pair(
                     name=f"test/{name}",
                     servers=(ServerSpec(server_of(name), fitted),),
                     workload=ResolvedWorkload(driving(), {**QUICK, **chosen}),
-                    cpu_partition=half,
+                    cpu_partition=partition,
                 ),
                 name,
                 watch.of(name),
             )
-            for name, fitted, half in zip(SERVERS, options, cpu_partitions(), strict=True)
+            for name, fitted, partition in zip(SERVERS, options, cpu_partitions(), strict=True)
         ]
     )
 
@@ -155,12 +155,12 @@ def test_both_measure_at_the_same_time_each_on_its_own_cpus(server_of: ServerOf)
     first, second = map(side_of, results)
     latest_begin = max(first.measured_from_s, second.measured_from_s)
     assert latest_begin < min(first.measured_to_s, second.measured_to_s)
-    halves = [frozenset(half.cpus) for half in cpu_partitions()]
-    assert [frozenset(side.cpus) for side in (first, second)] == halves
-    assert not halves[0] & halves[1]
-    for name, half in zip(SERVERS, halves, strict=True):
-        assert watch.servers[name] == {half}
-    assert watch.clients == set(halves)
+    partitions = [frozenset(partition.cpus) for partition in cpu_partitions()]
+    assert [frozenset(side.cpus) for side in (first, second)] == partitions
+    assert not partitions[0] & partitions[1]
+    for name, partition in zip(SERVERS, partitions, strict=True):
+        assert watch.servers[name] == {partition}
+    assert watch.clients == set(partitions)
     for result in results:
         names = [step.name for step in result.steps]
         assert names.index("barrier") == names.index("settle") + 1
@@ -173,15 +173,15 @@ def test_two_of_the_same_server_start_from_the_same_snapshot(server_of: ServerOf
     sides = [
         PairTrial(
             TrialSpec(
-                name=f"test/{half.side}",
+                name=f"test/{partition.side}",
                 servers=(ServerSpec(server_of(name), FittedOptions("default", ())),),
                 workload=ResolvedWorkload(driving(), {**QUICK, "table_size": 1_234}),
-                cpu_partition=half,
+                cpu_partition=partition,
             ),
             name,
             lambda _event: None,
         )
-        for half in cpu_partitions()
+        for partition in cpu_partitions()
     ]
     results = execute_pair(sides)
     assert [result.outcome for result in results] == ["finished", "finished"], results
@@ -195,7 +195,7 @@ def test_where_a_server_does_not_start_the_other_is_left_out(server_of: ServerOf
     left_out, failed = pair(server_of, Watch(), second_options=(wrong,))
     assert (failed.outcome, failed.failed_step) == ("failed", "start")
     assert (left_out.outcome, left_out.failed_step) == ("failed", PAIR_FAILED)
-    assert f"{SERVERS[1]}, beside it, failed at step start" in str(left_out.reason)
+    assert f"{SERVERS[1]}, failed at step start" in str(left_out.reason)
     assert ownership.running() == []
 
 

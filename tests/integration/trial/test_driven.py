@@ -138,10 +138,10 @@ def test_clients_show_their_statements_where_somebody_looks(server_of: ServerOf)
     seen = trial(server_of, "mysql-5.6.24", clients=2, test="pair", collectors=("states",))
     assert seen.outcome == "finished", seen.reason
     observed = seen.observations["server"]
-    told = observed["states"]["statements"]
-    assert told["threads"] == 2
+    statements = observed["states"]["statements"]
+    assert statements["threads"] == 2
     assert observations.readable(observed) == observed
-    assert {state["statement"] for state in told["states"]} >= {"select", "update", "COMMIT"}
+    assert {state["statement"] for state in statements["states"]} >= {"select", "update", "COMMIT"}
     # Threads of a pool serve any client.
     options = (Option("thread_handling", "pool-of-threads", False, "pool"),)
     pooled = trial(
@@ -264,7 +264,7 @@ def test_a_cached_run_is_known_to_be_one(server_of: ServerOf) -> None:
 
 
 def test_what_was_done_about_sleeping_cpus_is_recorded(server_of: ServerOf) -> None:
-    awake = CpuIdleSettings(True, True, None, None, "they were told to", 50.0, 5.0)
+    awake = CpuIdleSettings(True, True, None, None, "they are to stay awake", 50.0, 5.0)
     for engine in ("InnoDB", "MEMORY"):
         result = trial(server_of, "mysql-5.6.24", cpu_idle=awake, engine=engine)
         assert result.outcome == "finished", result.reason
@@ -281,7 +281,7 @@ def test_the_only_client_shares_a_cpu_with_the_thread_that_serves_it(
     server_of: ServerOf, name: str
 ) -> None:
     *others, shared = sorted(os.sched_getaffinity(0))
-    settings = CpuIdleSettings(False, False, None, shared, "they were told to", 50.0, 15.0)
+    settings = CpuIdleSettings(False, False, None, shared, "they are to stay awake", 50.0, 15.0)
     seen: list[list[set[int]]] = []
 
     def look(event: TrialEvent) -> None:
@@ -309,7 +309,7 @@ def test_on_a_busy_host_the_thread_that_serves_is_seen_waiting(
 ) -> None:
     monkeypatch.setattr(thread_placement, "serving_thread", lambda _before, _after: None)
     shared = max(os.sched_getaffinity(0))
-    settings = CpuIdleSettings(False, False, None, shared, "they were told to", 50.0, 15.0)
+    settings = CpuIdleSettings(False, False, None, shared, "they are to stay awake", 50.0, 15.0)
     result = trial(server_of, name, cpu_idle=settings, clients=1)
     assert result.outcome == "finished", result.reason
 

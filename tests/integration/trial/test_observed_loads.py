@@ -39,7 +39,7 @@ LIMIT_S = 400.0
 def some_perf() -> None:
     try:
         if not perf.find().has_control:
-            pytest.skip("this perf cannot be told when to begin and to end")
+            pytest.skip("this perf does not take control commands")
     except Unavailable as why:
         pytest.skip(f"{why}; {why.hint}")
 
@@ -150,7 +150,7 @@ def test_waits_of_a_session_that_begins_later_are_told(instance_of: InstanceOf, 
     with instance_of(name) as instance:
         found = loaded(instance, "threads", "switches", load_method="single_row").observed
     serving = {each["tid"] for each in found["threads"]["threads"] if each["kind"] == "connection"}
-    told = found["switches"]
-    assert told["windows"] > 0
-    assert {each["tid"] for each in told["threads"]} <= serving
-    assert sum(wait["count"] for each in told["threads"] for wait in each["waits"]) > 0
+    switches = found["switches"]
+    assert switches["windows"] > 0
+    assert {each["tid"] for each in switches["threads"]} <= serving
+    assert sum(wait["count"] for each in switches["threads"] for wait in each["waits"]) > 0

@@ -49,9 +49,9 @@ def test_a_difference_that_is_clear_needs_few_blocks(place: Place) -> None:
     assert purposes.count("control") == 1
     assert f"at most 10 blocks: decided after {stored.run.blocks}" in ran.stdout
     assert "the base against itself: " in ran.stdout
-    told = json.loads(place.millrace("report", "--format", "json").stdout)
-    assert told["design"]["ended"] == "closed"
-    assert told["comparisons"][0]["verdict"] == "improvement"
+    document = json.loads(place.millrace("report", "--format", "json").stdout)
+    assert document["design"]["ended"] == "closed"
+    assert document["comparisons"][0]["verdict"] == "improvement"
 
     again = place.millrace("run", file)
     assert "nothing is left to decide" in again.stderr

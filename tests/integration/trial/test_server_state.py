@@ -56,8 +56,8 @@ def trial(server_of: ServerOf, name: str, *, warmed: bool, **chosen: Any) -> Att
     return result
 
 
-def figures_of(told: Mapping[str, object] | None) -> dict[str, float]:
-    return {name: value for name, value in (told or {}).items() if isinstance(value, int | float)}
+def figures_of(state: Mapping[str, object] | None) -> dict[str, float]:
+    return {name: value for name, value in (state or {}).items() if isinstance(value, int | float)}
 
 
 def gates_of(result: AttemptResult) -> dict[str, SteadyCheck]:

@@ -101,7 +101,9 @@ def test_where_one_fails_the_other_is_ended_and_left_out(mute: int) -> None:
     refused, ended = execute_pair(pair((nobody, mute)))
     assert (refused.outcome, refused.failed_step) == ("failed", "record")
     assert (ended.outcome, ended.failed_step) == ("failed", PAIR_FAILED)
-    assert str(ended.reason).startswith("side 0, beside it, failed at step record: ")
+    assert str(ended.reason).startswith(
+        "the other trial of the pair, side 0, failed at step record: "
+    )
     assert sides_of(os.getpid()) == []
 
 

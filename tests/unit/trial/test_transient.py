@@ -61,7 +61,7 @@ def test_what_the_host_lacks_for_now_may_pass(cause: Exception, log_tail: str | 
         Refused("404"),
         WrongChecksum("wrong checksum"),
         Unusable("damaged"),
-        UserError("there is no such option"),
+        UserError("unknown option"),
         ConnectionRefusedError(errno.ECONNREFUSED, "Connection refused"),
         TrialFailed("mysqld ended with exit status 1", log_tail="unknown variable 'a=28'"),
         TrialFailed("The table 'x' is full (error 1114, SQLSTATE HY000)", log_tail="ready"),

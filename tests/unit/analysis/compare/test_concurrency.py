@@ -104,7 +104,10 @@ def test_a_stale_one_is_none(run: RunRecord) -> None:
 
 
 BASE, OTHER_SERVER = "mysql-5.6.24", "mysql-5.7.22"
-LEFT_OUT = Fails(PAIR_FAILED, f"{OTHER_SERVER}, beside it, failed at step start: no such option")
+LEFT_OUT = Fails(
+    PAIR_FAILED,
+    f"the other trial of the pair, {OTHER_SERVER}, failed at step start: no such option",
+)
 
 
 def test_a_trial_that_was_left_out_did_not_fail_itself() -> None:
