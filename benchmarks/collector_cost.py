@@ -35,6 +35,7 @@ from millrace.collect.registry import COLLECTORS, PROFILE
 from millrace.collect.threads.connection_map import connection_map, slots_of_threads
 from millrace.collect.threads.thread_watch import ThreadWatch
 from millrace.host.cpu_clock import clock_ns
+from millrace.levels import Level
 from millrace.loadgen import client as load
 from millrace.loadgen.events import DriveInterval, Mark, MarkName
 from millrace.loadgen.events import Event as LoadEvent
@@ -125,7 +126,12 @@ def work_of(test: str, clients: int) -> ResolvedWorkload:
     """Return a workload of this many clients that run until stopped.
 
     Several clients get their CPUs in turn."""
-    chosen = {"test": test, "clients": clients, "time_s": LIMIT_S, "warmup_s": 2.0}
+    chosen: dict[str, Level] = {
+        "test": test,
+        "clients": clients,
+        "time_s": LIMIT_S,
+        "warmup_s": 2.0,
+    }
     if clients > 1:
         used = CPUS[:clients]
         chosen |= {"threads": len(used), "client_cpus": ",".join(map(str, used))}

@@ -16,7 +16,6 @@ import os
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from millrace.collect.model import CollectorResult, MarkCollector, Target
 from millrace.collect.threads.thread_reader import ThreadSample
@@ -45,6 +44,9 @@ _COUNTED = (
 )
 # Figures that the kernel reports for existing threads, but not for a process.
 _OF_THREADS = ("runnable_s", "voluntary_switches", "involuntary_switches")
+
+
+Figure = float | int | None
 
 
 @dataclass(frozen=True)
@@ -170,7 +172,7 @@ def _sum(threads: Sequence[ThreadUsage], name: str) -> float | int | None:
 
 
 def _ended(
-    before: Reading, after: Reading, process: Mapping[str, Any], threads: Sequence[ThreadUsage]
+    before: Reading, after: Reading, process: Mapping[str, Figure], threads: Sequence[ThreadUsage]
 ) -> list[ThreadUsage]:
     """Return the process's usage beyond that of its threads, as a list of at most one thread.
 
@@ -191,7 +193,7 @@ def _ended(
     return [ThreadUsage(**beyond, tid=_ENDED_TID, name=_ENDED_NAME, kind="ended")]
 
 
-def _figures(before: Counts, after: Counts) -> dict[str, Any]:
+def _figures(before: Counts, after: Counts) -> dict[str, Figure]:
     """Return the usage between two readings, by the fields of ``Usage``."""
     user_s, system_s = cpu_between(before.cpu, after.cpu)
     waited_ns = after.runnable_ns

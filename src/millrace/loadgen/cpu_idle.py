@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import json
 import os
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+
+from pydantic import TypeAdapter
 
 from millrace.errors import HostError
 from millrace.loadgen import program
@@ -42,6 +42,9 @@ class DisabledIdleStates:
 
     latency_request: bool
     pollers: int
+
+
+_DISABLED = TypeAdapter(DisabledIdleStates)
 
 
 @functools.cache
@@ -82,8 +85,7 @@ def disable_idle_states() -> Iterator[DisabledIdleStates]:
             said = process.stdout.readline()
             if not said:
                 raise HostError(program.last_words(process.wait(), process.stderr.read()))
-            how: Mapping[str, Any] = json.loads(said)
-            yield DisabledIdleStates(how["latency_request"], how["pollers"])
+            yield _DISABLED.validate_json(said)
             if process.poll() is not None:
                 raise HostError("what keeps the CPUs awake ended before the measurement did")
         finally:

@@ -264,7 +264,7 @@ _OTHERS: dict[object, type[Start | Mark | Error | Summary]] = {
 }  # fmt: skip
 
 
-def read_event(line: Mapping[str, Any]) -> Event:
+def read_event(line: Mapping[str, object]) -> Event:
     """Return the event of one JSON line; raise ValueError for a line that is none."""
     type_, kind = line.get("type"), line.get("kind")
     record: type[Event] | None

@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from millrace.levels import Level
 from millrace.tls import TlsMode
 
 VERSION = 2
@@ -189,9 +190,9 @@ class Tables:
     override a test's own values, and these override ``defaults``.
     """
 
-    definition: Mapping[str, Any]
-    defaults: Mapping[str, Any]
-    values: Mapping[str, Any]
+    definition: Mapping[str, object]
+    defaults: Mapping[str, object]
+    values: Mapping[str, Level]
     seed: int
 
 

@@ -22,7 +22,7 @@ _FIRST_NAMES = {
 _NAMES = {first: name for name, first in _FIRST_NAMES.items()}
 
 
-def read_workload(stored: Mapping[str, Any]) -> dict[str, Any]:
+def read_workload(stored: Mapping[str, object]) -> dict[str, Any]:
     """Return a stored workload's definition under today's names."""
     return _of_workload(stored, _NAMES)
 
@@ -32,7 +32,7 @@ def read_parameters(stored: Mapping[str, V]) -> dict[str, V]:
     return _renamed(stored, _NAMES)
 
 
-def identify_workload(definition: Mapping[str, Any]) -> dict[str, Any]:
+def identify_workload(definition: Mapping[str, object]) -> dict[str, Any]:
     """Return a workload's definition under the names that identities are made of."""
     return _of_workload(definition, _FIRST_NAMES)
 
@@ -42,7 +42,7 @@ def identify_parameters(parameters: Mapping[str, V]) -> dict[str, V]:
     return _renamed(parameters, _FIRST_NAMES)
 
 
-def _of_workload(definition: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+def _of_workload(definition: Mapping[str, object], names: Mapping[str, str]) -> dict[str, Any]:
     def part(whole: Any, key: str) -> Any:
         if not isinstance(whole, dict) or not isinstance(whole.get(key), dict):
             return whole

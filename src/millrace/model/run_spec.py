@@ -266,7 +266,7 @@ class RunSpec(CampaignPart):
             yield below
             below = self.configurations[below].extends
 
-    def configuration_documents(self) -> dict[str, Mapping[str, Any]]:
+    def configuration_documents(self) -> dict[str, Mapping[str, object]]:
         """Return the configurations' definitions, by name, as they were written."""
         return {name: each.to_json() for name, each in self.configurations.items()}
 

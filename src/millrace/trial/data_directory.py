@@ -63,9 +63,7 @@ class DataDirectory:
         self.snapshot = snapshots.find(self._key)
         self.is_there = False
         self.is_kept = True
-        self.loaded_by: Mapping[str, str | None] = (
-            {} if self.snapshot is None else self.snapshot.facts
-        )
+        self.loaded_by: Mapping[str, object] = {} if self.snapshot is None else self.snapshot.facts
 
     def begin(self) -> None:
         """Note the time at which the data is made."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from millrace import databases
 from millrace.errors import TrialFailed
@@ -37,7 +36,7 @@ class TrialOutputs:
     measurements: list[MeasurementRecord] = field(default_factory=list)
     histograms: list[HistogramRecord] = field(default_factory=list)
     artefacts: list[tuple[str, str, bytes]] = field(default_factory=list)
-    observations: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    observations: dict[str, Mapping[str, object]] = field(default_factory=dict)
 
     def add_facts(self, role: str | None = None, **facts: object) -> None:
         """Add facts to the record of one server, or of all servers.

@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import Any
 
 from millrace import databases
+from millrace.levels import Level
 from millrace.loadgen.spec import Tables
 from millrace.workloads import DRIVE, Phase, Workload, checked
 
@@ -28,8 +29,8 @@ class ResolvedWorkload:
     parameters that the experiment decides (see ``experiment.plan.chosen``).
     """
 
-    definition: Mapping[str, Any]
-    chosen: Mapping[str, Any]
+    definition: Mapping[str, object]
+    chosen: Mapping[str, Level]
 
     @cached_property
     def checked(self) -> Workload:

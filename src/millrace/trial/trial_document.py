@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import replace
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
@@ -70,7 +70,7 @@ class TrialDocument(ExactDocument):
     name: str
     cpu_partition: CpuPartition | None
     servers: Annotated[tuple[ServerDocument, ...], Field(min_length=1)]
-    definition: Mapping[str, Any]
+    definition: Mapping[str, object]
     chosen: Mapping[str, Level]
     expected: DataChecksum | None
     cpu_idle: CpuIdleSettings | None

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from millrace.levels import Level
 from millrace.model.servers import FittedOptions
 from millrace.store.records import AttemptResult
 from millrace.trial.execute import execute_trial
@@ -33,7 +34,13 @@ def trial(server_of: ServerOf, test: str, *, after_load: list[str]) -> AttemptRe
         "sbtest": {**definition["tables"]["sbtest"], "after_load": after_load}
     }
     phases = [each for each in definition["phases"] if each["kind"] != "verify_tables"]
-    quick = {"test": test, "table_size": 2_000, "time_s": 1.0, "warmup_s": 0.0, "clients": 1}
+    quick: dict[str, Level] = {
+        "test": test,
+        "table_size": 2_000,
+        "time_s": 1.0,
+        "warmup_s": 0.0,
+        "clients": 1,
+    }
     given = TrialSpec(
         name="test/1",
         servers=(ServerSpec(server_of("mariadb-10.11.19"), FittedOptions("default", ())),),

@@ -15,11 +15,11 @@ from millrace.collect.server_processes import ServerProcesses
 from millrace.errors import HostError, UserError
 from millrace.experiment.slowdown import OptionGiven, SlowFsync
 from millrace.model.servers import FittedOptions, InstalledServer, LeftOut, Option
+from millrace.trial import slow_fsync
 from millrace.trial.fault_injection import (
     StopInjection,
     owed,
     refuse_left_out,
-    slow_fsync_library,
     slowed_server,
 )
 from tests.unit.servers.installed import installed
@@ -122,5 +122,5 @@ def test_without_a_compiler_it_is_said_what_is_missing(
     monkeypatch.setenv("MILLRACE_CACHE", str(tmp_path))
     monkeypatch.setattr("shutil.which", lambda _name: None)
     with pytest.raises(HostError, match="needs a C compiler") as refused:
-        slow_fsync_library()
+        slow_fsync.library()
     assert "--slowdown cpu" in (refused.value.hint or "")

@@ -15,6 +15,7 @@ import pytest
 
 from millrace.errors import UserError
 from millrace.host.cpuset import CpuPartition, cpu_partitions
+from millrace.levels import Level
 from millrace.model.events import StepBegan
 from millrace.model.servers import AttachedServer, FittedOptions, InstalledServer
 from millrace.servers import attached, install
@@ -41,7 +42,7 @@ from tests.fake_family.family import Script
 from tests.unit.fakes import fakes
 from tests.unit.workloads.small import driving
 
-QUICK = {"time_s": 1.0, "warmup_s": 0.0, "fits": "any", "settle_s": 0}
+QUICK: dict[str, Level] = {"time_s": 1.0, "warmup_s": 0.0, "fits": "any", "settle_s": 0}
 
 # A worker whose fake servers are those of the directory in its last argument.
 PROGRAM = """

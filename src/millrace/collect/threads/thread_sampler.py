@@ -12,7 +12,6 @@ import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -146,10 +145,10 @@ class ThreadSampler:
             process.wait()
         self._stderr.close()
 
-    def _answer(self, kind: str, limit_s: float) -> Mapping[str, Any]:
+    def _answer(self, kind: str, limit_s: float) -> Mapping[str, object]:
         line = self._line(limit_s)
         try:
-            answer: Mapping[str, Any] = json.loads(line)
+            answer: Mapping[str, object] = json.loads(line)
         except json.JSONDecodeError as error:
             raise Unavailable(f"threads cannot be sampled: {error}") from error
         if answer["type"] != kind:

@@ -16,7 +16,7 @@ from millrace.databases.mysql.administration import (
 )
 from millrace.databases.mysql.client import connect
 from millrace.databases.mysql.data_directory import MysqlSnapshotRules
-from millrace.databases.mysql.lifecycle import MysqlLifecycle
+from millrace.databases.mysql.lifecycle import InitialisationEntry, MysqlLifecycle, StartEntry
 from millrace.databases.mysql.monitoring import MysqlMonitoring
 from millrace.databases.mysql.observable import observable
 from millrace.databases.mysql.options import MysqlOptions
@@ -44,7 +44,10 @@ def read_family(source: Path) -> Family:
         has_process_per_session=False,
         connect=connect,
         packaging=MysqlPackaging(),
-        lifecycle=MysqlLifecycle(data["initialisation"], data["start"]),
+        lifecycle=MysqlLifecycle(
+            tuple(InitialisationEntry.model_validate(each) for each in data["initialisation"]),
+            tuple(StartEntry.model_validate(each) for each in data["start"]),
+        ),
         log=_log_patterns(common["log"]),
         options=MysqlOptions(
             administrative=frozenset(data["administrative_options"]),

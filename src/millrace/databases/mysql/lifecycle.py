@@ -10,17 +10,49 @@ not newer than the server.
 from __future__ import annotations
 
 import signal
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict
 
 from millrace.databases.base import Initialisation, Site, version_key
 from millrace.databases.mysql import options
 from millrace.errors import TrialFailed
 from millrace.model.servers import InstalledServer, Option
 
-Data = Mapping[str, Any]
+
+class _Data(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Script(_Data):
+    """A script of the package, under the first of the names ``any_of`` that exists."""
+
+    any_of: tuple[str, ...]
+    optional: bool = False
+
+
+class InitialisationEntry(_Data):
+    """The creation of data directories by servers from the version ``since`` on.
+
+    ``first`` are statements before the ``scripts``, ``accounts`` those that leave the accounts.
+    """
+
+    since: str
+    method: Literal["bootstrap", "initialize"]
+    arguments: tuple[str, ...]
+    first: tuple[str, ...] = ()
+    scripts: tuple[Script, ...] = ()
+    accounts: tuple[str, ...]
+
+
+class StartEntry(_Data):
+    """Further arguments that start servers from the version ``since`` on."""
+
+    since: str
+    arguments: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -30,8 +62,8 @@ class MysqlLifecycle:
     ``initialisations`` and ``starts`` are the entries of the family's TOML file.
     """
 
-    initialisations: Sequence[Data]
-    starts: Sequence[Data]
+    initialisations: Sequence[InitialisationEntry]
+    starts: Sequence[StartEntry]
     stop_signal: signal.Signals = signal.SIGTERM
 
     def socket_name(self, port: int) -> str:
@@ -73,24 +105,24 @@ class MysqlLifecycle:
         if not site.by_tcp:
             arguments.append("--skip-networking")
         for entry in self.starts:
-            if version_key(entry["since"]) <= version:
-                arguments += entry["arguments"]
+            if version_key(entry.since) <= version:
+                arguments += entry.arguments
         return tuple(arguments)
 
     def initialisation(self, site: Site, init_options: Sequence[Option]) -> Initialisation:
         entry = _entry_for(self.initialisations, site.server)
         accounts = "".join(
-            statement.format(password=site.password) + ";\n" for statement in entry["accounts"]
+            statement.format(password=site.password) + ";\n" for statement in entry.accounts
         )
         arguments = (
             *self.program_arguments(site),
-            *entry["arguments"],
+            *entry.arguments,
             *options.arguments(init_options),
         )
-        if entry["method"] == "initialize":
+        if entry.method == "initialize":
             return Initialisation(arguments=arguments, init_file=accounts.encode())
         scripts = [path.read_bytes() for path in _scripts(entry, site.server)]
-        statements = [f"{statement};\n".encode() for statement in entry["first"]]
+        statements = [f"{statement};\n".encode() for statement in entry.first]
         return Initialisation(
             arguments=arguments,
             directories=("mysql",),
@@ -98,21 +130,23 @@ class MysqlLifecycle:
         )
 
 
-def _entry_for(entries: Sequence[Data], server: InstalledServer) -> Data:
+def _entry_for(
+    entries: Sequence[InitialisationEntry], server: InstalledServer
+) -> InitialisationEntry:
     version = version_key(server.version)
-    return [entry for entry in entries if version_key(entry["since"]) <= version][-1]
+    return [entry for entry in entries if version_key(entry.since) <= version][-1]
 
 
-def _scripts(entry: Data, server: InstalledServer) -> list[Path]:
+def _scripts(entry: InitialisationEntry, server: InstalledServer) -> list[Path]:
     found = []
-    for script in entry["scripts"]:
-        candidates = [server.share_dir / name for name in script["any_of"]]
+    for script in entry.scripts:
+        candidates = [server.share_dir / name for name in script.any_of]
         present = [path for path in candidates if path.is_file()]
         if present:
             found.append(present[0])
-        elif not script.get("optional", False):
+        elif not script.optional:
             raise TrialFailed(
-                f"{server.name}: {server.share_dir} has no {' or '.join(script['any_of'])}, "
+                f"{server.name}: {server.share_dir} has no {' or '.join(script.any_of)}, "
                 "which is needed to make a data directory",
                 hint="install the server again, or add a build that is complete",
                 step="initialise",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from millrace import databases, sizes
 from millrace.databases.base import Options, option_name
@@ -29,8 +28,8 @@ def about(name: str) -> str:
 
 
 def check(
-    definitions: Mapping[str, Mapping[str, Any]],
-    known: Mapping[str, Mapping[str, Any]] | None = None,
+    definitions: Mapping[str, Mapping[str, object]],
+    known: Mapping[str, Mapping[str, object]] | None = None,
 ) -> list[Diagnostic]:
     """Return the diagnostics of ``definitions``, which may also extend those in ``known``.
 
@@ -45,7 +44,7 @@ def check(
     return diagnostics
 
 
-def _definition(where: str, definition: Mapping[str, Any]) -> Iterator[Diagnostic]:
+def _definition(where: str, definition: Mapping[str, object]) -> Iterator[Diagnostic]:
     yield from _unknown(where, definition, _TOP_KEYS)
     for key in ("title", "extends"):
         if key in definition and not isinstance(definition[key], str):
@@ -66,11 +65,11 @@ def _definition(where: str, definition: Mapping[str, Any]) -> Iterator[Diagnosti
         yield from _when(f"{where}.when[{index}]", when)
 
 
-def _when(where: str, when: Mapping[str, Any]) -> Iterator[Diagnostic]:
+def _when(where: str, when: Mapping[str, object]) -> Iterator[Diagnostic]:
     yield from _unknown(where, when, _WHEN_KEYS)
     if when.get("family") not in FAMILIES:
         yield Diagnostic(f"{where}.family", "is missing or unknown", " or ".join(FAMILIES))
-    if not isinstance(when.get("why"), str) or not when["why"].strip():
+    if not isinstance(why := when.get("why"), str) or not why.strip():
         yield Diagnostic(f"{where}.why", "is missing", "the reason in words; reports show it")
     if not {"from", "below"} & when.keys():
         yield Diagnostic(
@@ -86,7 +85,7 @@ def _when(where: str, when: Mapping[str, Any]) -> Iterator[Diagnostic]:
         yield Diagnostic(f"{where}.without", "is not a list of names", "a list of option names")
 
 
-def _sections(where: str, tables: Mapping[str, Any]) -> Iterator[Diagnostic]:
+def _sections(where: str, tables: Mapping[str, object]) -> Iterator[Diagnostic]:
     seen: dict[str, str] = {}
     for section in _SECTIONS:
         table = tables.get(section, {})
@@ -153,12 +152,12 @@ def _rules() -> list[Options]:
     return [databases.get(family).options for family in FAMILIES]
 
 
-def _size_rule(place: str, rule: Mapping[str, Any]) -> Iterator[Diagnostic]:
+def _size_rule(place: str, rule: Mapping[str, object]) -> Iterator[Diagnostic]:
     yield from _unknown(place, rule, _SIZE_KEYS)
     for key in ("published", "minimum"):
         try:
-            sizes.parse(rule.get(key, ""))
-        except (ValueError, AttributeError):
+            sizes.parse(text if isinstance(text := rule.get(key), str) else "")
+        except ValueError:
             yield Diagnostic(f"{place}.{key}", "is missing or not a size", 'a size such as "128M"')
     for key, upper in (("per_data_byte", 1e6), ("host_memory_share", 1.0)):
         if key == "host_memory_share" and key not in rule:
@@ -173,7 +172,7 @@ def _size_rule(place: str, rule: Mapping[str, Any]) -> Iterator[Diagnostic]:
 
 
 def _lineage(
-    where: str, name: str, definitions: Mapping[str, Mapping[str, Any]]
+    where: str, name: str, definitions: Mapping[str, Mapping[str, object]]
 ) -> Iterator[Diagnostic]:
     seen = [name]
     while isinstance(parent := definitions[seen[-1]].get("extends"), str):
@@ -193,7 +192,9 @@ def _lineage(
         seen.append(parent)
 
 
-def _unknown(where: str, table: Mapping[str, Any], known: tuple[str, ...]) -> Iterator[Diagnostic]:
+def _unknown(
+    where: str, table: Mapping[str, object], known: tuple[str, ...]
+) -> Iterator[Diagnostic]:
     for key in table:
         if key not in known:
             near = nearest(key, known)

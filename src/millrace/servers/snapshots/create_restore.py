@@ -15,7 +15,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from millrace import paths, sizes
 from millrace.databases.base import SnapshotRules
@@ -81,7 +81,7 @@ def prepare(instance: Instance, *, limit_s: float = QUERY_LIMIT_S) -> tuple[Kept
 def save(
     instance: Instance,
     key: SnapshotKey,
-    facts: Mapping[str, Any],
+    facts: Mapping[str, object],
     *,
     made_s: float,
     tables: Sequence[KeptTable] = (),
@@ -179,7 +179,7 @@ def _make(
     key: SnapshotKey,
     draft: Path,
     *,
-    facts: dict[str, Any],
+    facts: dict[str, object],
     made_s: float,
     tables: tuple[KeptTable, ...],
 ) -> Snapshot:

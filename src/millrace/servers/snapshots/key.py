@@ -45,7 +45,7 @@ class SnapshotKey:
 
 
 def key(
-    server: InstalledServer, options: FittedOptions, data: Mapping[str, Any], *, user: str
+    server: InstalledServer, options: FittedOptions, data: Mapping[str, object], *, user: str
 ) -> SnapshotKey:
     """Return the key of a data directory that ``server`` creates with ``options`` as ``user``.
 

@@ -12,7 +12,6 @@ import stat
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
 
 from millrace import safe_json
 from millrace.databases import table_checks
@@ -61,7 +60,7 @@ class Snapshot:
     key: SnapshotKey
     directory: Path
     password: str = field(repr=False)
-    facts: Mapping[str, Any]
+    facts: Mapping[str, object]
     made_s: float
     made_utc: str
     bytes: int
