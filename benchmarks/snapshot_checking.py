@@ -88,7 +88,7 @@ def _cases(server: InstalledServer) -> list[Case]:
 
 def _check_s(case: Case) -> float:
     with killed_instance(case.server, FITTED) as instance:
-        instance.restore(case.snapshot)
+        snapshots.restore(instance, case.snapshot)
         instance.start(limit_s=180)
         began = time.perf_counter()
         snapshots.verify_tables(instance, case.snapshot, whole=case.whole)

@@ -120,7 +120,7 @@ def _restore_s(server: InstalledServer, snapshot: Snapshot) -> float:
     with killed_instance(server, FITTED) as instance:
         os.sync()
         began = time.perf_counter()
-        instance.restore(snapshot)
+        snapshots.restore(instance, snapshot)
         instance.start(limit_s=180)
         instance.query("SELECT count(*) FROM sbtest.sbtest1 WHERE id = 1")
         return time.perf_counter() - began

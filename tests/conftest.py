@@ -190,12 +190,12 @@ def _initialise(instance: Instance) -> None:
         made = snapshots.find(wanted)
         if made is not None:
             with suppress(snapshots.Unusable):  # another process may have removed it meanwhile
-                instance.restore(made, page_cache="warm")
+                snapshots.restore(instance, made, page_cache="warm")
                 return
         instance.initialise(limit_s=120)
         with suppress(snapshots.NotKept):
             made = snapshots.save(instance, wanted, {}, made_s=0)
-            instance.restore(made, page_cache="warm")
+            snapshots.restore(instance, made, page_cache="warm")
 
 
 @pytest.fixture

@@ -96,7 +96,7 @@ def test_a_restore_follows_no_link_and_gives_nothing_away(
     os.chown(idle.data_dir / "ibdata1", owner, owner)
     kept = snapshots.save(idle, key, {}, made_s=1)
     assert {path.stat().st_uid for path in [kept.data_dir, *kept.data_dir.iterdir()]} == {0}
-    idle.restore(kept)
+    snapshots.restore(idle, kept)
     assert (idle.data_dir / "ibdata1").stat().st_uid == owner
     assert idle.data_dir.stat().st_uid == owner
 

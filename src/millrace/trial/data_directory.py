@@ -92,7 +92,9 @@ class DataDirectory:
         """Fill the data directory from the snapshot; ignore a damaged one."""
         assert self.snapshot is not None
         try:
-            self._restored = self._instance.restore(self.snapshot, page_cache=self._page_cache)
+            self._restored = snapshots.restore(
+                self._instance, self.snapshot, page_cache=self._page_cache
+            )
             self.is_there = True
         except snapshots.Unusable as reason:
             self._do_without(reason)

@@ -110,7 +110,7 @@ def test_a_restored_server_is_as_the_loaded_one_was(
         recorded = snapshots.prepare(instance)
         instance.stop(120)
         made = snapshots.save(instance, wanted, {"rows": ROWS}, made_s=1, tables=recorded)
-        instance.restore(made)
+        snapshots.restore(instance, made)
         contents = {path.name for path in instance.data_dir.iterdir()}
         instance.start(60)
         assert found_in(instance) == expected
@@ -118,7 +118,7 @@ def test_a_restored_server_is_as_the_loaded_one_was(
     with lifecycle.create(server, given) as instance:
         snapshot = snapshots.find(wanted)
         assert snapshot == made
-        restored = instance.restore(made)
+        restored = snapshots.restore(instance, made)
         assert restored.bytes == made.bytes
         assert {path.name for path in instance.data_dir.iterdir()} == contents
         assert instance.data_dir.stat().st_uid == (instance.data_dir / "d").stat().st_uid
@@ -211,7 +211,7 @@ def test_a_truncated_snapshot_does_not_reach_a_server(server_of: ServerOf, fitte
         file: Path = made.data_dir / "ibdata1"
         os.truncate(file, file.stat().st_size // 2)
         with pytest.raises(snapshots.Unusable, match="ibdata1 was changed"):
-            instance.restore(made)
+            snapshots.restore(instance, made)
         assert snapshots.find(wanted) is None
         instance.initialise(120)
         instance.start(60)

@@ -215,7 +215,7 @@ def change(server_of: ServerOf, snapshot: Snapshot, statement: str) -> None:
     """Have a server change a snapshot's tables; all digests of the result are valid."""
     server = server_of(snapshot.key.server)
     with lifecycle.create(server, FittedOptions("default", ())) as instance:
-        instance.restore(snapshot)
+        snapshots.restore(instance, snapshot)
         instance.start(60)
         instance.query(statement)
         instance.stop(120)

@@ -26,7 +26,6 @@ from millrace.servers.instances import (
 )
 from millrace.servers.instances.error_log import ErrorLog
 from millrace.servers.instances.signals import ending, signals_held
-from millrace.servers.snapshots import PageCache, Restored, Snapshot, create_restore
 from millrace.shown_text import shown_line
 from millrace.tls import Tls
 
@@ -137,20 +136,16 @@ class Instance(ServerClient):
             if not rules.init_options.isdisjoint(rules.forms(option.name))
         )
 
-    def restore(self, snapshot: Snapshot, *, page_cache: PageCache = "cold") -> Restored:
-        """Fill the empty data directory from a snapshot, instead of ``initialise``.
+    @property
+    def uid(self) -> int | None:
+        """The id of the server's user, None where that is the user of this process."""
+        return self._runs_as.uid
 
-        The instance then has the snapshot's accounts and password. ``page_cache`` says whether its
-        files are then in the page cache. Raise ``snapshots.Unusable`` when the snapshot is damaged;
-        the directory is then empty, and can be initialised.
-        """
-        restored = create_restore.restore_into(
-            snapshot, self.data_dir, self._runs_as.uid, page_cache
-        )
-        self.password = snapshot.password
-        self._site = replace(self._site, password=snapshot.password)
-        self._address = replace(self._address, password=snapshot.password)
-        return restored
+    def set_password(self, password: str) -> None:
+        """Set the password of the accounts in a data directory that was not made by initialise."""
+        self.password = password
+        self._site = replace(self._site, password=password)
+        self._address = replace(self._address, password=password)
 
     def start(self, limit_s: float) -> None:
         """Start the server, and return when it accepts a login.

@@ -10,7 +10,7 @@ the page cache, and much sooner than one that initialises and loads:
         tables = snapshots.prepare(instance)  # still running: finishes pending work
         instance.stop(...)
         snapshot = snapshots.save(instance, wanted, facts, made_s=..., tables=tables)
-    restored = instance.restore(snapshot, page_cache="cold")
+    restored = snapshots.restore(instance, snapshot, page_cache="cold")
     instance.start(...)
     snapshots.verify_tables(instance, snapshot, whole=...)
 
@@ -37,6 +37,7 @@ from millrace.servers.snapshots.create_restore import (
     NotKept,
     Restored,
     prepare,
+    restore,
     save,
     verify_tables,
 )
@@ -73,6 +74,7 @@ __all__ = [
     "prepare",
     "reap",
     "remove",
+    "restore",
     "save",
     "verify_tables",
 ]

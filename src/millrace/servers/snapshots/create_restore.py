@@ -15,7 +15,6 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from millrace import paths, sizes
 from millrace.databases.base import SnapshotRules
@@ -24,15 +23,15 @@ from millrace.databases.table_checks import KeptTable, difference, read
 from millrace.errors import DatabaseError, HostError, TrialFailed
 from millrace.model.servers import FittedOptions
 from millrace.servers.instances.closing import close_tree, give, give_tree
-from millrace.servers.snapshots import digests, manifest, page_cache, repository
+from millrace.servers.instances.instance import Instance
+from millrace.servers.snapshots import digests, manifest, repository
 from millrace.servers.snapshots.copying import copy_tree
 from millrace.servers.snapshots.key import SnapshotKey
 from millrace.servers.snapshots.manifest import Snapshot
+from millrace.servers.snapshots.page_cache import State as PageCache
+from millrace.servers.snapshots.page_cache import bring, write_back
 from millrace.shown_text import shown_line
 from millrace.utc import utc_now
-
-if TYPE_CHECKING:
-    from millrace.servers.instances.instance import Instance
 
 # Saving copies, reads and records each file: 100,000 tables with two files each.
 _MOST_FILES = 200_000
@@ -56,7 +55,7 @@ class Restored:
     seconds: float
     how: str
     bytes: int
-    page_cache: page_cache.State
+    page_cache: PageCache
 
 
 def prepare(instance: Instance, *, limit_s: float = QUERY_LIMIT_S) -> tuple[KeptTable, ...]:
@@ -131,14 +130,14 @@ def save(
     return snapshot
 
 
-def restore_into(
-    snapshot: Snapshot, data_dir: Path, uid: int | None, state: page_cache.State
-) -> Restored:
-    """Copy a snapshot's files into an empty data directory, and set their page cache state.
+def restore(instance: Instance, snapshot: Snapshot, *, page_cache: PageCache = "cold") -> Restored:
+    """Fill the empty data directory of an instance from a snapshot, instead of initialising it.
 
-    Raise ``repository.Unusable``, with the directory empty again, when the snapshot is gone or was
-    changed, and HostError when the disk refuses.
+    The instance then has the snapshot's accounts and password. ``page_cache`` says whether its
+    files are then in the page cache. Raise ``Unusable``, with the directory empty again, when the
+    snapshot is gone or was changed, and HostError when the disk refuses.
     """
+    data_dir, uid = instance.data_dir, instance.uid
     if any(data_dir.iterdir()):
         raise ValueError(f"{data_dir} is not empty: a snapshot is restored instead of initialising")
     began = time.monotonic()
@@ -146,7 +145,7 @@ def restore_into(
         close_tree(data_dir)  # nobody else gets access before all files are there
         with repository.in_use(snapshot):
             copied = copy_tree(snapshot.data_dir, data_dir, uid)
-        page_cache.bring(data_dir, state)
+        bring(data_dir, page_cache)
         give(data_dir, uid)
     except OSError as error:
         _empty_for(uid, data_dir)
@@ -157,7 +156,8 @@ def restore_into(
     except BaseException:
         _empty_for(uid, data_dir)
         raise
-    return Restored(time.monotonic() - began, copied.how, copied.bytes, state)
+    instance.set_password(snapshot.password)
+    return Restored(time.monotonic() - began, copied.how, copied.bytes, page_cache)
 
 
 def empty(directory: Path) -> None:
@@ -191,7 +191,7 @@ def _make(
     try:
         _move(data_dir, kept)
         _leave_out(kept, instance.options, instance.family.snapshots)
-        page_cache.bring(kept, "cold")
+        bring(kept, "cold")
         # User ids of instances are reused, so a snapshot belongs to none of them.
         give_tree(kept, os.geteuid(), os.getegid())
         apparent, allocated = manifest.usage(kept)
@@ -214,7 +214,7 @@ def _make(
             raise repository.Unusable(
                 "the names of its files and tables are more than the manifest of a snapshot holds"
             )
-        page_cache.write_back(draft)
+        write_back(draft)
         return repository.publish(draft, key)
     except BaseException:
         moved = not data_dir.exists() or not any(data_dir.iterdir())
@@ -292,10 +292,6 @@ def _leave_out(data_dir: Path, options: FittedOptions, rules: SnapshotRules) -> 
     for name in rules.truncated_files(options.applied):
         if (dump := data_dir / name).is_file():
             os.close(os.open(dump, os.O_WRONLY | os.O_TRUNC | os.O_NOFOLLOW))
-
-
-if TYPE_CHECKING:
-    from millrace.servers.snapshots.manifest import Snapshot
 
 
 def verify_tables(client: ServerClient, snapshot: Snapshot, *, whole: bool) -> None:

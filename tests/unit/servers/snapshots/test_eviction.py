@@ -31,7 +31,7 @@ def test_the_least_recently_used_go_first(small: InstalledServer) -> None:
     each = made[0].allocated_bytes + 20_000
     assert snapshots.evict(3 * each, spared=[made[0].name]) == [made[2].name]
     with lifecycle.create(small, NOTHING) as instance:
-        instance.restore(made[3])
+        snapshots.restore(instance, made[3])
     assert snapshots.evict(each) == [made[0].name, made[1].name]
     assert names() == {made[3].name}
     assert snapshots.evict(0) == [made[3].name]

@@ -43,7 +43,7 @@ def test_what_was_saved_is_found_and_restored(small: InstalledServer) -> None:
         made = snapshots.save(instance, key_of(small), {"rows": 7}, made_s=1.5, tables=TABLES)
         assert files(instance.data_dir) == {}
         assert instance.data_dir.stat().st_mode == mode
-        first = instance.restore(made)
+        first = snapshots.restore(instance, made)
         expected = files(instance.data_dir)
     assert expected == {"db/t.ibd": b"rows" * 10_000, "ibdata1": b"system", "ib_buffer_pool": b""}
     assert first.bytes == sum(map(len, expected.values())) == made.bytes
@@ -54,7 +54,7 @@ def test_what_was_saved_is_found_and_restored(small: InstalledServer) -> None:
     assert found.tables == TABLES
     with lifecycle.create(small, NOTHING) as other:
         assert other.password != password
-        restored = other.restore(found, page_cache="warm")
+        restored = snapshots.restore(other, found, page_cache="warm")
         assert restored.page_cache == "warm"
         assert files(other.data_dir) == expected
         assert other.password == password
@@ -113,7 +113,7 @@ def test_damage_after_it_was_found_leaves_an_empty_data_directory(
     damage(made, how)
     with lifecycle.create(small, NOTHING) as instance:
         with pytest.raises(Unusable, match=made.name):
-            instance.restore(made)
+            snapshots.restore(instance, made)
         assert list(instance.data_dir.iterdir()) == []
     assert names() == set()
 
@@ -137,12 +137,12 @@ def test_other_bytes_of_the_same_size_and_time_are_found_before_they_are_used(
     assert made.damage() is None, "names, sizes and times are as they were"
     with lifecycle.create(small, NOTHING) as instance:
         with pytest.raises(Unusable, match=r"db/t\.ibd holds other bytes than were kept"):
-            instance.restore(made)
+            snapshots.restore(instance, made)
         assert list(instance.data_dir.iterdir()) == []
     assert names() == set()
     again = kept(small)
     with lifecycle.create(small, NOTHING) as instance:
-        instance.restore(again)
+        snapshots.restore(instance, again)
         assert (instance.data_dir / "db/t.ibd").read_bytes() == b"rows" * 10_000
 
 
@@ -161,7 +161,7 @@ def test_contents_are_verified_once_in_a_process(
         made = kept(small)
         for _ in range(2):
             with lifecycle.create(small, NOTHING) as instance:
-                instance.restore(made)
+                snapshots.restore(instance, made)
         repository.remove(made.name)
     assert len(read) == 2, "each of the two that were made"
 
@@ -169,14 +169,14 @@ def test_contents_are_verified_once_in_a_process(
 def test_a_manifest_without_the_digest_of_a_file_is_damage(small: InstalledServer) -> None:
     made = replace(kept(small), digests={})
     with lifecycle.create(small, NOTHING) as instance, pytest.raises(Unusable, match="digests"):
-        instance.restore(made)
+        snapshots.restore(instance, made)
 
 
 def test_one_that_is_gone_cannot_be_restored(small: InstalledServer) -> None:
     made = kept(small)
     snapshots.remove(made.name)
     with lifecycle.create(small, NOTHING) as instance, pytest.raises(Unusable, match="gone"):
-        instance.restore(made)
+        snapshots.restore(instance, made)
 
 
 def test_who_is_slower_uses_the_snapshot_of_who_was_quicker(small: InstalledServer) -> None:
@@ -195,7 +195,7 @@ def test_a_data_directory_with_content_is_not_restored_over(small: InstalledServ
     with loaded(small) as instance:
         before = files(instance.data_dir)
         with pytest.raises(ValueError, match="not empty"):
-            instance.restore(made)
+            snapshots.restore(instance, made)
         assert files(instance.data_dir) == before
 
 
@@ -274,7 +274,7 @@ def copying_instead(data_dir: Path, kept: Path) -> None:
     "place",
     [
         "millrace.servers.snapshots.manifest.write",
-        "millrace.servers.snapshots.page_cache.write_back",
+        "millrace.servers.snapshots.create_restore.write_back",
         "millrace.servers.snapshots.repository.publish",
         "millrace.atomic_file.flush",  # when it has its name already
         "millrace.servers.snapshots.digests.digests",
@@ -308,7 +308,7 @@ def test_a_copied_data_directory_is_empty_after(
     with loaded(small) as instance:
         made = snapshots.save(instance, key_of(small), {}, made_s=1)
         assert list(instance.data_dir.iterdir()) == []
-        instance.restore(made)
+        snapshots.restore(instance, made)
         assert files(instance.data_dir)["db/t.ibd"] == b"rows" * 10_000
 
 
@@ -324,21 +324,19 @@ def test_a_snapshot_that_cannot_be_replaced_leaves_the_data_directory(
 
 
 def test_a_snapshot_that_cannot_be_read_leaves_nothing_behind(
-    small: InstalledServer, tmp_path: Path
+    small: InstalledServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = kept(small)
-    target = tmp_path / "target"
-    target.mkdir()
-    with pytest.MonkeyPatch.context() as patch:
 
-        def fails(*arguments: Any) -> Any:
-            copying.copy_tree(*arguments)
-            raise OSError(errno.EIO, "it went wrong")
+    def fails(*arguments: Any) -> Any:
+        copying.copy_tree(*arguments)
+        raise OSError(errno.EIO, "it went wrong")
 
-        patch.setattr("millrace.servers.snapshots.create_restore.copy_tree", fails)
+    monkeypatch.setattr("millrace.servers.snapshots.create_restore.copy_tree", fails)
+    with lifecycle.create(small, NOTHING) as instance:
         with pytest.raises(HostError, match="it went wrong"):
-            create_restore.restore_into(made, target, None, "cold")
-    assert list(target.iterdir()) == []
+            snapshots.restore(instance, made)
+        assert list(instance.data_dir.iterdir()) == []
 
 
 def test_a_restore_that_takes_too_long_ends_its_threads(
@@ -357,7 +355,7 @@ def test_a_restore_that_takes_too_long_ends_its_threads(
         pytest.raises(TrialFailed, match="restore took longer"),
         time_limit("restore", 0),
     ):
-        instance.restore(made)
+        snapshots.restore(instance, made)
     assert stops
     assert all(stops)
     assert snapshots.find(key_of(small)) == made
