@@ -190,8 +190,8 @@ def _rates(
 def make(instance: Instance, work: ResolvedWorkload, connection: Connection) -> None:
     """Make the tables and read them into memory."""
     instance.query(f"CREATE DATABASE {DATABASE}")
-    load.run(phase_spec.load_spec(work.making, work, DIALECT, connection), limit_s=LIMIT_S)
-    load.run(phase_spec.load_spec(work.warming, work, DIALECT, connection), limit_s=LIMIT_S)
+    load.run(phase_spec.load_spec(work.making_phases, work, DIALECT, connection), limit_s=LIMIT_S)
+    load.run(phase_spec.load_spec(work.warming_phases, work, DIALECT, connection), limit_s=LIMIT_S)
 
 
 def shared_cpu_of(work: ResolvedWorkload) -> int | None:
@@ -205,7 +205,7 @@ def measured_spec(
     """Return the specification of the measured phases, as the hooks of a trial adjust it."""
     shared: dict[str, Any] = {} if shared_cpu is None else {"cpus": (shared_cpu,), "pings": PINGS}
     return adjust_drives(
-        phase_spec.load_spec(work.measuring, work, DIALECT, connection),
+        phase_spec.load_spec(work.measuring_phases, work, DIALECT, connection),
         lambda drive: replace(drive, statement_activity=shown.path, **shared),
     )
 
@@ -225,7 +225,7 @@ def _place_all(target: Target, activity: StatementActivity) -> Place:
     def on_event(event: LoadEvent) -> None:
         if isinstance(event, Mark) and event.mark == "connected":
             with closing(ThreadWatch(target)) as watch:
-                slots = connection_map(activity, watch.pid, target.instance.port)
+                slots = connection_map(activity, watch.pid, target.client.port)
                 for thread, slot in slots_of_threads(watch.sample(), slots).items():
                     os.sched_setaffinity(thread, {_cpu(slot, len(slots))})
 

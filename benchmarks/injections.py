@@ -112,7 +112,7 @@ def tables_compressed(target: Target) -> Iterator[Callable[[], None]]:
         f"ALTER TABLE {target.database}.sbtest1 ROW_FORMAT=COMPRESSED KEY_BLOCK_SIZE=8",
         f"ANALYZE TABLE {target.database}.sbtest1",
     )
-    quiesce.quiesce(target.instance, limit_s=_SETTLE_LIMIT_S)
+    quiesce.quiesce(target.client, limit_s=_SETTLE_LIMIT_S)
     yield _nothing
 
 
@@ -226,7 +226,7 @@ def _set_affinity(pid: int, cpus: set[int]) -> None:
 
 
 def _ask(target: Target, *statements: str) -> None:
-    session = target.instance.connect(limit_s=target.limit_s)
+    session = target.client.connect(limit_s=target.limit_s)
     try:
         for statement in statements:
             session.query(statement)

@@ -170,7 +170,7 @@ def test_a_server_leaves_no_program_and_gains_no_right(
     leave_out(refused, monkeypatch)
     server = small_servers.installed(leaving.parents[1])
     with lifecycle.create(server, FittedOptions("default", ())) as instance:
-        _, said = instance.print_of_program([], 30)
+        _, said = instance.program_output([], 30)
         uid = instance.data_dir.stat().st_uid
         assert said.splitlines() == ["left in data", "left in tmp", "left in run", f"as {uid}"]
         assert [place for place in (*SHARED, shared) if (place / name).exists()] == []
@@ -225,7 +225,7 @@ def test_descriptors_that_another_user_and_a_server_exchange_are_of_no_use(
         listener.settimeout(30)
         friend = threading.Thread(target=exchange)
         friend.start()
-        status, _ = instance.print_of_program([], 30)
+        status, _ = instance.program_output([], 30)
         friend.join()
         try:
             ran = [run_as(other_user, f"/proc/self/fd/{each}", each) for each in received]

@@ -68,7 +68,7 @@ def test_nothing_that_a_server_shares_outlives_it(tree: Path) -> None:
         uid = instance.data_dir.stat().st_uid
         if any("IPC" in each for each in confinement.lacking()):
             pytest.skip("this host allows no IPC namespace")
-        _, made = instance.print_of_program([], 30)
+        _, made = instance.program_output([], 30)
         assert {"memory", "semaphore", "queue"} <= set(made.split())
     with users.held(uid) as ours:
         assert ours

@@ -78,7 +78,7 @@ def test_what_root_writes_and_reads_by_name_cannot_be_replaced(
     rows = idle.load_dir / "rows.tsv"
     names = [idle.directory / name for name in ("error.log", "output", "init.sql", "rows.tsv")]
     planted = as_server(idle, PLANT, victim, rows, idle.load_dir, *names)
-    idle.print_of_program(["--no-such-option"], 30)
+    idle.program_output(["--no-such-option"], 30)
     rows.write_text("rows")
     assert SECRET not in idle.log_tail()
     assert victim.read_text() == SECRET

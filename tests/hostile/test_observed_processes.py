@@ -101,6 +101,6 @@ def test_the_program_that_is_looked_into_is_the_one_that_was_installed(
     assert not profile._keeps_frame_pointers(target)
     assert asked == [server.program]
     attached = AttachedInstance(AttachedServer("theirs", "mysql", "mysql://u@127.0.0.1/"))
-    target.instance = attached
+    target.client = attached
     assert not profile._keeps_frame_pointers(target)
     assert asked == [server.program]

@@ -151,5 +151,5 @@ def test_an_instance_that_is_traced_by_its_child_is_seen_to_end(
     subprocess.run(compiler, input=TRACED, text=True, check=True)
     tmp_path.chmod(0o755)
     with lifecycle.create(small_servers.installed(tree), FittedOptions("default", ())) as instance:
-        status, _ = instance.print_of_program([], limit_s=3)
+        status, _ = instance.program_output([], limit_s=3)
     assert status == 1

@@ -27,7 +27,7 @@ class Target:
     process that started the trial; its descendants are not other processes of the host.
     """
 
-    instance: ServerClient
+    client: ServerClient
     pid: int | None
     data_dir: Path | None
     database: str
@@ -44,7 +44,7 @@ class Target:
         before the clients work. Raise Unavailable where the server refuses it.
         """
         try:
-            return self.instance.connect(database, limit_s=self.limit_s)
+            return self.client.connect(database, limit_s=self.limit_s)
         except TrialFailed as error:
             raise Unavailable(error.message, hint=error.hint) from error
         except DatabaseError as error:

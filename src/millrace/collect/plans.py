@@ -22,16 +22,16 @@ def collector(target: Target) -> PlanCollector:
 
     Raise Unavailable where the server does not report its version.
     """
-    explainer = target.instance.family.monitoring.explainer(_version_of(target))
+    explainer = target.client.family.monitoring.explainer(_version_of(target))
     return PlanCollector(target, explainer)
 
 
 def _version_of(target: Target) -> str:
-    server = target.instance.server
+    server = target.client.server
     if isinstance(server, InstalledServer):
         return server.version
     try:
-        return target.instance.version()
+        return target.client.version()
     except TrialFailed as error:
         raise Unavailable(error.message, hint=error.hint) from error
 

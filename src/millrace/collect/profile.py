@@ -56,7 +56,7 @@ def collector(target: Target) -> ProfileCollector:
     settings = choose(by, os.cpu_count() or 1, functools.partial(_keeps_frame_pointers, target))
     watch = ThreadWatch(target)
     try:
-        functions = target.instance.family.monitoring.threads.session_functions
+        functions = target.client.family.monitoring.threads.session_functions
         return ProfileCollector(Recording(by, pid, settings), settings, watch, functions)
     except BaseException:
         watch.close()
@@ -179,6 +179,6 @@ def _afforded(frequencies_hz: Sequence[int], most_hz: float) -> int:
 
 
 def _keeps_frame_pointers(target: Target) -> bool:
-    server = target.instance.server
+    server = target.client.server
     # The installed program: a server controls its own mappings and where its links lead.
     return isinstance(server, InstalledServer) and bool(frame_pointers.are_kept(server.program))

@@ -70,7 +70,7 @@ class SchedWaitCollector:
         self._watch = watch
         self._tracing = tracing
         self._activity = target.statement_activity
-        self._port = target.instance.port
+        self._port = target.client.port
         self._connected = False
         self._over = threading.Event()
         self._windows: list[tuple[float, float]] = []

@@ -25,7 +25,7 @@ def waits(target: Target) -> MarkCollector[object]:
     """Create the collector ``waits``. Raise Unavailable where the server refuses a session."""
     with contextlib.ExitStack() as opened:
         session = opened.enter_context(contextlib.closing(target.session()))
-        statistics = target.instance.family.monitoring.wait_statistics(session, target.database)
+        statistics = target.client.family.monitoring.wait_statistics(session, target.database)
         statistics.read()  # the first reading would take too long at the mark
 
         def compare(before: object, after: object) -> CollectorResult:
@@ -41,7 +41,7 @@ class StatusCollector(MarkCollector[object]):
 
     def __init__(self, target: Target) -> None:
         """Open the sessions. Raise Unavailable where the server refuses one."""
-        monitoring = target.instance.family.monitoring
+        monitoring = target.client.family.monitoring
         with contextlib.ExitStack() as opened:
             session = opened.enter_context(contextlib.closing(target.session()))
             polling = opened.enter_context(contextlib.closing(target.session()))

@@ -125,13 +125,13 @@ class StateCollector:
 def collector(target: Target) -> StateCollector:
     """Create the collector. Raise Unavailable where the server's threads are not accessible."""
     pid = require_process(target)
-    files = target.instance.family.monitoring.file_kinds(target.instance)
+    files = target.client.family.monitoring.file_kinds(target.client)
     with contextlib.ExitStack() as opened:
         watch = opened.enter_context(contextlib.closing(ThreadWatch(target)))
         written_through = frozenset(_written_through(pid, files))
         sampler = ThreadSampler(pid, target.connections)
         opened.pop_all()
-        activity, port = target.statement_activity, target.instance.port
+        activity, port = target.statement_activity, target.client.port
         return StateCollector(watch, sampler, files, written_through, activity, port)
 
 

@@ -71,7 +71,7 @@ def add_tarball(
     workspace = room("downloads") / f"added-{name}"
     with (
         _adding(name, family, on_event),
-        _archive_to_blame(location, assemble.draft_of(final) / "tree"),
+        _errors_naming_archive(location, assemble.draft_of(final) / "tree"),
     ):
         with kept_for_next_attempt(workspace):
             arrived = fetch_tarball(location, sha256, workspace, on_event)
@@ -159,7 +159,7 @@ def added(name: str) -> Server | None:
         ) from error
 
 
-def current(name: str) -> Server | None:
+def refreshed(name: str) -> Server | None:
     """Return the server like ``added``, but inspect a directory again if its build has changed.
 
     A build tree is rebuilt often, and the record of a trial must describe the build that ran. Raise
@@ -239,7 +239,7 @@ def _adding(name: str, family: str, on_event: OnEvent) -> Iterator[None]:
 
 
 @contextmanager
-def _archive_to_blame(location: str, tree: Path) -> Iterator[None]:
+def _errors_naming_archive(location: str, tree: Path) -> Iterator[None]:
     """Raise errors of an archive that the user named as errors of the user.
 
     Messages name the archive instead of ``tree``, where it was unpacked and which no longer exists.

@@ -90,7 +90,7 @@ def find(name: str) -> Server:
 
     Raise UserError that gives the nearest names, or says that the server can be installed.
     """
-    server = installed(name) or added.current(name)
+    server = installed(name) or added.refreshed(name)
     if isinstance(server, InstalledServer):
         return builds.as_it_is(server)
     if server is not None:

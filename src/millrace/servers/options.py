@@ -141,10 +141,10 @@ def refuses(server: InstalledServer, name: str, value: str | None) -> bool:
     tried = Option(name, value, optional=False, layer="asked")
     arguments = [*rules.arguments([tried]), *rules.listing_arguments]
     with lifecycle.create(server, FittedOptions("default", ()), role="options") as instance:
-        status, _ = instance.print_of_program(arguments, _HELP_LIMIT_S)
+        status, _ = instance.program_output(arguments, _HELP_LIMIT_S)
         if status != 0 and not _says_refused(instance):
             instance.initialise(_INITIALISE_LIMIT_S)
-            status, _ = instance.print_of_program(arguments, _HELP_LIMIT_S)
+            status, _ = instance.program_output(arguments, _HELP_LIMIT_S)
         return status != 0 or _says_refused(instance)
 
 
@@ -163,10 +163,10 @@ def _ask(server: InstalledServer, rules: Options) -> KnownOptions:
     """
     arguments = list(rules.listing_arguments)
     with lifecycle.create(server, FittedOptions("default", ()), role="options") as instance:
-        status, text = instance.print_of_program(arguments, _HELP_LIMIT_S)
+        status, text = instance.program_output(arguments, _HELP_LIMIT_S)
         if status != 0 or not rules.parse_listing(text).defaults:
             instance.initialise(_INITIALISE_LIMIT_S)
-            status, text = instance.print_of_program(arguments, _HELP_LIMIT_S)
+            status, text = instance.program_output(arguments, _HELP_LIMIT_S)
         place, said = str(instance.directory), instance.log_tail(5)
     found = rules.parse_listing(text)
     if status != 0 or not found.defaults:

@@ -39,9 +39,9 @@ class ClientPreparation:
     def steps(self) -> tuple[Step, ...]:
         """Return the steps between the record of the server and the measurement."""
         workload = self.workload
-        warm_s = _PASSES * limit_s(workload.warming, workload) + QUERY_LIMIT_S
+        warm_s = _PASSES * limit_s(workload.warming_phases, workload) + QUERY_LIMIT_S
         return (
-            *((Step("warm", self._warm, warm_s),) if workload.warming else ()),
+            *((Step("warm", self._warm, warm_s),) if workload.warming_phases else ()),
             Step("fits", self._check_fit, QUERY_LIMIT_S),
             Step("settle", self._settle, self._settle_limit_s() + 2 * QUERY_LIMIT_S),
         )
@@ -51,7 +51,7 @@ class ClientPreparation:
         done: list[StepRecord] = []
         for _ in range(_PASSES):
             began_s = sum(step.duration_s for step in done)
-            warming = self.workload.warming
+            warming = self.workload.warming_phases
             result = run_phases(warming, self.workload, self.server, self.emit, limit_s)
             passed = measurements.step_records(result)
             done += [replace(step, started_s=began_s + step.started_s) for step in passed]

@@ -89,7 +89,7 @@ def target_of(
     """Return a trial's server as its collectors observe it."""
     managed = client if isinstance(client, Instance) else None
     return Target(
-        instance=client,
+        client=client,
         pid=None if managed is None else managed.pid,
         data_dir=None if managed is None else managed.data_dir,
         database=database,
@@ -103,11 +103,11 @@ def target_of(
 def window(workload: ResolvedWorkload) -> Window:
     """Return the measured part: driven clients, or the phases of the primary metric's time."""
     timed = set(workload.checked.measured.timed)
-    names = [phase.name for phase in workload.measuring if phase.name in timed]
+    names = [phase.name for phase in workload.measuring_phases if phase.name in timed]
     return Window(names[0], names[-1], drives=workload.drives)
 
 
 def until_measured(workload: ResolvedWorkload) -> tuple[Phase, ...]:
     """Return the phases up to the end of the measured part; later ones only check the tables."""
-    names = [phase.name for phase in workload.measuring]
-    return workload.measuring[: names.index(window(workload).last) + 1]
+    names = [phase.name for phase in workload.measuring_phases]
+    return workload.measuring_phases[: names.index(window(workload).last) + 1]

@@ -48,7 +48,7 @@ def linked_into(directory: Path, data_file: Path) -> Path:
     return place
 
 
-def write_back(data_file: Path | None) -> None:
+def sync_and_cache(data_file: Path | None) -> None:
     """Write back dirty pages, and read a data file into the page cache.
 
     Every trial thereby starts from the same state.

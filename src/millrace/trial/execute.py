@@ -32,7 +32,7 @@ from millrace.store.records import AttemptResult, StepRecord
 from millrace.trial import barrier, collection, measure, phase_spec, time_limits
 from millrace.trial.barrier import no_barrier
 from millrace.trial.client_preparation import ClientPreparation
-from millrace.trial.data_file import write_back
+from millrace.trial.data_file import sync_and_cache
 from millrace.trial.external_server import ExternalServer
 from millrace.trial.hooks import LiveServer, MeasurementContext, Wait
 from millrace.trial.load_run import Emit
@@ -92,7 +92,7 @@ def _steps(trial: TrialContext, wait: Wait) -> Iterator[Step]:
         live = [replace(each.server, tables=each.tables) for each in preparations]
     else:
         data_file = live[0].data_file
-        yield Step("settle", lambda _limit_s: write_back(data_file), _WRITE_BACK_LIMIT_S)
+        yield Step("settle", lambda _limit_s: sync_and_cache(data_file), _WRITE_BACK_LIMIT_S)
     if spec.cpu_partition is not None:
         yield _barrier_step(live, wait)
     yield _measure_step(trial, tuple(live), wait)
@@ -117,11 +117,11 @@ def _barrier_step(servers: Sequence[LiveServer], wait: Wait) -> Step:
 
 def _measure_step(trial: TrialContext, servers: tuple[LiveServer, ...], wait: Wait) -> Step:
     spec, driven = trial.spec, servers[0]
-    load_limit_s = time_limits.limit_s(spec.workload.measuring, spec.workload)
+    load_limit_s = time_limits.limit_s(spec.workload.measuring_phases, spec.workload)
 
     def run(_limit_s: float) -> Sequence[StepRecord]:
         load_spec = phase_spec.load_spec(
-            spec.workload.measuring,
+            spec.workload.measuring_phases,
             spec.workload,
             driven.dialect,
             driven.measured_connection,

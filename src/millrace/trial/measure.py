@@ -22,7 +22,7 @@ from millrace.trial import (
     series,
     thread_placement,
 )
-from millrace.trial.data_file import write_back
+from millrace.trial.data_file import sync_and_cache
 from millrace.trial.hooks import MeasurementContext, MeasurementHook, OpenHooks
 from millrace.trial.load_run import Emit, run_load, run_measured
 from millrace.trial.outputs import TrialOutputs
@@ -133,5 +133,5 @@ def _repeat(
     while any(hook.wants_repetition for hook in hooks):
         administration.drop_database(server.client, server.database, QUERY_LIMIT_S)
         administration.create_database(server.client, server.database, QUERY_LIMIT_S)
-        write_back(server.data_file)
+        sync_and_cache(server.data_file)
         run_load(load_spec, measurement.check, emit, deadline - time.monotonic(), on_event)

@@ -79,11 +79,11 @@ def _phase(
 def _of_tables(phase: Phase, workload: ResolvedWorkload, within_s: float) -> LoadPhase:
     match phase.kind:
         case "load_tables":
-            method = workload.of_tables["load_method"]
+            method = workload.table_values["load_method"]
             # LOAD DATA is one statement, which locks nothing in between.
-            lock_tables = bool(workload.of_tables.get("lock_tables")) and method != "local"
-            threads = int(workload.of_tables["load_threads"])
-            linger_s = _LINGER_S if phase in workload.measuring else 0.0
+            lock_tables = bool(workload.table_values.get("lock_tables")) and method != "local"
+            threads = int(workload.table_values["load_threads"])
+            linger_s = _LINGER_S if phase in workload.measuring_phases else 0.0
             return LoadTables(phase.name, within_s, method, threads, lock_tables, linger_s)
         case "verify_tables":
             return VerifyTables(phase.name, within_s)

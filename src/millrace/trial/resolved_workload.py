@@ -53,7 +53,7 @@ class ResolvedWorkload:
         return self.checked.values(self.chosen)
 
     @cached_property
-    def of_tables(self) -> dict[str, Any]:
+    def table_values(self) -> dict[str, Any]:
         """The values for the tables, which no test changes: treatments of a data set share them."""
         return {**self.checked.defaults(), **self.chosen}
 
@@ -66,7 +66,7 @@ class ResolvedWorkload:
             definition={key: self.definition.get(key, {}) for key in _TABLES},
             defaults=self.checked.defaults(),
             values=dict(self.chosen),
-            seed=int(self.of_tables["data_seed"]),
+            seed=int(self.table_values["data_seed"]),
         )
 
     @property
@@ -87,13 +87,13 @@ class ResolvedWorkload:
             return int(self.values["clients"])
         if not self.checked.tables:
             return None
-        asked = int(self.of_tables["load_threads"]) or len(os.sched_getaffinity(0))
+        asked = int(self.table_values["load_threads"]) or len(os.sched_getaffinity(0))
         return min(asked, self.checked.volume(self.chosen).tables)
 
     @property
     def is_restorable(self) -> bool:
         """True where loaded tables are kept as a snapshot and restored for every trial."""
-        engine = str(self.of_tables.get("engine", ""))
+        engine = str(self.table_values.get("engine", ""))
         return self.checked.drives and self.keeps_snapshots and not databases.is_volatile(engine)
 
     @property
@@ -102,19 +102,19 @@ class ResolvedWorkload:
         return bool(self.values.get("snapshot", "on") == "on")
 
     @property
-    def made_of(self) -> dict[str, Any]:
+    def content_key(self) -> dict[str, Any]:
         """The inputs that decide the content of the loaded tables, for the key of a snapshot."""
         tables = self.definition["tables"]
-        loading = {name: self.of_tables.get(name) for name in ("load_method", "lock_tables")}
+        loading = {name: self.table_values.get(name) for name in ("load_method", "lock_tables")}
         return {
             "tables": tables,
-            "values": {name: self.of_tables[name] for name in sorted(_named_in(tables))},
-            "seed": self.of_tables["data_seed"],
+            "values": {name: self.table_values[name] for name in sorted(_named_in(tables))},
+            "seed": self.table_values["data_seed"],
             "loading": loading,
         }
 
     @property
-    def making(self) -> tuple[Phase, ...]:
+    def making_phases(self) -> tuple[Phase, ...]:
         """The phases that make the data for driven clients, before the first that reads it.
 
         There are none where the phases themselves are measured.
@@ -126,16 +126,16 @@ class ResolvedWorkload:
         return tuple(phases[: next(reading)])
 
     @property
-    def warming(self) -> tuple[Phase, ...]:
+    def warming_phases(self) -> tuple[Phase, ...]:
         """The phases between the generation of the data and the driven clients."""
-        between = self.checked.phases[len(self.making) :]
+        between = self.checked.phases[len(self.making_phases) :]
         names = [phase.kind for phase in between]
         return tuple(between[: names.index(DRIVE)]) if DRIVE in names else ()
 
     @property
-    def measuring(self) -> tuple[Phase, ...]:
+    def measuring_phases(self) -> tuple[Phase, ...]:
         """The measured phases, and those after them."""
-        return tuple(self.checked.phases[len(self.making) + len(self.warming) :])
+        return tuple(self.checked.phases[len(self.making_phases) + len(self.warming_phases) :])
 
 
 def _named_in(part: Any) -> set[str]:

@@ -34,7 +34,7 @@ def phase_limit_s(phase: Phase, workload: ResolvedWorkload) -> float:
         case "load_data":
             rows_per_s = _LOAD_ROWS_PER_S
         case "load_tables":
-            single = workload.of_tables["load_method"] == "single_row"
+            single = workload.table_values["load_method"] == "single_row"
             rows_per_s = _SINGLE_ROWS_PER_S if single else _LOAD_ROWS_PER_S
         case "warm_tables":
             rows_per_s = _WARM_ROWS_PER_S

@@ -51,15 +51,15 @@ def loading_steps(
     ``keep_facts`` gets the facts about how they were loaded.
     """
     workload = trial.spec.workload
-    if not workload.making:
+    if not workload.making_phases:
         return
 
     def make(limit_s: float) -> Sequence[StepRecord]:
-        result = run_phases(workload.making, workload, server, trial.emit, limit_s)
+        result = run_phases(workload.making_phases, workload, server, trial.emit, limit_s)
         keep_facts(**measurements.loading_facts(result))
         return measurements.step_records(result)
 
-    yield Step("make", make, time_limits.limit_s(workload.making, workload))
+    yield Step("make", make, time_limits.limit_s(workload.making_phases, workload))
     yield analyse_step(server.client, server.database)
 
 

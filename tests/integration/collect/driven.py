@@ -105,7 +105,9 @@ def loaded(instance: Instance) -> Iterator[None]:
     instance.query(f"CREATE DATABASE {DATABASE}")
     work = ResolvedWorkload(driving(), {"table_size": 1_000})
     load.run(
-        phase_spec.load_spec(work.making, work, instance.family.load_dialect, connection(instance)),
+        phase_spec.load_spec(
+            work.making_phases, work, instance.family.load_dialect, connection(instance)
+        ),
         limit_s=LIMIT_S,
     )
     yield
@@ -137,7 +139,10 @@ def observed(
         activity = opened.enter_context(StatementActivity.create())
         spec = adjust_drives(
             phase_spec.load_spec(
-                work.measuring, work, instance.family.load_dialect, connection(instance, tcp=tcp)
+                work.measuring_phases,
+                work,
+                instance.family.load_dialect,
+                connection(instance, tcp=tcp),
             ),
             lambda drive: replace(drive, statement_activity=activity.path),
         )

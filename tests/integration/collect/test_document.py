@@ -43,7 +43,7 @@ def test_sections_tell_how_late_they_began_and_which_threads_are_ours(
             driving(), {"table_size": 1_000, "time_s": 2.0, "warmup_s": 0.2, "clients": CLIENTS}
         )
         spec = phase_spec.load_spec(
-            work.measuring, work, instance.family.load_dialect, connection(instance)
+            work.measuring_phases, work, instance.family.load_dialect, connection(instance)
         )
         with collecting(COLLECTORS, sorted(names), target_of(instance), window(work)) as collector:
             load.run(spec, on_event=collector.on_event, limit_s=LIMIT_S)

@@ -67,7 +67,7 @@ def make_table(instance: Instance) -> None:
 def target_of(instance: Instance | AttachedInstance) -> Target:
     ours = instance if isinstance(instance, Instance) else None
     return Target(
-        instance=instance,
+        client=instance,
         pid=None if ours is None else ours.pid,
         data_dir=None if ours is None else ours.data_dir,
         database="d",

@@ -80,7 +80,7 @@ def loaded(instance: Instance, *observers: str, **given_to_work: Any) -> Loaded:
                 ),
             ),
             phase_spec.load_spec(
-                workload.measuring, workload, instance.family.load_dialect, connection
+                workload.measuring_phases, workload, instance.family.load_dialect, connection
             ),
             window(workload),
             outputs,

@@ -24,7 +24,7 @@ def work(**chosen: Any) -> ResolvedWorkload:
 
 
 def made(given: ResolvedWorkload, data_file: Path | None = None) -> spec.LoadSpec:
-    return phase_spec.load_spec(given.measuring, given, DIALECT, SOMEWHERE, data_file)
+    return phase_spec.load_spec(given.measuring_phases, given, DIALECT, SOMEWHERE, data_file)
 
 
 def test_the_spec_at_each_load_mode() -> None:
@@ -85,20 +85,20 @@ def driven(**chosen: Any) -> ResolvedWorkload:
 
 def drive(**chosen: Any) -> spec.Drive:
     given = driven(**chosen)
-    [phase] = phase_spec.load_spec(given.measuring, given, DIALECT, SOMEWHERE).phases
+    [phase] = phase_spec.load_spec(given.measuring_phases, given, DIALECT, SOMEWHERE).phases
     assert isinstance(phase, spec.Drive)
     return phase
 
 
 def test_the_phases_of_a_workload_with_clients_are_made_warmed_and_measured_apart() -> None:
     given = driven()
-    parts = (given.making, given.warming, given.measuring)
+    parts = (given.making_phases, given.warming_phases, given.measuring_phases)
     assert [[phase.name for phase in part] for part in parts] == [
         ["load", "verify"],
         ["warm"],
         ["measure"],
     ]
-    making = phase_spec.load_spec(given.making, given, DIALECT, SOMEWHERE)
+    making = phase_spec.load_spec(given.making_phases, given, DIALECT, SOMEWHERE)
     assert [type(phase) for phase in making.phases] == [spec.LoadTables, spec.VerifyTables]
     assert making.tables is not None
     tests = making.tables.definition["tests"]
@@ -106,13 +106,13 @@ def test_the_phases_of_a_workload_with_clients_are_made_warmed_and_measured_apar
     assert tests.keys() == {"point", "pair", "repeat", "one"}
     assert making.tables.seed == 1
     only_loading = work()
-    assert (only_loading.making, only_loading.warming) == ((), ())
-    assert only_loading.measuring == tuple(only_loading.checked.phases)
+    assert (only_loading.making_phases, only_loading.warming_phases) == ((), ())
+    assert only_loading.measuring_phases == tuple(only_loading.checked.phases)
 
 
 def test_clients_are_driven_as_the_levels_say() -> None:
     assert drive() == spec.Drive(
-        "measure", "point", 1, time_limits.limit_s(driven().measuring, driven()),
+        "measure", "point", 1, time_limits.limit_s(driven().measuring_phases, driven()),
         time_s=30.0, warmup_s=5.0, retry=(1213, 1205, 1020), linger_s=0.3,
     )  # fmt: skip
     steady = drive(warmup="steady", warmup_s=1)
@@ -133,7 +133,7 @@ def test_what_an_experiment_says_outranks_a_test_and_a_test_the_defaults() -> No
     assert driven(test="one", range_size=9).values["range_size"] == 9
     assert driven(test="point").values["range_size"] == 100
     # Tables do not depend on the test, so that all tests share one data set.
-    assert driven(test="one").of_tables["range_size"] == 100
+    assert driven(test="one").table_values["range_size"] == 100
     tables = driven(test="one", table_size=5).tables
     assert tables is not None
     assert tables.values == {"test": "one", "table_size": 5}
@@ -171,7 +171,9 @@ def test_only_inserts_lock_tables(method: str, *, locks: bool) -> None:
 
 def test_connections_of_loads_that_are_measured_stay_until_threads_are_read() -> None:
     measured, *_ = made(ResolvedWorkload(workloads.load("insert-methods"), {"rows": 5})).phases
-    made_before, *_ = phase_spec.load_spec(driven().making, driven(), DIALECT, SOMEWHERE).phases
+    made_before, *_ = phase_spec.load_spec(
+        driven().making_phases, driven(), DIALECT, SOMEWHERE
+    ).phases
     assert isinstance(measured, spec.LoadTables)
     assert isinstance(made_before, spec.LoadTables)
     assert measured.linger_s > made_before.linger_s == 0
@@ -179,8 +181,8 @@ def test_connections_of_loads_that_are_measured_stay_until_threads_are_read() ->
 
 def test_single_row_loading_gets_the_time_it_takes() -> None:
     at_once, one_by_one = driven(), driven(load_method="single_row")
-    assert time_limits.limit_s(one_by_one.making, one_by_one) > time_limits.limit_s(
-        at_once.making, at_once
+    assert time_limits.limit_s(one_by_one.making_phases, one_by_one) > time_limits.limit_s(
+        at_once.making_phases, at_once
     )
 
 
@@ -193,4 +195,4 @@ def test_driving_gets_its_time_and_more() -> None:
         ({"clients": 10_000}, 60),
     ):
         given = driven(**chosen)
-        assert time_limits.limit_s(given.measuring, given) > least_s
+        assert time_limits.limit_s(given.measuring_phases, given) > least_s

@@ -11,7 +11,7 @@ from tests.unit.workloads.small import driving
 
 
 def made_of(**chosen: Any) -> dict[str, Any]:
-    return ResolvedWorkload(driving(), chosen).made_of
+    return ResolvedWorkload(driving(), chosen).content_key
 
 
 def test_only_what_tables_name_is_part_of_them() -> None:
@@ -40,12 +40,13 @@ def test_the_factor_that_chooses_a_text_counts() -> None:
     tables = {"sbtest": {**tables["sbtest"], "after_load": chosen}}
     factors = {**driving()["factors"], "row_format": {"default": "dynamic", "free": True}}
     work = ResolvedWorkload(driving(tables=tables, factors=factors), {"row_format": "compressed"})
-    assert work.made_of["values"]["row_format"] == "compressed"
+    assert work.content_key["values"]["row_format"] == "compressed"
 
 
 def test_tables_as_many_as_clients_are_others_for_other_clients() -> None:
     tables = {"sbtest": {**driving()["tables"]["sbtest"], "count": "{clients}"}}
     of = [
-        ResolvedWorkload(driving(tables=tables), {"clients": clients}).made_of for clients in (1, 8)
+        ResolvedWorkload(driving(tables=tables), {"clients": clients}).content_key
+        for clients in (1, 8)
     ]
     assert of[0] != of[1]

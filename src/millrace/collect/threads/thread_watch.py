@@ -65,7 +65,7 @@ def require_process(target: Target) -> int:
 
 def require_processes(target: Target) -> ServerProcesses:
     """Return all of the server's processes. Raise Unavailable where they are not visible."""
-    family = target.instance.family
+    family = target.client.family
     return ServerProcesses(require_process(target), family.has_process_per_session)
 
 
@@ -85,7 +85,7 @@ class RoleReports:
         self._query: ThreadRoleQuery | None = None
         with contextlib.suppress(Unavailable, DatabaseError):
             self._session = target.session()
-            self._query = target.instance.family.monitoring.thread_roles(self._session)
+            self._query = target.client.family.monitoring.thread_roles(self._session)
             self.has_pool = self._query.has_pool
 
     def update(self) -> None:
@@ -119,15 +119,15 @@ class ThreadWatch:
     def __init__(self, target: Target) -> None:
         processes = require_processes(target)
         self.pid = processes.main
-        self._instance = target.instance
+        self._instance = target.client
         self._reader = ThreadReader(processes)
         self._samples: list[Mapping[int, ThreadSample]] = []
-        self._ready_at_most = _pid_file_written(target.instance)
+        self._ready_at_most = _pid_file_written(target.client)
         self._listening = sockets.listening(self.pid)
         self._own_sockets: frozenset[int] = frozenset()
         self._sees_own_sockets = True
         self._roles = RoleReports(target)
-        self._by_function = _kinds_by_function(self.pid, target.instance, of_pools=False)
+        self._by_function = _kinds_by_function(self.pid, target.client, of_pools=False)
 
     def sample(self) -> Mapping[int, ThreadSample]:
         """Return the threads as they are now, at a mark."""

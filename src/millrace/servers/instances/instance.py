@@ -221,7 +221,7 @@ class Instance(ServerClient):
         self._end(signal.SIGKILL, _END_LIMIT_S)
         self._end_what_is_left()
 
-    def print_of_program(self, arguments: list[str], limit_s: float) -> tuple[int, str]:
+    def program_output(self, arguments: list[str], limit_s: float) -> tuple[int, str]:
         """Run the server program for its output, in the instance's directories.
 
         The arguments may be ``--verbose --help``. Return its exit status and its standard

@@ -7,7 +7,7 @@
         instance.stop(limit_s=30)
 
 Leaving the context always ends the server and removes everything. See
-millrace.servers.instances.processes for the case that millrace itself is killed.
+millrace.servers.instances.ownership for the case that millrace itself is killed.
 """
 
 from __future__ import annotations
