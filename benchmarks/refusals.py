@@ -30,7 +30,7 @@ from millrace.analysis.compare.comparability import (
     TreatmentTrials,
     assess_comparability,
 )
-from millrace.analysis.compare.equal_work import Rules, TrialWork
+from millrace.analysis.compare.equal_work import ComparabilityRules, TrialWork
 from millrace.analysis.steady.steadiness import ALPHA, TrialSteadiness, assess_trials
 from millrace.stats import FIRST_LOOK, Looks, Trend, classify_trend
 
@@ -212,7 +212,7 @@ def watch_work(
 
 
 def _refusal(base: TreatmentTrials, candidate: TreatmentTrials, looks: Looks) -> Comparability:
-    return assess_comparability(base, candidate, Rules(MARGIN, 0, True, looks))
+    return assess_comparability(base, candidate, ComparabilityRules(MARGIN, 0, True, looks))
 
 
 LIKE_STATES = tuple((share, share) for share in (0.0, ALPHA, 0.05, 0.2, 0.4, 0.5))

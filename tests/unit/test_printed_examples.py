@@ -26,7 +26,7 @@ from millrace.workloads import library
 from tests import examples
 from tests.examples import Example
 from tests.unit.analysis.builders import study
-from tests.unit.analysis.compare.test_bisection import searched
+from tests.unit.analysis.compare.test_bisection import bisected
 from tests.unit.analysis.history_points import change
 from tests.unit.analysis.steady.test_policy import DIRTY, FALLS, trial
 from tests.unit.cli.test_progress import closed, look
@@ -47,7 +47,7 @@ NOT_PRINTED = {
 
 def a_bisection(step: Found | NoChange) -> str:
     title = library.load("updates")["metrics"]["throughput"]["title"]
-    found: Bisection = bisection(searched([]))
+    found: Bisection = bisection(bisected([]))
     return bisection_answer(
         replace(
             found,

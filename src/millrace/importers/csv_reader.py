@@ -1,7 +1,5 @@
 """Read a CSV file of values, and report every error by line and column."""
 
-from __future__ import annotations
-
 import contextlib
 import csv
 import io
@@ -44,7 +42,7 @@ class Sheet:
             wanted = " or ".join(names)
             has = f"it has {', '.join(self._columns)}" if self._columns else "it is blank"
             if len(self._columns) == 1 and any(sign in self._columns[0] for sign in ";\t|"):
-                has = "columns are to be separated by commas"
+                has = "columns must be separated by commas"
             self.mistake(1, "first line", f"has no column {wanted}; {has}")
             self.refuse()
         assert place is not None

@@ -5,8 +5,6 @@ host at that time and are not separate trials; their mean is one value. Versions
 version 2 the single measurements.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Sequence

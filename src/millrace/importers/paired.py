@@ -1,7 +1,5 @@
 """Read values of treatments that took turns in blocks from a CSV file, and write such a file."""
 
-from __future__ import annotations
-
 import csv
 import io
 from collections.abc import Collection, Mapping, Sequence

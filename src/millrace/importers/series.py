@@ -1,7 +1,5 @@
 """Read series of values, in the order of measurement, from a CSV file."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from pathlib import Path
 

@@ -4,8 +4,6 @@ The output does not name the treatment, so the file name does: TREATMENT-BLOCK, 
 and ``new-1.log``.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Sequence

@@ -1,6 +1,4 @@
-"""Find the unit of imported values and their better direction, stated or implied by a file."""
-
-from __future__ import annotations
+"""Find the unit of imported values and their better direction."""
 
 import re
 from collections.abc import Sequence
@@ -48,15 +46,15 @@ class Measure:
     def better(self, asked: Direction | None = None) -> Better:
         """Return the better direction.
 
-        It is the one ``asked`` by the user, else stated, else implied by the unit, else assumed to
-        be higher.
+        It is the one ``asked`` by the user, else stated, else that of the unit, else assumed to be
+        higher.
         """
         if asked is not None:
             return Better(asked, "option", self.unit)
         if self.direction is not None:
             return Better(self.direction, "file", self.unit)
-        implied = _implied(self.unit)
-        return Better(implied or "higher", "unit" if implied else "assumed", self.unit)
+        by_unit = _direction_of(self.unit)
+        return Better(by_unit or "higher", "unit" if by_unit else "assumed", self.unit)
 
 
 class Measures:
@@ -90,7 +88,7 @@ class Measures:
         return Measure(self._found.get((series, "unit"), ""), direction)
 
 
-def _implied(unit: str) -> Direction | None:
+def _direction_of(unit: str) -> Direction | None:
     """Return lower for times (``ms``, ``ns/op``), higher for rates (``MB/s``, ``tps``)."""
     name = unit.strip().lower()
     if name in _RATES or name.endswith(("/s", "/sec", "/second", " per second")):

@@ -28,8 +28,6 @@ change, one was called in 1 of 375 searches of 400 runs. The interval of the rat
 to 0.96 of those found: a search that ends early does so at a change that seems larger than it is.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The records of a search for a level change: what it asks for, what it saw, and what it found."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -23,8 +23,6 @@ few unchanged series. Noise whose autocorrelation is stronger than theirs (that 
 autoregression with a coefficient of 0.8) has false alarms in most series.
 """
 
-from __future__ import annotations
-
 import math
 import sys
 from collections.abc import Sequence
@@ -87,7 +85,7 @@ EVIDENCE = {
 HIDDEN = _Evidence(beside_tries=1.25, beside_drift=0.75)
 """The evidence for splits that hide one another, for which the density is fitted again.
 
-They are searched in lists only: with a look after every point, some look would raise a false alarm.
+Only lists are examined for them: with a look after every point, some look would be a false alarm.
 """
 
 

@@ -7,8 +7,6 @@ drift there. They are averaged over a grid by their likelihoods (Hoeting, Madiga
 Volinsky, "Bayesian Model Averaging", Statistical Science 14, 1999).
 """
 
-from __future__ import annotations
-
 import math
 from functools import lru_cache
 

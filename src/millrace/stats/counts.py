@@ -6,8 +6,6 @@ Donner, Statistics in Medicine 27, 2008: the method of variance estimates recove
 small counts where a normal approximation does not.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -216,7 +216,7 @@ def _model(cells: Sequence[Cell], n_factors: int) -> list[_Block]:
     blocks = [_Block((), ((),), np.ones((len(cells), 1)), np.ones((1, 1)))]
     blocks += [_block((factor,), names, cells) for factor in varied]
     if _rank(blocks) < sum(block.columns.shape[1] for block in blocks):
-        raise ValueError("levels of two factors occur together only, and cannot be told apart")
+        raise ValueError("levels of two factors occur together only, and cannot be separated")
     for pair in itertools.combinations(varied, 2):
         block = _block(pair, names, cells)
         there = {tuple(cell.levels[f] for f in pair) for cell in cells}

@@ -11,8 +11,6 @@ Hyndman and Fan 1996, type 1). It is a value that was measured, up to a slot's w
 average of two.
 """
 
-from __future__ import annotations
-
 import base64
 import binascii
 import math

@@ -9,8 +9,6 @@ point, so that an outlier never makes a level (Fearnhead and Rigaill, "Changepoi
 Presence of Outliers", Journal of the American Statistical Association 114, 2019).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple

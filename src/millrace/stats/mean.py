@@ -10,8 +10,6 @@ known and therefore normal. It is a lower bound for the width of every interval 
 p-value.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

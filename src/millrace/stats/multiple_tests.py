@@ -12,8 +12,6 @@ or positive dependence. The p-values may be valid at any look (``sequential.p_va
 comparison may stop at a look of its own.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import NamedTuple
 

@@ -9,8 +9,6 @@ With any number of ``looks`` the power is that of the last look. Earlier looks a
 true power is slightly higher.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from functools import lru_cache

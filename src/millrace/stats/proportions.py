@@ -13,8 +13,6 @@ mean of e-values is one, however they depend on each other (Vovk and Wang, Annal
 2021).
 """
 
-from __future__ import annotations
-
 import math
 
 import scipy

@@ -27,8 +27,6 @@ errors in bursts differ grossly at some look, on either side. Such rates are not
 and more blocks decide.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

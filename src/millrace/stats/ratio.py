@@ -10,8 +10,6 @@ The interval is Student's for a number of blocks that was fixed beforehand, and 
 ``sequential`` where the user may look after every block and stop.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

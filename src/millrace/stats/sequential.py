@@ -26,8 +26,6 @@ tosses, so that the error rate does not depend on the noise. Simulated, it is be
 ``alpha`` (``tests/unit/stats/test_sequential.py``).
 """
 
-from __future__ import annotations
-
 import math
 from functools import lru_cache
 

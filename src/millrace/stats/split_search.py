@@ -3,8 +3,6 @@
 ``change_points`` describes the method and uses what is found here.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field

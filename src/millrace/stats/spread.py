@@ -1,7 +1,5 @@
 """Describe the level and spread of one treatment's trials."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -31,8 +31,6 @@ with a time constant of 4 s, with noise of 5 %: of 30, 60 and 300 points the mea
 this one, at any correlation up to 0.8. A steady series loses 2 (300 points) to 20 % (20) of it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal

@@ -28,8 +28,6 @@ series that ends about where it began is a wave, as checkpoints cause; anything 
 a shift where a step fits better than a line.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal

@@ -4,8 +4,6 @@ A study has either ``servers``, with values by configuration, or ``cells``, with
 conditions of each. A server belongs to a published one of its family and series.
 """
 
-from __future__ import annotations
-
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,7 +13,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Conditions:
-    """How a server was measured: levels by factor, parameters and effective variables."""
+    """The conditions of a measurement: levels by factor, parameters and effective variables."""
 
     family: str
     version: str

@@ -89,7 +89,7 @@ def trial(
     block: int = 0,
     *,
     cycle_us: float = 100.0,
-    told: Mapping[str, Any] | None = None,
+    result: Mapping[str, Any] | None = None,
     scheduled: Mapping[str, tuple[int, int]] | None = None,
 ) -> ObservedTrial:
     """Return a trial.
@@ -111,7 +111,7 @@ def trial(
         for each in looks
         if each.count
     ]
-    statements = {"threads": CLIENTS, "states": states} if told is None else told
+    statements = {"threads": CLIENTS, "states": states} if result is None else result
     document["states"] = {**document["states"], "statements": statements}
     found = [
         {"statement": name, "on_cpu": on_cpu, "ready": ready}

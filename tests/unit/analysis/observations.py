@@ -232,7 +232,7 @@ def attempt(
     effective: Mapping[str, str] | None = None,
 ) -> StoredAttempt:
     server = ServerRecord(A, "mysql", "5.6.24", "5.6.24", BuildFacts(), ("port",))
-    told = {"version": "5.6.24", "port": "1", **(effective or {})}
+    reported = {"version": "5.6.24", "port": "1", **(effective or {})}
     return StoredAttempt(
         id=1,
         trial_id="trial",
@@ -245,7 +245,7 @@ def attempt(
         reason=None,
         log_tail=None,
         steps=(),
-        instances=(InstanceRecord("server", server, "default", (), told),),
+        instances=(InstanceRecord("server", server, "default", (), reported),),
         measurements=tuple(MeasurementRecord(name, value) for name, value in values.items()),
         artefacts=(),
         histograms=tuple(histograms),
@@ -271,7 +271,7 @@ Told = Callable[[str, int], tuple[Truth, Mapping[str, Any]]]
 
 
 def explained_run(
-    told: Told,
+    reported: Told,
     *,
     blocks: int = 3,
     profiled: int = 0,
@@ -281,7 +281,7 @@ def explained_run(
 ) -> StoredRun:
     """Return a stored run of A and B.
 
-    ``told`` returns the truth of a server's block, and further sections of the document.
+    ``reported`` returns the truth of a server's block, and further sections of the document.
     """
     scene = scene or Scene()
     stored = QueryRun((A, B), tests, clients, blocks, base=A).build()
@@ -295,7 +295,7 @@ def explained_run(
     attempts = []
     for number, trial in enumerate(trials):
         at = levels[trial.treatment_id]
-        truth, sections = told(str(at["server"]), trial.block)
+        truth, sections = reported(str(at["server"]), trial.block)
         here = replace(scene, clients=int(at["clients"]))
         document = {**here.document(truth), **sections}
         if trial.purpose == "measure":

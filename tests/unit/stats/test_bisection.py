@@ -36,7 +36,7 @@ def student(source: np.random.Generator) -> float:
 
 
 def spiky(source: np.random.Generator) -> float:
-    """Draw runs of which 1 of 20 is disturbed by ten times the change that is searched."""
+    """Draw runs of which 1 of 20 is disturbed by ten times the change that the search looks for."""
     return normal(source) + (20.0 if source.random() < 0.05 else 0.0)
 
 
@@ -46,7 +46,7 @@ class End:
     runs: list[int]
 
 
-def searched(
+def bisected(
     search: Search,
     first_new: int,
     size: float,
@@ -188,14 +188,14 @@ def test_the_ends_are_measured_first_in_turns() -> None:
 
 
 def test_the_ends_are_measured_again() -> None:
-    runs = searched(sure(33), 20, 1.0, np.random.default_rng(2), most_runs=80).runs
+    runs = bisected(sure(33), 20, 1.0, np.random.default_rng(2), most_runs=80).runs
     later = [index in (0, 32) for index in runs]
     assert all(any(later[i : i + bisection.END_EVERY]) for i in range(len(later) - 6))
 
 
 @pytest.mark.parametrize("first_new", [1, 2, 31, 63, 64])
 def test_without_noise_it_takes_a_bisections_runs(first_new: int) -> None:
-    end = searched(Search(65), first_new, 1.0, np.random.default_rng(1), draw=lambda _: 0.0)
+    end = bisected(Search(65), first_new, 1.0, np.random.default_rng(1), draw=lambda _: 0.0)
     assert isinstance(end.answer, Found)
     assert (end.answer.first, end.answer.last) == (first_new, first_new)
     assert end.answer.ratio == pytest.approx(math.e, rel=0.01)
@@ -204,21 +204,21 @@ def test_without_noise_it_takes_a_bisections_runs(first_new: int) -> None:
 
 
 def test_values_that_are_all_the_same_hold_no_change() -> None:
-    end = searched(Search(9), 4, 0.0, np.random.default_rng(1), draw=lambda _: 0.25)
+    end = bisected(Search(9), 4, 0.0, np.random.default_rng(1), draw=lambda _: 0.25)
     assert isinstance(end.answer, NoChange)
     assert end.answer.ratio == pytest.approx(1)
 
 
 def test_members_that_cannot_be_built_are_asked_once_and_the_answer_is_a_range() -> None:
     unbuildable = frozenset({3, 10, 11, 12, 15})
-    end = searched(Search(17), 12, 3.0, np.random.default_rng(8), unbuildable=unbuildable)
+    end = bisected(Search(17), 12, 3.0, np.random.default_rng(8), unbuildable=unbuildable)
     assert isinstance(end.answer, Found)
     assert (end.answer.first, end.answer.last) == (10, 13)
     assert not unbuildable & set(end.runs)
 
 
 def test_two_members_are_a_search_too() -> None:
-    end = searched(Search(2), 1, 2.0, np.random.default_rng(8))
+    end = bisected(Search(2), 1, 2.0, np.random.default_rng(8))
     assert isinstance(end.answer, Found)
     assert end.answer.first == end.answer.last == 1
 
@@ -281,7 +281,7 @@ def test_what_is_claimed_is_right_as_often(
     searches, right, covered, runs = 120, 0, 0, 0
     for _ in range(searches):
         first_new = int(source.integers(1, n_members))
-        end = searched(Search(n_members, margin=0.0), first_new, size, source, draw=draw)
+        end = bisected(Search(n_members, margin=0.0), first_new, size, source, draw=draw)
         runs += len(end.runs)
         if isinstance(end.answer, Found):
             right += end.answer.first == first_new
@@ -300,7 +300,7 @@ def test_no_change_is_rarely_called_one() -> None:
     change."""
     source = np.random.default_rng(12)
     ends = [
-        searched(
+        bisected(
             Search(17, confidence=0.8, margin=0.02),
             0,
             0.0,

@@ -135,8 +135,8 @@ def test_steps_that_hide_one_another_in_noise_of_two_modes_are_found() -> None:
     found = wrong = 0
     for seed in range(60):
         modes = np.random.default_rng(seed).choice([-0.02, 0.02], 200)
-        told = indexes(stepped(modes + noisy(seed, n=200, sd=0.005), *steps))
-        near = [[abs(index - at) <= 5 for index in told] for at, _ in steps]
+        result = indexes(stepped(modes + noisy(seed, n=200, sd=0.005), *steps))
+        near = [[abs(index - at) <= 5 for index in result] for at, _ in steps]
         found += sum(any(each) for each in near)
         wrong += sum(not any(each) for each in zip(*near, strict=True))
     assert found >= 75

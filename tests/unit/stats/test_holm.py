@@ -66,7 +66,7 @@ def test_any_wrong_answer_is_as_rare_as_it_says(questions: int, together: float)
 
 
 def test_true_answers_do_not_make_wrong_ones_more_frequent() -> None:
-    """Where some differences exist, the others are still falsely found as rarely."""
+    """Check that existing differences do not make false findings among the others more frequent."""
     source = np.random.default_rng(20_261_124)
     repeats, wrong, found_true = 1_000, 0, 0
     for _ in range(repeats):

@@ -7,8 +7,6 @@ it and the run are more than ``MOST_DAYS`` apart: what no fact shows (neighbours
 machine, a filling disk, a package that was updated) changes within weeks.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 

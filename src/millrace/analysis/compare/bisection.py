@@ -4,8 +4,6 @@ Each block of such a run is one trial of one server; in the order of the blocks 
 of ``stats.bisection``. The analysis is recomputed from the trials.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -61,7 +59,7 @@ class Member:
 
 
 @dataclass(frozen=True)
-class Open:
+class OpenTrial:
     """A trial to execute (again): its block and its member."""
 
     block: int
@@ -85,7 +83,7 @@ class Bisection:
     members: tuple[Member, ...]
     step: Next | Found | NoChange
     none: float | None
-    open: Open | None
+    open: OpenTrial | None
     lost_end: str
     unsteady: str = ""
 
@@ -118,24 +116,25 @@ def bisection(stored: StoredRun) -> Bisection:
     attempts = _by_trial(stored)
     seen: list[Measured | Skipped] = []
     reasons: dict[int, str] = {}
-    waiting: Open | None = None
+    waiting: OpenTrial | None = None
     for trial in sorted(stored.trials, key=lambda each: each.block):
         member, tried = member_of[trial.treatment_id], attempts.get(trial.id, [])
-        value = _value(tried, metric)
+        finished = [each for each in tried if each.outcome == "finished"]
+        value = metric.value(finished[-1]) if finished else None
         if value is not None:
             seen.append(Measured(member, math.log(value)))
         elif _is_given_up(tried):
             seen.append(Skipped(member))
             reasons[member] = _reason(tried)
         else:
-            waiting = Open(trial.block, member)
+            waiting = OpenTrial(trial.block, member)
     ends = [place for place in search_of(asked).ends if place in reasons]
     lost = f"{asked.members[ends[0]]}: {reasons[ends[0]]}" if ends else ""
     kept = tuple(each for each in seen if isinstance(each, Measured) or each.index not in ends)
     where = posterior(search_of(asked), kept)
     step = next_step(search_of(asked), kept)
     n_measured = sum(isinstance(each, Measured) for each in kept)
-    may_be_told = not isinstance(step, Next) or n_measured >= 2 * FIRST_LOOK
+    is_settled = not isinstance(step, Next) or n_measured >= 2 * FIRST_LOOK
     return Bisection(
         run=stored.run,
         spec=asked,
@@ -146,7 +145,7 @@ def bisection(stored: StoredRun) -> Bisection:
         none=None if where is None else where.none,
         open=waiting,
         lost_end=lost,
-        unsteady=_unsteady(stored, asked, _first_new(step, where)) if may_be_told else "",
+        unsteady=_unsteady(stored, asked, _first_new(step, where)) if is_settled else "",
     )
 
 
@@ -181,11 +180,6 @@ def _by_trial(stored: StoredRun) -> dict[str, list[StoredAttempt]]:
     return found
 
 
-def _value(tried: Sequence[StoredAttempt], metric: Metric) -> float | None:
-    finished = [each for each in tried if each.outcome == "finished"]
-    return metric.value(finished[-1]) if finished else None
-
-
 def _is_given_up(tried: Sequence[StoredAttempt]) -> bool:
     """Return whether a trial is not tried again; a failed one gets a second attempt."""
     ended = any(each.outcome == "finished" or each.failed_step == INSTALL for each in tried)
@@ -207,13 +201,9 @@ def _members(
     for each in seen:
         if isinstance(each, Measured):
             values.setdefault(each.index, []).append(math.exp(each.value))
+    first = (None,) * len(asked.members) if where is None else where.first
     return tuple(
-        Member(
-            name,
-            tuple(values.get(place, ())),
-            reasons.get(place, ""),
-            None if where is None else where.first[place],
-        )
+        Member(name, tuple(values.get(place, ())), reasons.get(place, ""), first[place])
         for place, name in enumerate(asked.members)
     )
 
@@ -231,12 +221,11 @@ def is_reversed(found: Bisection) -> bool:
     good, bad = found.members[0].values, found.members[-1].values
     if min(len(good), len(bad)) < FIRST_RUNS:
         return False
-    change = fmean(map(math.log, bad)) - fmean(map(math.log, good))
-    if abs(change) <= math.log1p(found.spec.margin):
-        return False
-    if not is_better(math.exp(change), found.metric.direction):
-        return False
-    return welch_p([*map(math.log, bad)], [*map(math.log, good)]) < _REVERSED_P
+    new, old = [*map(math.log, bad)], [*map(math.log, good)]
+    change = fmean(new) - fmean(old)
+    is_large = abs(change) > math.log1p(found.spec.margin)
+    is_gain = is_better(math.exp(change), found.metric.direction)
+    return is_large and is_gain and welch_p(new, old) < _REVERSED_P
 
 
 def is_better(ratio: float, direction: Direction) -> bool:
@@ -253,13 +242,10 @@ def trials_to_go(found: Bisection) -> int | None:
         return 0
     if found.step.posterior is None:
         return None
+    search, where = search_of(found.spec), found.step.posterior
     source = np.random.default_rng(len(found.seen))
-    return round(
-        median(
-            _simulated(search_of(found.spec), found.seen, found.step.posterior, source)
-            for _ in range(_SIMULATIONS)
-        )
-    )
+    runs = [_simulated(search, found.seen, where, source) for _ in range(_SIMULATIONS)]
+    return round(median(runs))
 
 
 def _simulated(search: Search, seen: Seen, where: Posterior, source: np.random.Generator) -> int:
@@ -276,9 +262,7 @@ def _simulated(search: Search, seen: Seen, where: Posterior, source: np.random.G
     if first == search.n_members:  # there is none
         old, new = [each.value for each in measured], []
     levels = [fmean(side) if side else 0.0 for side in (old, new)]
-    around = [
-        value - level for side, level in zip((old, new), levels, strict=True) for value in side
-    ]
+    around = [value - levels[0] for value in old] + [value - levels[1] for value in new]
     sd = float(np.std(around)) * math.sqrt(len(around) / max(len(around) - 2, 1))
     so_far = list(seen)
     for number in range(_MOST_SIMULATED):

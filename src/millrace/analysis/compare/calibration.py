@@ -9,8 +9,6 @@ included. What a run would not compare, since work was not equal or trials were 
 refused here as well. All of it is computed anew from the trials.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from statistics import fmean
 
@@ -28,7 +26,7 @@ from millrace.analysis.compare.comparability import (
     TreatmentTrials,
     assess_comparability,
 )
-from millrace.analysis.compare.equal_work import Rules, TrialWork, trial_work
+from millrace.analysis.compare.equal_work import ComparabilityRules, TrialWork, trial_work
 from millrace.analysis.compare.metrics import Metric, read_metrics
 from millrace.analysis.compare.verdict import decide
 from millrace.analysis.steady.steadiness import TrialSteadiness, assess_trial, assess_trials
@@ -65,17 +63,13 @@ def calibration(stored: StoredRun) -> Calibration:
     )
 
 
-def _none_refused(_blocks: Sequence[int]) -> Comparability:
-    return Comparability("", "", None)
-
-
 def sequential_verdicts(
     pairs: Iterable[Pair],
     *,
     direction: Direction,
     margin: float,
     most: int,
-    judged: Judged = _none_refused,
+    judged: Judged = lambda _: Comparability("", "", None),
 ) -> tuple[tuple[SequentialVerdict, ...], tuple[Pair, ...]]:
     """Return the verdicts of consecutive blocks, and the blocks of the undecided one.
 
@@ -178,6 +172,12 @@ class _Trials:
         ours, theirs = self.values.get(base, {}), self.values.get(other, {})
         return [Pair(n, ours[n], theirs[n]) for n in sorted(ours.keys() & theirs.keys())]
 
+    def block_s(self, base: str, other: str) -> float | None:
+        """Return the mean time of a block of the trials of both; None without such a block."""
+        ours, theirs = self.durations.get(base, {}), self.durations.get(other, {})
+        times_s = [ours[block] + theirs[block] for block in ours.keys() & theirs.keys()]
+        return fmean(times_s) / self.concurrency if times_s else None
+
     def judged(self, base: str, other: str, names: tuple[str, str]) -> Judged:
         """Return whether a run would compare these two treatments on these blocks alone."""
 
@@ -194,7 +194,9 @@ class _Trials:
                 )
                 for name, treatment in zip(names, (base, other), strict=True)
             )
-            rules = Rules(self.asked.margin, self._operations, same_statements=True, looks="any")
+            rules = ComparabilityRules(
+                self.asked.margin, self._operations, same_statements=True, looks="any"
+            )
             return assess_comparability(ours, theirs, rules)
 
         return of
@@ -208,9 +210,8 @@ def _group(
     trials: _Trials, held: dict[str, Level], of: dict[Level, str], asked: Calibrates
 ) -> GroupCalibration:
     base, again = of[trials.base], trials.again(of)
-    pairs = trials.pairs(base, again)
     verdicts, under_way = _verdicts(trials, base, again, "again")
-    noise = noise_of(pairs)
+    noise = noise_of(trials.pairs(base, again))
     return GroupCalibration(
         fixed_factors=held,
         label=trials.label(held),
@@ -219,7 +220,7 @@ def _group(
         under_way=under_way,
         noise=noise,
         detectable={} if noise is None else detectable(noise.log_sd, (*TABLE, asked.blocks)),
-        block_s=_block_s(trials, base, again),
+        block_s=trials.block_s(base, again),
         injected=tuple(
             _injected(trials, str(level), base, treatment)
             for level, treatment in of.items()
@@ -248,12 +249,12 @@ def _injected(trials: _Trials, level: str, base: str, slowed: str) -> InjectedSl
     verdicts, under_way = _verdicts(trials, base, slowed, level)
     stopped = trials.stopped.get(slowed)
     return InjectedSlowdown(
-        level,
-        verdicts,
-        under_way,
-        ratio_of(pairs) if pairs else None,
-        fmean(stopped) if stopped else None,
-        trials.failed.get(slowed, 0),
+        level=level,
+        verdicts=verdicts,
+        under_way=under_way,
+        estimate=ratio_of(pairs) if pairs else None,
+        stopped=fmean(stopped) if stopped else None,
+        failed=trials.failed.get(slowed, 0),
     )
 
 
@@ -272,11 +273,3 @@ def noise_of(pairs: Sequence[Pair]) -> Noise | None:
 def detectable(log_sd: float, numbers: Iterable[int]) -> dict[int, float]:
     """Return the smallest relative change that each number of blocks shows with power 0.8."""
     return {n: minimum_detectable_ratio(log_sd, n, looks="any") - 1 for n in sorted(set(numbers))}
-
-
-def _block_s(trials: _Trials, base: str, again: str) -> float | None:
-    ours, theirs = trials.durations.get(base, {}), trials.durations.get(again, {})
-    both = ours.keys() & theirs.keys()
-    if not both:
-        return None
-    return fmean(ours[block] + theirs[block] for block in both) / trials.concurrency

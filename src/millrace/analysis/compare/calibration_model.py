@@ -1,7 +1,5 @@
 """The analysis of a calibration: plain values, read by reports and policies."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -13,7 +11,7 @@ from millrace.stats import RatioEstimate, proportion_limits, sign_test
 from millrace.store.records import RunRecord
 
 TABLE = (5, 10, 20, 40)
-"""Numbers of blocks of which the smallest change is told."""
+"""Numbers of blocks for which the smallest detectable change is reported."""
 FALSE: tuple[Verdict, ...] = ("regression", "improvement")
 
 

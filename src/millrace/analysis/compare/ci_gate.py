@@ -1,7 +1,5 @@
 """Decide whether verdicts fail a gate, such as the check of a CI job."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal

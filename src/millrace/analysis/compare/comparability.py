@@ -6,13 +6,11 @@ after every block whether more blocks may change that. It gives a comparison up 
 or missing steadiness is shown for any look.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from millrace.analysis.compare.equal_work import Rules, TrialWork, unequal_work
+from millrace.analysis.compare.equal_work import ComparabilityRules, TrialWork, unequal_work
 from millrace.analysis.steady.policy import lasts, unsteady_sides
 from millrace.analysis.steady.steadiness import TrialSteadiness
 from millrace.stats import FIRST_LOOK
@@ -47,7 +45,7 @@ class Comparability:
 
 
 def assess_comparability(
-    base: TreatmentTrials, candidate: TreatmentTrials, rules: Rules
+    base: TreatmentTrials, candidate: TreatmentTrials, rules: ComparabilityRules
 ) -> Comparability:
     """Assess whether ``candidate`` can be compared with ``base``, by the blocks that both have."""
     names = (base.name, candidate.name)
@@ -56,7 +54,7 @@ def assess_comparability(
     unsteady = unsteady_sides(*sides, names=names)
     worked = {work.block for work in base.work} & {work.block for work in candidate.work}
     permanently: Incomparability | None = None
-    if unequal.told_apart and len(worked) >= FIRST_LOOK:
+    if unequal.shows_difference and len(worked) >= FIRST_LOOK:
         permanently = "unequal"
     elif unsteady and lasts(*sides):
         permanently = "unsteady"

@@ -1,20 +1,24 @@
 """Compare the treatments of a stored run. Pure: no clock, no file, no server."""
 
-from __future__ import annotations
-
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from millrace.analysis.compare import conditions
-from millrace.analysis.compare.aa_trials import compare_aa_trials
 from millrace.analysis.compare.comparisons import compare_with_base
 from millrace.analysis.compare.conditions import least_overlap
 from millrace.analysis.compare.effects import dependences
-from millrace.analysis.compare.equal_work import Rules, asks_the_same
+from millrace.analysis.compare.equal_work import ComparabilityRules, asks_the_same
 from millrace.analysis.compare.false_discoveries import with_adjusted_p
 from millrace.analysis.compare.metrics import Metric, read_metrics, time_of
-from millrace.analysis.compare.model import Comparison, Group, RunAnalysis, VariablesComparison
+from millrace.analysis.compare.model import (
+    AaTrials,
+    Comparison,
+    Group,
+    GroupAaTrials,
+    RunAnalysis,
+    VariablesComparison,
+)
 from millrace.analysis.compare.stopping import run_status
 from millrace.analysis.compare.treatment_model import Failure, TreatmentAnalysis
 from millrace.analysis.compare.treatments import analyse_treatments, find_failures, trial_s
@@ -23,8 +27,14 @@ from millrace.errors import UserError
 from millrace.levels import Level, level_named, level_text, levels_text
 from millrace.model.run_spec import Design, RunSpec
 from millrace.model.trials import Purpose
-from millrace.stats import Looks
-from millrace.store.records import PAIR_FAILED, ServerRecord, StoredRun
+from millrace.stats import Looks, RatioEstimate, paired_ratio
+from millrace.store.records import (
+    PAIR_FAILED,
+    ServerRecord,
+    StoredAttempt,
+    StoredRun,
+    TrialRecord,
+)
 
 CONFIDENCE = 0.95
 
@@ -33,18 +43,16 @@ def compare_run(
     stored: StoredRun,
     *,
     margin: float | None = None,
-    metric: str | None = None,
     base: str | None = None,
     looks: Looks | None = None,
     design: Design | None = None,
 ) -> RunAnalysis:
     """Compare every treatment of a run with the base of its group, in every metric.
 
-    ``margin`` is a fraction, by default the experiment's; ``metric`` names the headline, by default
-    the workload's primary metric; ``base`` is another level of the compared factor to compare with;
-    ``looks`` says for which looks intervals and refusals hold, by default those of the run's
-    design; ``design`` sets the permitted number of blocks, by default the run's own design. Raise
-    UserError for an invalid margin, metric or base.
+    ``margin`` is a fraction, by default the experiment's; ``base`` is another level of the compared
+    factor to compare with; ``looks`` says for which looks intervals and refusals hold, by default
+    those of the run's design; ``design`` sets the permitted number of blocks, by default the run's
+    own design. Raise UserError for an invalid margin or base.
     """
     run = stored.run
     margin = run.margin if margin is None else margin
@@ -54,14 +62,14 @@ def compare_run(
             hint="give the smallest difference that matters, such as 2 %",
         )
     metrics = read_metrics(run.spec.workload)
-    headline = _headline(metrics, metric)
+    headline = metrics[0]
     factor = run.spec.compare.factor
     base_level = _base_level(run.spec, base)
     every, stored = stored, _of(stored, "measure")
     levels = run.spec.levels
     varied = [name for name, of_factor in levels.items() if len(of_factor) > 1 or name == factor]
     holds_for = looks or conditions.holds_for(stored)
-    rules = Rules(margin, run.spec.operations, asks_the_same(factor), holds_for)
+    rules = ComparabilityRules(margin, run.spec.operations, asks_the_same(factor), holds_for)
     treatments = analyse_treatments(
         stored, metrics, rules, factor=factor, base=base_level, label_factors=varied
     )
@@ -107,16 +115,6 @@ def _of(stored: StoredRun, *purposes: Purpose) -> StoredRun:
     return replace(stored, trials=trials, attempts=attempts)
 
 
-def _headline(metrics: Sequence[Metric], name: str | None) -> Metric:
-    if name is None:
-        return metrics[0]
-    for metric in metrics:
-        if metric.name == name:
-            return metric
-    known = ", ".join(metric.name for metric in metrics)
-    raise UserError(f"the workload has no metric {name!r}", hint=f"its metrics are: {known}")
-
-
 def _base_level(spec: RunSpec, name: str | None) -> Level:
     compare = spec.compare
     if name is None:
@@ -134,14 +132,14 @@ def _base_level(spec: RunSpec, name: str | None) -> Level:
 def _groups(
     treatments: Sequence[TreatmentAnalysis],
     metrics: Sequence[Metric],
-    rules: Rules,
+    rules: ComparabilityRules,
     failures: Sequence[Failure],
     *,
     factor: str,
     label_factors: Sequence[str],
 ) -> tuple[Group, ...]:
     """Return treatments by the levels of their held factors, each group against its base."""
-    # A trial that was left out for the sake of the one beside it did not fail itself.
+    # A trial that was left out because its concurrent one failed did not fail itself.
     own = [failure for failure in failures if failure.step != PAIR_FAILED]
     first_failures = {failure.treatment_id: failure for failure in reversed(own)}
     by_held: dict[tuple[tuple[str, Level], ...], list[TreatmentAnalysis]] = {}
@@ -199,11 +197,8 @@ def _compare_variables(group: Group) -> list[VariablesComparison]:
                     continue
                 ignored = {*a.server.host_variables, *b.server.host_variables}
                 diff = variables.diff(a.effective, b.effective, ignored=ignored)
-                found.append(
-                    VariablesComparison(
-                        group.label, b.role, str(base.level), str(candidate.level), diff
-                    )
-                )
+                levels = (str(base.level), str(candidate.level))
+                found.append(VariablesComparison(group.label, b.role, *levels, diff))
     return found
 
 
@@ -213,3 +208,77 @@ def _servers(treatments: Sequence[TreatmentAnalysis]) -> tuple[ServerRecord, ...
         for instance in treatment.instances:
             servers.setdefault(instance.server.name, instance.server)
     return tuple(servers.values())
+
+
+_Pairs = list[tuple[float, float]]
+
+
+def compare_aa_trials(
+    stored: StoredRun, groups: Sequence[Group], metric: Metric, looks: Looks
+) -> AaTrials | None:
+    """Compare the A/A trials of each group that has any with the base; None where none has.
+
+    Some blocks hold one more trial of the base (see millrace.experiment.aa_trials). Its ratio to
+    the base's trial of the same block is a difference without a cause. The ratios of all groups
+    together are the estimate of the run, with the same interval as its comparisons. They enter no
+    comparison.
+    """
+    last = stored.last_attempts()
+    aa_trials = [trial for trial in stored.trials if trial.purpose == "control"]
+    measured = {
+        (trial.treatment_id, trial.block): trial
+        for trial in stored.trials
+        if trial.purpose == "measure"
+    }
+    found: list[GroupAaTrials] = []
+    every: _Pairs = []
+    for group in groups:
+        for base in (treatment for treatment in group.treatments if treatment.is_base):
+            mine = [trial for trial in aa_trials if trial.treatment_id == base.id]
+            if not mine:
+                continue
+            pairs = _aa_pairs(mine, measured, last, metric)
+            every += pairs
+            found.append(
+                GroupAaTrials(
+                    base_id=base.id,
+                    fixed_factors=group.fixed_factors,
+                    label=group.label,
+                    planned=len(mine),
+                    finished=sum(_outcome(last, trial) == "finished" for trial in mine),
+                    estimate=_aa_estimate(pairs, looks),
+                )
+            )
+    return AaTrials(tuple(found), _aa_estimate(every, looks)) if found else None
+
+
+def _aa_pairs(
+    aa_trials: Sequence[TrialRecord],
+    measured: Mapping[tuple[str, int], TrialRecord],
+    last: Mapping[str, StoredAttempt],
+    metric: Metric,
+) -> _Pairs:
+    """Return per block the value of the trial that measures and that of the A/A trial."""
+    pairs: _Pairs = []
+    for aa_trial in sorted(aa_trials, key=lambda trial: trial.block):
+        of_base = measured.get((aa_trial.treatment_id, aa_trial.block))
+        values = [
+            metric.value(last[trial.id])
+            for trial in (of_base, aa_trial)
+            if trial is not None and _outcome(last, trial) == "finished"
+        ]
+        known = [value for value in values if value is not None]
+        if len(known) == 2:
+            pairs.append((known[0], known[1]))
+    return pairs
+
+
+def _outcome(last: Mapping[str, StoredAttempt], trial: TrialRecord) -> str | None:
+    attempt = last.get(trial.id)
+    return None if attempt is None else attempt.outcome
+
+
+def _aa_estimate(pairs: _Pairs, looks: Looks) -> RatioEstimate | None:
+    if not pairs:
+        return None
+    return paired_ratio(*zip(*pairs, strict=True), looks=looks)

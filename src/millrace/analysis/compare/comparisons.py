@@ -1,7 +1,5 @@
 """Comparisons of a group's treatments with its base, paired within blocks."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from millrace.analysis.compare.comparability import (
@@ -9,7 +7,7 @@ from millrace.analysis.compare.comparability import (
     TreatmentTrials,
     assess_comparability,
 )
-from millrace.analysis.compare.equal_work import Rules
+from millrace.analysis.compare.equal_work import ComparabilityRules
 from millrace.analysis.compare.metrics import Metric
 from millrace.analysis.compare.model import Comparison, Verdict
 from millrace.analysis.compare.treatment_model import Failure, TreatmentAnalysis
@@ -23,12 +21,14 @@ from millrace.stats import (
     paired_ratio,
 )
 
+_AT_LEAST = f"at least {FEWEST_BLOCKS} are wanted"
+
 
 def compare_with_base(
     base: TreatmentAnalysis,
     candidates: Sequence[TreatmentAnalysis],
     metrics: Sequence[Metric],
-    rules: Rules,
+    rules: ComparabilityRules,
     *,
     factor: str,
     first_failures: Mapping[str, Failure],
@@ -38,35 +38,34 @@ def compare_with_base(
     ``factor`` is the factor in which they differ; ``first_failures`` holds the first failed trial
     by treatment id, for the reason of a verdict.
     """
-    names = {each.id: level_text(factor, each.level) for each in (base, *candidates)}
-    sides = {
-        each.id: TreatmentTrials(names[each.id], each.work, each.steadiness)
-        for each in (base, *candidates)
-    }
-    refused = {
-        candidate.id: assess_comparability(sides[base.id], sides[candidate.id], rules)
-        for candidate in candidates
-    }
-    return tuple(
-        _compare(
-            base,
-            candidate,
-            metric,
-            rules,
-            names=(names[base.id], names[candidate.id]),
-            first_failures=first_failures,
-            refused=refused[candidate.id],
+    compared = []
+    for candidate in candidates:
+        names = (level_text(factor, base.level), level_text(factor, candidate.level))
+        of_base, of_candidate = (
+            TreatmentTrials(name, each.work, each.steadiness)
+            for name, each in zip(names, (base, candidate), strict=True)
         )
-        for candidate in candidates
-        for metric in metrics
-    )
+        refused = assess_comparability(of_base, of_candidate, rules)
+        compared += [
+            _compare(
+                base,
+                candidate,
+                metric,
+                rules,
+                names=names,
+                first_failures=first_failures,
+                refused=refused,
+            )
+            for metric in metrics
+        ]
+    return tuple(compared)
 
 
 def _compare(
     base: TreatmentAnalysis,
     candidate: TreatmentAnalysis,
     metric: Metric,
-    rules: Rules,
+    rules: ComparabilityRules,
     *,
     names: tuple[str, str],
     first_failures: Mapping[str, Failure],
@@ -80,7 +79,9 @@ def _compare(
     if failure := own_failure or base_failure:
         verdict, reason = "failed", failure
     else:
-        verdict, reason = _verdict(estimate, metric, rules.margin)
+        verdict, reason = None, f"no block in which both have finished; {_AT_LEAST}"
+        if estimate is not None:
+            verdict, reason = decide(estimate, metric.direction, rules.margin)
         if refused.reason and verdict is not None:
             verdict, reason = "inconclusive", refused.reason
     lost = _lost((base, candidate), names)
@@ -134,14 +135,6 @@ def _failure(
     if treatment.finished or failure is None:
         return None
     return f"{name} failed at step {failure.step}: {failure.reason}"
-
-
-def _verdict(
-    estimate: RatioEstimate | None, metric: Metric, margin: float
-) -> tuple[Verdict | None, str]:
-    if estimate is None:
-        return None, f"no block in which both have finished; at least {FEWEST_BLOCKS} are wanted"
-    return decide(estimate, metric.direction, margin)
 
 
 def _lost(treatments: Sequence[TreatmentAnalysis], names: Sequence[str]) -> str:

@@ -5,12 +5,10 @@ pairs still keep their promise is a matter of the host and the work, and can onl
 base beside itself, measured in that very way, where every difference is false. What a calibration
 in turns has shown says nothing of it.
 
-The promise is that an interval excludes no difference in 5 % of the verdicts at most. Whether it is
-broken is decided by a one-sided exact binomial test: it is where so many or more of the verdicts
-would exclude it with a probability below 5 % if the promise held. Of 20 verdicts that is 4 or more.
+The promise is that an interval excludes no difference in 5 % of the verdicts at most. A one-sided
+exact binomial test decides whether it is broken: it is where this many verdicts, or more, would
+exclude it with a probability below 5 % if the promise held. Of 20 verdicts that is 4 or more.
 """
-
-from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
@@ -75,7 +73,7 @@ def _against(run: RunRecord, found: Calibration, now: datetime) -> Iterator[str]
     if probability < CHANCE:
         yield (
             f"in its calibration {found.run.id} {excluding} of {verdicts} intervals exclude that "
-            f"the base is as fast as itself; where {100 * CLAIMED:g} % do, so many or more have a "
+            f"the base is as fast as itself; where {100 * CLAIMED:g} % do, as many or more have a "
             f"probability of {100 * probability:.2g} %: the two sides disturb each other"
         )
     for clause in stale(found, run.host, run.versions, now):

@@ -1,7 +1,5 @@
 """Conditions besides the servers that may have shaped a run's figures."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -55,10 +53,8 @@ def drive_conditions(finished: Sequence[StoredAttempt], run: RunRecord) -> Drive
     client_s = _sum(
         driven, measurements.LOAD_GENERATOR_USER_S, measurements.LOAD_GENERATOR_SYSTEM_S
     )
-    measured_s = _sum(driven, *run.phases.durations)
-    cpus, share = trial_cpus(run), None
-    if client_s is not None and measured_s and cpus:
-        share = client_s / (measured_s * cpus)
+    cpu_s = (_sum(driven, *run.phases.durations) or 0.0) * (trial_cpus(run) or 0.0)
+    transactions = _sum(driven, measurements.TRANSACTIONS)
     switches = _sum(
         driven,
         measurements.LOAD_GENERATOR_VOLUNTARY_SWITCHES,
@@ -68,10 +64,12 @@ def drive_conditions(finished: Sequence[StoredAttempt], run: RunRecord) -> Drive
     unsettled = [attempt for attempt in driven if _measured(attempt, measurements.SETTLED) == 0]
     between = [attempt for attempt in driven if attempt.facts.residency == "between"]
     not_kept = [why for a in driven if (why := a.facts.snapshot_not_kept)]
+    known_settle_s = (_measured(attempt, measurements.SETTLE_DURATION_S) for attempt in driven)
+    settle_s = [value for value in known_settle_s if value is not None]
     return DriveConditions(
         trials=len(driven),
         unsettled=len(unsettled),
-        longest_settle_s=max(_each(driven, measurements.SETTLE_DURATION_S), default=None),
+        longest_settle_s=max(settle_s, default=None),
         unsettled_why=", ".join(unsettled[0].facts.unsettled or ()) or None if unsettled else None,
         missed=_ratio(
             _sum(driven, measurements.BUFFER_POOL_READS),
@@ -83,10 +81,10 @@ def drive_conditions(finished: Sequence[StoredAttempt], run: RunRecord) -> Drive
         not_kept=len(not_kept),
         not_kept_why=not_kept[0] if not_kept else None,
         snapshots_saved_s=_saved(driven),
-        client_s=_ratio(client_s, _sum(driven, measurements.TRANSACTIONS)),
-        server_s=_ratio(server_s, _sum(driven, measurements.TRANSACTIONS)),
-        client_switches=_ratio(switches, _sum(driven, measurements.TRANSACTIONS)),
-        client_share=share,
+        client_s=_ratio(client_s, transactions),
+        server_s=_ratio(server_s, transactions),
+        client_switches=_ratio(switches, transactions),
+        client_share=_ratio(client_s, cpu_s),
     )
 
 
@@ -108,10 +106,6 @@ def _saved(driven: Sequence[StoredAttempt]) -> float | None:
         and (restored_s := _measured(attempt, measurements.SNAPSHOT_RESTORE_S)) is not None
     ]
     return sum(saved) if saved else None
-
-
-def _each(attempts: Sequence[StoredAttempt], name: str) -> list[float]:
-    return [value for a in attempts if (value := _measured(a, name)) is not None]
 
 
 def _sum(attempts: Sequence[StoredAttempt], *names: str) -> float | None:

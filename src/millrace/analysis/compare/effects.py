@@ -15,8 +15,6 @@ Several candidates are compared with the same trials of the base, so each has a 
 with an equal share of alpha (Bonferroni): among all of them, the false discovery rate is alpha.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -35,7 +33,7 @@ from millrace.levels import Level
 from millrace.stats import FEWEST_BLOCKS, RatioEstimate, effects
 from millrace.stats.effects import Cell, Effect, FactorEffects, cell_of, factor_effects
 
-_MOST_TERMS = 2  # of a candidate are told
+_MOST_TERMS = 2  # of a candidate are reported
 _FEWEST = 2  # comparisons, for something to depend on anything
 
 
@@ -99,16 +97,12 @@ class _Table:
         }
 
     def cells(self, alpha: float) -> list[Cell]:
-        return [
-            cell_of(
-                tuple(
-                    str(names.index(each.fixed_factors[name])) for name, names in self.names.items()
-                ),
-                estimate,
-                alpha=alpha,
+        def numbers(of: Comparison) -> tuple[str, ...]:
+            return tuple(
+                str(all_.index(of.fixed_factors[name])) for name, all_ in self.names.items()
             )
-            for each, estimate in self.telling
-        ]
+
+        return [cell_of(numbers(each), estimate, alpha=alpha) for each, estimate in self.telling]
 
     def verdict(self, effect: Effect, margin: float) -> Verdict:
         direction = self.comparisons[0].metric.direction

@@ -15,11 +15,9 @@ Chance makes work of like with like unequal with a probability of ``_ALPHA`` at 
 is compared together; in a run that is looked at after every block, over all looks as well.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from millrace.model import measurements
@@ -46,7 +44,7 @@ _SAME_STATEMENTS = frozenset(
 
 
 @dataclass(frozen=True)
-class Rules:
+class ComparabilityRules:
     """The rules by which treatments are compared.
 
     ``margin`` is the smallest relative difference that matters; ``operations`` is how many
@@ -126,17 +124,14 @@ def trial_work(trial: TrialRecord, attempt: StoredAttempt) -> TrialWork | None:
     measured = {name: round(value) for name, value in attempt.measured.items()}
     if measurements.TRANSACTIONS not in measured:
         return None
-    scheduled, skipped = (
-        measured.get(measurements.SCHEDULED, 0),
-        measured.get(measurements.SKIPPED, 0),
-    )
+    scheduled = measured.get(measurements.SCHEDULED, 0)
     return TrialWork(
         block=trial.block,
         transactions=measured[measurements.TRANSACTIONS],
         errors=measured.get(measurements.ERRORS, 0),
         retries=measured.get(measurements.RETRIES, 0),
         late=measured.get(measurements.LATE, 0),
-        skipped=min(skipped, scheduled),
+        skipped=min(measured.get(measurements.SKIPPED, 0), scheduled),
         scheduled=scheduled,
         rows_read=measured.get(measurements.ROWS_READ, 0),
         rows_affected=measured.get(measurements.ROWS_AFFECTED, 0),
@@ -157,25 +152,29 @@ def asks_the_same(factor: str) -> bool:
 class Unequal:
     """The reasons why two treatments' work was not shown to be equal; empty without any.
 
-    ``told_apart`` says that more blocks do not mend it.
+    ``shows_difference`` says that more blocks do not change it.
     """
 
     reason: str = ""
-    told_apart: bool = False
+    shows_difference: bool = False
 
 
 def unequal_work(
-    base: Sequence[TrialWork], candidate: Sequence[TrialWork], names: tuple[str, str], rules: Rules
+    base: Sequence[TrialWork],
+    candidate: Sequence[TrialWork],
+    names: tuple[str, str],
+    rules: ComparabilityRules,
 ) -> Unequal:
     """Assess whether two treatments, called ``names``, did the same work.
 
     Only blocks in which both have a trial count.
     """
-    pairs = _pairs(base, candidate)
+    by_block = {work.block: work for work in candidate}
+    pairs = [(work, by_block[work.block]) for work in base if work.block in by_block]
     if not pairs:
         return Unequal()
     if failed := _mostly_errors(pairs, names):
-        return Unequal(failed, told_apart=True)
+        return Unequal(failed, shows_difference=True)
     tolerance = max(NEGLIGIBLE, min(rules.margin / 2, MOST_TOLERATED))
     rates = [kind for kind in _RATES if any(kind.hits(work) for pair in pairs for work in pair)]
     rows = [kind for kind in _ROWS if rules.same_statements and _vary(kind[1], pairs)]
@@ -186,7 +185,7 @@ def unequal_work(
     different += _different_counts(pairs, names, rules.operations)
     different += _different_rows(rows, pairs, names, by)
     if different:
-        return Unequal(f"unequal work: {'; '.join([*different, *unknown])}", told_apart=True)
+        return Unequal(f"unequal work: {'; '.join([*different, *unknown])}", shows_difference=True)
     if unknown:
         points = f"{tolerance * 100:.2g} percentage point{'' if tolerance == 0.01 else 's'}"
         return Unequal(
@@ -194,11 +193,6 @@ def unequal_work(
             f"which more blocks may show"
         )
     return Unequal()
-
-
-def _pairs(base: Collection[TrialWork], candidate: Collection[TrialWork]) -> list[_Pair]:
-    by_block = {work.block: work for work in candidate}
-    return [(work, by_block[work.block]) for work in base if work.block in by_block]
 
 
 def _mostly_errors(pairs: Sequence[_Pair], names: tuple[str, str]) -> str:
@@ -214,9 +208,8 @@ def _mostly_errors(pairs: Sequence[_Pair], names: tuple[str, str]) -> str:
     if max(rates) <= MOST_ERRORS:
         return ""
     codes: Counter[int] = Counter()
-    for side in sides:
-        for work in side:
-            codes.update(dict(work.error_codes))
+    for work in (*sides[0], *sides[1]):
+        codes.update(dict(work.error_codes))
     most = f", most with code {codes.most_common(1)[0][0]}" if codes else ""
     return (
         f"too many errors: {_percent(rates[1])} of the transactions ended in an error with "
@@ -278,7 +271,7 @@ def _different_rows(
 
 
 def _vary(rows: Callable[[TrialWork], int], pairs: Sequence[_Pair]) -> bool:
-    """Return whether the rows of a transaction are not quite as many in any block."""
+    """Return whether the rows of a transaction differ at all in any block."""
     each = (_of_a_transaction(rows, pair) for pair in pairs if _has_rows(rows, pair))
     return any(base != candidate for base, candidate in each)
 

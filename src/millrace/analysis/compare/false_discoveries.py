@@ -7,11 +7,9 @@ the procedure of Benjamini and Yekutieli (``stats.multiple_tests``), is at most 
 those that are left, the expected share of false ones is alpha at most, however the comparisons
 depend on each other, and whenever each was stopped.
 
-A comparison without a verdict, of which one side failed, of unequal work, or of trials that were
-not steady makes no claim, and is not of the family.
+A comparison makes no claim, and is not of the family, where it has no verdict, where a side failed,
+where work was unequal, or where trials were not steady.
 """
-
-from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace

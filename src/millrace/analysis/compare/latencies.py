@@ -5,8 +5,6 @@ sent) is recorded in open loop only; in closed loop, where a request is sent whe
 is answered, it is the same as service time, which then stands for it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache

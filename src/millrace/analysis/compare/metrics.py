@@ -1,7 +1,5 @@
 """The metrics of a workload, as its definition says, and a trial's value of them."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from millrace.analysis.compare import latencies

@@ -1,7 +1,5 @@
 """The analysis of a run: plain values, read by the reports."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
@@ -28,7 +26,7 @@ class Comparison:
     which both finished. ``verdict`` is None where there are too few, and ``reason`` says so.
     ``minimum_detectable`` is the smallest relative difference (a fraction) these blocks would
     detect, ``blocks_wanted`` how many would detect one of the margin, both with power 0.8; None
-    where that cannot be told. ``same`` marks a comparison of a thing with itself (A/A).
+    where that is unknown. ``same`` marks a comparison of a thing with itself (A/A).
     ``base_failed`` and ``candidate_failed`` count failed trials; ``lost`` says them in words, which
     also end the first line of ``reason``, and is empty without any. ``only_base_failed`` tells a
     verdict of failed that is the base's alone. ``unequal`` says in which way the two did not do the
@@ -82,6 +80,9 @@ class Group:
     treatments: tuple[TreatmentAnalysis, ...]
     comparisons: tuple[Comparison, ...]
 
+    def in_metric(self, metric: Metric) -> tuple[Comparison, ...]:
+        return tuple(each for each in self.comparisons if each.metric.name == metric.name)
+
 
 @dataclass(frozen=True)
 class VariablesComparison:
@@ -129,7 +130,7 @@ class ApplicableCalibration:
     ``age_s`` is from the end of its last trial to when the report is made. ``false`` of
     ``verdicts`` were false, a rate from ``low`` to ``high`` (95 %; None without a verdict), and
     ``refused`` of them were none on speed. ``smallest`` is the smallest change seen in ``blocks``
-    blocks, a fraction, in the quietest and in the noisiest group; None where it cannot be told.
+    blocks, a fraction, in the quietest and in the noisiest group; None where it is unknown.
     ``stale`` says why it says little about the run, a clause each.
     """
 
@@ -208,8 +209,8 @@ class ComparisonStatus:
     """The state of a comparison while a run goes on. ``label`` is the candidate's.
 
     ``after`` is how many blocks the run had when it was closed, None while it is open.
-    ``more_blocks`` is about how many would decide an open one; None where that cannot be told: the
-    blocks are too few, or more than 10 000 would be wanted.
+    ``more_blocks`` is about how many would decide an open one; None where the blocks are too few
+    for an estimate, or more than 10 000 would be needed.
     """
 
     comparison: Comparison
@@ -308,12 +309,7 @@ class RunAnalysis:
     def comparisons(self, metric: Metric | None = None) -> tuple[Comparison, ...]:
         """Return the comparisons in one metric (the headline unless named), group by group."""
         wanted = metric or self.headline
-        return tuple(
-            comparison
-            for group in self.groups
-            for comparison in group.comparisons
-            if comparison.metric.name == wanted.name
-        )
+        return tuple(each for group in self.groups for each in group.in_metric(wanted))
 
 
 def varied_factors(analysis: RunAnalysis) -> list[str]:

@@ -1,7 +1,5 @@
 """Comparisons of treatments' values that took turns in blocks, whoever measured them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 

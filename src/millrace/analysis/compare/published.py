@@ -1,7 +1,5 @@
 """Published figures of a study, set beside the user's own where the version series match."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any

@@ -6,9 +6,9 @@ A comparison of the headline metric is closed when
   for any number of looks, so that who stops at it is wrong no more often than the interval says; a
   difference is also left among all comparisons of the run (``discoveries``), which counts no other;
 * a side is *failing*: its three newest trials failed, one after the other;
-* its work was *unequal*: what its clients did was told apart in five blocks or more. Speeds are not
-  compared then, and more blocks do not make the work equal;
-* its trials were *unsteady*, too many of them for good: longer trials would help, not more.
+* its work was *unequal*: its clients' work differed in five blocks or more. Speeds are not compared
+  then, and more blocks do not make the work equal;
+* its trials were *unsteady*, and too many of them will stay so: longer trials would help, not more.
 
 The last two are by evidence that holds for any number of looks, too, so that like with like is
 given up for nothing no more often than is said (``refusal``). What refuses a verdict on the trials
@@ -20,8 +20,6 @@ of a group needs them as long as any of its candidates does; what nothing is com
 
 Pure, as all of the analysis: a run that was interrupted finds the same answer in its trials.
 """
-
-from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
@@ -65,18 +63,10 @@ def _ending(
     if blocks >= design.blocks:
         return "blocks"
     if design.max_time_s is not None and blocks:
-        predicted_s = analysis.spent_s + _next_block_s(analysis, needed)
-        return "time" if predicted_s > design.max_time_s else None
+        times = trial_times(analysis)  # without A/A trials, which few blocks have
+        next_block_s = sum(times[each] for each in needed) / analysis.run.design.concurrency
+        return "time" if analysis.spent_s + next_block_s > design.max_time_s else None
     return None
-
-
-def _next_block_s(analysis: RunAnalysis, needed: Collection[str]) -> float:
-    """Return how long a block of the ``needed`` treatments takes, by the trials so far.
-
-    An A/A trial, which few blocks have, is not counted.
-    """
-    times = trial_times(analysis)
-    return sum(times[each] for each in needed) / analysis.run.design.concurrency
 
 
 def trial_times(analysis: RunAnalysis, *, unknown_s: float = 0.0) -> dict[str, float]:
@@ -95,13 +85,13 @@ def _statuses(analysis: RunAnalysis) -> Iterator[ComparisonStatus]:
     for comparison in analysis.comparisons():
         base, candidate = treatments[comparison.base_id], treatments[comparison.candidate_id]
         state = _state(comparison, base, candidate)
-        yield ComparisonStatus(
-            comparison=comparison,
-            label=candidate.label,
-            state=state,
-            after=None if state == "open" else _last_block(analysis, candidate) + 1,
-            more_blocks=_more_blocks(comparison, analysis.margin) if state == "open" else None,
-        )
+        after = more = None
+        if state == "open":
+            more = _more_blocks(comparison, analysis.margin)
+        else:  # a closed candidate dropped out right after its last block
+            trials = (trial for trial in analysis.trials if trial.treatment_id == candidate.id)
+            after = max((trial.block + 1 for trial in trials), default=0)
+        yield ComparisonStatus(comparison, candidate.label, state, after, more)
 
 
 def _state(
@@ -112,12 +102,6 @@ def _state(
     if max(base.failed_last, candidate.failed_last) >= FAILURES:
         return "failing"
     return comparison.permanently_incomparable or "open"
-
-
-def _last_block(analysis: RunAnalysis, candidate: TreatmentAnalysis) -> int:
-    """Return the last block that has a trial of the candidate: it dropped out right after."""
-    mine = (trial.block for trial in analysis.trials if trial.treatment_id == candidate.id)
-    return max(mine, default=-1)
 
 
 def _more_blocks(comparison: Comparison, margin: float) -> int | None:

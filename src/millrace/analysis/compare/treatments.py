@@ -1,12 +1,10 @@
 """Analyze each treatment: the measurements of its trials, and the settings of its servers."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean
 
 from millrace.analysis.compare import conditions, latencies
-from millrace.analysis.compare.equal_work import Rules, trial_work
+from millrace.analysis.compare.equal_work import ComparabilityRules, trial_work
 from millrace.analysis.compare.metrics import Metric
 from millrace.analysis.compare.treatment_model import (
     Failure,
@@ -32,12 +30,13 @@ from millrace.store.records import (
 )
 
 Ended = tuple[TrialRecord, StoredAttempt]
+_OF_PURPOSE = {"control": " (control)"}
 
 
 def analyse_treatments(
     stored: StoredRun,
     metrics: Sequence[Metric],
-    rules: Rules,
+    rules: ComparabilityRules,
     *,
     factor: str,
     base: Level,
@@ -76,7 +75,7 @@ def find_failures(stored: StoredRun, labels: Mapping[str, str]) -> tuple[Failure
     return tuple(
         Failure(
             treatment_id=trial.treatment_id,
-            treatment=_label(trial, labels),
+            treatment=f"{labels[trial.treatment_id]}{_OF_PURPOSE.get(trial.purpose, '')}",
             trial_id=trial.id,
             block=trial.block,
             step=attempt.failed_step or "unknown",
@@ -86,11 +85,6 @@ def find_failures(stored: StoredRun, labels: Mapping[str, str]) -> tuple[Failure
         for trial in sorted(stored.trials, key=lambda trial: trial.position)
         if (attempt := last.get(trial.id)) is not None and attempt.outcome == "failed"
     )
-
-
-def _label(trial: TrialRecord, labels: Mapping[str, str]) -> str:
-    label = labels[trial.treatment_id]
-    return f"{label} (control)" if trial.purpose == "control" else label
 
 
 def _by_treatment(stored: StoredRun) -> dict[str, list[TrialRecord]]:
@@ -105,7 +99,7 @@ def _analyse(
     planned: Sequence[TrialRecord],
     last: Mapping[str, StoredAttempt],
     metrics: Sequence[Metric],
-    rules: Rules,
+    rules: ComparabilityRules,
     *,
     run: RunRecord,
     factor: str,
@@ -121,6 +115,7 @@ def _analyse(
     }
     measured = [attempt for _, attempt in finished]
     recorded = (finished or ended)[-1:]
+    newest_first = [attempt.outcome for _, attempt in reversed(ended)]
     return TreatmentAnalysis(
         id=treatment.id,
         label=label,
@@ -145,7 +140,7 @@ def _analyse(
             finished, margin=rules.margin, operations=rules.operations, looks=rules.looks
         ),
         instances=tuple(_instance(i) for _, attempt in recorded for i in attempt.instances),
-        failed_last=_failed_last(ended),
+        failed_last=next((n for n, of in enumerate(newest_first) if of != "failed"), len(ended)),
         left_out=sum(attempt.failed_step == PAIR_FAILED for _, attempt in ended),
         trial_s=fmean(trial_s(attempt) for _, attempt in ended) if ended else None,
     )
@@ -154,11 +149,6 @@ def _analyse(
 def trial_s(attempt: StoredAttempt) -> float:
     """Return the duration of an attempt, all its steps, in s."""
     return max((step.started_s + step.duration_s for step in attempt.steps), default=0.0)
-
-
-def _failed_last(ended: Sequence[Ended]) -> int:
-    outcomes = [attempt.outcome for _, attempt in ended]
-    return next((n for n, of in enumerate(reversed(outcomes)) if of != "failed"), len(outcomes))
 
 
 def _summarise(metric: Metric, finished: Sequence[Ended]) -> MetricSummary | None:

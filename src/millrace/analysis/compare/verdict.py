@@ -9,8 +9,6 @@ logarithm, 1 / (1 + m) to 1 + m, so that rows/s and seconds of the same trials a
 The rule is the same whatever looks an interval holds for, and for the levels of a history.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from millrace.analysis.compare.model import Verdict

@@ -8,8 +8,6 @@ and add up: loss = 1 - x(B), given back by an alignment = x(B aligned) - x(B), r
 those in which A and B finished, of an alignment those of them in which it finished too.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
@@ -19,7 +17,7 @@ from millrace.analysis.steady.steadiness import by_treatment
 from millrace.levels import Level
 from millrace.model.run_spec import Ablates
 from millrace.stats import MeanEstimate, mean_estimate
-from millrace.store.records import StoredAttempt, StoredRun
+from millrace.store.records import StoredRun
 
 ALL = "all of these"
 """The alignment of all suspected settings at once."""
@@ -103,6 +101,7 @@ def ablation(stored: StoredRun) -> Ablation | None:
     loss = lost(candidate)
     left = {name: lost(values.get(each, {})) for name, each in test.treatments.items()}
     unsteady, refused = _unsteady(stored, test, [name for name, of in left.items() if of])
+    untried = [name for name, of in left.items() if not of]
     left |= {name: {} for name in refused}
     shares = tuple(
         Recovery(
@@ -123,14 +122,7 @@ def ablation(stored: StoredRun) -> Ablation | None:
         left_out=test.left_out,
         untried=(
             *(f"{name}: {reason}" for name, reason in refused.items()),
-            *_untried(
-                stored,
-                {
-                    name: test.treatments[name]
-                    for name, of in left.items()
-                    if not of and name not in refused
-                },
-            ),
+            *_untried(stored, {name: test.treatments[name] for name in untried}),
         ),
         unsteady=unsteady,
     )
@@ -164,14 +156,11 @@ def _untried(stored: StoredRun, treatments: Mapping[str, str]) -> tuple[str, ...
     for name, treatment in treatments.items():
         of = (last.get(trial.id) for trial in stored.trials if trial.treatment_id == treatment)
         failed = next((each for each in of if each and each.outcome == "failed"), None)
-        reasons.setdefault(_reason(failed), []).append(name)
+        reason = "no block has a result of it, of A and of B"
+        if failed is not None and failed.reason:
+            reason = f"failed at {failed.failed_step}: {failed.reason.splitlines()[0].rstrip('.')}"
+        reasons.setdefault(reason, []).append(name)
     return tuple(f"{', '.join(names)}: {reason}" for reason, names in reasons.items())
-
-
-def _reason(failed: StoredAttempt | None) -> str:
-    if failed is None or not failed.reason:
-        return "no block has a result of it, of A and of B"
-    return f"failed at {failed.failed_step}: {failed.reason.splitlines()[0].rstrip('.')}"
 
 
 def _values(stored: StoredRun, metric: Metric) -> dict[str, dict[int, float]]:

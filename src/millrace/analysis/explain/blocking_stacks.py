@@ -2,14 +2,12 @@
 
 These are the calls, files and functions behind the waits of the time breakdown.
 
-They were seen at random moments, like the account's waits, and sum up to them: they are of the
-same trials, and without what the account does not tell of, as the idleness of a pool's threads.
+They are sampled at random moments, like the breakdown's waits, and add up to them: they are of the
+same trials, and leave out what no part of the breakdown holds, such as idle threads of a pool.
 
 A thread's call is read a moment before its stack, and may be another one by then: a stack of a
 write, say, under a call that reads. Such a stack is left out, and the call taken for what it was.
 """
-
-from __future__ import annotations
 
 import math
 import re
@@ -42,7 +40,7 @@ _BEGINS: Mapping[str, re.Pattern[str]] = {
 _SYSTEM_CALL = re.compile(r"__(?:x64|arm64|do|se)_sys_(\w+)")
 
 _Where = tuple[PartKey, str | None, str | None]
-_Accounted = Sequence[tuple[ObservedTrial, TrialBreakdown]]
+_WithBreakdowns = Sequence[tuple[ObservedTrial, TrialBreakdown]]
 
 
 @dataclass(frozen=True)
@@ -60,9 +58,8 @@ class BlockedComparison:
 
     They are means over the compared trials. The call is None in a page fault.
 
-    ``part`` is the account's part that it is of, ``title`` that part's. ``stacks`` are those in
-    which most of the time was spent first, none where the kernel does not tell, or tells of another
-    call.
+    ``part`` is the part of the breakdown that it belongs to, ``title`` that part's. ``stacks`` are
+    in order of time, longest first; empty where the kernel shows none, or those of another call.
     """
 
     part: PartKey
@@ -135,7 +132,7 @@ def _comparison(
     )
 
 
-def _places_us(trials: _Accounted) -> Mapping[Place, float]:
+def _places_us(trials: _WithBreakdowns) -> Mapping[Place, float]:
     sums: defaultdict[Place, float] = defaultdict(float)
     for trial, _ in trials:
         observed = trial.observed

@@ -1,7 +1,5 @@
 """The records of ``time_breakdown``: parts of an operation's time, and their differences."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -62,10 +60,10 @@ class Value:
 
 @dataclass(frozen=True)
 class TrialBreakdown:
-    """The account of one trial, in µs per operation.
+    """The time breakdown of one trial, in µs per operation.
 
-    ``parts`` lacks what was not measured. ``sampled_us`` is the time that ``samples`` shared out
-    to those parts that were sampled.
+    ``parts`` lacks parts that were not measured. ``sampled_us`` is the time that ``samples`` divide
+    among the sampled parts.
     """
 
     block: int
@@ -79,8 +77,7 @@ class TrialBreakdown:
 
         A sample is in one part or in none, so that the error is one of the share of all in sum.
         """
-        told_us = math.fsum(self.parts[key].us for key in parts)
-        left = self.latency_us - told_us
+        left = self.latency_us - math.fsum(self.parts[key].us for key in parts)
         if not self.samples:
             return Value(left)
         share = math.fsum(self.parts[key].share for key in parts)
@@ -89,7 +86,7 @@ class TrialBreakdown:
 
 @dataclass(frozen=True)
 class Part:
-    """One part of an account: its mean over the trials, in µs per operation."""
+    """One part of a breakdown: its mean over the trials, in µs per operation."""
 
     key: PartKey
     title: str
@@ -98,13 +95,13 @@ class Part:
 
 @dataclass(frozen=True)
 class TimeBreakdown:
-    """The account of a treatment over its ``trials``: means over them, µs per operation.
+    """The time breakdown of a treatment: means over its ``trials``, in µs per operation.
 
     ``latency`` is the sum of ``parts`` and ``unaccounted``. ``unknown`` are the titles of parts
     that were not measured, which are in ``unaccounted`` then. ``cycle`` and ``gap`` are the
     clients' (no gap in an open loop); ``waiting_for_client`` is how long threads waited for their
-    client, the gap with it. ``client_cpu`` is the load generator's own CPU time, a fact beside the
-    time_breakdown, as are ``background`` CPU by kind of thread, and ``notes``.
+    client, the gap included. ``client_cpu`` is the load generator's own CPU time and ``background``
+    CPU time by kind of thread: facts that are in no part. So are the ``notes``.
     """
 
     noun: Noun
@@ -137,8 +134,8 @@ class DifferenceLine:
     """One part of B less the same of A, paired by block, in µs per operation.
 
     ``adjusted_p`` is Holm's over all parts that were tested, None where there was nothing to test;
-    ``significant`` parts are there although so many were looked at. What is unaccounted is no
-    cause, and never significant. ``a`` and ``b`` are the sides themselves, means over the same
+    ``significant`` parts differ after that correction. The unaccounted time is no cause, and never
+    significant. ``a`` and ``b`` are the sides themselves, means over the same
     blocks.
     """
 
@@ -155,7 +152,7 @@ class DifferenceLine:
 
 @dataclass(frozen=True)
 class BreakdownDifference:
-    """Two accounts, B less A, over the ``blocks`` in which both have one: largest part first.
+    """Two breakdowns, B less A, over the ``blocks`` in which both have one: largest part first.
 
     ``latency`` is the sum of ``lines`` and ``unaccounted``. Parts that only one side measured are
     in ``unaccounted``, and ``unknown`` has their titles. ``a_latency`` and ``b_latency`` are those

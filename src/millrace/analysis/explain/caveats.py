@@ -4,8 +4,6 @@ A breakdown closes where the unaccounted time is a small share of the latency, o
 chance. Pure: plain values, which the reports put into words.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -16,7 +14,7 @@ from millrace.analysis.explain.statement_breakdown import StatementBreakdownDiff
 
 _MOST_ALONE, _MOST_TOGETHER = 0.10, 0.15  # of the latency may be unaccounted: with one client, more
 _LEAST_US = 2.0
-_LEAST_OF_OPERATION = 0.05  # of its time: accounts of smaller statements are not asked to close
+_LEAST_OF_OPERATION = 0.05  # of its time: breakdowns of smaller statements need not close
 _BEYOND_CHANCE = 2.0  # errors of counting
 
 
@@ -55,7 +53,7 @@ class UnclosedStatement:
 
 @dataclass(frozen=True)
 class UnclosedStatements:
-    """The statements of a side that matter and whose accounts do not close; at least one."""
+    """The statements of a side that matter and whose breakdowns do not close; at least one."""
 
     side: Side
     statements: tuple[UnclosedStatement, ...]
@@ -78,7 +76,7 @@ class Caveats:
     decided the number of blocks.
     """
 
-    accounts: tuple[UnclosedBreakdown, ...]
+    breakdowns: tuple[UnclosedBreakdown, ...]
     statements: tuple[UnclosedStatements, ...]
     disturbed: tuple[DisturbedBlocks, ...]
     by: tuple[str, ...]
@@ -94,8 +92,8 @@ def caveats(explanation: Explanation) -> Caveats:
         if blocks:
             disturbed.append(DisturbedBlocks(name, len(blocks), len(side.trials)))
     return Caveats(
-        accounts=tuple(_open_accounts(explanation)),
-        statements=tuple(_open_statements(explanation)),
+        breakdowns=tuple(_unclosed_breakdowns(explanation)),
+        statements=tuple(_unclosed_statements(explanation)),
         disturbed=tuple(disturbed),
         by=tuple(each.clause for each in measured),
         is_sequential=explanation.run.design.kind == "sequential",
@@ -106,24 +104,23 @@ def _sides(explanation: Explanation) -> tuple[tuple[Side, SideExplanation], ...]
     return ("A", explanation.a), ("B", explanation.b)
 
 
-def _open_accounts(explanation: Explanation) -> Iterator[UnclosedBreakdown]:
+def _unclosed_breakdowns(explanation: Explanation) -> Iterator[UnclosedBreakdown]:
     found = explanation.differences
     if found is None:
         return
     for (name, side), share in zip(_sides(explanation), found.left_shares, strict=True):
-        account = side.breakdown
-        assert account is not None
-        trials = [trial for trial in account.trials if trial.block in found.blocks]
+        assert side.breakdown is not None
+        trials = [trial for trial in side.breakdown.trials if trial.block in found.blocks]
         most = _most(side)
         us = found.unaccounted.a_us if name == "A" else found.unaccounted.b_us
-        blocks = tuple(_open_blocks(trials, found.lines, most))
+        blocks = tuple(_unclosed_blocks(trials, found.lines, most))
         if abs(share) > most and abs(us) > _LEAST_US:
             yield UnclosedBreakdown(name, share, blocks, len(trials))
         elif blocks:
             yield UnclosedBreakdown(name, None, blocks, len(trials))
 
 
-def _open_blocks(
+def _unclosed_blocks(
     trials: Sequence[TrialBreakdown], lines: Sequence[DifferenceLine], most: float
 ) -> Iterator[UnclosedBlock]:
     for trial in trials:
@@ -138,22 +135,22 @@ def _most(side: SideExplanation) -> float:
     return _MOST_ALONE if alone else _MOST_TOGETHER
 
 
-def _open_statements(explanation: Explanation) -> Iterator[UnclosedStatements]:
+def _unclosed_statements(explanation: Explanation) -> Iterator[UnclosedStatements]:
     found = explanation.statement_breakdown_differences
     for name, side in _sides(explanation):
         is_a = name == "A"
         operation_us = math.fsum(each.a_us if is_a else each.b_us for each in found)
-        still_open = tuple(
+        unclosed = tuple(
             UnclosedStatement(each.name, share)
             for each in found
             if (each.a_us if is_a else each.b_us) >= _LEAST_OF_OPERATION * operation_us
-            if (share := _open_share(each, side, is_a=is_a)) is not None
+            if (share := _unclosed_share(each, side, is_a=is_a)) is not None
         )
-        if still_open:
-            yield UnclosedStatements(name, still_open)
+        if unclosed:
+            yield UnclosedStatements(name, unclosed)
 
 
-def _open_share(
+def _unclosed_share(
     each: StatementBreakdownDifference, side: SideExplanation, *, is_a: bool
 ) -> float | None:
     """Return the unaccounted share of a statement, if its time breakdown does not close."""
@@ -162,9 +159,9 @@ def _open_share(
     share = each.breakdown.left_shares[0 if is_a else 1]
     errors = [
         trial.left(list(trial.parts)).error_us
-        for account in side.statement_breakdowns
-        if account.name == each.name
-        for trial in account.trials
+        for breakdown in side.statement_breakdowns
+        if breakdown.name == each.name
+        for trial in breakdown.trials
         if trial.block in each.breakdown.blocks
     ]
     by_chance_us = _BEYOND_CHANCE * math.hypot(*errors) / len(errors) if errors else 0.0

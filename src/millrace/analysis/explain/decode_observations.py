@@ -1,10 +1,9 @@
 """Read an attempt's observations (``millrace.model.observations``) as those of its work.
 
 A section whose amounts are counted between two readings says how late its first one was
-(``late_s``); its amounts are made those of the whole window here, before anything else reads them.
+(``late_s``); its counted values are made those of the whole window here, before anything else reads
+them. ``model.observations`` marks these values.
 """
-
-from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal
@@ -22,6 +21,7 @@ from millrace.model.observations import (
     Missing,
     Observations,
     ProfileSamples,
+    Section,
     Waits,
 )
 from millrace.model.phases import MeasuredPhases
@@ -47,8 +47,8 @@ def observed_trials(
     found = []
     for trial in sorted(stored.trials, key=lambda trial: trial.block):
         if trial.treatment_id == treatment.id and trial.purpose == purpose:
-            told = _trial(trial, last.get(trial.id), clients, connections, stored.run.phases)
-            found += [told] if told is not None else []
+            each = _trial(trial, last.get(trial.id), clients, connections, stored.run.phases)
+            found += [each] if each is not None else []
     return tuple(found)
 
 
@@ -61,8 +61,8 @@ def _trial(
 ) -> ObservedTrial | None:
     if attempt is None or attempt.outcome != "finished":
         return None
-    told = observed(attempt, phases, clients=clients, loaders=loaders)
-    return None if told is None else ObservedTrial(trial.id, trial.block, attempt, told)
+    found = observed(attempt, phases, clients=clients, loaders=loaders)
+    return None if found is None else ObservedTrial(trial.id, trial.block, attempt, found)
 
 
 def loaders(workload: WorkloadDefinition, chosen: Mapping[str, Level]) -> int | None:
@@ -85,11 +85,11 @@ def _tables(workload: WorkloadDefinition, chosen: Mapping[str, Level]) -> int | 
     return sum(known) if len(known) == len(counts) else None
 
 
-def _count(told: int | str | None, chosen: Mapping[str, Level]) -> int | None:
+def _count(written: int | str | None, chosen: Mapping[str, Level]) -> int | None:
     """Return a number, or the value of the parameter that holds it: ``{tables}``."""
-    if told is None:
+    if written is None:
         return 1
-    text = str(told)
+    text = str(written)
     value = chosen.get(text[1:-1]) if text.startswith("{") else text
     return None if value is None else int(value)
 
@@ -157,9 +157,8 @@ def scale_to_window(found: Observations) -> Observations:
     """
     window_s = found.window_s
     scaled = {}
-    for name in _COUNTED:
-        section = getattr(found, name)
-        late_s = None if section is None else section.late_s
+    for name, section in found:
+        late_s = section.late_s if isinstance(section, Section) else None
         if window_s is None or late_s is None or not 0 < late_s < window_s:
             continue
         factor = window_s / (window_s - late_s)

@@ -10,8 +10,6 @@ that, the blocks that it wrote to the log (``model.observations.Counters``). Rea
 device's, for everyone on the host, as iostat has them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import log
@@ -32,9 +30,9 @@ class EfficiencyRow:
 
     All are of the blocks that both sides have, paired: ``difference`` is B - A and ``relative``
     B / A, where no trial has 0. ``a`` or ``b`` are of all trials where there is nothing to compare.
-    ``source`` says what told it, both sides' where they differ. ``p_value`` is the ratio's, or the
-    difference's where there is no ratio; ``adjusted_p`` is Holm's over the rows; ``significant``
-    rows differ although so many were looked at.
+    ``source`` names the source of both sides, or of each where they differ. ``p_value`` is that of
+    the ratio, or of the difference where there is no ratio; ``adjusted_p`` is Holm's over the rows;
+    ``significant`` rows differ after that correction.
     """
 
     key: str
@@ -67,11 +65,11 @@ def compare_efficiency(
 
 
 def _row(figure: _Figure, a: Sequence[ObservedTrial], b: Sequence[ObservedTrial]) -> EfficiencyRow:
-    told = [(source, _values(ask, a), _values(ask, b)) for source, ask in figure.sources]
-    source, of_a, of_b = next((each for each in told if each[1] and each[2]), ("", {}, {}))
+    by_source = [(source, _values(ask, a), _values(ask, b)) for source, ask in figure.sources]
+    source, of_a, of_b = next((each for each in by_source if each[1] and each[2]), ("", {}, {}))
     difference = relative = p_value = None
     if not source:
-        source, of_a, of_b = _apart(told)
+        source, of_a, of_b = _apart(by_source)
     elif blocks := sorted(of_a.keys() & of_b.keys()):
         of_a, of_b = ({block: side[block] for block in blocks} for side in (of_a, of_b))
         pairs = list(zip(of_a.values(), of_b.values(), strict=True))
@@ -104,12 +102,12 @@ def _values(ask: Ask, trials: Sequence[ObservedTrial]) -> dict[int, float]:
 
 
 def _apart(
-    told: Sequence[tuple[str, dict[int, float], dict[int, float]]],
+    by_source: Sequence[tuple[str, dict[int, float], dict[int, float]]],
 ) -> tuple[str, dict[int, float], dict[int, float]]:
     """Return the best source of each side, where none serves both."""
     none: tuple[str, dict[int, float]] = ("", {})
-    a_source, of_a = next(((source, a) for source, a, _ in told if a), none)
-    b_source, of_b = next(((source, b) for source, _, b in told if b), none)
+    a_source, of_a = next(((source, a) for source, a, _ in by_source if a), none)
+    b_source, of_b = next(((source, b) for source, _, b in by_source if b), none)
     return "; ".join(dict.fromkeys(filter(None, (a_source, b_source)))), of_a, of_b
 
 
@@ -125,32 +123,23 @@ def _marked(rows: Sequence[EfficiencyRow]) -> tuple[EfficiencyRow, ...]:
     )
 
 
-def _of(told: Callable[[Observed], float | None], unit: float = 1.0) -> Ask:
+def _of(amount_of: Callable[[Observed], float | None], unit: float = 1.0) -> Ask:
     """Return an amount of the window, of one operation and in units of ``unit``."""
 
     def ask(trial: ObservedTrial) -> float | None:
-        amount = told(trial.observed)
+        amount = amount_of(trial.observed)
         return None if amount is None else trial.observed.per_operation(amount) / unit
 
     return ask
-
-
-def _foreground_s(observed: Observed) -> float | None:
-    return None if observed.foreground is None else observed.foreground.cpu_s
 
 
 def _background_s(observed: Observed) -> float | None:
     """Sum the CPU time of all threads that serve neither a client nor millrace."""
     if observed.foreground is None:
         return None
-    told = [usage.cpu_s for kind, usage in observed.background.items() if kind != OBSERVER]
-    known = [cpu_s for cpu_s in told if cpu_s is not None]
-    return sum(known) if len(known) == len(told) else None
-
-
-def _observer_s(observed: Observed) -> float | None:
-    own = observed.background.get(OBSERVER)
-    return None if own is None else own.cpu_s
+    others = [usage.cpu_s for kind, usage in observed.background.items() if kind != OBSERVER]
+    known = [cpu_s for cpu_s in others if cpu_s is not None]
+    return sum(known) if len(known) == len(others) else None
 
 
 def server_cpu_s(trial: ObservedTrial, *, user_only: bool = False) -> float | None:
@@ -172,20 +161,16 @@ def server_cpu_s(trial: ObservedTrial, *, user_only: bool = False) -> float | No
 
 
 def _used(name: str) -> Callable[[Observed], float | None]:
-    return lambda observed: None if observed.process is None else getattr(observed.process, name)
+    return lambda observed: getattr(observed.process, name, None)
 
 
 def _did(name: str) -> Callable[[Observed], float | None]:
-    return lambda observed: None if observed.disk is None else getattr(observed.disk, name)
+    return lambda observed: getattr(observed.disk, name, None)
 
 
 def _server_us(trial: ObservedTrial) -> float | None:
     cpu_s = server_cpu_s(trial)
     return None if cpu_s is None else trial.observed.us(cpu_s)
-
-
-def _client_us(trial: ObservedTrial) -> float | None:
-    return trial.observed.work.client_cpu_us
 
 
 def _counter(name: str) -> Callable[[Observed], float | None]:
@@ -206,73 +191,63 @@ def _pool_reads(trial: ObservedTrial) -> float | None:
     return None
 
 
+_PER_US = 1 / US_PER_S
+_DEVICE, _PROCESS, _ENGINE = "the device", "the server's process", "the storage engine"
 _FIGURES = (
     _Figure(
         "cpu_foreground", "server CPU, foreground", "µs",
-        (("threads that serve clients", _of(_foreground_s, 1 / US_PER_S)),),
+        (("threads that serve clients",
+          _of(lambda observed: getattr(observed.foreground, "cpu_s", None), _PER_US)),),
     ),
     _Figure(
         "cpu_background", "server CPU, background", "µs",
-        (("all other threads", _of(_background_s, 1 / US_PER_S)),),
+        (("all other threads", _of(_background_s, _PER_US)),),
     ),
     _Figure(
         "cpu_observers", "server CPU, sessions of millrace", "µs",
-        (("threads that serve millrace's observers", _of(_observer_s, 1 / US_PER_S)),),
+        (("threads that serve millrace's observers",
+          _of(lambda seen: getattr(seen.background.get(OBSERVER), "cpu_s", None), _PER_US)),),
     ),
-    _Figure("cpu_server", "server CPU, all", "µs", (("the server's process", _server_us),)),
-    _Figure("cpu_client", "client CPU", "µs", (("the load generator", _client_us),)),
+    _Figure("cpu_server", "server CPU, all", "µs", ((_PROCESS, _server_us),)),
+    _Figure(
+        "cpu_client", "client CPU", "µs",
+        (("the load generator", lambda trial: trial.observed.work.client_cpu_us),),
+    ),
     _Figure(
         "voluntary_switches", "context switches, voluntary", "",
-        (("the server's process", _of(_used("voluntary_switches"))),),
+        ((_PROCESS, _of(_used("voluntary_switches"))),),
     ),
     _Figure(
         "involuntary_switches", "context switches, involuntary", "",
-        (("the server's process", _of(_used("involuntary_switches"))),),
+        ((_PROCESS, _of(_used("involuntary_switches"))),),
     ),
-    _Figure("reads", "reads", "", (("the device", _of(_did("reads"))),)),
+    _Figure("reads", "reads", "", ((_DEVICE, _of(_did("reads"))),)),
     _Figure(
         "read_kb", "read", "KB",
-        (
-            ("the device", _of(_did("read_bytes"), _KB)),
-            ("the server's process", _of(_used("read_bytes"), _KB)),
-        ),
+        ((_DEVICE, _of(_did("read_bytes"), _KB)), (_PROCESS, _of(_used("read_bytes"), _KB))),
     ),
     _Figure(
         "write_kb", "written", "KB",
-        (
-            ("the device", _of(_did("write_bytes"), _KB)),
-            ("the server's process", _of(_used("write_bytes"), _KB)),
-        ),
+        ((_DEVICE, _of(_did("write_bytes"), _KB)), (_PROCESS, _of(_used("write_bytes"), _KB))),
     ),
     _Figure(
         "fsyncs", "fsyncs", "",
-        (
-            ("the storage engine", _of(_counter("fsyncs"))),
-            ("flushes of the device", _of(_did("flushes"))),
-        ),
+        ((_ENGINE, _of(_counter("fsyncs"))), ("flushes of the device", _of(_did("flushes")))),
     ),
-    _Figure(
-        "flushes", "device flushes", "", (("the device", _of(_did("flushes"))),)
-    ),
+    _Figure("flushes", "device flushes", "", ((_DEVICE, _of(_did("flushes"))),)),
     _Figure(
         "redo_bytes", "redo log", "bytes",
-        (
-            ("log sequence number", _of(_counter("redo_bytes"))),
-            ("blocks written to the log", _of(_counter("log_written_bytes"))),
-        ),
+        (("log sequence number", _of(_counter("redo_bytes"))),
+         ("blocks written to the log", _of(_counter("log_written_bytes")))),
     ),
     _Figure(
         "rows_examined", "rows examined", "",
-        (
-            ("statement digests", _of(_rows_examined)),
-            ("rows fetched from the engine", _of(_counter("all_handler_reads"))),
-        ),
+        (("statement digests", _of(_rows_examined)),
+         ("rows fetched from the engine", _of(_counter("all_handler_reads")))),
     ),
     _Figure(
         "pool_misses", "buffer pool misses", "",
-        (
-            ("the storage engine, between the marks", _pool_reads),
-            ("the storage engine", _of(_counter("buffer_pool_misses"))),
-        ),
+        ((f"{_ENGINE}, between the marks", _pool_reads),
+         (_ENGINE, _of(_counter("buffer_pool_misses")))),
     ),
 )  # fmt: skip

@@ -5,12 +5,15 @@ and the server's own instruments how it waited; plans, variables and the host su
 Pure: from a stored run to plain values, read by the reports.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from millrace.analysis.compare.equal_work import Rules, asks_the_same, trial_work, unequal_work
+from millrace.analysis.compare.equal_work import (
+    ComparabilityRules,
+    asks_the_same,
+    trial_work,
+    unequal_work,
+)
 from millrace.analysis.explain import variables
 from millrace.analysis.explain.ablation import Ablation, ablation, is_ablation_of
 from millrace.analysis.explain.blocking_stacks import compare_blocked
@@ -25,7 +28,6 @@ from millrace.analysis.explain.model import (
     Side,
     SideExplanation,
 )
-from millrace.analysis.explain.observations import ObservedTrial
 from millrace.analysis.explain.plans import compare_plans
 from millrace.analysis.explain.profiles import compare_profiles, flat_profile, spinning_us
 from millrace.analysis.explain.statement_breakdown import (
@@ -44,11 +46,11 @@ from millrace.store.records import InstanceRecord, StoredAttempt, StoredRun, Tre
 
 def with_ablation(explanation: Explanation, found: Ablation) -> Explanation:
     """Add the result of an ablation to the explanation; likely causes that it showed are marked."""
-    suspects = tuple(
+    causes = tuple(
         replace(each, shown=each.shown or found.shows(each.about))
         for each in explanation.likely_causes
     )
-    return replace(explanation, likely_causes=suspects, ablation=found)
+    return replace(explanation, likely_causes=causes, ablation=found)
 
 
 def with_ablations(explanation: Explanation, tests: Sequence[StoredRun]) -> Explanation:
@@ -123,7 +125,7 @@ def _rest(treatment: TreatmentRecord, factor: str) -> dict[str, Level]:
 def _explain(
     stored: StoredRun, factor: str, base: TreatmentRecord, candidate: TreatmentRecord
 ) -> Explanation:
-    a, b = _explained(stored, factor, base), _explained(stored, factor, candidate)
+    a, b = _side_explanation(stored, factor, base), _side_explanation(stored, factor, candidate)
     spec = stored.run.spec
     varied = [name for name, of in spec.levels.items() if len(of) > 1 and name != factor]
     held = _rest(base, factor)
@@ -152,20 +154,23 @@ def _explain(
         variables=_variables(a.instance, b.instance),
         unequal=_unequal(stored, factor, a, b),
         disturbances=(*_disturbances("A", a), *_disturbances("B", b)),
-        missing=(*_lacks(stored, "A", a, base), *_lacks(stored, "B", b, candidate)),
+        missing=(
+            *_missing_observations(stored, "A", a, base),
+            *_missing_observations(stored, "B", b, candidate),
+        ),
     )
-    return _suspecting(found, base, candidate)
+    return _with_likely_causes(found, base, candidate)
 
 
-def _suspecting(
+def _with_likely_causes(
     found: Explanation, base: TreatmentRecord, candidate: TreatmentRecord
 ) -> Explanation:
     """Return the explanation with its likely causes, where both sides have breakdowns."""
     if found.differences is None:
         return found
-    case = Evidence(
-        a=_side(found.a, base),
-        b=_side(found.b, candidate),
+    evidence = Evidence(
+        a=_side_evidence(found.a, base),
+        b=_side_evidence(found.b, candidate),
         noun=found.noun,
         differences=found.differences,
         groups=() if found.profile is None else found.profile.groups,
@@ -173,21 +178,24 @@ def _suspecting(
         unequal=found.unequal,
         margin=found.run.margin,
     )
-    suspects = rank_causes(case)
-    return replace(
-        found, likely_causes=suspects, why_no_likely_causes="" if suspects else why_no_causes(case)
-    )
+    causes = rank_causes(evidence)
+    why_none = "" if causes else why_no_causes(evidence)
+    return replace(found, likely_causes=causes, why_no_likely_causes=why_none)
 
 
-def _side(explained: SideExplanation, treatment: TreatmentRecord) -> SideEvidence:
-    return SideEvidence(explained.label, treatment.resolved, explained.instance, explained.trials)
+def _side_evidence(side: SideExplanation, treatment: TreatmentRecord) -> SideEvidence:
+    return SideEvidence(side.label, treatment.resolved, side.instance, side.trials)
 
 
-def _explained(stored: StoredRun, factor: str, treatment: TreatmentRecord) -> SideExplanation:
+def _side_explanation(
+    stored: StoredRun, factor: str, treatment: TreatmentRecord
+) -> SideExplanation:
     trials = observed_trials(stored, treatment)
     profiled = observed_trials(stored, treatment, purpose="profile")
     found = time_breakdown(trials)
     level = treatment.levels[factor]
+    instances = (i for trial in (*profiled, *trials) for i in trial.attempt.instances)
+    servers = [instance for instance in instances if instance.role == "server"]
     failures = _failures(stored, treatment, "measure", "profile")
     return SideExplanation(
         label=level_text(factor, level),
@@ -201,7 +209,7 @@ def _explained(stored: StoredRun, factor: str, treatment: TreatmentRecord) -> Si
         if found is None
         else coverage(trials, found, spinning_us=spinning_us(profiled, trials)),
         flat=flat_profile(profiled, trials),
-        instance=_instance((*profiled, *trials)),
+        instance=servers[-1] if servers else None,
         waiting=_waiting(stored, treatment),
         failed=len(failures),
         first_failure=_failure_text(failures[0]) if failures else "",
@@ -233,11 +241,6 @@ def _failure_text(attempt: StoredAttempt) -> str:
     return f"at step {attempt.failed_step}: {attempt.reason or 'no reason was recorded'}"
 
 
-def _instance(trials: Sequence[ObservedTrial]) -> InstanceRecord | None:
-    found = [i for trial in trials for i in trial.attempt.instances if i.role == "server"]
-    return found[-1] if found else None
-
-
 def _variables(a: InstanceRecord | None, b: InstanceRecord | None) -> VariablesDiff | None:
     if a is None or b is None or not a.effective or not b.effective:
         return None
@@ -255,30 +258,30 @@ def _unequal(stored: StoredRun, factor: str, a: SideExplanation, b: SideExplanat
         ]
         for side in (a, b)
     )
-    rules = Rules(stored.run.margin, stored.run.spec.operations, asks_the_same(factor))
+    rules = ComparabilityRules(stored.run.margin, stored.run.spec.operations, asks_the_same(factor))
     return unequal_work(of_a, of_b, (a.label, b.label), rules).reason
 
 
-def _disturbances(side: Side, explained: SideExplanation) -> Iterator[Disturbance]:
-    for trials, profiled in ((explained.trials, False), (explained.profiled, True)):
+def _disturbances(name: Side, side: SideExplanation) -> Iterator[Disturbance]:
+    for trials, profiled in ((side.trials, False), (side.profiled, True)):
         for trial in trials:
             for clause in trial.observed.host.disturbed or ():
-                yield Disturbance(side, trial.block, profiled, clause)
+                yield Disturbance(name, trial.block, profiled, clause)
 
 
-def _lacks(
-    stored: StoredRun, side: Side, explained: SideExplanation, treatment: TreatmentRecord
+def _missing_observations(
+    stored: StoredRun, name: Side, side: SideExplanation, treatment: TreatmentRecord
 ) -> Iterator[MissingObservation]:
     """Yield the missing observations, each once, and the profiled trials without a result."""
-    trials = (*explained.trials, *explained.profiled)
+    trials = (*side.trials, *side.profiled)
     counts: dict[tuple[str, str, str], int] = {}
     for trial in trials:
         for each in trial.observed.missing:
             key = (each.observer, each.what, each.remedy or "")
             counts[key] = counts.get(key, 0) + 1
     for (observer, what, remedy), count in counts.items():
-        yield MissingObservation(side, observer, what, remedy, count)
+        yield MissingObservation(name, observer, what, remedy, count)
     failed = _failures(stored, treatment, "profile")
     if failed:
         what = f"profiled trials that failed {_failure_text(failed[0])}"
-        yield MissingObservation(side, "profile", what, "", len(failed))
+        yield MissingObservation(name, "profile", what, "", len(failed))

@@ -1,7 +1,5 @@
 """Group the functions of a profile by their purpose, by the rules in ``function_groups.toml``."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 from collections import defaultdict
@@ -28,11 +26,7 @@ class Group:
 @lru_cache(maxsize=1)
 def groups() -> tuple[Group, ...]:
     """Return all groups, in the order of tables."""
-    rules = (
-        files("millrace.analysis.explain")
-        .joinpath("function_groups.toml")
-        .read_text(encoding="utf-8")
-    )
+    rules = (files("millrace.analysis.explain") / "function_groups.toml").read_text("utf-8")
     return tuple(
         Group(
             name=rule["name"],

@@ -1,7 +1,5 @@
 """An explanation of a difference: plain values, read by the reports."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -52,7 +50,7 @@ class MissingObservation:
 class SideExplanation:
     """One of the two treatments: its trials that were measured and those that were profiled.
 
-    ``time_breakdown`` and ``coverage`` are None where too little was observed, and
+    ``breakdown`` and ``coverage`` are None where too little was observed, and
     ``statement_breakdowns`` empty, as where an operation has one statement alone. ``instance`` is
     the server as its last trial recorded it; ``flat`` its profile, if it has one. ``waiting`` of
     its trials have no result yet; ``failed`` ended in an error, the first of them as
@@ -85,11 +83,11 @@ class Explanation:
 
     ``factor`` is what they differ in, ``group`` the levels that they share, of factors that have
     several, and ``fixed_factors`` all of those. ``unequal`` says in which way the two did not do
-    the same work, and is empty where they did. ``breakdown_difference`` and ``profile`` are None
+    the same work, and is empty where they did. ``differences`` and ``profile`` are None
     where no block has both, ``statement_breakdown_differences`` empty where an operation has one
     statement or nobody looked. ``likely_causes`` are the likeliest first; ``why_no_likely_causes``
-    is a sentence where there are none although both have an account. ``experiment`` is what was
-    measured of them.
+    is a sentence where there are none although both have a breakdown. ``ablation`` is the newest
+    measurement of them.
     """
 
     run: RunRecord
@@ -129,12 +127,12 @@ class Explanation:
 def is_observed(explanation: Explanation) -> bool:
     """Return whether either side has observations besides its throughput."""
     trials = (*explanation.a.trials, *explanation.b.trials)
-    seen = not all(trial.attempt.observations.is_empty for trial in trials)
-    return seen or bool(explanation.a.profiled or explanation.b.profiled)
+    observed = not all(trial.attempt.observations.is_empty for trial in trials)
+    return observed or bool(explanation.a.profiled or explanation.b.profiled)
 
 
 def is_compared(explanation: Explanation) -> bool:
-    """Tell whether a block has trials of both sides, so that there is something to compare."""
+    """Return whether a block has trials of both sides, so that there is something to compare."""
     a, b = (side.blocks for side in (explanation.a, explanation.b))
     return bool(a & b)
 

@@ -5,8 +5,6 @@ what needs it does without. Values are sums between the beginning and the end of
 in seconds and bytes; ``Observed.per_operation`` makes them those of one operation.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -79,8 +77,8 @@ class Place:
 class States:
     """The sampled states of the ``threads`` of the foreground.
 
-    ``counts`` are by the document's classes, of all ``samples``; of classes of which the
-    scheduler's events tell, as many as stand for that. Waits for a lock while another thread of the
+    ``counts`` are by the document's classes, of all ``samples``, corrected for the classes that the
+    scheduler's events cover. Waits for a lock while another thread of the
     server wrote its log through to the disk (``during_sync``) count as ``log_flush``.
     ``places`` are the same but for those running and waiting for clients.
     """
@@ -96,9 +94,8 @@ class StatementStates:
     """The states of threads during each statement of their clients.
 
     ``counts`` are by the statement's name and the document's class, as those of ``States``.
-    ``samples`` counts all looks with a known statement or none under way. ``scheduled`` counts the
-    other looks at which the scheduler's events show a statement's thread on a CPU, and ready
-    without one.
+    ``samples`` counts those with a known statement or none under way. ``scheduled`` counts the
+    scheduler's events that show a statement's thread on a CPU, and ready without one.
     """
 
     samples: int

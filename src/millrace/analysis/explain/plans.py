@@ -5,8 +5,6 @@ index, and need the same extra work. Estimates of rows differ from load to load 
 version, and do not make another plan; nor do columns that a version lacks.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 

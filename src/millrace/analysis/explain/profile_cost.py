@@ -72,8 +72,8 @@ def of_treatment(
     found = [each for trial in trials if (each := profiled(trial)) is not None]
     if not found or len({each.user_only for each in found}) != 1:
         return []
-    told = cpu_by_block(measured, user_only=found[0].user_only).values()
-    return [each.at(sum(told) / len(told)) for each in found] if told else found
+    cpus_us = cpu_by_block(measured, user_only=found[0].user_only).values()
+    return [each.at(sum(cpus_us) / len(cpus_us)) for each in found] if cpus_us else found
 
 
 def cpu_by_block(trials: Sequence[ObservedTrial], *, user_only: bool) -> dict[int, float]:
@@ -155,12 +155,12 @@ def compared(
             ),
         )
     else:
-        told = count_differences(
+        counted = count_differences(
             a[:, 0], b[:, 0], a_unit=float(of_a.units[0]), b_unit=float(of_b.units[0])
         )
         found = tuple(
             MeanEstimate(float(d), float(low), float(high), 1, CONFIDENCE, None)
-            for d, low, high in zip(told.difference, told.low, told.high, strict=True)
+            for d, low, high in zip(counted.difference, counted.low, counted.high, strict=True)
         )
     return Compared(a_us.mean(axis=1), b_us.mean(axis=1), found)
 

@@ -2,19 +2,17 @@
 
 A profiled trial's samples say how CPU time divides, and the trials that were measured without a
 profiler how much of it an operation took; their product is a function's cost in µs per operation.
-So a server that asks for twice the CPU time shows it, where shares of a profile would look alike,
-and all functions together are the account's CPU time. Where no trial was measured, the profiled
-ones have to tell the time too. A profile of user code alone divides the time in user code. *Self*
-is a function's own time, *inclusive* that of all it calls too, each sample once however often the
-function is in its stack.
+So a server that needs twice the CPU time shows it, where shares of a profile would look alike, and
+all functions add up to the CPU time of the time breakdown. Where no trial was measured, the CPU
+time is that of the profiled ones. A profile of user code alone divides the time in user code.
+*Self* is a function's own time, *inclusive* that of all it calls too, each sample once however
+often the function is in its stack.
 
-Differences are paired by block, as those of the account, and the error of the CPU time is added to
-that of the shares; where a single block was profiled, the interval is Poisson's, of the samples
-alone, which knows nothing of what differs from trial to trial. Functions are told apart by their
-names, those of the kernel from those of programs.
+Differences are paired by block, as in the time breakdown, and the error of the CPU time is added to
+that of the shares. Where a single block was profiled, the interval is Poisson's, of the samples
+alone, and covers no difference between trials. A function is identified by its name, and by whether
+it is the kernel's.
 """
-
-from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
@@ -90,9 +88,9 @@ class FlatProfile:
 class FunctionDifference:
     """A function's cost in A and B, and B - A, in µs per operation.
 
-    ``adjusted_p`` is Holm's over the functions that were seen often enough to ask, None for others;
-    ``significant`` ones differ although so many were looked at. ``shifted`` says where the code is
-    on the other side, which makes the difference no gain and no loss.
+    ``adjusted_p`` is Holm's over the functions with enough samples for a test, None for others;
+    ``significant`` ones differ after that correction. ``shifted`` says where the code is on the
+    other side, which makes the difference no gain and no loss.
     """
 
     name: str
@@ -136,8 +134,8 @@ class ProfileComparison:
 
     ``by`` says what the intervals are of. ``cpu`` is the server's CPU time of an operation, B - A,
     in the trials that were measured (``user_only``: in user code, the kernel was not sampled).
-    Functions and groups are ordered by how much they differ, as are ``paths``, of which there are
-    the first so many.
+    Functions, groups and ``paths`` are ordered by how much they differ; ``paths`` are the first
+    ``call_tree.MOST_PATHS``.
     """
 
     blocks: tuple[int, ...]
@@ -211,14 +209,17 @@ def compare_profiles(
         return None
     (user_only,) = kinds
     cpus = [cpu_by_block(trials, user_only=user_only) for trials in measured]
-    told = sorted(cpus[0].keys() & cpus[1].keys())
-    if not told:  # the profiled trials have to tell it
+    measured_blocks = sorted(cpus[0].keys() & cpus[1].keys())
+    if not measured_blocks:  # the CPU time is that of the profiled trials
         cpus = [{block: side[block].cpu_us for block in blocks} for side in (of_a, of_b)]
-    a_us, b_us = ([cpu[block] for block in told or blocks] for cpu in cpus)
+    a_us, b_us = ([cpu[block] for block in measured_blocks or blocks] for cpu in cpus)
     sides = tuple(
         ProfiledSide(
-            [side[block].at(float(np.mean(us))) if told else side[block] for block in blocks],
-            np.asarray(us) if told else None,
+            [
+                side[block].at(float(np.mean(us))) if measured_blocks else side[block]
+                for block in blocks
+            ],
+            np.asarray(us) if measured_blocks else None,
         )
         for side, us in ((of_a, a_us), (of_b, b_us))
     )

@@ -1,18 +1,17 @@
 """Break down the time of each statement, where an operation has several.
 
-A client's thread was looked at together with what its client had under way: the share of the looks
-at which that was a statement, in each state, times the time of all clients, is what an execution of
-it took in that state. Samples do not tell a thread on a CPU from one that is ready and has none:
-the scheduler's events do, in windows (see ``collect.sched_waits``), and how often a statement's
-thread was found in the one and in the other there shares its samples out. Where that was too seldom
-in some trial, the two are one part. Where a thread waits for its client while a statement is under
-way, the client has not had the answer yet, or the server not the request: client and wire.
+A sample of a client's thread comes with the statement that its client has under way. The share of
+the samples with a statement, in each state, times the time of all clients, is how long an execution
+of it took in that state. Samples do not tell a thread on a CPU from one that is ready and has none.
+The scheduler's events do, in windows (see ``collect.sched_waits``): the samples of a statement are
+divided in the proportion in which the events found its thread in the one and in the other. Where
+there were too few events in some trial, the two are one part. A thread that waits for its client
+while a statement is under way counts as client and wire: the client has not received the answer
+yet, or the server not the request.
 
-As in the account of an operation no part is what the others leave: the latency is the client's own
-clock's, and what samples leave of it is unaccounted.
+As in the breakdown of an operation no part is computed as the rest: the latency comes from the
+client's clock, and what the samples do not account for is unaccounted.
 """
-
-from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
@@ -42,7 +41,7 @@ _CLASSES: Mapping[PartKey, tuple[str, ...]] = {
     **STATES_OF,
     "client_wire": ("network",),
 }
-_FEWEST = 10  # looks at a statement's thread on a CPU or ready for one, in each trial
+_FEWEST = 10  # events that show a statement's thread on a CPU or ready for one, in each trial
 STATEMENT_PARTS: Mapping[PartKey, str] = {
     "on_cpu": "on CPU",
     "runnable": PARTS["runnable"],
@@ -88,7 +87,7 @@ class StatementBreakdownDifference:
 
 @dataclass(frozen=True)
 class _Executions:
-    """The executions of a statement in a trial: how often, their breakdown, and looks."""
+    """The executions of a statement in a trial: how often, their breakdown, scheduler events."""
 
     times: float
     breakdown: TrialBreakdown
@@ -103,9 +102,9 @@ def statement_breakdowns(trials: Sequence[ObservedTrial]) -> tuple[StatementBrea
     """
     found: dict[str, list[_Executions]] = {}
     for trial in trials:
-        for name, told in _of_trial(trial).items():
-            found.setdefault(name, []).append(told)
-    return tuple(_account(name, told) for name, told in found.items())
+        for name, executions in _of_trial(trial).items():
+            found.setdefault(name, []).append(executions)
+    return tuple(_statement_breakdown(name, of_trials) for name, of_trials in found.items())
 
 
 def statement_breakdown_differences(
@@ -140,9 +139,9 @@ def statement_breakdown_differences(
     )
 
 
-def _account(name: str, told: Sequence[_Executions]) -> StatementBreakdown:
-    trials = _accounts(told)
-    times = sum(each.times for each in told) / len(told)
+def _statement_breakdown(name: str, executions: Sequence[_Executions]) -> StatementBreakdown:
+    trials = _with_common_parts(executions)
+    times = sum(each.times for each in executions) / len(executions)
     means = summed(trials, _titles(trials))
     return StatementBreakdown(name, times, tuple(trials), *means)
 
@@ -150,10 +149,10 @@ def _account(name: str, told: Sequence[_Executions]) -> StatementBreakdown:
 def _difference(
     name: str, a: Sequence[_Executions], b: Sequence[_Executions]
 ) -> StatementBreakdownDifference | None:
-    both = _accounts([*a, *b])
+    both = _with_common_parts([*a, *b])
     of_a, of_b = both[: len(a)], both[len(a) :]
-    accounts = breakdown_difference_of(of_a, of_b, _titles(both)) if both else None
-    if accounts is None:
+    breakdown = breakdown_difference_of(of_a, of_b, _titles(both)) if both else None
+    if breakdown is None:
         return None
     a_us, b_us = ([each.times * each.breakdown.latency_us for each in side] for side in (a, b))
     return StatementBreakdownDifference(
@@ -163,45 +162,45 @@ def _difference(
         a_us=sum(a_us) / len(a),
         b_us=sum(b_us) / len(b),
         of_operation=mean_estimate([in_b - in_a for in_a, in_b in zip(a_us, b_us, strict=True)]),
-        breakdown=accounts,
+        breakdown=breakdown,
     )
 
 
 def _of_trial(trial: ObservedTrial) -> dict[str, _Executions]:
-    looks, work = trial.observed.statements, trial.observed.work
+    states, work = trial.observed.statements, trial.observed.work
     records = [
         record
         for record in trial.attempt.histograms
         if record.of == "statement" and record.kind == "service" and record.count
     ]
-    if looks is None or len(records) < 2:
+    if states is None or len(records) < 2:
         return {}
     found = {}
     for record in records:
-        counts = looks.counts.get(record.name, {})
+        counts = states.counts.get(record.name, {})
         all_us = US_PER_S * work.clients * work.duration_s / record.count
         parts = {
             key: sampled_value(
-                sum(counts.get(each, 0.0) for each in classes), looks.samples, all_us
+                sum(counts.get(each, 0.0) for each in classes), states.samples, all_us
             )
             for key, classes in _CLASSES.items()
         }
         latency_us = US_PER_S * record.sum_s / record.count
         found[record.name] = _Executions(
             times=record.count / work.operations,
-            breakdown=TrialBreakdown(trial.block, latency_us, parts, all_us, looks.samples),
-            scheduled=looks.scheduled.get(record.name, (0, 0)),
+            breakdown=TrialBreakdown(trial.block, latency_us, parts, all_us, states.samples),
+            scheduled=states.scheduled.get(record.name, (0, 0)),
         )
     return found
 
 
-def _accounts(told: Sequence[_Executions]) -> list[TrialBreakdown]:
-    """Return the accounts, all of the same parts."""
-    if min((sum(each.scheduled) for each in told), default=0) < _FEWEST:
-        return [each.breakdown for each in told]
+def _with_common_parts(executions: Sequence[_Executions]) -> list[TrialBreakdown]:
+    """Return the breakdowns, all of the same parts."""
+    if min((sum(each.scheduled) for each in executions), default=0) < _FEWEST:
+        return [each.breakdown for each in executions]
     return [
         replace(each.breakdown, parts=_shared_out(each.breakdown.parts, *each.scheduled))
-        for each in told
+        for each in executions
     ]
 
 
@@ -212,14 +211,14 @@ def _titles(trials: Sequence[TrialBreakdown]) -> Mapping[PartKey, str]:
 def _shared_out(
     parts: Mapping[PartKey, Value], on_cpu: float, ready: float
 ) -> dict[PartKey, Value]:
-    """Return the parts with the running one divided among them, by this many looks."""
-    running, looks = parts["running"], on_cpu + ready
-    # With one look more of each: a few that are all alike do not make it certain.
-    share = (on_cpu + 1) / (looks + 2)
-    error_us = running.us * math.sqrt(share * (1 - share) / looks)
+    """Return the parts with the running one divided in two, by these numbers of events."""
+    running, events = parts["running"], on_cpu + ready
+    # With one event more of each: a few that are all alike do not make it certain.
+    share = (on_cpu + 1) / (events + 2)
+    error_us = running.us * math.sqrt(share * (1 - share) / events)
 
     def part(count: float) -> Value:
-        of_it = count / looks
+        of_it = count / events
         return Value(
             of_it * running.us,
             math.hypot(of_it * running.error_us, error_us),

@@ -6,8 +6,6 @@ same. Where two statements have the same text, or none of the digests is a state
 the server is not known.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -6,15 +6,12 @@ are clients; where threads are pooled, all of the pool. Where fewer were found t
 clients, those found are not all, and nothing is said of any.
 """
 
-from __future__ import annotations
-
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from millrace.analysis.explain import sched_waits
 from millrace.analysis.explain.observations import FOREGROUND, Place, StatementStates, States, Work
 from millrace.model.observations import (
     CountedState,
@@ -22,6 +19,7 @@ from millrace.model.observations import (
     Observations,
     SampledThread,
     SchedEvents,
+    ScheduledThread,
     ThreadUsage,
     Usage,
 )
@@ -55,31 +53,31 @@ def served(observed: Observations, work: Work, *, pooled: bool) -> Served:
     serving = (*kinds, _ENDED) if work.loop == "load" else kinds
     clients = None if pooled else work.clients
     chosen, others = _split(known, sampled, serving, clients)
-    looked_at = _sampled(sampled, chosen, kinds, clients)
+    samples_of = _sampled(sampled, chosen, kinds, clients)
     wanted = 1 if pooled else work.clients
     ended = any(thread.kind == _ENDED for thread in chosen)  # as one, however many
     missing = []
     if known and not ended and len(chosen) < wanted:
         missing.append(_too_few("threads", len(chosen), work, pooled=pooled))
-        chosen, looked_at = [], []
-    elif sampled and len(looked_at) < wanted:
-        missing.append(_too_few("states", len(looked_at), work, pooled=pooled))
-        looked_at = []
+        chosen, samples_of = [], []
+    elif sampled and len(samples_of) < wanted:
+        missing.append(_too_few("states", len(samples_of), work, pooled=pooled))
+        samples_of = []
     return Served(
         foreground=usage(chosen) if chosen else None,
         background={kind: usage(of_kind) for kind, of_kind in _by_kind(others).items()},
-        states=_states(looked_at, clients, observed.switches),
+        states=_states(samples_of, clients, observed.switches),
         missing=tuple(missing),
     )
 
 
 def statements(observed: Observations) -> StatementStates | None:
-    """Return the looks at threads by their clients' statements; None where these are unknown."""
+    """Return the samples of threads by their clients' statements; None where these are unknown."""
     states, events = observed.states, observed.switches or SchedEvents()
     if states is None or states.statements is None:
         return None
     serving = [thread for thread in states.threads or () if thread.kind in FOREGROUND]
-    factors = sched_waits.factors(serving, events)
+    factors = wait_factors(serving, events)
     samples, counted = _counted(states.statements.states or (), factors, flushes=True)
     if not counted:
         return None
@@ -104,7 +102,7 @@ def usage(threads: Sequence[ThreadUsage]) -> Usage:
 
 def _too_few(observer: str, found: int, work: Work, *, pooled: bool) -> Missing:
     if pooled:
-        what = "no thread of the pool that serves the clients was told from others"
+        what = "no thread of the pool that serves the clients could be identified"
     else:
         what = f"of the threads that serve the {work.clients} clients, only {found} were found"
     return Missing(observer=observer, what=f"{what}: their parts of the account are unknown")
@@ -148,7 +146,7 @@ def _sampled(
     if chosen and all(thread.kind != _ENDED for thread in chosen):
         tids = {thread.tid for thread in chosen}
         return [thread for thread in sampled if thread.tid in tids]
-    # Nobody counted what threads used, or they are gone: those that were seen running most.
+    # Nobody counted what threads used, or they are gone: those that were sampled running most.
     serving = [thread for thread in sampled if thread.kind in kinds]
     return sorted(serving, key=_running, reverse=True)[:clients]
 
@@ -162,12 +160,12 @@ def _states(
 ) -> States | None:
     """Return the samples of the threads, each weighted by the time it stands for.
 
-    A thread is looked at more often while it works much, and ``events`` of the scheduler may say
+    A thread is sampled more often while it works much, and ``events`` of the scheduler may say
     how long its kind of wait took.
     """
     states = [state for thread in threads for state in thread.states]
     # A thread of a pool may have nothing to do, whoever flushes meanwhile.
-    factors = sched_waits.factors(threads, events or SchedEvents())
+    factors = wait_factors(threads, events or SchedEvents())
     samples, counted = _counted(states, factors, flushes=clients is not None)
     if not counted:
         return None
@@ -186,7 +184,7 @@ def _counted(
 ) -> tuple[int, list[tuple[_State, str, float]]]:
     """Return the number of samples, and how many of them each state stands for, by class.
 
-    ``factors`` are those of ``sched_waits``. Where ``flushes``, a wait for a lock while the log is
+    ``factors`` are those of ``wait_factors``. Where ``flushes``, a wait for a lock while the log is
     flushed counts as waiting for that.
     """
     samples = sum(int(state.count) for state in states)
@@ -198,3 +196,89 @@ def _counted(
         flushing = count * state.during_sync / state.count if is_flush else 0.0
         found += [(state, state.state_class, count - flushing), (state, _FLUSH, flushing)]
     return samples, found
+
+
+_RUNNING = "running"
+# What a thread waited for, by how it slept and who woke it.
+_FOR_LOCKS, _TO_AN_END = ("S", "own"), ("S", "kernel")
+_CLASSES: Mapping[tuple[str, str], str] = {_FOR_LOCKS: "lock", ("S", "other"): "network"}
+
+_FEWEST = 30  # waits
+_FEWEST_WINDOWS = 3  # in which they ended
+_SHORT = 0.05  # of a window
+_UNKNOWN = 0.1  # of the waits' time may the time be of which nothing is known
+
+
+def wait_factors(threads: Sequence[SampledThread], events: SchedEvents) -> Mapping[str, float]:
+    """Return factors for the sampled seconds of ``threads``, by class of states, if known.
+
+    Samples of threads find short waits too often or too seldom where CPUs are few (see
+    ``collect.sched_waits``). Events of the scheduler show how long threads slept until another
+    thread of the server woke them, which is waiting for a lock, or somebody outside of it, which is
+    waiting for a client; and how long they were not blocked at all. Where the events show enough,
+    the samples are scaled to the time that they show. That is where such waits are many, and short
+    compared with the windows in which events were recorded, and where little time in the windows is
+    unknown. Long waits are sampled well.
+
+    A wait for a lock may have a limit, and the kernel ends it when that is over, as it ends all
+    sleep with a limit: such time is divided among locks and mere sleep as it was sampled.
+    """
+    shares = _shares(threads, events)
+    all_s = _seconds(threads)
+    sampled = {name: _seconds(threads, name) for name in shares}
+    found = {name: share * all_s / sampled[name] for name, share in shares.items() if sampled[name]}
+    return found if found.keys() - {_RUNNING} else {}
+
+
+def _shares(threads: Sequence[SampledThread], events: SchedEvents) -> Mapping[str, float]:
+    """Return the shares of time that threads waited, by class, and that they ran."""
+    tids = {thread.tid for thread in threads}
+    listened = [
+        thread
+        for thread in events.threads or ()
+        if thread.tid in tids and thread.blocked_s is not None  # what was kept before says less
+    ]
+    if not listened or sum(thread.windows for thread in listened) < _FEWEST_WINDOWS:
+        return {}
+    assert events.seconds is not None  # where there are threads
+    assert events.windows is not None
+    unknown_s = math.fsum(thread.unknown_s or 0.0 for thread in listened)
+    known_s = events.seconds * len(listened) - unknown_s
+    short_s = _SHORT * events.seconds / events.windows
+    locks_s, sleep_s = _seconds(threads, "lock"), _seconds(threads, "sleep")
+    count, seconds = _sums(listened, locks_s / (locks_s + sleep_s) if locks_s else 0.0)
+    found = {
+        name: seconds[kind] / known_s
+        for kind, name in _CLASSES.items()
+        if count[kind] >= _FEWEST
+        and seconds[kind] <= short_s * count[kind]
+        and unknown_s <= _UNKNOWN * seconds[kind]
+    }
+    blocked_s = math.fsum(thread.blocked_s or 0.0 for thread in listened)
+    return {**found, _RUNNING: (known_s - blocked_s) / known_s} if found else {}
+
+
+def _sums(
+    listened: Sequence[ScheduledThread], locks: float
+) -> tuple[Mapping[tuple[str, str], float], Mapping[tuple[str, str], float]]:
+    """Return number and seconds of waits; ``locks`` of the limited sleep was for locks."""
+    count: defaultdict[tuple[str, str], float] = defaultdict(float)
+    seconds: defaultdict[tuple[str, str], float] = defaultdict(float)
+    for thread in listened:
+        for wait in thread.waits or ():
+            kind = wait.state, wait.woken_by
+            count[kind] += wait.count
+            seconds[kind] += wait.seconds
+    count[_FOR_LOCKS] += locks * count[_TO_AN_END]
+    seconds[_FOR_LOCKS] += locks * seconds[_TO_AN_END]
+    return count, seconds
+
+
+def _seconds(threads: Sequence[SampledThread], name: str | None = None) -> float:
+    """Sum the sampled time of threads in the states of a class, or in all, in s."""
+    return math.fsum(
+        state.weight
+        for thread in threads
+        for state in thread.states
+        if name is None or state.state_class == name
+    )

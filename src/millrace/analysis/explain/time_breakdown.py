@@ -1,20 +1,18 @@
-"""Break down the time of an operation: parts that are each measured, and what is left unaccounted.
+"""Break down the time of an operation into parts that are each measured, and a remainder.
 
-An operation of one client takes its latency and then, until the client asks again, a gap: together
-a cycle, clients x time / operations. The threads that serve the clients spend just as long on it.
-Of that, the kernel's clocks tell how long they were on a CPU, and how long they were ready and had
-none. Samples of what they waited for tell the rest: the share of a state in the samples, times the
-cycle. The time in which they waited for their client is the gap and, beyond it, what the wire and
-the client itself took while the client waited for its answer: that is the client's part.
+An operation of one client takes its latency and then, until the client's next request, a gap:
+together a cycle, clients x time / operations. The threads that serve the clients spend as long on
+it.
 
-No part is what the others leave. Two clocks of two processes and samples have to meet, and by how
-much they do not is ``unaccounted``: latency less all parts.
+No part is computed as the rest. CPU and run queue come from the kernel's clocks, waits from samples
+(the share of a state in the samples, times the cycle), latency and gap from the client's clock. The
+client's part is the time in which threads waited for their client, less the gap: the wire, and the
+client itself while it waited for its answer. What these sources do not account for is
+``unaccounted``: the latency less all parts.
 
-Parts that were sampled have a chance of their own (see ``stats.mean``): k of n samples are taken
-for independent draws at least.
+Sampled parts have an error of their own (see ``stats.mean``): k of n samples are taken for
+independent draws at least.
 """
-
-from __future__ import annotations
 
 import math
 from collections import Counter
@@ -54,44 +52,44 @@ def time_breakdown(trials: Sequence[ObservedTrial]) -> TimeBreakdown | None:
     counted = with_breakdowns(trials)
     if not counted:
         return None
-    accounts = [each for _, each in counted]
-    seen = [trial.observed for trial, _ in counted]
-    known = [key for key in PARTS if key in accounts[0].parts]
+    breakdowns = [each for _, each in counted]
+    observed = [trial.observed for trial, _ in counted]
+    known = [key for key in PARTS if key in breakdowns[0].parts]
 
     def fact(values: Sequence[float | None]) -> MeanEstimate | None:
         there = [value for value in values if value is not None]
         return mean_estimate(there) if there else None
 
-    latency, parts, left = summed(accounts, {key: PARTS[key] for key in known})
-    cycle = fact([o.cycle_us for o in seen])
+    latency, parts, left = summed(breakdowns, {key: PARTS[key] for key in known})
+    cycle = fact([each.cycle_us for each in observed])
     assert cycle is not None
-    work = seen[0].work
+    work = observed[0].work
     return TimeBreakdown(
         noun=work.noun,
         loop=work.loop,
         clients=work.clients,
-        trials=tuple(accounts),
+        trials=tuple(breakdowns),
         latency=latency,
         parts=parts,
         unaccounted=left,
         unknown=tuple(title for key, title in PARTS.items() if key not in known),
         cycle=cycle,
-        gap=fact([_us(o.work.gap_s) for o in seen]),
-        waiting_for_client=fact([_waiting_us(o) for o in seen]),
-        client_cpu=fact([o.work.client_cpu_us for o in seen]),
-        background=_background(seen),
-        notes=_notes(seen, len(trials) - len(counted)),
+        gap=fact([_us(each.work.gap_s) for each in observed]),
+        waiting_for_client=fact([_waiting_us(each) for each in observed]),
+        client_cpu=fact([each.work.client_cpu_us for each in observed]),
+        background=_background(observed),
+        notes=_notes(observed, len(trials) - len(counted)),
     )
 
 
 def with_breakdowns(trials: Sequence[ObservedTrial]) -> list[tuple[ObservedTrial, TrialBreakdown]]:
-    """Return the trials that count, each with its account: all of the same parts."""
-    found = [(t, told) for t in trials if (told := trial_breakdown(t)) is not None]
+    """Return the trials that count, each with its breakdown: all of the same parts."""
+    found = [(trial, each) for trial in trials if (each := trial_breakdown(trial)) is not None]
     if not found:
         return []
-    sets = Counter(frozenset(told.parts) for _, told in found)
+    sets = Counter(frozenset(each.parts) for _, each in found)
     wanted = max(sets, key=lambda parts: (len(parts), sets[parts]))
-    return [(trial, told) for trial, told in found if told.parts.keys() == wanted]
+    return [(trial, each) for trial, each in found if each.parts.keys() == wanted]
 
 
 def trial_breakdown(trial: ObservedTrial) -> TrialBreakdown | None:
@@ -214,13 +212,13 @@ def _us(seconds: float | None) -> float | None:
     return None if seconds is None else US_PER_S * seconds
 
 
-def _background(seen: Sequence[Observed]) -> dict[str, MeanEstimate]:
+def _background(trials: Sequence[Observed]) -> dict[str, MeanEstimate]:
     """Return CPU time by kind of thread, the largest first; unknown kinds are left out."""
     by_kind: dict[str, list[float | None]] = {}
-    told = [observed for observed in seen if observed.background]
-    for number, observed in enumerate(told):
+    known_trials = [observed for observed in trials if observed.background]
+    for number, observed in enumerate(known_trials):
         for kind, usage in observed.background.items():
-            values = by_kind.setdefault(kind, [0.0] * len(told))
+            values = by_kind.setdefault(kind, [0.0] * len(known_trials))
             values[number] = None if usage.cpu_s is None else observed.us(usage.cpu_s)
     means = {
         kind: mean_estimate(known)
@@ -230,20 +228,20 @@ def _background(seen: Sequence[Observed]) -> dict[str, MeanEstimate]:
     return dict(sorted(means.items(), key=lambda item: -item[1].mean))
 
 
-def _notes(seen: Sequence[Observed], left_out: int) -> tuple[str, ...]:
-    work = seen[0].work
+def _notes(trials: Sequence[Observed], left_out: int) -> tuple[str, ...]:
+    work = trials[0].work
     notes = []
     if work.loop == "open":
         notes.append(
             "in an open loop, threads that wait for their client also wait for the next request to "
             "come, which nobody tells apart: the client's part and the wire are unaccounted"
         )
-    if any(observed.pooled for observed in seen):
+    if any(observed.pooled for observed in trials):
         notes.append(
             "clients share a pool of threads; a thread that has nothing to do waits as for a lock, "
             "so that waits for locks and for clients, and sleep, are unaccounted"
         )
-    failed = max(observed.work.failed for observed in seen)
+    failed = max(observed.work.failed for observed in trials)
     if failed > _FAILED_MATTERS:
         notes.append(
             f"up to {failed * 100:.2g} % of the transactions of a trial ended in an error; what "
@@ -252,8 +250,8 @@ def _notes(seen: Sequence[Observed], left_out: int) -> tuple[str, ...]:
     if work.loop == "load":
         notes.append("the client's CPU time is that of its whole run, with all that it did besides")
     if left_out:
-        trials = "a trial" if left_out == 1 else f"{left_out} trials"
-        notes.append(f"{trials} of which less was observed than of others left out")
+        fewer = "a trial" if left_out == 1 else f"{left_out} trials"
+        notes.append(f"{fewer} of which less was observed than of others left out")
     return tuple(notes)
 
 

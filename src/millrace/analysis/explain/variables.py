@@ -3,8 +3,6 @@
 Names and values are as the server shows them, options as they were written.
 """
 
-from __future__ import annotations
-
 import functools
 import tomllib
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -96,10 +94,10 @@ def asked_against_effective(
     """
     found = []
     for option in options:
-        seen = _variable(option, effective)
-        if option.left_out is not None or seen is None:
+        found_variable = _variable(option, effective)
+        if option.left_out is not None or found_variable is None:
             continue
-        variable, asked = seen
+        variable, asked = found_variable
         if not _same(variable, asked, effective[variable]):
             found.append(Mismatch(option.name, asked, effective[variable], option.layer))
     return tuple(found)

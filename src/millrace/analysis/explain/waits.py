@@ -2,10 +2,8 @@
 
 Seconds and counts are means over the trials; times of an operation are in µs. What the Performance
 Schema calls a wait depends on the version and on which instruments are on, and each wait that it
-measures costs time: read them beside the account, which needs none of it.
+measures costs time: compare them with the time breakdown, which needs none of it.
 """
-
-from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -60,7 +58,7 @@ class WaitComparison:
 class Coverage:
     """The share of the blocked time that the server's own instruments cover.
 
-    ``waits_us`` are their waits, ``blocked_us`` what the account has as blocked, ``spinning_us``
+    ``waits_us`` are their waits, ``blocked_us`` is blocked by the breakdown, ``spinning_us``
     CPU time in loops that wait for a lock (None without a profile), all of one operation. The
     servers' timers also run while a thread is ready and has no CPU, which is ``queue_us`` in all
     (None where nobody measured it), and some waits enclose others.
@@ -140,19 +138,19 @@ def compare_digests(
     found = []
     for key in wanted:
         of_a, of_b = (side.get(key) for side in sides)
-        told = of_a or of_b
-        assert told is not None
-        found.append(DigestComparison(told[0], of_a and of_a[1], of_b and of_b[1]))
+        known = of_a or of_b
+        assert known is not None
+        found.append(DigestComparison(known[0], of_a and of_a[1], of_b and of_b[1]))
     return tuple(
         sorted(found, key=lambda row: -max(_cost(side) for side in (row.a, row.b) if side))
     )
 
 
 def coverage(
-    trials: Sequence[ObservedTrial], account: TimeBreakdown, *, spinning_us: float | None
+    trials: Sequence[ObservedTrial], breakdown: TimeBreakdown, *, spinning_us: float | None
 ) -> Coverage | None:
     """Return the coverage of the instrumented waits, where all figures are known."""
-    blocked_us = account.blocked_us()
+    blocked_us = breakdown.blocked_us()
     measured = [trial.observed for trial in trials if trial.observed.has_waits]
     if blocked_us is None or not measured:
         return None
@@ -160,7 +158,7 @@ def coverage(
         observed.us(math.fsum(e.wait_s for e in observed.waits if is_of_sessions(e.name)))
         for observed in measured
     ]
-    queue = account.part("runnable")
+    queue = breakdown.part("runnable")
     return Coverage(
         waits_us=math.fsum(waits_us) / len(waits_us),
         blocked_us=blocked_us,
@@ -187,18 +185,20 @@ def _stages(observed: Observed) -> Sequence[TimedEvent] | None:
 def _amounts(
     trials: Sequence[ObservedTrial], events: Callable[[Observed], Sequence[TimedEvent] | None]
 ) -> dict[str, Amount]:
-    told = [
+    recorded = [
         (trial.observed, found) for trial in trials if (found := events(trial.observed)) is not None
     ]
-    operations = math.fsum(observed.operations for observed, _ in told)
+    operations = math.fsum(observed.operations for observed, _ in recorded)
     sums: dict[str, list[float]] = {}
-    for _, found in told:
+    for _, found in recorded:
         for event in found:
             amount = sums.setdefault(event.name, [0.0, 0.0])
             amount[0] += event.count
             amount[1] += event.wait_s
     return {
-        name: Amount(count / len(told), seconds / len(told), US_PER_S * seconds / operations)
+        name: Amount(
+            count / len(recorded), seconds / len(recorded), US_PER_S * seconds / operations
+        )
         for name, (count, seconds) in sums.items()
     }
 

@@ -65,15 +65,15 @@ def examine(
     """
     changes: dict[str, ChangeRecord] = {each.id: each for each in known}
     found: set[str] = set()
-    for strand in segments(history.points):
-        points = [history.points[index] for index in strand]
+    for segment in segments(history.points):
+        points = [history.points[index] for index in segment]
         places = {point.label: place for place, point in enumerate(points)}
-        of_strand = [each for each in known if each.label in places]
+        of_segment = [each for each in known if each.label in places]
         look = _Look(history.series.id, points, places, now_utc)
-        for change in look.at(of_strand, sensitivity, set(changes)):
+        for change in look.at(of_segment, sensitivity, set(changes)):
             changes[change.id] = change
             found.add(change.id)
-        for change in _unseen(look, of_strand, found, sensitivity):
+        for change in _unseen(look, of_segment, found, sensitivity):
             changes[change.id] = change
     labels = {point.label for point in history.points}
     for change in known:

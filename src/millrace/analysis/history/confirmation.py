@@ -1,11 +1,9 @@
 """Decide the outcome of a change whose builds before and after were measured again, interleaved.
 
-The history made it likely; only this measurement is evidence of its own, since the history was
-searched for what it shows. The interval holds for any number of looks, so that blocks may be added
+The history made it likely; only this measurement is independent evidence, since the change was
+selected from the history. The interval holds for any number of looks, so that blocks may be added
 until it decides.
 """
-
-from __future__ import annotations
 
 from dataclasses import dataclass, replace
 

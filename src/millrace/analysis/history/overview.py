@@ -1,7 +1,5 @@
 """View series with their points, changes of environment and level, and groups of changes."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -120,12 +118,12 @@ def _where(
     change: ChangeRecord, points: Sequence[PointRecord]
 ) -> tuple[int | None, tuple[str, ...]]:
     """Return a change's index in the series, and the labels that may be its first."""
-    for strand in segments(points):
-        labels = [points[index].label for index in strand]
+    for segment in segments(points):
+        labels = [points[index].label for index in segment]
         if change.label in labels:
             places = {label: place for place, label in enumerate(labels)}
             found = range_of(change, places)
-            return strand[found.index], tuple(labels[found.earliest : found.latest + 1])
+            return segment[found.index], tuple(labels[found.earliest : found.latest + 1])
     return None, (change.label,)
 
 

@@ -4,8 +4,6 @@ What the host does to a block it does to both trials, so that a ratio to a build
 stays the same while the host changes, unlike the build's own figures.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Sequence
@@ -137,13 +135,14 @@ def _point(
     estimate = comparison.estimate
     assert estimate is not None
     label, at_utc, place = named
+    servers = (each.server for each in candidate.instances if each.role == "server")
     return PointRecord(
         label=label,
         at_utc=at_utc,
         run_id=analysis.run.id,
         place=place,
         level=candidate.resolved[analysis.factor],
-        build=_program(candidate),
+        build=next((server.build.program_sha256 for server in servers), None),
         ratio=estimate.ratio,
         low=estimate.low,
         high=estimate.high,
@@ -179,12 +178,6 @@ def _builds(treatment: TreatmentAnalysis) -> dict[str, str]:
         instance.role: str(instance.server.build.program_sha256 or instance.server.version_reported)
         for instance in treatment.instances
     }
-
-
-def _program(treatment: TreatmentAnalysis) -> str | None:
-    """Return the digest of the program of its server; None where it is not ours."""
-    servers = (each.server for each in treatment.instances if each.role == "server")
-    return next((server.build.program_sha256 for server in servers), None)
 
 
 def _configurations(run: RunRecord, treatment: TreatmentAnalysis) -> dict[str, str]:

@@ -1,11 +1,9 @@
-"""Histories: which points may be compared, where they may not, and what a series is called.
+"""Divide a history into segments of comparable points, and name its series.
 
-Only points that were measured in the same state of host and configuration are compared with each
-other: they are a *strand* of the series. Where the state is another than that of the point before,
-there is a *break*: what differs on its two sides may be the host's doing, and is nobody's change.
+Only points that were measured in the same environment (host and configuration) are compared with
+each other: they are a *segment* of the series. Where the environment differs from that of the point
+before, the history has an *environment change*: a difference across it may come from the host.
 """
-
-from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -36,7 +34,7 @@ def segments(points: Sequence[PointRecord]) -> tuple[tuple[int, ...], ...]:
 
 
 def too_few_points(points: Sequence[PointRecord]) -> bool:
-    """Tell whether no state has the points of two levels, so that no change can be found."""
+    """Return whether no state has the points of two levels, so that no change can be found."""
     return max(map(len, segments(points)), default=0) < FEWEST_TO_TELL
 
 

@@ -4,8 +4,6 @@ A change point is a candidate: it was found in what was measured anyway, by look
 confirms it is a measurement of its own, of before and after in turns.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal

@@ -14,11 +14,9 @@ written from end to end in the measured part has come round, and is steady whate
 marks.
 """
 
-from __future__ import annotations
-
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from millrace.model.instance_facts import HostTimeFact, ServerStateFact
 from millrace.model.steady_limits import SteadyLimits
@@ -28,7 +26,7 @@ Result = Literal["passed", "failed", "unknown"]
 
 NOISE = 0.05  # of what a server can hold: less is no growth
 LOG_LIMIT = 0.75  # of the redo log: beyond, versions flush at any price
-_FILLED = 0.05  # of the pages in the buffer pool: so many are fetched into free ones
+_FILLED = 0.05  # of the pages in the buffer pool, fetched into free ones
 _MISSES = 1e-4  # of the pages asked for: fewer cost nothing that can be measured
 _UNPURGED = 0.1  # of the transactions
 _RECALCULATED_AT = 0.1  # of a table's rows changed, statistics are calculated anew
@@ -95,20 +93,17 @@ def steady_checks(
 def buffer_pool(trial: Recorded) -> SteadyCheck:
     """Check that no pages were still fetched into free ones of the buffer pool."""
     name, clause = "buffer pool", "the buffer pool still filled"
-    found = [
-        trial.both(figure)
-        for figure in ("pool_free_pages", "pool_data_pages", "pages_fetched", "pages_asked_for")
-    ]
-    free, data, fetched, asked = found
+    free, data = trial.both("pool_free_pages"), trial.both("pool_data_pages")
+    fetched, asked = trial.both("pages_fetched"), trial.both("pages_asked_for")
     if free is None or data is None or fetched is None or asked is None:
         return _unknown(name, clause)
     n_fetched, n_asked = fetched[1] - fetched[0], asked[1] - asked[0]
     filled = min(free[0] - free[1], n_fetched)
     fails = filled > _FILLED * data[1] and n_fetched > _MISSES * n_asked
-    return SteadyCheck(
+    return _check(
         name,
-        "failed" if fails else "passed",
         clause,
+        fails,
         f"{max(filled, 0):,.0f} of its {data[1]:,.0f} pages with data were fetched into free pages "
         f"in the measured part",
         "read the tables into memory first (a longer warmup_s, or a workload that warms its "
@@ -124,10 +119,10 @@ def dirty_pages(trial: Recorded) -> SteadyCheck:
         return _unknown(name, clause)
     limit = trial.limits.dirty_share
     shares = (dirty[0] / pool, dirty[1] / pool)
-    return SteadyCheck(
+    return _check(
         name,
-        "failed" if _heads_for(limit, *shares) else "passed",
         clause,
+        _heads_for(limit, *shares),
         f"{_percent(shares[0])} of the buffer pool was dirty at the begin, {_percent(shares[1])} "
         f"at the end; the limit is {limit * 100:g} %",
         _write_more(trial.limits),
@@ -148,10 +143,10 @@ def checkpoint_age(trial: Recorded) -> SteadyCheck:
     )
     came_round = position[1] - position[0] >= capacity
     fails = not came_round and _heads_for(LOG_LIMIT, begin, end)
-    return SteadyCheck(
+    return _check(
         name,
-        "failed" if fails else "passed",
         clause,
+        fails,
         f"{_percent(begin)} of the redo log was in use at the begin, {_percent(end)} at the end; "
         f"{_percent((position[1] - position[0]) / capacity)} of it was written",
         f"{_write_more(trial.limits)}; a smaller redo log{in_brackets(trial.limits.smaller_log)} "
@@ -179,10 +174,10 @@ def purge_lag(trial: Recorded) -> SteadyCheck:
         return _unknown(name, clause)
     grew = history[1] - history[0]
     fails = grew > trial.limits.purge_cycle and grew > _UNPURGED * trial.transactions
-    return SteadyCheck(
+    return _check(
         name,
-        "failed" if fails else "passed",
         clause,
+        fails,
         f"the history list had {history[0]:,.0f} entries at the begin, {history[1]:,.0f} at the "
         f"end, after {trial.transactions:,.0f} transactions",
         f"give purge more threads{in_brackets(trial.limits.purge_faster)} in all configurations, "
@@ -202,15 +197,19 @@ def settled_statistics(trial: Recorded) -> SteadyCheck:
         if known.age_s < measured_s - _RESOLUTION_S
         and trial.rows_changed < _RECALCULATED_AT * known.rows
     ]
-    told = f"of {', '.join(anew)}" if anew else "of none, but where a tenth of the rows changed"
-    return SteadyCheck(
+    which = f"of {', '.join(anew)}" if anew else "of none, but where a tenth of the rows changed"
+    return _check(
         name,
-        "failed" if anew else "passed",
         clause,
-        f"statistics were calculated anew in the measured part {told}",
+        bool(anew),
+        f"statistics were calculated anew in the measured part {which}",
         "warm up for longer, or keep statistics as they are"
         f"{in_brackets(trial.limits.keep_statistics)} in all configurations",
     )
+
+
+def _check(name: str, clause: str, fails: bool, figures: str, remedy: str) -> SteadyCheck:
+    return SteadyCheck(name, "failed" if fails else "passed", clause, figures, remedy)
 
 
 def _heads_for(limit: float, begin: float, end: float) -> bool:
@@ -224,15 +223,12 @@ def _unknown(name: str, clause: str) -> SteadyCheck:
 
 
 def _numbers(figures: object) -> dict[str, float]:
-    if not isinstance(figures, Mapping):
-        return {}
-    return dict(_of_numbers(figures))
-
-
-def _of_numbers(figures: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
-    for name, value in figures.items():
-        if isinstance(value, int | float) and not isinstance(value, bool):
-            yield name, float(value)
+    known = figures.items() if isinstance(figures, Mapping) else ()
+    return {
+        name: float(value)
+        for name, value in known
+        if isinstance(value, int | float) and not isinstance(value, bool)
+    }
 
 
 def _percent(share: float) -> str:
@@ -258,10 +254,10 @@ def host_checks(fact: HostTimeFact | None) -> tuple[SteadyCheck, ...]:
 def _suspension(fact: HostTimeFact) -> SteadyCheck:
     slept_s, step_s = fact.suspended_s, fact.clock_step_s
     fails = slept_s > MOST_SUSPENDED_S or step_s > MOST_STEP_S
-    return SteadyCheck(
+    return _check(
         SUSPENSION,
-        "failed" if fails else "passed",
         "the machine was suspended, or its clock was set forward",
+        fails,
         f"the machine slept for {slept_s:.1f} s in the measured part, and its wall clock went "
         f"{step_s:+.1f} s beside that",
         "measure again while nothing suspends, moves or backs up this machine, nor sets its clock",

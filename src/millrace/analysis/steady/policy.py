@@ -3,19 +3,18 @@
 Two treatments are not compared where more than half of the trials of one (two at least) were not
 steady, since its mean depends on when the measured part began and ended; or where one has more of
 them than the other by Fisher's exact test (*The Design of Experiments*, 1935), since the ratio
-then compares a state with the way to it. Only trials that were long enough to be told steady or not
-count. These are told to be unsteady with a probability of about 0.02 where they are steady
+then compares a state with the way to it. Only trials that were long enough for an
+assessment count. A steady one is called unsteady with a probability of about 0.02
 (``steadiness.ALPHA``), so that more than half of three are by chance in one of 800 treatments.
 
-That is about the trials there are, and more of them may look better: where a fifth of all trials is
-unsteady on both sides, it is so at some of 40 looks in one of five comparisons. So a run goes on
-with what is refused, until evidence that holds at any look shows that it will stay so (``lasts``).
-That is half by the blocks of which one trial was steady and the other not: as many on either side
-where the two are alike, whatever made a block unsteady (McNemar, Psychometrika 12, 1947). The rest
-is by the unsteady trials of each side against a half. Bets are by ``stats.proportions``.
+This rule is about the present trials, and more trials may change its answer: where a fifth of all
+trials is unsteady on both sides, one of five comparisons is refused at some of 40 looks. So a run
+goes on with refused comparisons, until evidence that holds at any look shows that they will stay
+refused (``lasts``). Half of that evidence is the blocks in which exactly one trial was steady:
+where the two sides are alike, they are as many on either side, whatever made a block unsteady
+(McNemar, Psychometrika 12, 1947). The rest is the unsteady trials of each side against a half. Bets
+are by ``stats.proportions``.
 """
-
-from __future__ import annotations
 
 import math
 from collections import Counter
@@ -51,6 +50,7 @@ def _clause(alike: Sequence[TrialSteadiness]) -> str:
     changes = [trial.trend.change for trial in alike if trial.trend.change is not None]
     amount = _percent(abs(median(changes))) if changes else "much"
     rises = (first.trend.change or 0.0) > 0
+    verb = "rose" if rises else "fell"
     match first.trend.kind:
         case "warm-up":
             reach_s = median([(t.found_s or 0.0) - (t.warmup_s or 0.0) for t in alike])
@@ -60,10 +60,8 @@ def _clause(alike: Sequence[TrialSteadiness]) -> str:
                 f"{first.figure} {amount} {how}"
             )
         case "drift":
-            verb = "rose" if rises else "fell"
             return f"{first.figure} {verb} by {amount} over the measured part"
         case "shift":
-            verb = "rose" if rises else "fell"
             return f"{first.figure} {verb} by {amount} at once in the measured part"
         case _:
             return f"{first.figure} went up and down by {amount} in the measured part"
@@ -83,12 +81,12 @@ def unsteady_sides(
     ]
     if not are_refused(base_count, candidate_count):
         return ""
-    told = [
+    clauses = [
         f"{counted_text(*count)} of {name} ({'; '.join(reasons(found))})"
         for count, name, found in zip(counts, names, unsteady, strict=True)
         if found
     ]
-    return f"not steady: {' and '.join(told)}; {_remedy([*unsteady[0], *unsteady[1]])}"
+    return f"not steady: {' and '.join(clauses)}; {_remedy([*unsteady[0], *unsteady[1]])}"
 
 
 def counted_text(unsteady: int, judged: int) -> str:
@@ -142,7 +140,9 @@ def _remedy(unsteady: Sequence[TrialSteadiness]) -> str:
         measured_s = max(trial.measured_s or 0.0 for trial in unsteady)
         longer = f"measure over several such waves (time_s = {_rounded(4 * measured_s)})"
     transactions = sum(trial.transactions for trial in unsteady) / len(unsteady)
-    return f"{longer}, or compare equal work (operations = {_two_digits(transactions)})"
+    size = 10 ** max(math.floor(math.log10(max(transactions, 1))) - 1, 0)
+    two_digits = max(round(transactions / size), 1) * size
+    return f"{longer}, or compare equal work (operations = {two_digits})"
 
 
 def _only_own_remedies(trial: TrialSteadiness) -> bool:
@@ -154,11 +154,6 @@ def _only_own_remedies(trial: TrialSteadiness) -> bool:
 
 def _rounded(seconds: float) -> int:
     return max(5 * math.ceil(seconds / 5), 5)
-
-
-def _two_digits(number: float) -> str:
-    size = 10 ** max(math.floor(math.log10(max(number, 1))) - 1, 0)
-    return f"{max(round(number / size), 1) * size}"
 
 
 def _percent(share: float) -> str:

@@ -2,19 +2,17 @@
 
 The measured part that follows the experiment's own warm-up is what enters a verdict, whole: cutting
 what a rule finds in each trial would cut one of two more than the other, by chance or not. So the
-warm-up that is found does not change a figure. It is told, and where it reaches into the measured
-part by more than the margin matters, the trial is not steady; nor is one that moves on the whole
+warm-up that is found changes no figure. It is reported, and where it reaches into the measured part
+by more than the margin matters, the trial is not steady; nor is one that moves on the whole
 (``stats.trend``), or whose server put work off (``analysis.steady.checks``), or which carried its
 statements out by other plans than most trials of its treatment. What one trial does by chance,
-several do not do alike: they are looked at assess_trials, too.
+several do not do alike: ``assess_trials`` looks at all of a treatment's.
 
 A trial of few seconds is too short to tell, whatever its gates say, since a short trial begins and
 ends in the server's first seconds by design; that alone never refuses a verdict. Loads of a fixed
 amount have no steady state. Nor is one asked for where each trial ends by operations: both sides
 do the same work then, and pass through the same states.
 """
-
-from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
@@ -37,7 +35,7 @@ from millrace.stats.steady import warm_up
 from millrace.stats.trend import Trend, classify_trend, detect_shared_drift
 from millrace.store.records import StoredAttempt, StoredRun, TrialRecord
 
-ALPHA = 0.02  # a steady trial is told to be unsteady
+ALPHA = 0.02  # a steady trial is called unsteady
 ALIKE_ALPHA = 0.01  # steady trials of a treatment drift alike
 PLANS = "plans"  # the gate that compares the trials of a treatment
 
@@ -56,7 +54,7 @@ class TrialSteadiness:
     ``warmup_s`` and ``measured_s`` are the lengths of the trial's parts, ``seconds`` the number of
     points in the measured one. ``found_s`` is where its warm-up ended, from the begin of the
     warm-up on, ``enough_s`` the warm-up that would have been enough where it was not, as far as
-    that can be told. None: not recorded, or does not apply. ``plans`` are the ways in which its
+    that is known. None: not recorded, or does not apply. ``plans`` are the ways in which its
     statements were carried out, by their names; ``limits`` are those of its server.
     """
 
@@ -184,12 +182,12 @@ def _judged(bare: TrialSteadiness, attempt: StoredAttempt, margin: float) -> Tri
     before, within = (_points(attempt, part) for part in ("warmup", "measure"))
     if bare.state == "does not apply" or not within or warmup_s is None or measured_s is None:
         return bare
-    told = classify_trend(within, margin=margin, alpha=ALPHA)
+    trend = classify_trend(within, margin=margin, alpha=ALPHA)
     found_s = min(warm_up([*before, *within]) / len(before), 1.0) * warmup_s if before else 0.0
-    if told.kind == "warm-up" and told.at is not None:
-        found_s = warmup_s + told.at * measured_s / len(within)
+    if trend.kind == "warm-up" and trend.at is not None:
+        found_s = warmup_s + trend.at * measured_s / len(within)
     passed = _gates(attempt, warmup_s, measured_s)
-    return _with_state(replace(bare, trend=told, checks=passed, found_s=found_s))
+    return _with_state(replace(bare, trend=trend, checks=passed, found_s=found_s))
 
 
 def _with_state(trial: TrialSteadiness) -> TrialSteadiness:

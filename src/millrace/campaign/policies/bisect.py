@@ -10,7 +10,13 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from millrace import workloads
-from millrace.analysis.compare.bisection import INSTALL, Bisection, Open, bisection, is_reversed
+from millrace.analysis.compare.bisection import (
+    INSTALL,
+    Bisection,
+    OpenTrial,
+    bisection,
+    is_reversed,
+)
 from millrace.campaign.blocks import n_blocks
 from millrace.campaign.scheduler import Batch, End
 from millrace.errors import TrialFailed, UserError, nearest
@@ -186,10 +192,10 @@ class Bisect:
         )
 
 
-def _following(found: Bisection | None, block: int) -> Open | None:
+def _following(found: Bisection | None, block: int) -> OpenTrial | None:
     """Return the next trial: an open one, else one of the most informative server."""
     if found is None:
-        return Open(0, 0)
+        return OpenTrial(0, 0)
     if found.open is not None:
         return found.open
-    return Open(block, found.step.index) if isinstance(found.step, Next) else None
+    return OpenTrial(block, found.step.index) if isinstance(found.step, Next) else None

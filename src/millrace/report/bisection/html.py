@@ -1,15 +1,12 @@
 """A search for a change as a page of its own, with a chart."""
 
-from __future__ import annotations
-
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from millrace.analysis.compare.bisection import Bisection, change_found
 from millrace.report.bisection.sentences import answer, mark, members_table, notes
-from millrace.report.common.axis import LogAxis, Tick
-from millrace.report.common.formatting import MISSING, counted, percent_text, value_text
-from millrace.report.common.pages import environment
+from millrace.report.common.charts import LogAxis, Tick
+from millrace.report.common.formatting import counted, known_text, percent_text, value_text
+from millrace.report.common.pages import environment, heading
 from millrace.report.common.wording import repeating
 from millrace.stats import RatioEstimate
 
@@ -45,22 +42,14 @@ def chart(found: Bisection) -> Chart | None:
     base = found.members[0].level
     if base is None:
         return None
-    ratios = [value / base for member in found.members for value in member.values]
-    axis = LogAxis.around([_point(ratio) for ratio in ratios], found.spec.margin)
+    values = [value for member in found.members for value in member.values]
+    points = [RatioEstimate(value / base, None, None, 1, 0.95, None) for value in values]
+    axis = LogAxis.around(points, found.spec.margin)
     step = change_found(found)
     first_new = len(found.members) if step is None else step.last
-    return Chart(
-        axis.ticks(),
-        axis.at(1.0),
-        tuple(
-            _line(found, place, base, axis, is_new=place >= first_new)
-            for place in range(len(found.members))
-        ),
-    )
-
-
-def _point(ratio: float) -> RatioEstimate:
-    return RatioEstimate(ratio, None, None, 1, 0.95, None)
+    places = range(len(found.members))
+    lines = [_line(found, place, base, axis, is_new=place >= first_new) for place in places]
+    return Chart(axis.ticks(), axis.at(1.0), tuple(lines))
 
 
 def _line(found: Bisection, place: int, base: float, axis: LogAxis, *, is_new: bool) -> Line:
@@ -73,7 +62,7 @@ def _line(found: Bisection, place: int, base: float, axis: LogAxis, *, is_new: b
     return Line(
         name=member.name,
         bar=100 * probability,
-        bar_text=MISSING if member.probability is None else percent_text(probability),
+        bar_text=known_text(member.probability, percent_text),
         level_at=None if member.level is None else axis.at(member.level / base),
         points=tuple(axis.at(value / base) for value in member.values),
         description=f"{member.name}: {said}",
@@ -84,19 +73,14 @@ def _line(found: Bisection, place: int, base: float, axis: LogAxis, *, is_new: b
 
 def as_html(found: Bisection) -> str:
     """Return the search as a page of its own, with the chart; it loads nothing."""
-    names: Sequence[str] = found.spec.members
-    text = answer(found)
-    return (
-        environment(names)
-        .get_template("bisection.html.j2")
-        .render(
-            run=found.run,
-            repeating=repeating,
-            title=f"{found.spec.workload}: {found.run.title}",
-            metric=found.metric,
-            answer=text[:1].upper() + text[1:],
-            notes=list(notes(found)),
-            chart=chart(found),
-            table=members_table(found),
-        )
+    template = environment(found.spec.members).get_template("bisection.html.j2")
+    return template.render(
+        run=found.run,
+        repeating=repeating,
+        title=f"{found.spec.workload}: {found.run.title}",
+        metric=found.metric,
+        answer=heading(answer(found)),
+        notes=list(notes(found)),
+        chart=chart(found),
+        table=members_table(found),
     )

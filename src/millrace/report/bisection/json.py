@@ -1,7 +1,5 @@
 """A bisection as a JSON document."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any
 
 from pydantic import Field

@@ -1,20 +1,18 @@
 """A search for a change among servers in words: the answer, how far it has come, notes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from millrace.analysis.compare.bisection import Bisection, change_found
 from millrace.analysis.compare.verdict import margin_text
 from millrace.report.common.formatting import (
-    MISSING,
     change_text,
     counted,
     interval_text,
+    known_text,
     percent_text,
     value_text,
 )
-from millrace.report.common.tables import Column, Row, Section, Table
+from millrace.report.common.tables import Column, Row, Table, plain_table, text_columns
 from millrace.stats.bisection_model import Found, NoChange
 
 _NEARLY_SURE = 0.999
@@ -83,26 +81,15 @@ def notes(found: Bisection) -> Iterator[str]:
 
 def members_table(found: Bisection) -> Table:
     """Return a row a server, in the order of the list."""
-    columns = (
-        Column("server", numeric=False),
-        Column(found.metric.unit),
-        Column("trials"),
-        Column("first of the new level"),
-        Column("", numeric=False, drop=1),
-    )
-    rows = tuple(
-        Row(
-            (
-                member.name,
-                MISSING if member.level is None else value_text(member.level, found.metric),
-                str(len(member.values)),
-                MISSING if member.probability is None else percent_text(member.probability),
-                mark(found, place) or member.skipped,
-            )
-        )
-        for place, member in enumerate(found.members)
-    )
-    return Table(found.metric.title, columns, (Section("", rows),))
+    titles = (found.metric.unit, "trials", "first of the new level")
+    columns = (*text_columns("server"), *map(Column, titles), Column("", numeric=False, drop=1))
+    rows = []
+    for place, member in enumerate(found.members):
+        level = known_text(member.level, lambda value: value_text(value, found.metric))
+        probability = known_text(member.probability, percent_text)
+        note = mark(found, place) or member.skipped
+        rows.append(Row((member.name, level, str(len(member.values)), probability, note)))
+    return plain_table(found.metric.title, columns, rows)
 
 
 def mark(found: Bisection, place: int) -> str:

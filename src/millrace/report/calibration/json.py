@@ -1,7 +1,5 @@
 """A calibration as a JSON document."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any
 
 from pydantic import Field

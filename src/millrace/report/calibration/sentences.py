@@ -1,7 +1,5 @@
 """A calibration of a host in words: what it found, and the line that reports have of it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from millrace.analysis.compare.calibration_model import (
@@ -17,10 +15,11 @@ from millrace.report.common.formatting import (
     change_text,
     counted,
     interval_text,
+    known_text,
     percent_text,
     seconds_text,
 )
-from millrace.report.common.tables import Column, Row, Section, Table
+from millrace.report.common.tables import Column, Row, Table, plain_table, text_columns
 from millrace.stats import RatioEstimate
 
 
@@ -56,17 +55,8 @@ def sentences(found: Calibration) -> Iterator[str]:
 
 def verdicts_text(false: int, verdicts: int, limits: tuple[float, float]) -> str:
     """Return text such as ``1 false verdict of 60 (0.04 to 8.9 %)``."""
-    return f"{counted(false, 'false verdict')} of {verdicts} ({_range(limits)})"
-
-
-def _range(limits: tuple[float, float]) -> str:
-    low, high = (_rate(limit) for limit in limits)
-    return f"{low} to {high} %"
-
-
-def _rate(fraction: float) -> str:
-    percent = 100 * fraction
-    return f"{percent:.0f}" if percent >= 10 else f"{percent:.2g}"
+    low, high = (f"{100 * each:.0f}" if each >= 0.1 else f"{100 * each:.2g}" for each in limits)
+    return f"{counted(false, 'false verdict')} of {verdicts} ({low} to {high} %)"
 
 
 def smallest_text(limits: tuple[float, float], blocks: int) -> str:
@@ -163,18 +153,13 @@ def age_text(seconds: float) -> str:
 def groups_table(found: Calibration) -> Table:
     """Return a row a group: verdicts, noise, and the smallest change by numbers of blocks."""
     columns = (
-        Column("group", numeric=False),
-        Column("verdicts"),
-        Column("false"),
-        Column("refused", drop=2),
-        Column("noise of a block"),
-        Column("95 % interval", drop=2),
-        Column("CV of trials", drop=1),
+        *text_columns("group"), Column("verdicts"), Column("false"), Column("refused", drop=2),
+        Column("noise of a block"), Column("95 % interval", drop=2), Column("CV of trials", drop=1),
         *(Column(f"{n} blocks", drop=3 if n > 10 else 0) for n in TABLE),
         Column("block, s", drop=1),
-    )
-    rows = tuple(_row(group) for group in found.groups)
-    return Table("noise, and the smallest change that is seen", columns, (Section("", rows),))
+    )  # fmt: skip
+    title = "noise, and the smallest change that is seen"
+    return plain_table(title, columns, map(_row, found.groups))
 
 
 def _row(group: GroupCalibration) -> Row:
@@ -185,11 +170,11 @@ def _row(group: GroupCalibration) -> Row:
             str(len(group.verdicts)),
             str(group.false),
             str(group.refused),
-            MISSING if noise is None else _percent(noise.log_sd),
-            MISSING if noise is None else f"{_percent(noise.low)} to {_percent(noise.high)}",
-            MISSING if noise is None else _percent(noise.trials_cv),
+            known_text(noise, lambda each: _percent(each.log_sd)),
+            known_text(noise, lambda each: f"{_percent(each.low)} to {_percent(each.high)}"),
+            known_text(noise, lambda each: _percent(each.trials_cv)),
             *(_percent(group.detectable[n]) if group.detectable else MISSING for n in TABLE),
-            MISSING if group.block_s is None else seconds_text(group.block_s),
+            known_text(group.block_s, seconds_text),
         )
     )
 

@@ -1,8 +1,8 @@
 """Numbers as text: one place for digits, units and thousands."""
 
-from __future__ import annotations
-
 import math
+from collections.abc import Callable
+from typing import TypeVar
 
 from millrace.analysis.compare.metrics import Metric
 
@@ -10,7 +10,7 @@ MISSING = "–"
 _NEXT_TO_NOTHING = 1e-6
 _WITHOUT_EXPONENT = 1e15  # what is larger has more digits than anybody counts
 
-# Verdicts are told by a sign as well as by a colour.
+# A verdict has a sign as well as a colour.
 GLYPHS = {
     "regression": "▼",
     "improvement": "▲",
@@ -24,6 +24,14 @@ GLYPHS = {
 
 # The same for differences of an explanation: B takes more than A, less, or nobody can tell.
 FINDING_GLYPHS = {"more": "+", "less": "−", "not sure": "?", "?": ""}
+
+
+T = TypeVar("T")
+
+
+def known_text(value: T | None, text: Callable[[T], str]) -> str:
+    """Return a value as ``text`` puts it; a dash where it is not known."""
+    return MISSING if value is None else text(value)
 
 
 def grouped_text(value: float, decimals: int = 0) -> str:
@@ -97,7 +105,7 @@ def seconds_text(seconds: float) -> str:
 def latency_text(seconds: float) -> str:
     """Return text such as ``42.1 µs``, ``1.24 ms``, ``2.5 s``: three digits, with the unit."""
     for unit, factor in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
-        # What would be rounded up to the next unit is told in that.
+        # A value that would be rounded up to the next unit is shown in that.
         if seconds >= factor * 0.9995:
             return f"{float(f'{seconds / factor:.3g}'):,g} {unit}"
     return f"{seconds * 1e9:.3g} ns"

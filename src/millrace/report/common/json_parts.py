@@ -4,8 +4,6 @@ A part is declared once: each key with its type and, where the record has anothe
 place of its value there. Parts within it are read in the same way.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, TypeVar, get_args
@@ -20,7 +18,7 @@ from millrace.shown_text import shown_json
 class From:
     """The place of a key's value in a record: a path of attributes, or a function of the record.
 
-    A path that ends early, at an attribute that is None, yields ``otherwise``.
+    A path that ends early, at an attribute that is None, stands for ``otherwise``.
     """
 
     place: str | Callable[[Any], object]

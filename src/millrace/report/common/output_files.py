@@ -4,8 +4,6 @@ A command replaces an existing file only where it recognises the file as one tha
 without a mark is never recognised: nothing in it tells millrace's file from the user's own.
 """
 
-from __future__ import annotations
-
 import errno
 import os
 import re
@@ -98,15 +96,12 @@ def refuse_place(path: Path, kind: Kind, option: str) -> None:
             hint=f"make it first, or name another place with {option}",
         )
     if target.is_file() and not _is_replaceable(target, kind):
+        other = "" if kind.mark is None else f", which is no {kind.name} that millrace wrote"
         raise UserError(
-            f"cannot write {_asked(option)} {path}: there is a file already{_unrecognised(kind)}; "
-            f"it was left as it is",
+            f"cannot write {_asked(option)} {path}: there is a file already{other}; it was left as "
+            f"it is",
             hint=f"name another file with {option}, or move that one away first",
         )
-
-
-def _unrecognised(kind: Kind) -> str:
-    return "" if kind.mark is None else f", which is no {kind.name} that millrace wrote"
 
 
 def _is_replaceable(path: Path, kind: Kind) -> bool:

@@ -1,7 +1,5 @@
 """The HTML pages' common parts: the templates' environment and the filters of text."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable
 
@@ -22,18 +20,15 @@ def environment(names: Iterable[str]) -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters["at"] = _position
+    made.filters["at"] = "{:.2f}%".format
     made.filters["prose"] = _prose(names)
     made.filters["code"] = _code
-    made.filters["slug"] = _slug
+    made.filters["slug"] = lambda text: text.replace(" ", "-")
     made.filters["heading"] = heading
-    made.filters["broken"] = _broken
+    # Of a server's name, which may be broken into lines after its family.
+    made.filters["broken"] = lambda name: escape(name).replace("-", Markup("-<wbr>"))
     made.filters["figure"] = figure_text
     return made
-
-
-def _position(value: float) -> str:
-    return f"{value:.2f}%"
 
 
 def _prose(names: Iterable[str]) -> Callable[[str], Markup]:
@@ -60,15 +55,6 @@ def _code(text: str, otherwise: Callable[[str], str] = str) -> Markup:
         for number, piece in enumerate(pieces)
     )
     return Markup("".join(marked))  # noqa: S704 - escaped above
-
-
-def _slug(text: str) -> str:
-    return text.replace(" ", "-")
-
-
-def _broken(name: str) -> Markup:
-    """Return a server's name that may be broken into lines after its family."""
-    return escape(name).replace("-", Markup("-<wbr>"))
 
 
 def heading(text: str) -> str:

@@ -1,7 +1,6 @@
 """Tables as plain text cells; each format only draws them."""
 
-from __future__ import annotations
-
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 
@@ -39,3 +38,13 @@ class Table:
     title: str
     columns: tuple[Column, ...]
     sections: tuple[Section, ...]
+
+
+def text_columns(*titles: str) -> tuple[Column, ...]:
+    """Return columns of text that stay whatever the room."""
+    return tuple(Column(title, numeric=False) for title in titles)
+
+
+def plain_table(title: str, columns: Iterable[Column], rows: Iterable[Row]) -> Table:
+    """Return a table of one section, without a heading."""
+    return Table(title, tuple(columns), (Section("", tuple(rows)),))

@@ -1,9 +1,7 @@
 """Tables in a terminal: as wide as it is, and no cell cut."""
 
-from __future__ import annotations
-
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from rich import box
 from rich.cells import cell_len
@@ -43,27 +41,20 @@ def show_table(table: Table, console: Console) -> None:
             break
         kept = [n for n, column in enumerate(table.columns) if column.drop < limit]
         drawn = _draw(table, kept, stacked=True)
-    for breaks in (_has_spaces, _is_any):
+    is_any_broken: Sequence[Callable[[str], bool]] = (lambda cell: " " in cell, lambda _: True)
+    for breaks in is_any_broken:
         if console.measure(drawn, options=unlimited).minimum <= console.width:
             break
         drawn = _draw(table, kept, stacked=True, breaks=breaks)
     console.print(drawn, soft_wrap=False)
 
 
-def _is_long(cell: str) -> bool:
-    return len(cell) > WIDEST
-
-
-def _has_spaces(cell: str) -> bool:
-    return " " in cell
-
-
-def _is_any(_cell: str) -> bool:
-    return True
-
-
 def _draw(
-    table: Table, kept: list[int], *, stacked: bool, breaks: Callable[[str], bool] = _is_long
+    table: Table,
+    kept: list[int],
+    *,
+    stacked: bool,
+    breaks: Callable[[str], bool] = lambda cell: len(cell) > WIDEST,
 ) -> RichTable:
     """Return the kept columns; one may be broken into lines if it has a cell that ``breaks``."""
     drawn = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1, 0, 0))
@@ -75,9 +66,10 @@ def _draw(
         if number == kept[0]:
             cells += [shown_line(section.heading) for section in table.sections]
         title = shown_line(column.title)
+        longest = max(map(len, title.split()), default=0)
         whole = not any(breaks(cell) for cell in cells)
         drawn.add_column(
-            Text("\n".join(_stack(title)) if stacked else title),
+            Text("\n".join(textwrap.wrap(title, max(HEAD, longest))) if stacked else title),
             justify="right" if column.numeric else "left",
             overflow="fold",
             no_wrap=whole,
@@ -87,12 +79,6 @@ def _draw(
     for section in table.sections:
         _add_section(drawn, section, kept)
     return drawn
-
-
-def _stack(title: str) -> list[str]:
-    """Return a head in lines of its longest word's length, or of a usual word's."""
-    longest = max(map(len, title.split()))
-    return textwrap.wrap(title, max(longest, HEAD))
 
 
 def _add_section(drawn: RichTable, section: Section, kept: list[int]) -> None:

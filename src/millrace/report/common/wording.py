@@ -1,7 +1,5 @@
 """Lists, first lines, commands and names of functions as reports show them."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Sequence
@@ -47,19 +45,14 @@ _CONTINUES = re.compile(r"millrace (?:run|calibrate|bisect)(?=\s|$)")
 def repeating(command: str) -> str:
     """Return the command of a run as one that begins a new run; else it would continue it.
 
-    The measurement that confirms a change cannot be begun anew: nothing is returned for it.
+    The measurement that confirms a change cannot begin anew: nothing is returned for it.
     """
-    words = _words(command)
+    try:
+        words = shlex.split(command)
+    except ValueError:  # of an import, which may be no command
+        words = command.split()
     if words[:3] == ["millrace", "history", "confirm"]:
         return ""
     if "--new" in words:
         return command
     return _CONTINUES.sub(lambda match: f"{match[0]} --new", command, count=1)
-
-
-def _words(command: str) -> list[str]:
-    """Return the words of a command as a shell has them; an imported one may be no command."""
-    try:
-        return shlex.split(command)
-    except ValueError:
-        return command.split()

@@ -1,7 +1,5 @@
 """The result of an ablation, in words."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from millrace.analysis.explain.ablation import ALL, Ablation, Recovery, is_certain

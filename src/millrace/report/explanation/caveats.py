@@ -1,14 +1,10 @@
 """The reasons to doubt an explanation, in sentences."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from millrace.analysis.explain.caveats import (
     Caveats,
-    UnclosedBlock,
     UnclosedBreakdown,
-    UnclosedStatement,
     UnclosedStatements,
     caveats,
 )
@@ -20,16 +16,21 @@ NOT_SURE = "not sure: does not hold after correction for the number of rows look
 ONE_BLOCK = "?: of one block, which may be chance"
 
 _PROCESSES = "other processes"
+# Fixed-sample intervals are too narrow where results decided when to stop.
+_SEQUENTIAL = (
+    "The number of blocks was decided by what they showed: the verdict allows for that, the "
+    "intervals here do not, and are somewhat too narrow."
+)
 
 
 def caveat_sentences(explanation: Explanation) -> list[str]:
     """List the reasons why the answer may be wrong, a sentence each."""
     found = caveats(explanation)
     return [
-        *(_account(each, explanation) for each in found.accounts),
+        *(_breakdown(each, explanation) for each in found.breakdowns),
         *(_statements(each, explanation) for each in found.statements),
         *_disturbed(found, explanation),
-        *_stopped(found),
+        *([_SEQUENTIAL] if found.is_sequential else []),
     ]
 
 
@@ -37,9 +38,9 @@ def _side(explanation: Explanation, name: Side) -> SideExplanation:
     return explanation.a if name == "A" else explanation.b
 
 
-def _account(found: UnclosedBreakdown, explanation: Explanation) -> str:
+def _breakdown(found: UnclosedBreakdown, explanation: Explanation) -> str:
     label = _side(explanation, found.side).label
-    far = "; ".join(map(_block, found.blocks))
+    far = "; ".join(f"block {b.block + 1}: {whole_percent_text(b.share)}" for b in found.blocks)
     if found.share is None:
         count = len(found.blocks)
         return (
@@ -53,11 +54,6 @@ def _account(found: UnclosedBreakdown, explanation: Explanation) -> str:
     )
 
 
-def _block(found: UnclosedBlock) -> str:
-    """Return text such as ``block 2: −24 %``."""
-    return f"block {found.block + 1}: {whole_percent_text(found.share)}"
-
-
 def _kind(share: float) -> str:
     return "unaccounted" if share > 0 else "counted twice"
 
@@ -65,36 +61,26 @@ def _kind(share: float) -> str:
 def _statements(found: UnclosedStatements, explanation: Explanation) -> str:
     several = len(found.statements) > 1
     where = within(_side(explanation, found.side), explanation.factor)
+    named = ", ".join(
+        f"{each.name} ({whole_percent_text(abs(each.share))} {_kind(each.share)})"
+        for each in found.statements
+    )
     return (
-        f"The account{'s' if several else ''} of {', '.join(map(_statement, found.statements))} "
+        f"The account{'s' if several else ''} of {named} "
         f"{where} do{'' if several else 'es'} not close: do not trust "
         f"{'their' if several else 'its'} parts."
     )
-
-
-def _statement(found: UnclosedStatement) -> str:
-    """Return text such as ``COMMIT (25 % unaccounted)``."""
-    return f"{found.name} ({whole_percent_text(abs(found.share))} {_kind(found.share)})"
 
 
 def _disturbed(found: Caveats, explanation: Explanation) -> Iterator[str]:
     """Yield text such as ``2 of 3 blocks of A were disturbed by other processes``."""
     if not found.by:
         return
-    told = [
+    sides = [
         f"{each.blocks} of {counted(each.trials, 'block')} of {_side(explanation, each.side).label}"
         for each in found.disturbed
     ]
     ours = all(clause.startswith(_PROCESSES) for clause in found.by)
     by = f"by {_PROCESSES}" if ours else "by what else the host did"
-    one = len(told) == 1 and told[0].startswith("1 ")
-    yield f"{' and '.join(told)} {'was' if one else 'were'} disturbed {by}."
-
-
-def _stopped(found: Caveats) -> Iterator[str]:
-    """Warn that fixed-sample intervals are too narrow where results decided when to stop."""
-    if found.is_sequential:
-        yield (
-            "The number of blocks was decided by what they showed: the verdict allows for that, "
-            "the intervals here do not, and are somewhat too narrow."
-        )
+    one = len(sides) == 1 and sides[0].startswith("1 ")
+    yield f"{' and '.join(sides)} {'was' if one else 'were'} disturbed {by}."

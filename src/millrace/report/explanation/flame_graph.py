@@ -184,7 +184,9 @@ def _walk(root: CallNode) -> list[_Path]:
     waiting = [(root, -1, 0, top)]
     while waiting:
         node, parent, depth, above = waiting.pop()
-        kind = "both" if parent < 0 else _kind(node, shared)
+        kind: Kind = "both" if parent < 0 or _key(node) in shared else "only"
+        if parent >= 0 and node.name == UNKNOWN:
+            kind = "unnamed"
         compared = above
         if parent >= 0 and kind == "both":
             compared = above.callees.setdefault(_key(node), _Compared(count))
@@ -213,12 +215,6 @@ def _shared(root: CallNode) -> set[Key]:
                 found.add(_key(node))
         waiting += node.children
     return sides[0] & sides[1]
-
-
-def _kind(node: CallNode, shared: set[Key]) -> Kind:
-    if node.name == UNKNOWN:
-        return "unnamed"
-    return "both" if _key(node) in shared else "only"
 
 
 def _key(node: CallNode) -> Key:
@@ -262,14 +258,9 @@ def _graph(
                 kind=path.kind,
             )
         )
-    return Graph(
-        side,
-        label,
-        totals[0 if side == "A" else 1],
-        tuple(_with_last(frames)),
-        len(narrow),
-        math.fsum(narrow),
-    )
+    total_us = totals[0 if side == "A" else 1]
+    drawn_frames = tuple(_with_last(frames))
+    return Graph(side, label, total_us, drawn_frames, len(narrow), math.fsum(narrow))
 
 
 def _with_last(frames: Sequence[Frame]) -> Iterator[Frame]:

@@ -4,8 +4,6 @@ Weights are whole nanoseconds per operation: some readers take no fractions. Fra
 ``;`` and named ``library`symbol``.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Iterator
@@ -68,17 +66,18 @@ def as_speedscope(root: CallNode, *, a: str, b: str, heading: str) -> str:
         "name": heading,
         "exporter": f"millrace {__version__}",
         "activeProfileIndex": 0,
-        "shared": {"frames": [_named_frame(name, module) for name, module in numbers]},
+        "shared": {
+            "frames": [
+                {"name": name, "file": module} if module else {"name": name}
+                for name, module in numbers
+            ]
+        },
         "profiles": [
             _profile(name, samples, weights)
             for name, (samples, weights) in zip((a, b), sides, strict=True)
         ],
     }
     return shown_json(json.dumps(document, ensure_ascii=False)) + "\n"
-
-
-def _named_frame(name: str, module: str) -> dict[str, str]:
-    return {"name": name, "file": module} if module else {"name": name}
 
 
 def _profile(name: str, samples: list[list[int]], weights: list[float]) -> dict[str, Any]:

@@ -3,11 +3,9 @@
 The page loads nothing; a small script of ours, allowed by its hash, brings flame graphs to life.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from importlib.resources import files
 from typing import Any
 
@@ -61,11 +59,10 @@ FLAME_GRAPHS = 8  # in a page: each is some hundred kilobytes
 
 def as_html(explanations: Sequence[Explanation], run: RunRecord) -> str:
     """Return the whole page as text."""
-    return (
-        environment(_names(explanations))
-        .get_template("explain.html.j2")
-        .render(run=run, title=_title(explanations, run), **context(explanations))
-    )
+    names = [name for each in explanations for name in (each.base, each.candidate)]
+    heading = title(explanations[0]) if len(explanations) == 1 else run.title or run.name
+    template = environment(names).get_template("explain.html.j2")
+    return template.render(run=run, title=heading, **context(explanations))
 
 
 def context(explanations: Sequence[Explanation]) -> dict[str, Any]:
@@ -74,7 +71,9 @@ def context(explanations: Sequence[Explanation]) -> dict[str, Any]:
     parts = [
         _part(n, only_compared(each), graphs=graphs) for n, each in enumerate(explanations, start=1)
     ]
-    script = _script() if any(part["flame_graph"] is not None for part in parts) else ""
+    script = ""
+    if any(part["flame_graph"] is not None for part in parts):
+        script = f"\n{(files('millrace.report') / 'templates/flame_graph.js').read_text('utf-8')}"
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     return {
         "explained": parts,
@@ -102,27 +101,11 @@ def comparison_graph(explanation: Explanation) -> FlameGraph | None:
     )
 
 
-def _script() -> str:
-    directory = files("millrace.report").joinpath("templates")
-    return "\n" + directory.joinpath("flame_graph.js").read_text(encoding="utf-8")
-
-
-def _names(explanations: Sequence[Explanation]) -> Iterator[str]:
-    for each in explanations:
-        yield from (each.base, each.candidate)
-
-
-def _title(explanations: Sequence[Explanation], run: RunRecord) -> str:
-    if len(explanations) == 1:
-        return title(explanations[0])
-    return run.title or run.name
-
-
 def _part(number: int, e: Explanation, *, graphs: bool) -> dict[str, Any]:
     """Return what a template draws of an explanation; None or empty for what was not observed."""
     labels = headings(e)
     profile, found = e.profile, e.differences
-    breakdowns = (e.a.breakdown, e.b.breakdown)
+    profiled = (profile, labels, e.noun)
     return {
         "prefix": f"explanation-{number}-",
         "noun": e.noun,
@@ -139,10 +122,8 @@ def _part(number: int, e: Explanation, *, graphs: bool) -> dict[str, Any]:
             e.statement_breakdown_differences, labels, e.noun
         ),
         "blocked": blocked_table(e.blocked, labels, e.noun),
-        "background": background_table(breakdowns[0], breakdowns[1], labels)
-        if breakdowns[0] is not None and breakdowns[1] is not None
-        else None,
-        "efficiency": efficiency_table(e.efficiency, labels, e.noun) if e.efficiency else None,
+        "background": background_table(e.a.breakdown, e.b.breakdown, labels),
+        "efficiency": efficiency_table(e.efficiency, labels, e.noun),
         "statements": statements_table(e.statements, labels),
         "waits": waits_table(e.waits, labels, noun=e.noun, title="Largest waits"),
         "stages": waits_table(e.stages, labels, noun=e.noun, title="Stages of statements"),
@@ -153,10 +134,10 @@ def _part(number: int, e: Explanation, *, graphs: bool) -> dict[str, Any]:
             if side.coverage is not None
         ),
         "plans": tuple(_plan(plan, (e.base, e.candidate)) for plan in e.plans if not plan.same),
-        "groups": groups_table(profile, labels, e.noun) if profile is not None else None,
-        "functions": functions_table(profile, labels, e.noun) if profile is not None else None,
+        "groups": groups_table(*profiled),
+        "functions": functions_table(*profiled),
         "few_samples": few_samples_note([(side.label, side.flat) for side in (e.a, e.b)]),
-        "paths": paths_table(profile, labels, e.noun) if profile is not None else None,
+        "paths": paths_table(*profiled),
         "flame_graph": comparison_graph(e) if graphs else None,
         "flats": tuple(
             {

@@ -5,8 +5,6 @@ version 2 keys are only added. ``docs/explain.md`` describes the document, and
 ``report/schema/explanation-2.schema.json`` is generated from here (a test compares them).
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Annotated, Literal
 
@@ -112,8 +110,8 @@ class ExplanationPart(Part):
     `factor` is what they differ in, `fixed_factors` are the levels of all others. `noun` is what
     one operation is. `answer` says the difference in words, `caveats` what speaks against it.
     `unequal` says in which way the two did not do the same work, and is null where they did.
-    `ablation` is what `--test-likely_causes` measured last, and null where it did not.
-    `why_no_likely_causes` is null where there are likely_causes, and where too little was observed
+    `ablation` is the newest result of `--ablate`, and null where there is none.
+    `why_no_likely_causes` is null where there are likely causes, and where too little was observed
     to have any.
     """
 

@@ -1,12 +1,16 @@
 """The tables of CPU profiles: groups of functions, functions, and flat profiles."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
-from millrace.analysis.explain.profiles import FlatProfile, FunctionDifference, ProfileComparison
+from millrace.analysis.explain.call_tree import PathDifference
+from millrace.analysis.explain.profiles import (
+    FlatProfile,
+    FunctionDifference,
+    GroupDifference,
+    ProfileComparison,
+)
 from millrace.report.common.formatting import counted, figure_text, fixed_text, us_decimals
-from millrace.report.common.tables import Column, Row, Section, Table
+from millrace.report.common.tables import Column, Row, Table, plain_table, text_columns
 from millrace.report.common.wording import short_symbol
 from millrace.report.explanation.tables import Labels, difference_columns, estimate_cells, finding
 
@@ -17,73 +21,51 @@ FEW_SAMPLES = 1_000
 _INNERMOST = 6  # functions of a call path that are shown
 
 
-def groups_table(found: ProfileComparison, labels: Labels, noun: str) -> Table:
+def groups_table(found: ProfileComparison | None, labels: Labels, noun: str) -> Table | None:
     """Return CPU time by what functions are for, the largest difference first; the sum last."""
+    if found is None:
+        return None
     decimals = us_decimals(max(found.a_cpu_us, found.b_cpu_us))
-    rows = []
-    for group in found.groups:
-        verdict = finding(group.significant, group.adjusted_p, group.difference)
-        cells = (
-            group.title,
-            fixed_text(group.a_us, decimals),
-            fixed_text(group.b_us, decimals),
-            *estimate_cells(group.difference, decimals),
-            verdict or "",
-        )
-        rows.append(Row(cells, verdict))
-    total = (
-        "all",
-        fixed_text(found.a_cpu_us, decimals),
-        fixed_text(found.b_cpu_us, decimals),
-        *estimate_cells(found.cpu, decimals),
-        "",
-    )
-    return Table(
-        "CPU time by what it is for",
-        difference_columns(
-            f"server CPU{' in user code' if found.user_only else ''}, µs per {noun}",
-            labels,
-            found.cpu,
-        ),
-        (Section("", (*rows, Row(total, is_total=True))),),
-    )
+    rows = [_difference_row(group.title, group, decimals) for group in found.groups]
+    sums = (fixed_text(found.a_cpu_us, decimals), fixed_text(found.b_cpu_us, decimals))
+    total = Row(("all", *sums, *estimate_cells(found.cpu, decimals), ""), is_total=True)
+    cpu = f"server CPU{' in user code' if found.user_only else ''}, µs per {noun}"
+    columns = difference_columns(cpu, labels, found.cpu)
+    return plain_table("CPU time by what it is for", columns, (*rows, total))
 
 
-def functions_table(found: ProfileComparison, labels: Labels, noun: str) -> Table:
+def _difference_row(title: str, each: GroupDifference | PathDifference, decimals: int) -> Row:
+    verdict = finding(each.significant, each.adjusted_p, each.difference)
+    sides = (fixed_text(each.a_us, decimals), fixed_text(each.b_us, decimals))
+    return Row((title, *sides, *estimate_cells(each.difference, decimals), verdict or ""), verdict)
+
+
+def functions_table(found: ProfileComparison | None, labels: Labels, noun: str) -> Table | None:
     """Return the functions whose own time differs most."""
+    if found is None:
+        return None
     shown = [each for each in found.functions if each.a_us or each.b_us][:FUNCTIONS]
     decimals = us_decimals(max((max(f.a_us, f.b_us) for f in shown), default=0.0))
     columns = difference_columns(f"own CPU time, µs per {noun}", labels, found.cpu)
     inclusive = Column("with callees, difference", drop=2)
-    return Table(
+    library = Column("library", numeric=False, drop=3)
+    return plain_table(
         "Functions that differ most",
-        (columns[0], Column("library", numeric=False, drop=3), *columns[1:-1], inclusive,
-         columns[-1]),
-        (Section("", tuple(_function_row(each, decimals) for each in shown)),),
-    )  # fmt: skip
+        (columns[0], library, *columns[1:-1], inclusive, columns[-1]),
+        (_function_row(each, decimals) for each in shown),
+    )
 
 
-def paths_table(found: ProfileComparison, labels: Labels, noun: str) -> Table | None:
+def paths_table(found: ProfileComparison | None, labels: Labels, noun: str) -> Table | None:
     """Return the call paths that differ most; None without any."""
-    shown = found.paths[:PATHS]
-    if not shown:
+    shown = () if found is None else found.paths[:PATHS]
+    if found is None or not shown:
         return None
     decimals = us_decimals(max(max(path.a_us, path.b_us) for path in shown))
-    rows = []
-    for each in shown:
-        verdict = finding(each.significant, each.adjusted_p, each.difference)
-        cells = (
-            _path_text(each.path),
-            fixed_text(each.a_us, decimals),
-            fixed_text(each.b_us, decimals),
-            *estimate_cells(each.difference, decimals),
-            verdict or "",
-        )
-        rows.append(Row(cells, verdict))
-    return Table(
+    return plain_table(
         "Call paths that differ most",
         difference_columns(f"last function's own CPU time, µs per {noun}", labels, found.cpu),
-        (Section("", tuple(rows)),),
+        (_difference_row(_path_text(each.path), each, decimals) for each in shown),
     )
 
 
@@ -98,29 +80,12 @@ def _path_text(path: Sequence[str]) -> str:
 
 def flat_table(flat: FlatProfile, label: str) -> Table:
     """Return a flat profile, as profilers print it, with the cost of each function."""
-    rows = [
-        Row(
-            (
-                f"{line.samples:,}",
-                f"{line.percent:.2f}",
-                figure_text(line.us),
-                line.library,
-                short_symbol(line.symbol),
-            )
-        )
-        for line in flat.lines[:FLAT_LINES]
-    ]
-    return Table(
-        f"Flat profile of {label}",
-        (
-            Column("samples"),
-            Column("%"),
-            Column("µs"),
-            Column("library", numeric=False),
-            Column("function", numeric=False),
-        ),
-        (Section("", tuple(rows)),),
-    )
+    rows = []
+    for line in flat.lines[:FLAT_LINES]:
+        figures = (f"{line.samples:,}", f"{line.percent:.2f}", figure_text(line.us))
+        rows.append(Row((*figures, line.library, short_symbol(line.symbol))))
+    columns = (*map(Column, ("samples", "%", "µs")), *text_columns("library", "function"))
+    return plain_table(f"Flat profile of {label}", columns, rows)
 
 
 def flat_note(flat: FlatProfile) -> str:

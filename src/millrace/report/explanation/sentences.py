@@ -1,11 +1,9 @@
 """An explanation in words: how much more an operation takes, and what of it goes where."""
 
-from __future__ import annotations
-
 import math
 import re
 import shlex
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from millrace.analysis.explain.breakdown_model import BreakdownDifference, DifferenceLine
 from millrace.analysis.explain.efficiency import EfficiencyRow
@@ -156,7 +154,7 @@ def _nothing(explanation: Explanation) -> str:
     if is_compared(explanation):
         return f"Nothing that was observed tells {explanation.candidate} from {explanation.base}."
     sides = (explanation.a, explanation.b)
-    there = "; ".join(_there(side) for side in sides)
+    there = "; ".join(map(_there, sides))
     said = f"Not compared: no block has a finished trial of both ({there})"
     if any(side.waiting for side in sides):
         return f"{said}; `millrace run` with the same file goes on."
@@ -170,18 +168,13 @@ def _nothing(explanation: Explanation) -> str:
 
 def _there(side: SideExplanation) -> str:
     """Return text such as ``mysql-9.7.4: block 1; 4 trials failed, the first at ...``."""
-    text = f"{side.label}: {_blocks(side.blocks)}"
+    noun = "block" if len(side.blocks) == 1 else "blocks"
+    blocks = f"{noun} {', '.join(map(str, sorted(side.blocks)))}" if side.blocks else "no block"
+    text = f"{side.label}: {blocks}"
     if not side.failed:
         return text
     failed = counted(side.failed, "trial")
     return f"{text}, {failed} failed, the first {first_line(side.first_failure)}"
-
-
-def _blocks(numbers: Collection[int]) -> str:
-    if not numbers:
-        return "no block"
-    noun = "block" if len(numbers) == 1 else "blocks"
-    return f"{noun} {', '.join(map(str, sorted(numbers)))}"
 
 
 def _latency(explanation: Explanation) -> str:
@@ -192,7 +185,8 @@ def _latency(explanation: Explanation) -> str:
     decimals = us_decimals(max(a_us, b_us))
     in_b, in_a = (within(e, explanation.factor) for e in (explanation.b, explanation.a))
     mean = found.latency.mean
-    taken = f"{fixed_text(b_us, decimals)} µs {in_b}, {_amount(mean, decimals)} µs {_longer(mean)}"
+    size = f"{fixed_text(abs(mean), decimals)} µs {'longer' if mean >= 0 else 'shorter'}"
+    taken = f"{fixed_text(b_us, decimals)} µs {in_b}, {size}"
     if not is_sure(found.latency):
         interval = _interval(found.latency, decimals)
         return f"A {explanation.noun} took {taken} than {in_a}, which may be chance: {interval}."
@@ -222,10 +216,8 @@ def _cpu(explanation: Explanation) -> str:
         base = within(explanation.a, explanation.factor)
         at_b = within(explanation.b, explanation.factor)
         subject = f"{at_b[:1].upper()}{at_b[1:]} the server"
-    needed = (
-        f"{_amount(total.mean, decimals)} µs {_more(total.mean)} of server CPU per "
-        f"{explanation.noun} than {base}"
-    )
+    size = f"{fixed_text(abs(total.mean), decimals)} µs {'more' if total.mean >= 0 else 'less'}"
+    needed = f"{size} of server CPU per {explanation.noun} than {base}"
     if not _is_cpu_sure(explanation):
         interval = _interval(total, decimals)
         if is_sure(total):
@@ -235,7 +227,7 @@ def _cpu(explanation: Explanation) -> str:
     if profile is None:
         return f"{text}; without profiles of both it is not known in which functions."
     named = [group for group in profile.groups if group.name not in _UNEXPLAINED]
-    parts = _parts([(g.title, g.difference.mean, _group_doubt(g)) for g in named], total.mean,
+    parts = _parts([(g.title, g.difference.mean, _doubt(g)) for g in named], total.mean,
                    decimals)  # fmt: skip
     left = total.mean - math.fsum(group.difference.mean for group in named)
     return f"{text}: {parts}; {fixed_text(left, decimals, signed=True)} unexplained."
@@ -285,12 +277,8 @@ def _is_about_waiting(explanation: Explanation) -> bool:
     return abs(ran) < 0.5 * abs(found.latency.mean)
 
 
-def _doubt(line: DifferenceLine) -> str:
-    return "" if line.significant or line.adjusted_p is None else " (not sure)"
-
-
-def _group_doubt(group: GroupDifference) -> str:
-    return "" if group.significant or group.adjusted_p is None else " (not sure)"
+def _doubt(each: DifferenceLine | GroupDifference) -> str:
+    return "" if each.significant or each.adjusted_p is None else " (not sure)"
 
 
 def _by_chance(estimate: MeanEstimate) -> str:
@@ -351,18 +339,6 @@ def _interval(estimate: MeanEstimate, decimals: int) -> str:
     """Return text such as ``95 % interval −1.2 to +1.8 µs``."""
     ends = interval_text(estimate, decimals, signed=True)
     return f"{estimate.confidence * 100:g} % interval {ends} µs"
-
-
-def _amount(us: float, decimals: int) -> str:
-    return fixed_text(abs(us), decimals)
-
-
-def _more(us: float) -> str:
-    return "more" if us >= 0 else "less"
-
-
-def _longer(us: float) -> str:
-    return "longer" if us >= 0 else "shorter"
 
 
 def _side(explanation: Explanation, of: Disturbance | MissingObservation) -> str:

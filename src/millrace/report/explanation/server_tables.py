@@ -1,14 +1,12 @@
 """Tables of the servers' own instruments: waits and stages, statements by digest, plans."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from millrace.analysis.explain.plans import PlanSide
-from millrace.analysis.explain.waits import Amount, DigestComparison, DigestSide, WaitComparison
+from millrace.analysis.explain.waits import Amount, DigestComparison, WaitComparison
 from millrace.model.observations import PlanRow
-from millrace.report.common.formatting import MISSING, figure_text
-from millrace.report.common.tables import Column, Row, Section, Table
+from millrace.report.common.formatting import MISSING, figure_text, known_text
+from millrace.report.common.tables import Column, Row, Table, plain_table, text_columns
 from millrace.report.explanation.tables import Labels
 
 # What EXPLAIN says first and, of its columns, what explains most; some servers have more.
@@ -25,14 +23,14 @@ def waits_table(
     if not found:
         return None
     rows = [Row((row.name, *_amounts(row.a), *_amounts(row.b))) for row in found]
-    columns = [Column("name", numeric=False)]
+    columns = [*text_columns("name")]
     for label in labels:
         columns += [
             Column(f"{label}, µs per {noun}"),
             Column(f"{label}, s in a trial", drop=1),
             Column(f"{label}, calls in a trial", drop=2),
         ]
-    return Table(title, tuple(columns), (Section("", tuple(rows)),))
+    return plain_table(title, columns, rows)
 
 
 def digests_table(found: Sequence[DigestComparison], labels: Labels) -> Table | None:
@@ -46,33 +44,31 @@ def digests_table(found: Sequence[DigestComparison], labels: Labels) -> Table | 
         "temporary tables": "tmp_tables",
         "on disk": "tmp_disk_tables",
     }
+    sides = [side for row in found for side in (row.a, row.b)]
     shown = {
         title: name
         for title, name in asked.items()
-        if any(_told(side, name) for row in found for side in (row.a, row.b))
+        if any(getattr(side, name, None) for side in sides)
     }
-    rows = [
-        Row(
-            (
-                row.text,
-                *(_figure(_told(side, name)) for name in shown.values() for side in (row.a, row.b)),
-            )
-        )
-        for row in found
-    ]
-    columns = [Column("statement, without its values", numeric=False)]
+    rows = []
+    for row in found:
+        figures = [
+            known_text(getattr(side, name, None), figure_text)
+            for name in shown.values()
+            for side in (row.a, row.b)
+        ]
+        rows.append(Row((row.text, *figures)))
+    columns = [*text_columns("statement, without its values")]
     columns += [
         Column(f"{title}, {label}", drop=number)
         for number, title in enumerate(shown)
         for label in labels
     ]
-    return Table(
-        "Statements as the servers sum them up", tuple(columns), (Section("", tuple(rows)),)
-    )
+    return plain_table("Statements as the servers sum them up", columns, rows)
 
 
 def plan_table(side: PlanSide, label: str) -> Table:
-    """Return a plan as EXPLAIN printed it, the columns that say anything."""
+    """Return a plan as EXPLAIN shows it, the columns that say anything."""
     names = {name.lower(): name for row in side.rows for name in row}
     known = [names.pop(name.lower()) for name in _PLAN_COLUMNS if name.lower() in names]
     columns = [
@@ -80,15 +76,8 @@ def plan_table(side: PlanSide, label: str) -> Table:
         for name in (*known, *names.values())
         if any(row.get(name) not in (None, "") for row in side.rows)
     ]
-    rows = tuple(
-        Row(tuple(MISSING if row.get(name) is None else str(row[name]) for name in columns))
-        for row in side.rows
-    )
-    return Table(
-        f"Plan of {label}",
-        tuple(Column(name, numeric=False) for name in columns),
-        (Section("", rows),),
-    )
+    rows = (Row(tuple(known_text(row.get(name), str) for name in columns)) for row in side.rows)
+    return plain_table(f"Plan of {label}", text_columns(*columns), rows)
 
 
 def access_text(side: PlanSide) -> str:
@@ -114,11 +103,3 @@ def _amounts(amount: Amount | None) -> tuple[str, str, str]:
     if amount is None:
         return MISSING, MISSING, MISSING
     return figure_text(amount.us), figure_text(amount.seconds), figure_text(amount.count)
-
-
-def _told(side: DigestSide | None, name: str) -> float | None:
-    return None if side is None else getattr(side, name)
-
-
-def _figure(value: float | None) -> str:
-    return MISSING if value is None else figure_text(value)

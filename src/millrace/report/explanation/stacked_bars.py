@@ -3,13 +3,11 @@
 Positions are in percent of the width, so that text never scales with it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-from millrace.report.common.axis import Tick, linear_ticks
+from millrace.report.common.charts import Tick, linear_ticks
 from millrace.report.common.formatting import figure_text
 
 EXCESS = "counted twice"
@@ -99,16 +97,10 @@ def stacked_bars(
     percent = 100 / widest
     sides = [[a for _, a, _ in shown], [b for _, _, b in shown]]
     names = [(key, titles[key]) for key, _, _ in shown]
-    bars = [
-        Bar(
-            label,
-            total,
-            percent * total,
-            _segments(names, us, percent),
-            _excess(total, sum(us), percent),
-        )
-        for label, total, us in zip(labels, totals_us, sides, strict=True)
-    ]
+    bars = []
+    for label, total, us in zip(labels, totals_us, sides, strict=True):
+        segments, excess = _segments(names, us, percent), _excess(total, sum(us), percent)
+        bars.append(Bar(label, total, percent * total, segments, excess))
     return StackedBars(
         (bars[0], bars[1]),
         tuple(map(_link, bars[0].segments, bars[1].segments)),
@@ -127,8 +119,8 @@ def _segments(
     )
 
 
-def _excess(total_us: float, told_us: float, percent: float) -> Segment | None:
-    us = told_us - total_us
+def _excess(total_us: float, parts_us: float, percent: float) -> Segment | None:
+    us = parts_us - total_us
     if percent * us < _VISIBLE:
         return None
     return Segment("excess", EXCESS, percent * total_us, percent * us, us)

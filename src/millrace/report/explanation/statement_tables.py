@@ -1,7 +1,5 @@
 """The time of each statement, as a table and in a sentence."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from millrace.analysis.explain.breakdown_model import DifferenceLine
@@ -30,9 +28,13 @@ def statement_breakdown_table(
     """Return a section for each statement, that first which makes most of the difference."""
     if not found:
         return None
-    sections = tuple(Section(each.name, (*_rows(each), *_all_rows(each, noun))) for each in found)
+    sections = []
+    for each in found:
+        least_us = SMALL * max(each.breakdown.latencies_us)
+        rows = breakdown_rows(each.breakdown, "latency", least_us=least_us)
+        sections.append(Section(each.name, (*rows, *_all_rows(each, noun))))
     columns = breakdown_columns("µs of an execution", labels, found[0].breakdown)
-    return Table("Where the time of each statement goes", columns, sections)
+    return Table("Where the time of each statement goes", columns, tuple(sections))
 
 
 def statement_sentence(found: Sequence[StatementBreakdownDifference], noun: str) -> str:
@@ -65,11 +67,6 @@ def _largest_part(most: StatementBreakdownDifference, decimals: int) -> str:
     is_sure_of_it = line.significant and direction * line.difference.mean > 0
     doubt = "" if is_sure_of_it else " (not sure)"
     return f"; the largest part of that is {line.title}, {part} µs{doubt}"
-
-
-def _rows(each: StatementBreakdownDifference) -> tuple[Row, ...]:
-    least_us = SMALL * max(each.breakdown.latencies_us)
-    return breakdown_rows(each.breakdown, "latency", least_us=least_us)
 
 
 def _all_rows(each: StatementBreakdownDifference, noun: str) -> tuple[Row, ...]:

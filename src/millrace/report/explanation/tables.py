@@ -1,7 +1,5 @@
 """The tables of an explanation as plain text cells: account, efficiency, statements."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -12,16 +10,17 @@ from millrace.analysis.explain.breakdown_model import (
     TimeBreakdown,
 )
 from millrace.analysis.explain.efficiency import EfficiencyRow
-from millrace.analysis.explain.statements import StatementComparison, StatementSide
+from millrace.analysis.explain.statements import StatementComparison
 from millrace.report.common.formatting import (
     MISSING,
     figure_text,
     fixed_text,
+    known_text,
     ratio_text,
     us_decimals,
     whole_percent_text,
 )
-from millrace.report.common.tables import Column, Row, Section, Table
+from millrace.report.common.tables import Column, Row, Section, Table, plain_table, text_columns
 from millrace.stats import MeanEstimate, RatioEstimate
 
 Labels = tuple[str, str]  # of A and B
@@ -45,16 +44,16 @@ _EFFICIENCY: Mapping[str, tuple[str, ...]] = {
 
 def breakdown_table(found: BreakdownDifference, labels: Labels, noun: str) -> Table:
     """Return every part of the latency, the largest difference first; the sum last."""
-    return Table(
-        f"Where the time of the {noun} goes",
-        breakdown_columns(f"µs per {noun}", labels, found),
-        (Section("", breakdown_rows(found, f"latency of the {noun}")),),
-    )
+    columns = breakdown_columns(f"µs per {noun}", labels, found)
+    rows = breakdown_rows(found, f"latency of the {noun}")
+    return plain_table(f"Where the time of the {noun} goes", columns, rows)
 
 
 def breakdown_columns(title: str, labels: Labels, found: BreakdownDifference) -> tuple[Column, ...]:
-    """Return the columns of ``breakdown_rows``."""
-    return _with_half_widths(difference_columns(title, labels, found.latency))
+    """Return the columns of ``breakdown_rows``: A and B each with half of its interval."""
+    first, a, b, *others = difference_columns(title, labels, found.latency)
+    half_width = Column("±", drop=2)
+    return (first, a, half_width, b, half_width, *others)
 
 
 def breakdown_rows(
@@ -68,7 +67,8 @@ def breakdown_rows(
         for line in found.lines
         if line.significant or max(abs(line.a_us), abs(line.b_us)) > least_us
     ]
-    left = replace(found.unaccounted, title=_left_title(found))
+    shares = " and ".join(map(whole_percent_text, found.left_shares))
+    left = replace(found.unaccounted, title=f"{found.unaccounted.title} ({shares})")
     rows.append(_difference_row(left, decimals, None))
     # Nothing else was asked of the latency, so there is nothing to correct for.
     total = finding(is_sure(found.latency), found.latency.p_value, found.latency)
@@ -90,34 +90,27 @@ def blocked_table(found: Sequence[BlockedComparison], labels: Labels, noun: str)
         return None
     shown = found[:_PLACES]
     decimals = us_decimals(max(shown[0].a_us, shown[0].b_us))
-    rows = [
-        Row(
-            (
-                row.title,
-                _call(row),
-                *(fixed_text(us, decimals) for us in (row.a_us, row.b_us)),
-                " > ".join(row.stacks[0].functions) if row.stacks else "",
-            )
-        )
-        for row in shown
-    ]
+    rows = []
+    for row in shown:
+        of = f" of {row.target}" if row.target else ""
+        call = "page fault" if row.call is None else f"{row.call}{of}"
+        sides = (fixed_text(us, decimals) for us in (row.a_us, row.b_us))
+        stack = " > ".join(row.stacks[0].functions) if row.stacks else ""
+        rows.append(Row((row.title, call, *sides, stack)))
     columns = (
-        Column("part", numeric=False),
-        Column("call", numeric=False),
+        *text_columns("part", "call"),
         *(Column(f"{label}, µs per {noun}") for label in labels),
         Column("most often in the kernel's", numeric=False, drop=1),
     )
-    return Table("What it was blocked in", columns, (Section("", tuple(rows)),))
+    return plain_table("What it was blocked in", columns, rows)
 
 
-def _call(row: BlockedComparison) -> str:
-    if row.call is None:
-        return "page fault"
-    return f"{row.call} of {row.target}" if row.target else row.call
-
-
-def background_table(a: TimeBreakdown, b: TimeBreakdown, labels: Labels) -> Table | None:
+def background_table(
+    a: TimeBreakdown | None, b: TimeBreakdown | None, labels: Labels
+) -> Table | None:
     """Return CPU time of threads that serve no client, by kind; None where nobody counted it."""
+    if a is None or b is None:
+        return None
     kinds = list(dict.fromkeys([*a.background, *b.background]))
     if not kinds:
         return None
@@ -127,15 +120,14 @@ def background_table(a: TimeBreakdown, b: TimeBreakdown, labels: Labels) -> Tabl
         Row((_KINDS.get(kind, kind.replace("_", " ")), *(_mean(each, decimals) for each in pair)))
         for kind, *pair in zip(kinds, *sides, strict=True)
     ]
-    return Table(
-        "CPU time of background threads",
-        (Column(f"µs per {a.noun}", numeric=False), *map(Column, labels)),
-        (Section("", tuple(rows)),),
-    )
+    columns = (*text_columns(f"µs per {a.noun}"), *map(Column, labels))
+    return plain_table("CPU time of background threads", columns, rows)
 
 
-def efficiency_table(found: Sequence[EfficiencyRow], labels: Labels, noun: str) -> Table:
-    """Return figures of one operation, absolute and relative to A."""
+def efficiency_table(found: Sequence[EfficiencyRow], labels: Labels, noun: str) -> Table | None:
+    """Return figures of one operation, absolute and relative to A; None without any."""
+    if not found:
+        return None
     by_key = {row.key: row for row in found}
     sections = [
         Section(heading, tuple(_efficiency_row(by_key[key]) for key in keys if key in by_key))
@@ -145,24 +137,20 @@ def efficiency_table(found: Sequence[EfficiencyRow], labels: Labels, noun: str) 
     return Table(
         f"What one {noun} costs",
         (
-            Column(f"per {noun}", numeric=False),
-            *map(Column, labels),
-            Column("difference", drop=2),
-            Column("B / A"),
-            Column(f"{confidence * 100:g} % interval", drop=1),
-            Column("told by", numeric=False, drop=3),
-            Column("B takes", numeric=False),
+            *text_columns(f"per {noun}"), *map(Column, labels), Column("difference", drop=2),
+            Column("B / A"), Column(f"{confidence * 100:g} % interval", drop=1),
+            Column("measured by", numeric=False, drop=3), *text_columns("B takes"),
         ),
         tuple(section for section in sections if section.rows),
-    )
+    )  # fmt: skip
 
 
 def sources_note(found: Sequence[EfficiencyRow]) -> str:
-    """Return text such as ``told by threads: server CPU, reads; by status: fsyncs``."""
+    """Return text such as ``measured by threads: server CPU, reads; by status: fsyncs``."""
     by_source: dict[str, list[str]] = {}
     for row in found:
         by_source.setdefault(row.source, []).append(row.title)
-    return "; ".join(f"told by {source}: {', '.join(of)}" for source, of in by_source.items())
+    return "; ".join(f"measured by {source}: {', '.join(of)}" for source, of in by_source.items())
 
 
 def statements_table(found: Sequence[StatementComparison], labels: Labels) -> Table | None:
@@ -177,22 +165,23 @@ def statements_table(found: Sequence[StatementComparison], labels: Labels) -> Ta
         cells = [row.name, *(figure_text(s.per_operation) if s else MISSING for s in sides)]
         cells += [_mean(side.latency if side else None, decimals) for side in sides]
         cells += estimate_cells(row.difference, decimals)
-        cells += [_served(side, decimals) for side in sides] if served else []
+        if served:
+            cells += [_mean(side.server if side else None, decimals) for side in sides]
         rows.append(Row(tuple(cells)))
     confidence = next((r.difference.confidence for r in found if r.difference), 0.95)
     columns = (
-        Column("statement", numeric=False),
+        *text_columns("statement"),
         *(Column(f"times sent, {label}", drop=3) for label in labels),
         *(Column(f"{label}, µs") for label in labels),
         Column("difference"),
         Column(f"{confidence * 100:g} % interval", drop=1),
         *((Column(f"in the server, {label}, µs", drop=2) for label in labels) if served else ()),
     )
-    return Table("Latency of each statement", columns, (Section("", tuple(rows)),))
+    return plain_table("Latency of each statement", columns, rows)
 
 
 def is_sure(estimate: MeanEstimate) -> bool:
-    """Return whether the interval leaves out 0; a single block has none, and is told as it is."""
+    """Return whether the interval leaves out 0, or is missing (a single block)."""
     if estimate.low is None or estimate.high is None:
         return True
     return not estimate.low <= 0 <= estimate.high
@@ -223,13 +212,9 @@ def interval_text(estimate: MeanEstimate, decimals: int, *, signed: bool = False
 
 def difference_columns(title: str, labels: Labels, estimate: MeanEstimate) -> tuple[Column, ...]:
     """Return the columns for A, B, B less A with its interval, and the finding."""
-    return (
-        Column(title, numeric=False),
-        *map(Column, labels),
-        Column("difference"),
-        Column(f"{estimate.confidence * 100:g} % interval", drop=1),
-        Column("B takes", numeric=False),
-    )
+    interval = Column(f"{estimate.confidence * 100:g} % interval", drop=1)
+    sides = (*map(Column, labels), Column("difference"))
+    return (*text_columns(title), *sides, interval, *text_columns("B takes"))
 
 
 def estimate_cells(estimate: MeanEstimate | None, decimals: int) -> tuple[str, str]:
@@ -244,19 +229,6 @@ def _finding(line: DifferenceLine) -> str | None:
     if not (line.a_us or line.b_us):
         return None
     return finding(line.significant, line.adjusted_p, line.difference)
-
-
-def _left_title(found: BreakdownDifference) -> str:
-    """Return text such as ``unaccounted (13 % and −1 %)``: of the latencies of A and B."""
-    a, b = found.left_shares
-    return f"{found.unaccounted.title} ({whole_percent_text(a)} and {whole_percent_text(b)})"
-
-
-def _with_half_widths(columns: Sequence[Column]) -> tuple[Column, ...]:
-    """Return the columns with one behind A and one behind B for half of the interval of each."""
-    first, a, b, *others = columns
-    half_width = Column("±", drop=2)
-    return (first, a, half_width, b, half_width, *others)
 
 
 def _half_width(estimate: MeanEstimate | None, decimals: int) -> str:
@@ -280,7 +252,7 @@ def _difference_row(line: DifferenceLine, decimals: int, verdict: str | None) ->
 
 
 def _mean(estimate: MeanEstimate | None, decimals: int) -> str:
-    return MISSING if estimate is None else fixed_text(estimate.mean, decimals)
+    return known_text(estimate, lambda each: fixed_text(each.mean, decimals))
 
 
 def _efficiency_row(row: EfficiencyRow) -> Row:
@@ -290,9 +262,9 @@ def _efficiency_row(row: EfficiencyRow) -> Row:
         verdict = MORE if relative.ratio > 1 else LESS  # which is what was tested
     cells = (
         f"{row.title}, {row.unit}" if row.unit else row.title,
-        *(MISSING if side is None else figure_text(side.mean) for side in (row.a, row.b)),
-        MISSING if row.difference is None else figure_text(row.difference.mean, signed=True),
-        MISSING if relative is None else ratio_text(relative.ratio),
+        *(known_text(side, lambda each: figure_text(each.mean)) for side in (row.a, row.b)),
+        known_text(row.difference, lambda each: figure_text(each.mean, signed=True)),
+        known_text(relative, lambda each: ratio_text(each.ratio)),
         _ratio_interval(relative),
         row.source,
         verdict or "",
@@ -307,7 +279,3 @@ def _ratio_interval(relative: RatioEstimate | None) -> str:
     if relative.high > _ANYTHING * relative.low:
         return MISSING
     return f"{ratio_text(relative.low)} to {ratio_text(relative.high)}"
-
-
-def _served(side: StatementSide | None, decimals: int) -> str:
-    return _mean(side.server if side else None, decimals)

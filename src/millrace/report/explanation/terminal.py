@@ -1,6 +1,4 @@
-"""An explanation in a terminal: the sentences, suspects, the account, what it costs, functions."""
-
-from __future__ import annotations
+"""An explanation in a terminal: sentences, likely causes, the time breakdown, costs, functions."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -86,8 +84,8 @@ def _show(explanation: Explanation, console: Console) -> None:
         console.print()
         console.print(Text(sentence, style="bold"), soft_wrap=False)
     _show_doubts(e, console)
-    _show_suspects(e, console)
-    _show_experiment(e, console)
+    _show_likely_causes(e, console)
+    _show_ablation(e, console)
     shown = _Tables(console)
     if e.differences is not None:
         shown.add(breakdown_table(e.differences, labels, e.noun))
@@ -98,21 +96,17 @@ def _show(explanation: Explanation, console: Console) -> None:
         others = len(statements.sections) - _STATEMENTS
         more = f"; of {counted(others, 'more statement')} on the page" if others > 0 else ""
         _show_notes([f"{NOTE}{more}"], console)
-    blocked = blocked_table(e.blocked, labels, e.noun)
-    if blocked is not None:
-        shown.add(_first(blocked, _PLACES))
-    if e.a.breakdown is not None and e.b.breakdown is not None:
-        shown.add(background_table(e.a.breakdown, e.b.breakdown, labels))
-    if e.efficiency:
-        shown.add(efficiency_table(e.efficiency, labels, e.noun))
-        _show_notes([sources_note(e.efficiency)], console)
+    shown.add(_first(blocked_table(e.blocked, labels, e.noun), _PLACES))
+    shown.add(background_table(e.a.breakdown, e.b.breakdown, labels))
+    shown.add(efficiency_table(e.efficiency, labels, e.noun))
+    _show_notes([sources_note(e.efficiency)] if e.efficiency else [], console)
     shown.add(waits_table(e.waits, labels, noun=e.noun, title="Largest waits that servers timed"))
     coverages = [(side.label, side.coverage) for side in (e.a, e.b)]
     _show_notes([f"{label}: {coverage_text(c)}" for label, c in coverages if c], console)
     _show_plans(e, console)
+    shown.add(groups_table(e.profile, labels, e.noun))
+    shown.add(_first(functions_table(e.profile, labels, e.noun), _FUNCTIONS))
     if e.profile is not None:
-        shown.add(groups_table(e.profile, labels, e.noun))
-        shown.add(_first(functions_table(e.profile, labels, e.noun), _FUNCTIONS))
         few = few_samples_note([(side.label, side.flat) for side in (e.a, e.b)])
         _show_notes([few] if few else [], console)
     _show_footnotes(e, console)
@@ -135,21 +129,21 @@ def _show_plans(e: Explanation, console: Console) -> None:
                 _show_notes([f"{plan.statement} in {label}: {access_text(side)}"], console)
 
 
-def _show_suspects(e: Explanation, console: Console) -> None:
+def _show_likely_causes(e: Explanation, console: Console) -> None:
     if e.likely_causes:
         console.print()
         console.print(Text("What is likely behind it", style="bold"), soft_wrap=False)
     elif e.why_no_likely_causes:
         _show_notes([e.why_no_likely_causes], console)
-    for number, suspect in enumerate(e.likely_causes, start=1):
-        shown = " (shown by an experiment)" if suspect.shown else ""
-        text = Text.assemble(f"{number}. {suspect.sentence}", (shown, "bold"))
+    for number, cause in enumerate(e.likely_causes, start=1):
+        shown = " (shown by an experiment)" if cause.shown else ""
+        text = Text.assemble(f"{number}. {cause.sentence}", (shown, "bold"))
         console.print(Padding(text, (0, 0, 0, 2)), soft_wrap=False)
-        for line in suspect.evidence:
+        for line in cause.evidence:
             console.print(Padding(Text(f"- {line}", style="dim"), (0, 0, 0, 5)), soft_wrap=False)
 
 
-def _show_experiment(e: Explanation, console: Console) -> None:
+def _show_ablation(e: Explanation, console: Console) -> None:
     lines = ablation_sentences(e)
     if lines:
         console.print()
@@ -160,10 +154,10 @@ def _show_experiment(e: Explanation, console: Console) -> None:
 
 @dataclass
 class _Tables:
-    """Tables as they are printed, with notes on what is in their last columns."""
+    """The tables of an explanation, each with notes on new words in its last column."""
 
     console: Console
-    told: set[str] = field(default_factory=set)
+    explained: set[str] = field(default_factory=set)
 
     def add(self, table: Table | None) -> None:
         if table is None:
@@ -173,8 +167,8 @@ class _Tables:
         show_table(table, self.console)
         verdicts = {row.verdict for section in table.sections for row in section.rows}
         notes = {"not sure": NOT_SURE, UNTESTED: ONE_BLOCK}
-        new = [name for name in notes if name in verdicts - self.told]
-        self.told.update(new)
+        new = [name for name in notes if name in verdicts - self.explained]
+        self.explained.update(new)
         _show_notes([notes[name] for name in new], self.console)
 
 
@@ -195,6 +189,8 @@ def _show_footnotes(e: Explanation, console: Console) -> None:
         console.print(text, soft_wrap=False)
 
 
-def _first(table: Table, rows: int) -> Table:
+def _first(table: Table | None, rows: int) -> Table | None:
+    if table is None:
+        return None
     (section,) = table.sections
     return replace(table, sections=(replace(section, rows=section.rows[:rows]),))

@@ -1,7 +1,5 @@
 """Comparisons of numbers that were measured elsewhere: table, sentences, JSON."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Annotated, Any
 
@@ -11,19 +9,19 @@ from millrace.analysis.compare.verdict import margin_text
 from millrace.model.run_spec import Direction
 from millrace.report.common.formatting import (
     GLYPHS,
-    MISSING,
     change_text,
     counted,
     interval_text,
+    known_text,
     percent_text,
     ratio_text,
 )
 from millrace.report.common.json_parts import From, Part, part
-from millrace.report.common.tables import Column, Row, Section, Table
+from millrace.report.common.tables import Column, Row, Table, plain_table, text_columns
 
 
 class ComparisonPart(Part):
-    """Candidate / base; differences are fractions. Null: not to be told.
+    """Candidate / base; differences are fractions. Null: not known.
 
     `low` and `high` hold for any number of looks, `fixed_low` and `fixed_high` for a number of
     blocks fixed beforehand.
@@ -62,15 +60,9 @@ class PairsDocument(Part):
 
 def table(comparisons: Sequence[PairedComparison], alpha: float) -> Table:
     """Return a row a candidate."""
-    columns = (
-        Column("candidate", numeric=False),
-        Column("ratio"),
-        Column(f"{(1 - alpha) * 100:g} % interval"),
-        Column("blocks"),
-        Column("can show", drop=1),
-        Column("verdict", numeric=False),
-    )
-    return Table("comparisons", columns, (Section("", tuple(map(_row, comparisons))),))
+    titles = ("ratio", f"{(1 - alpha) * 100:g} % interval", "blocks")
+    others = (*map(Column, titles), Column("can show", drop=1), *text_columns("verdict"))
+    return plain_table("comparisons", (*text_columns("candidate"), *others), map(_row, comparisons))
 
 
 def sentence(comparison: PairedComparison, margin: float) -> str:
@@ -129,10 +121,10 @@ def _row(comparison: PairedComparison) -> Row:
     estimate, found = comparison.estimate, comparison.power
     cells = (
         comparison.candidate,
-        MISSING if estimate is None else ratio_text(estimate.ratio),
-        MISSING if estimate is None else interval_text(estimate.low, estimate.high),
+        known_text(estimate, lambda each: ratio_text(each.ratio)),
+        known_text(estimate, lambda each: interval_text(each.low, each.high)),
         f"{comparison.n_blocks}",
-        MISSING if found is None else percent_text(found.minimum_detectable),
+        known_text(found, lambda each: percent_text(each.minimum_detectable)),
         f"{GLYPHS[comparison.verdict]} {comparison.verdict}",
     )
     return Row(cells, comparison.verdict)

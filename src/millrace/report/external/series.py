@@ -1,7 +1,5 @@
 """Change points of numbers that were measured elsewhere: table, sentences, JSON."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import groupby
 from operator import attrgetter
@@ -17,7 +15,7 @@ from millrace.report.common.formatting import (
     ratio_text,
 )
 from millrace.report.common.json_parts import Part, part
-from millrace.report.common.tables import Column, Row, Section, Table
+from millrace.report.common.tables import Column, Row, Section, Table, text_columns
 from millrace.stats.change_points import FEWEST_TO_TELL
 
 _MOST_NAMED = 5
@@ -47,19 +45,13 @@ class SeriesDocument(Part):
 
 def table(points: Sequence[AnalyzedPoint], alpha: float) -> Table:
     """Return a row a change point, under its series, whose points follow each other."""
-    columns = (
-        Column("first point", numeric=False),
-        Column("index"),
-        Column("ratio"),
-        Column(f"{(1 - alpha) * 100:g} % interval"),
-        Column("change", drop=1),
-        Column("verdict", numeric=False),
-    )
+    titles = ("index", "ratio", f"{(1 - alpha) * 100:g} % interval")
+    others = (*map(Column, titles), Column("change", drop=1), *text_columns("verdict"))
     sections = tuple(
         Section(name, tuple(map(_row, of_series)))
         for name, of_series in groupby(points, key=attrgetter("series"))
     )
-    return Table("change points", columns, sections)
+    return Table("change points", (*text_columns("first point"), *others), sections)
 
 
 def sentences(judged: Sequence[AnalyzedSeries]) -> list[str]:
@@ -71,12 +63,15 @@ def sentences(judged: Sequence[AnalyzedSeries]) -> list[str]:
     if n_found := sum(len(each.points) for each in judged):
         found = counted(n_found, "candidate")
         lines.append(f"{found}: measure before and after again, in turns, to confirm.")
-    if trends := by_outcome.get("trend"):
-        does = "follows a trend" if len(trends) == 1 else "follow a trend"
-        lines.append(f"{_counted(trends)} {does}, with no levels to compare{_colon(trends)}.")
-    if short := by_outcome.get("too few points"):
-        has = "has" if len(short) == 1 else "have"
-        lines.append(f"{_counted(short)} {has} {TOO_FEW}{_colon(short)}.")
+    reasons: tuple[tuple[Outcome, str, str, str], ...] = (
+        ("trend", "follows", "follow", "a trend, with no levels to compare"),
+        ("too few points", "has", "have", TOO_FEW),
+    )
+    for outcome, does, do, why in reasons:
+        if names := by_outcome.get(outcome):
+            which = f": {named(names)}" if named(names) else ""
+            of = counted(len(names), f"series {does}", f"series {do}")
+            lines.append(f"{of} {why}{which}.")
     if not n_found and "not moved" in by_outcome:
         others = len(by_outcome) > 1
         lines.append("The other levels did not move." if others else "The level did not move.")
@@ -110,15 +105,6 @@ def as_json(
         changes=[point for each in judged for point in each.points],
     )
     return document.model_dump(mode="json")
-
-
-def _counted(names: Sequence[str]) -> str:
-    return counted(len(names), "series", "series")
-
-
-def _colon(names: Sequence[str]) -> str:
-    which = named(names)
-    return f": {which}" if which else ""
 
 
 def _row(point: AnalyzedPoint) -> Row:

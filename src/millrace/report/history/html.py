@@ -1,16 +1,25 @@
-"""Histories as one HTML file: a chart of each series, no network, no script."""
+"""Histories as one HTML file: a chart of each series, no network, no script.
 
-from __future__ import annotations
+Positions in charts are percentages of the chart's width and height.
+"""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from millrace import __version__
 from millrace.analysis.history.overview import ChangeGroup, SeriesView
+from millrace.analysis.history.segments import segments
 from millrace.levels import level_text
-from millrace.report.common.formatting import GLYPHS, counted
+from millrace.report.common.charts import Line, LineChart, LogAxis, Mark, Tick
+from millrace.report.common.formatting import (
+    GLYPHS,
+    change_text,
+    counted,
+    interval_text,
+    ratio_text,
+)
 from millrace.report.common.pages import environment
-from millrace.report.history.charts import history_chart
 from millrace.report.history.tables import (
     break_lines,
     change_lines,
@@ -18,31 +27,34 @@ from millrace.report.history.tables import (
     group_text,
     next_step,
     nothing_moved,
+    place_text,
+    state_glyph,
+    state_style,
+    state_text,
     too_few,
 )
+from millrace.stats import RatioEstimate
+from millrace.store.history_records import PointRecord
 
 
 def as_html(series: Sequence[SeriesView], groups: Sequence[ChangeGroup]) -> str:
     """Return the whole page as text."""
     changes = [change for one in series for change in one.changes]
     facts = sum(change.change.state == "confirmed" for change in changes)
-    return (
-        environment(())
-        .get_template("history.html.j2")
-        .render(
-            version=__version__,
-            series=[_section(one) for one in series],
-            points=counted(sum(len(one.points) for one in series), "point"),
-            newest=max((point.at_utc for one in series for point in one.points), default=""),
-            answer=_answer(groups, facts, series),
-            next_step=next_step(changes),
-            changes=changes_table(groups, [each for each in changes if not each.is_open]),
-            environment_changes=break_lines(
-                [each for one in series for each in one.environment_changes]
-            ),
-            glyphs=GLYPHS,
-            counted=counted,
-        )
+    points = [point for one in series for point in one.points]
+    breaks = [each for one in series for each in one.environment_changes]
+    template = environment(()).get_template("history.html.j2")
+    return template.render(
+        version=__version__,
+        series=[_section(one) for one in series],
+        points=counted(len(points), "point"),
+        newest=max((point.at_utc for point in points), default=""),
+        answer=_answer(groups, facts, series),
+        next_step=next_step(changes),
+        changes=changes_table(groups, [each for each in changes if not each.is_open]),
+        environment_changes=break_lines(breaks),
+        glyphs=GLYPHS,
+        counted=counted,
     )
 
 
@@ -71,3 +83,106 @@ def _section(seen: SeriesView) -> dict[str, Any]:
         "environment_changes": tuple(break_lines(seen.environment_changes)),
         "changes": tuple("; ".join(change_lines(change)) for change in seen.changes),
     }
+
+
+_MOST_LABELS = 8
+_LONGEST_LABEL = 16  # characters of a label below the axis
+
+
+@dataclass(frozen=True)
+class Marker:
+    """A line across the chart at ``x`` with its text and style; ``title`` says it in words."""
+
+    x: float
+    text: str
+    style: str
+    title: str
+
+
+@dataclass(frozen=True)
+class HistoryChart:
+    """A series' points as lines, one for each environment; the band is the margin."""
+
+    chart: LineChart
+    environment_changes: tuple[Marker, ...]
+    changes: tuple[Marker, ...]
+
+
+def history_chart(seen: SeriesView) -> HistoryChart:
+    """Return the chart of a series that has at least one point."""
+    points, margin = seen.points, seen.series.margin
+    estimates = [
+        RatioEstimate(each.ratio, each.low, each.high, each.n_blocks, 0.95, each.log_sd)
+        for each in points
+    ]
+    axis = LogAxis.around(estimates, margin)
+    places = [100 * (number + 0.5) / len(points) for number in range(len(points))]
+    reference = level_text(seen.series.factor, seen.series.reference)
+    lines = tuple(
+        _line(number, segment, points, places, axis)
+        for number, segment in enumerate(segments(points))
+    )
+    chart = LineChart(
+        heading="",
+        description=(
+            f"{seen.name}: {seen.series.title} relative to {reference}, "
+            f"{counted(len(points), 'point')} in their order"
+        ),
+        across=tuple(
+            Tick(places[index], _short(points[index].label))
+            for index in range(0, len(points), -(-len(points) // _MOST_LABELS))
+        ),
+        up=tuple(Tick(100 - tick.at, tick.label) for tick in axis.ticks()),
+        band=(100 - axis.at(1 + margin), 100 - axis.at(1 / (1 + margin))),
+        one=100 - axis.at(1.0),
+        lines=lines,
+    )
+    edge = 50 / len(points)  # halfway to the point before
+    breaks = tuple(
+        Marker(places[each.index] - edge, "break", "break", f"break at {each.label}: {why}")
+        for each in seen.environment_changes
+        for why in ["; ".join(each.changes)]
+    )
+    changes = tuple(
+        Marker(
+            places[each.index] - edge,
+            f"{state_glyph(each)} {each.change.state}",
+            state_style(each),
+            f"{state_text(each)} at {place_text(each)}: {change_text(each.ratio)}, "
+            f"{interval_text(each.low, each.high)}",
+        )
+        for each in seen.changes
+        if each.index is not None
+    )
+    return HistoryChart(chart, breaks, changes)
+
+
+def _line(
+    number: int,
+    segment: Sequence[int],
+    points: Sequence[PointRecord],
+    places: Sequence[float],
+    axis: LogAxis,
+) -> Line:
+    marks = tuple(_mark(points[index], places[index], axis) for index in segment)
+    pieces = (" ".join(f"{mark.x:.2f},{mark.y:.2f}" for mark in marks),) if len(marks) > 1 else ()
+    of = f"state {number + 1}: {points[segment[0]].label} to {points[segment[-1]].label}"
+    return Line(number, of, marks, pieces)
+
+
+def _mark(point: PointRecord, x: float, axis: LogAxis) -> Mark:
+    interval = f" ({interval_text(point.low, point.high)})" if point.low is not None else ""
+    return Mark(
+        x=x,
+        y=100 - axis.at(point.ratio),
+        low_y=None if point.low is None else 100 - axis.at(point.low),
+        high_y=None if point.high is None else 100 - axis.at(point.high),
+        title=(
+            f"{point.label}, {point.at_utc[:10]}: {ratio_text(point.ratio)}{interval}, "
+            f"{counted(point.n_blocks, 'block')}"
+        ),
+    )
+
+
+def _short(label: str) -> str:
+    return label if len(label) <= _LONGEST_LABEL else f"{label[: _LONGEST_LABEL - 1]}…"

@@ -4,8 +4,6 @@ Within version 2 keys are only added. ``docs/history.md`` describes the document
 ``report/schema/history-2.schema.json`` is generated from here (a test compares them).
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 

@@ -1,7 +1,5 @@
 """Histories as tables and sentences: series with their course, changes by label, breaks."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import groupby
 from statistics import median
@@ -17,7 +15,7 @@ from millrace.report.common.formatting import (
     percent_text,
     ratio_text,
 )
-from millrace.report.common.tables import Column, Row, Section, Table
+from millrace.report.common.tables import Column, Row, Section, Table, plain_table, text_columns
 from millrace.stats.change_points import FEWEST_TO_TELL
 
 SPARKS = "▁▂▃▄▅▆▇█"
@@ -56,15 +54,11 @@ def series_row(seen: SeriesView) -> Row:
 def series_table(rows: Sequence[Row]) -> Table:
     """Return the table of rows of series."""
     columns = (
-        Column("series", numeric=False),
-        Column("points"),
-        Column("newest", numeric=False),
-        Column("ratio"),
-        Column("95 % interval", drop=2),
-        Column("course", numeric=False, drop=1),
-        Column("changes", numeric=False),
-    )
-    return Table("series", columns, (Section("", tuple(rows)),))
+        *text_columns("series"), Column("points"), *text_columns("newest"), Column("ratio"),
+        Column("95 % interval", drop=2), Column("course", numeric=False, drop=1),
+        *text_columns("changes"),
+    )  # fmt: skip
+    return plain_table("series", columns, rows)
 
 
 def _standing(changes: Sequence[ChangeView]) -> tuple[str, str]:
@@ -81,7 +75,7 @@ def _standing(changes: Sequence[ChangeView]) -> tuple[str, str]:
 
 
 def state_style(seen: ChangeView) -> str:
-    """Return the verdict whose colour tells the state: its own only for a fact."""
+    """Return the verdict whose colour shows the state: its own only for a fact."""
     if seen.change.state == "confirmed":
         return seen.verdict
     return "inconclusive" if seen.change.state == "candidate" else "no verdict"
@@ -114,14 +108,9 @@ def place_text(seen: ChangeView) -> str:
 def changes_table(groups: Sequence[ChangeGroup], others: Sequence[ChangeView]) -> Table | None:
     """Return groups of open changes, then all others; None without any."""
     columns = (
-        Column("series", numeric=False),
-        Column("id", numeric=False),
-        Column("first point", numeric=False),
-        Column("ratio"),
-        Column("95 % interval", drop=2),
-        Column("change", drop=1),
-        Column("state", numeric=False),
-    )
+        *text_columns("series", "id", "first point"), Column("ratio"),
+        Column("95 % interval", drop=2), Column("change", drop=1), *text_columns("state"),
+    )  # fmt: skip
     sections = [Section(group_text(group), tuple(map(_row, group.changes))) for group in groups]
     if others:
         sections.append(Section("withdrawn, or within the margin", tuple(map(_row, others))))
@@ -143,24 +132,19 @@ def _row(seen: ChangeView) -> Row:
 
 def group_text(group: ChangeGroup) -> str:
     """Return text such as ``mysql-8.0.30: 7 of 12 series, −4.0 % to −19.0 % (6 candidates)``."""
-    sizes = list(
-        dict.fromkeys(percent_text(each, signed=True) for each in (group.least, group.most))
-    )
+    sizes = dict.fromkeys(percent_text(each, signed=True) for each in (group.least, group.most))
     facts = sum(each.change.state == "confirmed" for each in group.changes)
-    candidates = len(group.changes) - facts
-    states = [
-        *([f"{facts} confirmed"] if facts else []),
-        *([counted(candidates, "candidate")] if candidates else []),
-    ]
     known = sum(each.change.note is not None for each in group.changes)
-    if known:
-        states.append(f"{known} acknowledged")
+    candidates = len(group.changes) - facts
+    states = [f"{facts} confirmed"] if facts else []
+    states += [counted(candidates, "candidate")] if candidates else []
+    states += [f"{known} acknowledged"] if known else []
     of = f"{len(group.changes)} of {counted(group.n_series, 'series', 'series')}"
     return f"{group.label}: {of}, {' to '.join(sizes)} ({', '.join(states)})"
 
 
 def nothing_moved(n_series: int, n_too_few: int) -> str:
-    """Say that no change was found, and of how many series that cannot be told yet."""
+    """Say that no change was found, and how many series have too few points to tell."""
     if n_series and n_too_few == n_series:
         return f"There are too few points to tell whether a level moved: {_NEEDED}."
     return f"No level moved; {too_few(n_too_few)}" if n_too_few else "No level moved."

@@ -1,7 +1,5 @@
 """The positions of the charts' marks, in percent of the width, so that text never scales."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -9,7 +7,7 @@ from millrace.analysis.compare.metrics import Metric
 from millrace.analysis.compare.model import Comparison, Group, RunAnalysis
 from millrace.analysis.compare.treatment_model import TreatmentAnalysis
 from millrace.levels import level_text
-from millrace.report.common.axis import LogAxis, Tick, linear_ticks
+from millrace.report.common.charts import LogAxis, Tick, linear_ticks
 from millrace.report.common.formatting import MISSING, count_text, percent_text, value_text
 from millrace.report.run.matrix import is_large, sections
 from millrace.report.run.sentences import verdict_text
@@ -88,12 +86,9 @@ def bar_charts(analysis: RunAnalysis, metric: Metric) -> tuple[BarChart, ...]:
 
     All have one axis; in a large run those of each section (test) have their own.
     """
-    if not is_large(analysis):
-        return _on_one_axis(analysis.groups, metric, analysis.factor)
+    parts = sections(analysis) if is_large(analysis) else [("", analysis.groups)]
     return tuple(
-        chart
-        for _, groups in sections(analysis)
-        for chart in _on_one_axis(groups, metric, analysis.factor)
+        chart for _, groups in parts for chart in _on_one_axis(groups, metric, analysis.factor)
     )
 
 
@@ -109,7 +104,13 @@ def _on_one_axis(groups: Sequence[Group], metric: Metric, factor: str) -> tuple[
     )
     steps = linear_ticks(longest)
     top = max(longest, steps[-1])
-    ticks = tuple(Tick(100 * step / top, _tick_text(step)) for step in steps)
+    ticks = tuple(
+        Tick(
+            100 * step / top,
+            f"{step / 1e6:g} M" if step >= 1e6 else count_text(step) if step else "0",
+        )
+        for step in steps
+    )
     return tuple(
         BarChart(group.label, ticks, tuple(_bar(t, metric, top, factor) for t in group.treatments))
         for group in groups
@@ -120,10 +121,8 @@ def _bar(treatment: TreatmentAnalysis, metric: Metric, top: float, factor: str) 
     label = level_text(factor, treatment.level)
     found = treatment.metrics.get(metric.name)
     if found is None:
-        text = "failed" if treatment.failed else MISSING
-        return Bar(
-            label, text, f"{label}: no result", None, None, None, False, (), treatment.is_base
-        )
+        text, said = "failed" if treatment.failed else MISSING, f"{label}: no result"
+        return Bar(label, text, said, None, None, None, False, (), treatment.is_base)
     summary = found.summary
     value = f"{value_text(found.level, metric)} {metric.unit}"
     last_block = max(1, *(trial.block for trial in found.trials))
@@ -161,8 +160,8 @@ def ratio_charts(analysis: RunAnalysis, metric: Metric) -> tuple[RatioChart, ...
     if all(comparison.estimate is None for comparison in comparisons):
         return ()
     axis = LogAxis.around([c.estimate for c in comparisons if c.estimate], analysis.margin)
-    worse, better = "◂ worse", "better ▸"
-    left, right = (worse, better) if metric.direction == "higher" else ("◂ better", "worse ▸")
+    is_higher_better = metric.direction == "higher"
+    left, right = ("◂ worse", "better ▸") if is_higher_better else ("◂ better", "worse ▸")
     return tuple(
         RatioChart(
             heading=group.label,
@@ -172,14 +171,10 @@ def ratio_charts(analysis: RunAnalysis, metric: Metric) -> tuple[RatioChart, ...
             margin_high_at=axis.at(1 + analysis.margin),
             left=left,
             right=right,
-            ratios=tuple(_ratio(c, axis, analysis.factor) for c in _of_metric(group, metric)),
+            ratios=tuple(_ratio(c, axis, analysis.factor) for c in group.in_metric(metric)),
         )
         for group in analysis.groups
     )
-
-
-def _of_metric(group: Group, metric: Metric) -> list[Comparison]:
-    return [c for c in group.comparisons if c.metric.name == metric.name]
 
 
 def _ratio(comparison: Comparison, axis: LogAxis, factor: str) -> Ratio:
@@ -204,9 +199,3 @@ def _ratio(comparison: Comparison, axis: LogAxis, factor: str) -> Ratio:
         low_cut=low is not None and low < axis.low,
         high_cut=high is not None and high > axis.high,
     )
-
-
-def _tick_text(value: float) -> str:
-    if value >= 1e6:
-        return f"{value / 1e6:g} M"
-    return count_text(value) if value else "0"

@@ -1,7 +1,5 @@
 """The comparisons as CSV, one row each: every metric, every group."""
 
-from __future__ import annotations
-
 import csv
 import io
 
@@ -10,26 +8,10 @@ from millrace.csv_cells import defused
 from millrace.shown_text import shown_line
 
 COLUMNS = (
-    "run",
-    "metric",
-    "unit",
-    "direction",
-    "fixed_factors",
-    "base",
-    "candidate",
-    "ratio",
-    "low",
-    "high",
-    "confidence",
-    "n_blocks",
-    "verdict",
-    "reason",
-    "minimum_detectable",
-    "blocks_wanted",
-    "adjusted_p",
-    "base_value",
-    "candidate_value",
-)
+    "run", "metric", "unit", "direction", "fixed_factors", "base", "candidate", "ratio", "low",
+    "high", "confidence", "n_blocks", "verdict", "reason", "minimum_detectable", "blocks_wanted",
+    "adjusted_p", "base_value", "candidate_value",
+)  # fmt: skip
 
 
 def as_csv(analysis: RunAnalysis) -> str:
@@ -44,9 +26,7 @@ def as_csv(analysis: RunAnalysis) -> str:
     writer = csv.writer(text, lineterminator="\r\n")
     varied = varied_factors(analysis)
     values = {
-        (treatment.id, name): found.level
-        for treatment in analysis.treatments
-        for name, found in treatment.metrics.items()
+        (t.id, name): found.level for t in analysis.treatments for name, found in t.metrics.items()
     }
     writer.writerow(map(_cell, [*COLUMNS, *varied]))
     for metric in analysis.metrics:
@@ -68,17 +48,14 @@ def _cell(value: object) -> object:
 
 def _row(comparison: Comparison, analysis: RunAnalysis) -> list[object]:
     estimate, metric = comparison.estimate, comparison.metric
+    bounds = (estimate.ratio, estimate.low, estimate.high) if estimate else (None, None, None)
     return [
         analysis.run.id,
-        metric.name,
-        metric.unit,
-        metric.direction,
+        *(metric.name, metric.unit, metric.direction),
         ";".join(f"{name}={level}" for name, level in comparison.fixed_factors.items()),
         comparison.base,
         comparison.candidate,
-        estimate.ratio if estimate else None,
-        estimate.low if estimate else None,
-        estimate.high if estimate else None,
+        *bounds,
         analysis.confidence,
         comparison.n_blocks,
         comparison.verdict,

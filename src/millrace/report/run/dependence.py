@@ -1,7 +1,5 @@
 """The factors on which differences depend, in words and in a table."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -17,12 +15,12 @@ from millrace.report.common.formatting import (
     percent_text,
     ratio_text,
 )
-from millrace.report.common.tables import Column, Row, Section, Table
+from millrace.report.common.tables import Column, Row, Section, Table, text_columns
 from millrace.report.common.wording import listed
 from millrace.stats.effects import Effect
 
 TITLE = "What the difference depends on"
-_FEW = 3  # up to so many levels are named, each with its size
+_FEW = 3  # at most this many levels are named, each with its size
 _ANY_SIZE = 1.0  # what may be twice as fast or half as fast is not known at all
 _OF_SPEED = ("s", "ms", "µs")
 _DIFFERENT: tuple[Verdict, ...] = ("regression", "improvement")
@@ -47,9 +45,9 @@ def dependence_part(analysis: RunAnalysis) -> DependenceText | None:
 
 def dependence_text(dependence: Dependence, analysis: RunAnalysis) -> str:
     """Say what a candidate's difference depends on, and no more than is shown."""
-    told = main_terms(dependence)
-    said = [_of_term(term, dependence, analysis) for term in told]
-    if not told:
+    terms = main_terms(dependence)
+    said = [_of_term(term, dependence, analysis) for term in terms]
+    if not terms:
         said.append(_of_none(dependence, analysis))
     elif dependence.unexplained:
         said.append("Single comparisons are off this by more than chance explains.")
@@ -61,14 +59,14 @@ def dependence_text(dependence: Dependence, analysis: RunAnalysis) -> str:
 
 
 def _of_none(dependence: Dependence, analysis: RunAnalysis) -> str:
-    """Say that no factor is shown to matter: about the same everywhere, or not to be told."""
+    """Say that no factor is shown to matter: about the same everywhere, or unknown."""
     candidate = level_text(analysis.factor, dependence.candidate)
     word = _word(dependence.verdict, analysis.headline)
     is_different = dependence.verdict in _DIFFERENT
     is_everywhere = is_different and dependence.everywhere == dependence.verdict
     size = _size(dependence.overall)
     if not is_different:
-        # What is not shown is told as what these trials did.
+        # A difference that is not shown is reported as what these trials did.
         differs = "differs" if dependence.verdict == "equivalent" else "differed"
         text = f"{candidate} {differs} by {_change(dependence.overall)} on average"
     elif is_everywhere:
@@ -79,7 +77,9 @@ def _of_none(dependence: Dependence, analysis: RunAnalysis) -> str:
         is_said = is_everywhere or dependence.missing
         text += "" if is_said else ", about as much everywhere"
         return f"{text}: no comparison is off the mean by more than {margin_text(analysis.margin)}."
-    text += f"; whether that depends on {_listed_or(dependence.factors)} cannot be told"
+    *first, last = map(factor_text, dependence.factors)
+    either = f"{', '.join(first)} or {last}" if first else last
+    text += f"; whether that depends on {either} is not known"
     if dependence.apart_at_most > _ANY_SIZE:
         return f"{text}."
     furthest = percent_text(dependence.apart_at_most)
@@ -133,13 +133,12 @@ def _places(at: Sequence[LevelsEffect], term: Term) -> str:
 
 def where(levels: Mapping[str, Level]) -> str:
     """Return text such as ``at 1 client``, ``in point-query at 8 clients``, ``with tls on``."""
-    return " ".join(_where(factor, level) for factor, level in levels.items())
-
-
-def _where(factor: str, level: Level) -> str:
-    if factor == "clients" and isinstance(level, int):
-        return f"at {counted(level, 'client')}"
-    return f"{'in' if factor == 'test' else 'with'} {level_text(factor, level)}"
+    return " ".join(
+        f"at {counted(level, 'client')}"
+        if factor == "clients" and isinstance(level, int)
+        else f"{'in' if factor == 'test' else 'with'} {level_text(factor, level)}"
+        for factor, level in levels.items()
+    )
 
 
 def _word(verdict: Verdict, metric: Metric) -> str:
@@ -160,21 +159,13 @@ def _listed_factors(factors: Sequence[str]) -> str:
     return listed([factor_text(factor) for factor in factors])
 
 
-def _listed_or(factors: Sequence[str]) -> str:
-    """Return text such as ``test, clients or tls``."""
-    *first, last = (factor_text(factor) for factor in factors)
-    return f"{', '.join(first)} or {last}" if first else last
-
-
 def _table(found: Sequence[Dependence], analysis: RunAnalysis) -> Table:
     """Return a row for each candidate's mean and its terms; of a pair, levels that stand out."""
     columns = (
-        Column("where", numeric=False),
-        Column("ratio"),
+        *text_columns("where"), Column("ratio"),
         Column(f"{found[0].confidence * 100:.3g} % interval"),
-        Column("apart from the rest", drop=1),
-        Column("verdict", numeric=False),
-    )
+        Column("apart from the rest", drop=1), *text_columns("verdict"),
+    )  # fmt: skip
     sections = []
     for each in found:
         rows = [_row("on average", each.overall, MISSING, each.verdict)]
@@ -189,11 +180,5 @@ def _table(found: Sequence[Dependence], analysis: RunAnalysis) -> Table:
 
 
 def _row(place: str, effect: Effect, apart: str, verdict: Verdict) -> Row:
-    cells = (
-        place,
-        ratio_text(effect.ratio),
-        interval_text(effect.low, effect.high),
-        apart,
-        verdict,
-    )
-    return Row(cells, verdict)
+    interval = interval_text(effect.low, effect.high)
+    return Row((place, ratio_text(effect.ratio), interval, apart, verdict), verdict)

@@ -1,7 +1,5 @@
 """A run's design, how it ended, and its A/A trials, in words."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 
@@ -27,12 +25,8 @@ def design_text(analysis: RunAnalysis) -> str:
     """Return text such as ``5 blocks``, ``sequential, at most 20 blocks: decided after 9``."""
     design = analysis.run.design
     beside = "side by side, " if design.concurrent else ""
-    return beside + _ended_text(analysis, design)
-
-
-def _ended_text(analysis: RunAnalysis, design: Design) -> str:
     if design.kind == "fixed":
-        return counted(analysis.run.blocks, "block")
+        return beside + counted(analysis.run.blocks, "block")
     limits = f"at most {counted(design.blocks, 'block')}"
     if design.max_time_s is not None:
         limits += f" and {in_words(design.max_time_s)}"
@@ -48,7 +42,7 @@ def _ended_text(analysis: RunAnalysis, design: Design) -> str:
         ended = f"stopped after {blocks}, {why}, with {_undecided(found)}"
     else:
         ended = f"{found.blocks} so far, {_undecided(found)}"
-    return f"sequential, {limits}: {ended}"
+    return f"{beside}sequential, {limits}: {ended}"
 
 
 def _closed(comparisons: Sequence[ComparisonStatus]) -> str:
@@ -147,7 +141,7 @@ def _interval(analysis: RunAnalysis) -> str:
 def _exclusions(design: Design) -> str:
     beside = ""
     if design.concurrent:
-        beside = f" The trial beside it is left out with it, at the step {PAIR_FAILED}."
+        beside = f" The other trial of its pair is left out with it, at the step {PAIR_FAILED}."
     return (
         f"A trial is left out where it failed at a step, whatever the reason and whichever the "
         f"treatment, and for nothing else; its pair is dropped, the block’s other pairs stay, and "

@@ -1,16 +1,14 @@
 """Notes on figures of driven clients: the work they did, and the state of host and server."""
 
-from __future__ import annotations
-
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from millrace.analysis.compare.conditions import DriveConditions
 from millrace.analysis.compare.model import RunAnalysis
 from millrace.analysis.compare.treatment_model import TreatmentAnalysis
 from millrace.model.instance_facts import CpuIdleFact
 from millrace.report.common.formatting import counted, percent_text, seconds_text
-from millrace.report.run import steady_notes
+from millrace.report.run.steady_notes import steady_conditions, steady_warnings
 
 ERRORS_LIMIT = 0.001  # of the transactions; fewer change no figure that is shown
 BUSY_CLIENT = 0.5  # of the host: from there on, the server may have waited for it
@@ -21,7 +19,7 @@ def warnings(analysis: RunAnalysis) -> list[str]:
     """List what makes figures of driven clients less trustworthy, a sentence each."""
     return [
         *_about_unequal_work(analysis),
-        *steady_notes.warnings(analysis),
+        *steady_warnings(analysis),
         *_about_errors(analysis),
         *_about_open_loop(analysis),
         *_about_settling(analysis),
@@ -35,7 +33,7 @@ def warnings(analysis: RunAnalysis) -> list[str]:
 def conditions(analysis: RunAnalysis) -> list[str]:
     """List the conditions under which clients were driven, a sentence each."""
     return [
-        *steady_notes.conditions(analysis),
+        *steady_conditions(analysis),
         *_about_memory(analysis),
         *_about_client(analysis),
         *_about_sleeping_cpus(analysis),
@@ -43,69 +41,55 @@ def conditions(analysis: RunAnalysis) -> list[str]:
     ]
 
 
-def _about_unequal_work(analysis: RunAnalysis) -> list[str]:
-    unequal = [c for c in analysis.comparisons() if c.unequal and c.verdict == "inconclusive"]
-    if not unequal:
-        return []
-    number = counted(len(unequal), "comparison")
-    why = "the work was unequal, not shown to be equal, or failed mostly"
-    return [f"{number} {'is' if len(unequal) == 1 else 'are'} inconclusive: {why}"]
+def _about_unequal_work(analysis: RunAnalysis) -> Iterator[str]:
+    unequal = sum(bool(c.unequal) and c.verdict == "inconclusive" for c in analysis.comparisons())
+    if unequal:
+        number = counted(unequal, "comparison is", "comparisons are")
+        why = "the work was unequal, not shown to be equal, or failed mostly"
+        yield f"{number} inconclusive: {why}"
 
 
-def _about_errors(analysis: RunAnalysis) -> list[str]:
+def _about_errors(analysis: RunAnalysis) -> Iterator[str]:
     failed = []
     for treatment in analysis.treatments:
         tried = sum(work.tried for work in treatment.work)
         errors = sum(work.errors for work in treatment.work)
         if tried and errors > ERRORS_LIMIT * tried:
-            share = percent_text(errors / tried)
-            failed.append(f"{treatment.label} {share}{_codes_text(treatment)}")
-    return [f"transactions ended in an error: {_listed(failed)}"] if failed else []
+            codes = Counter[int]()
+            for work in treatment.work:
+                codes.update(dict(work.error_codes))
+            most = [f"{code} {counted(count, 'time')}" for code, count in codes.most_common(3)]
+            which = f" ({', '.join(most)})" if most else ""
+            failed.append(f"{treatment.label} {percent_text(errors / tried)}{which}")
+    if failed:
+        yield f"transactions ended in an error: {_listed(failed)}"
 
 
-def _codes_text(treatment: TreatmentAnalysis) -> str:
-    """Return the server's error codes, the most frequent first: `` (1213 37 times)``."""
-    codes = Counter[int]()
-    for work in treatment.work:
-        codes.update(dict(work.error_codes))
-    said = ", ".join(f"{code} {counted(count, 'time')}" for code, count in codes.most_common(3))
-    return f" ({said})" if said else ""
-
-
-def _about_open_loop(analysis: RunAnalysis) -> list[str]:
+def _about_open_loop(analysis: RunAnalysis) -> Iterator[str]:
     behind = []
     for treatment in analysis.treatments:
         scheduled = sum(work.scheduled for work in treatment.work)
         late = sum(work.late for work in treatment.work)
         skipped = sum(work.skipped for work in treatment.work)
         if scheduled and late + skipped > ERRORS_LIMIT * scheduled:
-            behind.append(
-                f"{treatment.label} {percent_text(late / scheduled)} late, "
-                f"{percent_text(skipped / scheduled)} skipped"
-            )
-    return [f"not all of the schedule was kept: {_listed(behind)}"] if behind else []
+            shares = [percent_text(late / scheduled), percent_text(skipped / scheduled)]
+            behind.append(f"{treatment.label} {shares[0]} late, {shares[1]} skipped")
+    if behind:
+        yield f"not all of the schedule was kept: {_listed(behind)}"
 
 
-def _about_settling(analysis: RunAnalysis) -> list[str]:
+def _about_settling(analysis: RunAnalysis) -> Iterator[str]:
     driven = _driven(analysis)
-    unsettled = sum(each.unsettled for each in driven)
-    if not unsettled:
-        return []
-    limit = max(each.longest_settle_s or 0.0 for each in driven if each.unsettled)
-    line = f"{unsettled} of {_trials(driven)} began to measure before the server had written back"
-    line += f" what was left to write, after waiting {seconds_text(limit)} s"
-    return [line + _first(each.unsettled_why for each in driven)]
+    if unsettled := sum(each.unsettled for each in driven):
+        limit = max(each.longest_settle_s or 0.0 for each in driven if each.unsettled)
+        yield (
+            f"{unsettled} of {_trials(driven)} began to measure before the server had written back "
+            f"what was left to write, after waiting {seconds_text(limit)} s"
+            f"{_first(each.unsettled_why for each in driven)}"
+        )
 
 
-def _about_warmup(analysis: RunAnalysis) -> list[str]:
-    driven = _driven(analysis)
-    unsteady = sum(each.unsteady for each in driven)
-    if not unsteady:
-        return []
-    return [f"{unsteady} of {_trials(driven)} began to measure before their throughput was steady"]
-
-
-def _about_loading(analysis: RunAnalysis) -> list[str]:
+def _about_loading(analysis: RunAnalysis) -> Iterator[str]:
     """Warn of tables that were not loaded as asked, and so are laid out differently on disk."""
     others: dict[str, list[str]] = {}
     for treatment in analysis.treatments:
@@ -113,57 +97,58 @@ def _about_loading(analysis: RunAnalysis) -> list[str]:
             reason, method = instance.facts.load_method_reason, instance.facts.load_method
             if reason:
                 others.setdefault(f"by {method}, because {reason}", []).append(treatment.label)
-    return [f"tables were loaded {how}: {_listed(labels)}" for how, labels in others.items()]
+    for how, labels in others.items():
+        yield f"tables were loaded {how}: {_listed(labels)}"
 
 
-def _about_reads(analysis: RunAnalysis) -> list[str]:
+def _about_warmup(analysis: RunAnalysis) -> Iterator[str]:
     driven = _driven(analysis)
-    between = sum(each.reads.get("between", 0) for each in driven)
-    if not between:
-        return []
-    line = f"reads in {between} of {_trials(driven)} were neither cached nor bound by I/O, so their"
-    line += " figures depend on the size of the memory"
-    return [line + _first(each.between_why for each in driven)]
+    if unsteady := sum(each.unsteady for each in driven):
+        trials = f"{unsteady} of {_trials(driven)}"
+        yield f"{trials} began to measure before their throughput was steady"
 
 
-def _about_busy_client(analysis: RunAnalysis) -> list[str]:
-    shares = {
-        treatment.label: treatment.driven.client_share
-        for treatment in analysis.treatments
-        if treatment.driven is not None and not _polled(treatment)
-    }
-    busy = [
-        f"{label} {percent_text(share)}"
-        for label, share in shares.items()
-        if share is not None and share > BUSY_CLIENT
-    ]
-    if not busy:
-        return []
-    return [f"the load generator took most of the host’s CPUs from the server: {_listed(busy)}"]
+def _about_reads(analysis: RunAnalysis) -> Iterator[str]:
+    driven = _driven(analysis)
+    if between := sum(each.reads.get("between", 0) for each in driven):
+        yield (
+            f"reads in {between} of {_trials(driven)} were neither cached nor bound by I/O, so "
+            f"their figures depend on the size of the memory"
+            f"{_first(each.between_why for each in driven)}"
+        )
 
 
-def _about_memory(analysis: RunAnalysis) -> list[str]:
+def _about_busy_client(analysis: RunAnalysis) -> Iterator[str]:
+    waiting = [t for t in analysis.treatments if t.driven is not None and not _polled(t)]
+    shares = {each.label: each.driven and each.driven.client_share for each in waiting}
+    busy = {label: share for label, share in shares.items() if share and share > BUSY_CLIENT}
+    if busy:
+        listed = _listed(f"{label} {percent_text(share)}" for label, share in busy.items())
+        yield f"the load generator took most of the host’s CPUs from the server: {listed}"
+
+
+def _about_memory(analysis: RunAnalysis) -> Iterator[str]:
     missed = _known(analysis, lambda driven: driven.missed)
     if not missed:
-        return []
-    least, most = min(missed), max(missed)
+        return
+    most = max(missed)
     if not most or {verdict for each in _driven(analysis) for verdict in each.reads} == {"cached"}:
         rest = f" but {most * 100:.2g} %" if most else ""
-        return [f"the tables were in memory: the buffer pool served all page reads{rest}"]
-    said = _range(least, most, lambda share: f"{share * 100:.3g} %")
-    return [f"the buffer pool could not serve {said} of page reads: I/O takes part in the figures"]
+        yield f"the tables were in memory: the buffer pool served all page reads{rest}"
+    else:
+        shares = _range(missed, lambda share: f"{share * 100:.3g} %")
+        io = "I/O takes part in the figures"
+        yield f"the buffer pool could not serve {shares} of page reads: {io}"
 
 
-def _about_client(analysis: RunAnalysis) -> list[str]:
+def _about_client(analysis: RunAnalysis) -> Iterator[str]:
     shares = _known(analysis, lambda driven: driven.client_share)
-    if not shares:
-        return []
-    said = _range(min(shares), max(shares), percent_text)
-    whose = "its half’s" if analysis.run.design.concurrent else "the host’s"
-    lines = [f"the load generator used {said} of {whose} CPU time"]
-    if any(map(_polled, analysis.treatments)):
-        lines[0] += "; of clients that polled, this and their CPU time are waiting too"
-    return lines
+    if shares:
+        whose = "its half’s" if analysis.run.design.concurrent else "the host’s"
+        line = f"the load generator used {_range(shares, percent_text)} of {whose} CPU time"
+        if any(map(_polled, analysis.treatments)):
+            line += "; of clients that polled, this and their CPU time are waiting too"
+        yield line
 
 
 def _polled(treatment: TreatmentAnalysis) -> bool:
@@ -200,15 +185,13 @@ def _wakeup_text(fact: CpuIdleFact) -> str:
     return f"{text} ({fact.reason})"
 
 
-def _about_snapshots(analysis: RunAnalysis) -> list[str]:
+def _about_snapshots(analysis: RunAnalysis) -> Iterator[str]:
     driven = _driven(analysis)
-    lines = []
     if saved := _known(analysis, lambda driven: driven.snapshots_saved_s):
-        lines.append(f"snapshots saved {seconds_text(sum(saved))} s of loading")
+        yield f"snapshots saved {seconds_text(sum(saved))} s of loading"
     if not_kept := sum(each.not_kept for each in driven):
         line = f"{not_kept} of {_trials(driven)} loaded their tables themselves, with no snapshot"
-        lines.append(line + _first(each.not_kept_why for each in driven))
-    return lines
+        yield line + _first(each.not_kept_why for each in driven)
 
 
 def _driven(analysis: RunAnalysis) -> list[DriveConditions]:
@@ -228,14 +211,13 @@ def _known(analysis: RunAnalysis, figure: Callable[[DriveConditions], float | No
     return [value for each in _driven(analysis) if (value := figure(each)) is not None]
 
 
-def _range(least: float, most: float, text: Callable[[float], str]) -> str:
-    low, high = text(least), text(most)
+def _range(values: Sequence[float], text: Callable[[float], str]) -> str:
+    low, high = text(min(values)), text(max(values))
     return low if low == high else f"{low} to {high}"
 
 
 def _listed(texts: Iterable[str]) -> str:
     """Return all of them, or the first few and how many more there are."""
     several = list(texts)
-    if len(several) <= SHOWN:
-        return ", ".join(several)
-    return f"{', '.join(several[:SHOWN])} and {len(several) - SHOWN} more"
+    more = f" and {len(several) - SHOWN} more" if len(several) > SHOWN else ""
+    return f"{', '.join(several[:SHOWN])}{more}"

@@ -1,20 +1,30 @@
 """Tables of driven clients: latencies, and what a transaction cost in CPU time."""
 
-from __future__ import annotations
-
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from millrace.analysis.compare.latencies import Latency
-from millrace.analysis.compare.model import Group, RunAnalysis
+from millrace.analysis.compare.model import RunAnalysis
 from millrace.analysis.compare.treatment_model import TreatmentAnalysis
 from millrace.levels import factor_text, level_value
 from millrace.model.run_spec import Of
-from millrace.report.common.formatting import MISSING, count_text, latency_text, percent_text
-from millrace.report.common.tables import Column, Row, Section, Table
+from millrace.report.common.formatting import count_text, known_text, latency_text, percent_text
+from millrace.report.common.tables import Column, Row, Section, Table, text_columns
 from millrace.report.run.tables import sections_of
 from millrace.report.run.units import level_s
 
 PERCENTS = (50, 95, 99, 99.9)
+# The title of each cost, its name in DriveConditions, and its text.
+_COSTS: tuple[tuple[str, str, Callable[[float], str]], ...] = (
+    ("server CPU", "server_s", latency_text),
+    ("client CPU", "client_s", latency_text),
+    ("client’s switches", "client_switches", count_text),
+    ("client’s share of the host", "client_share", percent_text),
+    ("reads missing the buffer pool", "missed", lambda share: f"{share * 100:.3g} %"),
+)
+_CPU_TIMES = {
+    "server_s": ("server_user_s", "server_system_s"),
+    "client_s": ("load_generator_user_s", "load_generator_system_s"),
+}
 
 
 def latency_table(analysis: RunAnalysis, of: Of) -> Table | None:
@@ -23,39 +33,24 @@ def latency_table(analysis: RunAnalysis, of: Of) -> Table | None:
     None where none were measured, and for statements also where each transaction is a single one
     (its latencies are then the transaction's).
     """
-    if of == "statement" and not _has_parts(analysis):
+    names = [{each.name for each in t.latencies if each.of == of} for t in analysis.treatments]
+    if of == "statement" and not any(len(each) > 1 for each in names):
         return None
     titles = ["mean", *(f"p{percent:g}" for percent in PERCENTS), "max", "count"]
-    sections = tuple(
-        Section(group.label, rows)
-        for group in analysis.groups
-        if (rows := tuple(_latency_rows(group, of)))
-    )
+    sections = []
+    for group in analysis.groups:
+        found = [(t, each) for t in group.treatments for each in t.latencies if each.of == of]
+        if found:
+            sections.append(Section(group.label, tuple(_latency_row(*each) for each in found)))
     if not sections:
         return None
     columns = (
-        Column(factor_text(analysis.factor), numeric=False),
+        *text_columns(factor_text(analysis.factor)),
         Column(of, numeric=False, drop=2),
-        Column("time", numeric=False),
+        *text_columns("time"),
         *(Column(title, drop=1 if title == "count" else 0) for title in titles),
     )
-    return Table(f"Latency of {of}s", columns, sections)
-
-
-def _has_parts(analysis: RunAnalysis) -> bool:
-    return any(
-        len({latency.name for latency in t.latencies if latency.of == "statement"}) > 1
-        for t in analysis.treatments
-    )
-
-
-def _latency_rows(group: Group, of: Of) -> list[Row]:
-    return [
-        _latency_row(treatment, latency)
-        for treatment in group.treatments
-        for latency in treatment.latencies
-        if latency.of == of
-    ]
+    return Table(f"Latency of {of}s", columns, tuple(sections))
 
 
 def _latency_row(treatment: TreatmentAnalysis, latency: Latency) -> Row:
@@ -74,61 +69,25 @@ def _latency_row(treatment: TreatmentAnalysis, latency: Latency) -> Row:
 def cost_table(analysis: RunAnalysis) -> Table | None:
     """Return CPU time, switches and buffer pool misses a transaction, as far as measured."""
     driven = [t.driven for t in analysis.treatments if t.driven is not None]
-    figures: Sequence[tuple[str, Callable[[TreatmentAnalysis], str]]] = [
-        (title, text)
-        for title, value, text in (
-            ("server CPU", [d.server_s for d in driven], _server_cpu),
-            ("client CPU", [d.client_s for d in driven], _client_cpu),
-            ("client’s switches", [d.client_switches for d in driven], _switches),
-            ("client’s share of the host", [d.client_share for d in driven], _share),
-            ("reads missing the buffer pool", [d.missed for d in driven], _missed),
-        )
-        if any(one is not None for one in value)
-    ]
-    if not figures:
+    costs = [each for each in _COSTS if any(getattr(d, each[1]) is not None for d in driven)]
+    if not costs:
         return None
-    sections = sections_of(
-        analysis, lambda t: None if t.driven is None else [text(t) for _, text in figures]
-    )
-    columns = (
-        Column(factor_text(analysis.factor), numeric=False),
-        *(Column(title) for title, _ in figures),
-    )
-    return Table("What a transaction cost", columns, sections)
+
+    def cells(treatment: TreatmentAnalysis) -> list[str] | None:
+        if treatment.driven is None:
+            return None
+        return [known_text(_cost(treatment, name), text) for _, name, text in costs]
+
+    titles = map(Column, (title for title, _, _ in costs))
+    columns = (*text_columns(factor_text(analysis.factor)), *titles)
+    return Table("What a transaction cost", columns, sections_of(analysis, cells))
 
 
-def _seconds(value: float | None) -> str:
-    return MISSING if value is None else latency_text(value)
-
-
-def _server_cpu(treatment: TreatmentAnalysis) -> str:
-    known = treatment.driven.server_s if treatment.driven else None
-    return _cpu(treatment, ("server_user_s", "server_system_s"), known)
-
-
-def _client_cpu(treatment: TreatmentAnalysis) -> str:
-    known = treatment.driven.client_s if treatment.driven else None
-    return _cpu(treatment, ("load_generator_user_s", "load_generator_system_s"), known)
-
-
-def _cpu(treatment: TreatmentAnalysis, measured: tuple[str, ...], known: float | None) -> str:
-    """Return the level of the metric of this CPU time; without one ``known``, over all trials."""
+def _cost(treatment: TreatmentAnalysis, name: str) -> float | None:
+    """Return the level of the metric of this CPU time, if any, else the figure over all trials."""
+    wanted = (_CPU_TIMES.get(name), ("transactions",))
     for found in treatment.metrics.values():
-        if (found.metric.numerator, found.metric.denominator) == (measured, ("transactions",)):
-            return _seconds(level_s(found))
-    return _seconds(known)
-
-
-def _switches(treatment: TreatmentAnalysis) -> str:
-    switches = treatment.driven.client_switches if treatment.driven else None
-    return MISSING if switches is None else count_text(switches)
-
-
-def _share(treatment: TreatmentAnalysis) -> str:
-    share = treatment.driven.client_share if treatment.driven else None
-    return MISSING if share is None else percent_text(share)
-
-
-def _missed(treatment: TreatmentAnalysis) -> str:
-    missed = treatment.driven.missed if treatment.driven else None
-    return MISSING if missed is None else f"{missed * 100:.3g} %"
+        if (found.metric.numerator, found.metric.denominator) == wanted:
+            return level_s(found)
+    cost: float | None = getattr(treatment.driven, name)
+    return cost

@@ -1,7 +1,5 @@
 """Every format of the report, by name."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping
 

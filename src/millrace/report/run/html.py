@@ -3,34 +3,34 @@
 It has no script but for flame graphs, where differences are explained in it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from millrace.analysis.compare.model import Comparison, RunAnalysis, VariablesComparison
-from millrace.analysis.compare.published import published_comparison
+from millrace.analysis.compare.metrics import Metric
+from millrace.analysis.compare.model import RunAnalysis, VariablesComparison
+from millrace.analysis.compare.published import PublishedStudy, published_comparison
 from millrace.analysis.compare.treatment_model import TreatmentAnalysis
 from millrace.analysis.compare.verdict import margin_text
 from millrace.analysis.explain.model import Explanation
 from millrace.levels import level_text
+from millrace.model.host_facts import Finding
 from millrace.report.calibration.sentences import head_line
-from millrace.report.common.formatting import GLYPHS, bytes_text, counted
-from millrace.report.common.line_chart import LineChart
+from millrace.report.common.charts import LineChart
+from millrace.report.common.formatting import GLYPHS, bytes_text
 from millrace.report.common.output_files import PAGE, write_text
 from millrace.report.common.pages import environment
+from millrace.report.common.tables import Table
 from millrace.report.common.wording import first_line, repeating
 from millrace.report.explanation import html as explain_html
 from millrace.report.run import design as design_text
 from millrace.report.run import notes
-from millrace.report.run.charts import bar_charts, ratio_charts
-from millrace.report.run.dependence import dependence_part
+from millrace.report.run.charts import BarChart, RatioChart, bar_charts, ratio_charts
+from millrace.report.run.dependence import DependenceText, dependence_part
 from millrace.report.run.drive_tables import cost_table, latency_table
-from millrace.report.run.latency_charts import latency_charts
-from millrace.report.run.matrix import is_large, matrix, sections
-from millrace.report.run.relative_charts import have_one_axis, relative_charts
+from millrace.report.run.line_charts import have_one_axis, latency_charts, relative_charts
+from millrace.report.run.matrix import Matrix, is_large, matrix, sections
 from millrace.report.run.sentences import answer, sentence, verdict_text
 from millrace.report.run.steady_notes import steady_table
 from millrace.report.run.tables import (
@@ -45,16 +45,20 @@ from millrace.report.run.tables import (
 )
 from millrace.report.run.units import readable
 from millrace.shown_text import shown_line
+from millrace.store.records import RunRecord
 
 
 def as_html(analysis: RunAnalysis, explanations: Sequence[Explanation] = ()) -> str:
     """Return the whole page as text, with sections for each explanation."""
     analysis = readable(analysis)
     names = (level_text(analysis.factor, each.level) for each in analysis.treatments)
-    return (
-        environment(names)
-        .get_template("report.html.j2")
-        .render({**_context(analysis), **explain_html.context(explanations)})
+    template = environment(names).get_template("report.html.j2")
+    return template.render(
+        **vars(run_page(analysis)),
+        **explain_html.context(explanations),
+        glyphs=GLYPHS,
+        repeating=repeating,
+        first_line=first_line,
     )
 
 
@@ -66,82 +70,126 @@ def write(analysis: RunAnalysis, path: Path, explanations: Sequence[Explanation]
     return write_text(path, as_html(analysis, explanations), PAGE, make_directory=True)
 
 
-def _context(analysis: RunAnalysis) -> dict[str, Any]:
+@dataclass(frozen=True)
+class MetricSection:
+    """The part of the page about a metric beside the headline; ``matrix`` in a large run only."""
+
+    metric: Metric
+    matrix: Matrix | None
+    results: Table
+    charts: tuple[RatioChart, ...]
+    ratios: Table
+
+
+@dataclass(frozen=True)
+class RunPage:
+    """The values that the templates show of a run, under the names that they use.
+
+    ``sentences`` are verdicts with their sentence, ``curves`` and ``order`` by section and block,
+    ``variables`` differences with the groups that share them.
+    """
+
+    analysis: RunAnalysis
+    run: RunRecord
+    title: str
+    subtitle: str
+    calibration: str | None
+    answer: str
+    sentences: list[tuple[str, str]]
+    warnings: list[str]
+    conditions: list[str]
+    large: bool
+    matrix: Matrix | None
+    relative: tuple[LineChart, ...]
+    one_axis: bool
+    dependence: DependenceText | None
+    latencies: Table | None
+    statements: Table | None
+    curves: list[tuple[str, tuple[LineChart, ...]]]
+    costs: Table | None
+    steady: Table | None
+    results: Table
+    bars: tuple[BarChart, ...]
+    ratios: tuple[RatioChart, ...]
+    ratios_in_figures: Table
+    others: list[MetricSection]
+    study: PublishedStudy | None
+    published: list[Table]
+    sizes: Table | None
+    steps: Table
+    every_trial: Table
+    options: Table | None
+    provenance: Table
+    variables: list[tuple[VariablesComparison, str]]
+    bases_without_variables: list[str]
+    findings: list[Finding]
+    facts: list[tuple[str, str]]
+    order: list[list[str]]
+    chance: str | None
+    method: list[str]
+    margin: str
+
+
+def run_page(analysis: RunAnalysis) -> RunPage:
+    """Compute everything that the page shows of a run."""
     headline, large = analysis.headline, is_large(analysis)
     relative = relative_charts(analysis, headline) if large else ()
+    parts = sections(analysis)
+    curves = [(heading, latency_charts(groups, analysis.factor)) for heading, groups in parts]
     study = published_comparison(analysis)
-    published = [
-        table
-        for metric in analysis.metrics
-        if study is not None and metric != analysis.time
-        if (table := published_table(analysis, study, metric)) is not None
-    ]
-    return {
-        "analysis": analysis,
-        "run": analysis.run,
-        "title": shown_line(analysis.run.title or analysis.run.name),
-        "subtitle": notes.subtitle(analysis),
-        "calibration": head_line(analysis),
-        "answer": answer(analysis),
-        "sentences": [_verdict_sentence(c, analysis) for c in analysis.comparisons()],
-        "warnings": notes.warnings(analysis),
-        "conditions": notes.conditions(analysis),
-        "large": large,
-        "matrix": matrix(analysis, headline) if large else None,
-        "relative": relative,
-        "one_axis": have_one_axis(relative),
-        "dependence": dependence_part(analysis),
-        "latencies": latency_table(analysis, "transaction"),
-        "statements": latency_table(analysis, "statement"),
-        "curves": _curves(analysis),
-        "costs": cost_table(analysis),
-        "steady": steady_table(analysis),
-        "results": results_table(analysis, headline, analysis.time),
-        "bars": bar_charts(analysis, headline),
-        "ratios": ratio_charts(analysis, headline),
-        "ratios_in_figures": ratios_table(analysis, headline),
-        "others": [
-            {
-                "metric": metric,
-                "matrix": matrix(analysis, metric) if large else None,
-                "results": results_table(analysis, metric, None),
-                "charts": ratio_charts(analysis, metric),
-                "ratios": ratios_table(analysis, metric),
-            }
-            for metric in analysis.metrics
-            if metric not in (headline, analysis.time)
+    measured = [metric for metric in analysis.metrics if metric != analysis.time]
+    published = [published_table(analysis, study, metric) for metric in measured if study]
+    return RunPage(
+        analysis=analysis,
+        run=analysis.run,
+        title=shown_line(analysis.run.title or analysis.run.name),
+        subtitle=notes.subtitle(analysis),
+        calibration=head_line(analysis),
+        answer=answer(analysis),
+        sentences=[(verdict_text(c), sentence(c, analysis)) for c in analysis.comparisons()],
+        warnings=notes.warnings(analysis),
+        conditions=notes.conditions(analysis),
+        large=large,
+        matrix=matrix(analysis, headline) if large else None,
+        relative=relative,
+        one_axis=have_one_axis(relative),
+        dependence=dependence_part(analysis),
+        latencies=latency_table(analysis, "transaction"),
+        statements=latency_table(analysis, "statement"),
+        curves=[(heading, charts) for heading, charts in curves if charts],
+        costs=cost_table(analysis),
+        steady=steady_table(analysis),
+        results=results_table(analysis, headline, analysis.time),
+        bars=bar_charts(analysis, headline),
+        ratios=ratio_charts(analysis, headline),
+        ratios_in_figures=ratios_table(analysis, headline),
+        others=[
+            MetricSection(
+                metric=metric,
+                matrix=matrix(analysis, metric) if large else None,
+                results=results_table(analysis, metric, None),
+                charts=ratio_charts(analysis, metric),
+                ratios=ratios_table(analysis, metric),
+            )
+            for metric in measured
+            if metric != headline
         ],
-        "study": study,
-        "published": published,
-        "sizes": sizes_table(analysis),
-        "steps": steps_table(analysis),
-        "every_trial": trials_table(analysis, headline),
-        "options": options_table(analysis),
-        "provenance": provenance_table(analysis),
-        "variables": _alike(analysis.variables, many=len(analysis.groups)),
-        "bases_without_variables": _bases_without_variables(analysis),
-        "findings": notes.findings(analysis),
-        "facts": list(_flat(analysis.run.host.facts.to_json())),
-        "order": _order(analysis),
-        "chance": notes.chance(analysis),
-        "method": design_text.method(analysis),
-        "margin": margin_text(analysis.margin),
-        "glyphs": GLYPHS,
-        "counted": counted,
-        "repeating": repeating,
-        "first_line": first_line,
-    }
-
-
-def _verdict_sentence(comparison: Comparison, analysis: RunAnalysis) -> tuple[str, str]:
-    return verdict_text(comparison), sentence(comparison, analysis)
-
-
-def _curves(analysis: RunAnalysis) -> list[tuple[str, tuple[LineChart, ...]]]:
-    charts = [
-        (heading, latency_charts(groups, analysis.factor)) for heading, groups in sections(analysis)
-    ]
-    return [(heading, of_section) for heading, of_section in charts if of_section]
+        study=study,
+        published=[table for table in published if table is not None],
+        sizes=sizes_table(analysis),
+        steps=steps_table(analysis),
+        every_trial=trials_table(analysis, headline),
+        options=options_table(analysis),
+        provenance=provenance_table(analysis),
+        variables=_alike(analysis.variables, many=len(analysis.groups)),
+        bases_without_variables=_bases_without_variables(analysis),
+        findings=notes.findings(analysis),
+        facts=list(_flat(analysis.run.host.facts.to_json())),
+        order=_order(analysis),
+        chance=notes.chance(analysis),
+        method=design_text.method(analysis),
+        margin=margin_text(analysis.margin),
+    )
 
 
 def _alike(

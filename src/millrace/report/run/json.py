@@ -1,7 +1,5 @@
 """The analysis of a run as the documented JSON document."""
 
-from __future__ import annotations
-
 from millrace.analysis.compare.metrics import Metric
 from millrace.analysis.compare.model import Group, RunAnalysis, varied_factors
 from millrace.analysis.compare.published import published_comparison
@@ -95,7 +93,7 @@ def _matrix(metric: Metric, analysis: RunAnalysis) -> MatrixPart:
 
 
 def _matrix_cell(treatment: TreatmentAnalysis, group: Group, metric: Metric) -> MatrixCellPart:
-    in_metric = (c for c in group.comparisons if c.metric.name == metric.name)
+    in_metric = group.in_metric(metric)
     comparison = next((c for c in in_metric if c.candidate_id == treatment.id), None)
     estimate = None if comparison is None else comparison.estimate
     found = treatment.metrics.get(metric.name)

@@ -1,7 +1,5 @@
 """The report as Markdown, to paste into an issue or a merge request."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from millrace.analysis.compare.metrics import Metric
@@ -62,19 +60,15 @@ def as_markdown(analysis: RunAnalysis) -> str:
     if study is not None and table_of_study is not None:
         parts += [f"## Published beside measured: {_plain(study.title)}", _table(table_of_study)]
         parts.append(f"The study's host: {_plain(study.host)}.")
-    warnings = [
-        *notes.warnings(analysis),
-        *notes.failure_lines(analysis),
-        *notes.conditions(analysis),
-    ]
-    if warnings:
-        parts += ["## Notes", _list(warnings)]
+    lines = [*notes.warnings(analysis), *notes.failure_lines(analysis), *notes.conditions(analysis)]
+    parts += ["## Notes", _list(lines)] if lines else []
     options = options_table(analysis)
     if options is not None:
         parts += ["## Asked and effective", _table(options)]
     parts += ["## Servers", _table(provenance_table(analysis))]
     if again := repeating(run.millrace_command):
-        parts += ["## To repeat", _code(again)]
+        # In an indented block of code no sign means anything.
+        parts += ["## To repeat", "\n".join(f"    {line}" for line in again.splitlines())]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
@@ -88,17 +82,19 @@ def _matrix(overview: Matrix) -> str:
         f"{column.label} (base, {column.unit})" if column.unit else column.label
         for column in overview.columns
     ]
-    lines = [
-        f"| {' | '.join(map(_plain, (overview.corner, *heads)))} |",
-        f"| --- |{' ---: |' * len(heads)}",
-    ]
+    lines = [_line(map(_plain, (overview.corner, *heads))), f"| --- |{' ---: |' * len(heads)}"]
     for section in overview.sections:
-        if section.heading:
-            lines.append(f"| **{_plain(section.heading)}** |" + " |" * len(heads))
-        lines += [
-            f"| {' | '.join((_plain(row.label), *map(_cell, row.cells)))} |" for row in section.rows
-        ]
+        lines += _heading_line(section.heading, len(heads))
+        lines += [_line((_plain(row.label), *map(_cell, row.cells))) for row in section.rows]
     return "\n".join(lines)
+
+
+def _line(cells: Iterable[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _heading_line(heading: str, others: int) -> list[str]:
+    return [f"| **{_plain(heading)}** |{' |' * others}"] if heading else []
 
 
 def _cell(cell: Cell) -> str:
@@ -120,21 +116,14 @@ def _plain(text: str) -> str:
     return " ".join(text.split()).translate(ESCAPED)
 
 
-def _code(text: str) -> str:
-    """Return text as an indented block of code, in which no sign means anything."""
-    return "\n".join(f"    {line}" for line in text.splitlines())
-
-
 def _list(lines: Iterable[str]) -> str:
     return "\n".join(f"* {_plain(line)}" for line in lines)
 
 
 def _table(table: Table) -> str:
-    head = " | ".join(_plain(column.title) for column in table.columns)
-    rule = " | ".join("---:" if column.numeric else "---" for column in table.columns)
-    lines = [f"| {head} |", f"| {rule} |"]
+    rule = ("---:" if column.numeric else "---" for column in table.columns)
+    lines = [_line(_plain(column.title) for column in table.columns), _line(rule)]
     for section in table.sections:
-        if section.heading:
-            lines.append(f"| **{_plain(section.heading)}** |" + " |" * (len(table.columns) - 1))
-        lines += [f"| {' | '.join(_plain(cell) for cell in row.cells)} |" for row in section.rows]
+        lines += _heading_line(section.heading, len(table.columns) - 1)
+        lines += [_line(map(_plain, row.cells)) for row in section.rows]
     return "\n".join(lines)

@@ -1,7 +1,5 @@
 """Every comparison of one metric in one table: a row a group, a column a compared level."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -12,7 +10,7 @@ from millrace.levels import factor_text, level_text, level_value
 from millrace.report.common.formatting import MISSING, ratio_text, value_text
 from millrace.report.run.sentences import sentence, verdict_text
 
-FEW_GROUPS = 3  # up to so many, the detailed tables are as quick to read
+FEW_GROUPS = 3  # with no more groups, the detailed tables are as quick to read
 
 
 @dataclass(frozen=True)
@@ -137,12 +135,8 @@ def _cell(group: Group, level: str, metric: Metric, analysis: RunAnalysis) -> Ce
         return Cell(MISSING, "", None, f"{level}: not part of the experiment")
     if treatment.is_base:
         return _base_cell(treatment, metric)
-    comparison = next(
-        c
-        for c in group.comparisons
-        if c.candidate_id == treatment.id and c.metric.name == metric.name
-    )
-    return _compared_cell(comparison, analysis)
+    in_metric = group.in_metric(metric)
+    return _compared_cell(next(c for c in in_metric if c.candidate_id == treatment.id), analysis)
 
 
 def _base_cell(treatment: TreatmentAnalysis, metric: Metric) -> Cell:

@@ -1,11 +1,9 @@
 """Notes on a report: how it was measured, and what makes it less trustworthy."""
 
-from __future__ import annotations
-
 import math
 import shlex
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from millrace.analysis.compare.model import Group, RunAnalysis
 from millrace.analysis.compare.verdict import margin_text
@@ -58,13 +56,18 @@ def findings(analysis: RunAnalysis) -> list[Finding]:
 
 def warnings(analysis: RunAnalysis) -> list[str]:
     """List what a reader must know before trusting the verdicts, a sentence each."""
+    aa = analysis.aa_trials
     return [
         *_about_trials(analysis),
         *_about_levels(analysis),
-        *_about_controls(analysis),
+        *([controls_warning(aa)] if aa is not None and aa.excludes_1 else []),
         *_about_pairs(analysis),
         *_about_bases(analysis),
-        *_about_attached(analysis),
+        *(
+            f"{name} is attached, so not all there could be controlled or observed: "
+            f"{'; '.join(limits)}"
+            for name, limits in analysis.limits.items()
+        ),
         *drive_notes.warnings(analysis),
         *_about_generator(analysis),
         *(line for group in analysis.groups for line in _about_warnings(group)),
@@ -75,9 +78,12 @@ def warnings(analysis: RunAnalysis) -> list[str]:
 
 def conditions(analysis: RunAnalysis) -> list[str]:
     """List the conditions of the measurement: facts of the trials, a sentence each."""
-    found = analysis.aa_trials
-    controls = [controls_text(found)] if found is not None and not found.excludes_1 else []
-    return [*controls, *_pairs_together(analysis), *drive_notes.conditions(analysis)]
+    found, overlap = analysis.aa_trials, analysis.overlap
+    lines = [controls_text(found)] if found is not None and not found.excludes_1 else []
+    if overlap is not None and overlap >= TOGETHER:
+        share = percent_text(math.floor(1000 * overlap) / 1000)
+        lines.append(f"both of a pair were measured at the same time for at least {share} of it")
+    return [*lines, *drive_notes.conditions(analysis)]
 
 
 def _about_trials(analysis: RunAnalysis) -> list[str]:
@@ -105,7 +111,7 @@ def _about_trials(analysis: RunAnalysis) -> list[str]:
     return lines
 
 
-def _about_levels(analysis: RunAnalysis) -> list[str]:
+def _about_levels(analysis: RunAnalysis) -> Iterator[str]:
     """Explain values that differ from the mean of their trials; see ``MetricSummary``."""
     adjusted = [
         treatment.label
@@ -113,107 +119,71 @@ def _about_levels(analysis: RunAnalysis) -> list[str]:
         if (found := treatment.metrics.get(analysis.headline.name)) is not None
         and not math.isclose(found.level, found.summary.geometric_mean)
     ]
-    if not adjusted:
-        return []
-    whose = counted(len(adjusted), "treatment") if len(adjusted) > FEW else listed(adjusted)
-    value = "its value is" if len(adjusted) == 1 else "each one's value is"
-    said = (
-        f"{whose} did not finish the same blocks as the base: {value} the base's times the ratio "
-        f"over the blocks that both finished, not the mean of the trials"
-    )
-    return [said]
+    if adjusted:
+        whose = counted(len(adjusted), "treatment") if len(adjusted) > FEW else listed(adjusted)
+        value = "its value is" if len(adjusted) == 1 else "each one's value is"
+        yield (
+            f"{whose} did not finish the same blocks as the base: {value} the base's times the "
+            f"ratio over the blocks that both finished, not the mean of the trials"
+        )
 
 
-def _about_controls(analysis: RunAnalysis) -> list[str]:
-    found = analysis.aa_trials
-    return [controls_warning(found)] if found is not None and found.excludes_1 else []
+def _about_pairs(analysis: RunAnalysis) -> Iterator[str]:
+    if analysis.overlap is not None and analysis.overlap < TOGETHER:
+        share = percent_text(analysis.overlap)
+        only = f"the two of a pair were measured at the same time for {share} of it only"
+        yield f"{only}, so one of them had the host to itself for the rest"
 
 
-def _pairs_together(analysis: RunAnalysis) -> list[str]:
-    """Say how well the two of a concurrent pair coincided, where nothing is wrong with it."""
-    if analysis.overlap is None or analysis.overlap < TOGETHER:
-        return []
-    share = percent_text(math.floor(1000 * analysis.overlap) / 1000)
-    return [f"both of a pair were measured at the same time for at least {share} of it"]
-
-
-def _about_pairs(analysis: RunAnalysis) -> list[str]:
-    if analysis.overlap is None or analysis.overlap >= TOGETHER:
-        return []
-    share = percent_text(analysis.overlap)
-    only = f"the two of a pair were measured at the same time for {share} of it only"
-    return [f"{only}, so one of them had the host to itself for the rest"]
-
-
-def _about_bases(analysis: RunAnalysis) -> list[str]:
+def _about_bases(analysis: RunAnalysis) -> Iterator[str]:
     """Return the bases without a result, and which other level could be the base."""
     failed = [t.label for t in analysis.treatments if t.is_base and t.failed and not t.finished]
-    if not failed:
-        return []
     finished = Counter(str(t.level) for t in analysis.treatments if t.finished and not t.is_base)
-    if not finished:
-        return []
-    (other, _), *_ = finished.most_common(1)
-    command = shlex.join(["millrace", "report", analysis.run.id, "--base", other])
-    return [f"the base has no result ({', '.join(failed)}): `{command}` compares with another"]
+    if failed and finished:
+        (other, _), *_ = finished.most_common(1)
+        command = shlex.join(["millrace", "report", analysis.run.id, "--base", other])
+        yield f"the base has no result ({', '.join(failed)}): `{command}` compares with another"
 
 
-def _about_attached(analysis: RunAnalysis) -> list[str]:
-    return [
-        f"{name} is attached, so not all there could be controlled or observed: {'; '.join(limits)}"
-        for name, limits in analysis.limits.items()
-    ]
-
-
-def _about_generator(analysis: RunAnalysis) -> list[str]:
+def _about_generator(analysis: RunAnalysis) -> Iterator[str]:
     """Warn where the load generator, not the server, set the pace."""
     waited = [
         f"{t.label} {percent_text(t.generator_wait)}"
         for t in analysis.treatments
         if t.generator_wait is not None and t.generator_wait > GENERATOR_WAIT_LIMIT
     ]
-    if not waited:
-        return []
-    limit = margin_text(GENERATOR_WAIT_LIMIT)
-    note = f"the load waited for the load generator to make rows, more than {limit} of its time"
-    return [f"{note}, so the server may be faster than measured: {', '.join(waited)}"]
+    if waited:
+        limit = margin_text(GENERATOR_WAIT_LIMIT)
+        note = f"the load waited for the load generator to make rows, more than {limit} of its time"
+        yield f"{note}, so the server may be faster than measured: {', '.join(waited)}"
 
 
-def _about_warnings(group: Group) -> list[str]:
+def _about_warnings(group: Group) -> Iterator[str]:
     """Warn where the base and others did not get the same number of warnings for the same data."""
-    counts = {t.id: t.load_warnings for t in group.treatments if t.load_warnings is not None}
-    texts = {
-        t.id: f"{t.label} {count_text(counts[t.id])}" for t in group.treatments if t.id in counts
-    }
-    lines = []
-    for base in (t for t in group.treatments if t.is_base and t.id in counts):
-        unequal = [texts[id_] for id_, count in counts.items() if count != counts[base.id]]
-        if unequal:
-            lines.append(
+    counts = [(t, t.load_warnings) for t in group.treatments if t.load_warnings is not None]
+    for base, of_base in counts:
+        unequal = [(t, count) for t, count in counts if count != of_base]
+        if base.is_base and unequal:
+            texts = [f"{t.label} {count_text(count)}" for t, count in ((base, of_base), *unequal)]
+            yield (
                 f"LOAD DATA raised warnings, not as many in all (mean of a trial), so the work may "
-                f"be unequal: {texts[base.id]}, {', '.join(unequal)}"
+                f"be unequal: {', '.join(texts)}"
             )
-    return lines
 
 
-def _about_options(analysis: RunAnalysis) -> list[str]:
-    lines = []
+def _about_options(analysis: RunAnalysis) -> Iterator[str]:
     instances = [i for t in analysis.treatments for i in t.instances]
-    asked = len({(i.role, each.name) for i in instances for each in i.mismatches})
-    if asked:
-        lines.append(f"{counted(asked, 'option')} asked for took another value on a server")
-    left_out = len({(i.role, each.name) for i in instances for each in i.left_out})
-    if left_out:
-        lines.append(f"{counted(left_out, 'option')} left out where a server does not know them")
-    return lines
+    if asked := len({(i.role, each.name) for i in instances for each in i.mismatches}):
+        yield f"{counted(asked, 'option')} asked for took another value on a server"
+    if left_out := len({(i.role, each.name) for i in instances for each in i.left_out}):
+        yield f"{counted(left_out, 'option')} left out where a server does not know them"
 
 
-def _about_host(analysis: RunAnalysis) -> list[str]:
+def _about_host(analysis: RunAnalysis) -> Iterator[str]:
     grave = [f for f in findings(analysis) if f.status in ("problem", "warn")]
-    if not grave:
-        return []
-    checks = ", ".join(finding.check for finding in grave)
-    return [f"this host makes results less trustworthy: {checks}"]
+    if grave:
+        checks = ", ".join(finding.check for finding in grave)
+        yield f"this host makes results less trustworthy: {checks}"
 
 
 def failure_lines(analysis: RunAnalysis) -> list[str]:

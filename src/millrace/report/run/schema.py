@@ -4,8 +4,6 @@ Within version 3 keys are only added. ``docs/report-json.md`` describes the docu
 ``report/schema/report-3.schema.json`` is generated from here (a test compares them).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -39,14 +37,14 @@ class MetricPart(Part):
 
 
 class ComparisonPart(Part):
-    """Candidate / base in one metric. Null: no estimate, too few blocks, or not to be told.
+    """Candidate / base in one metric. Null: no estimate, too few blocks, or not known.
 
     `n_blocks` is the number of blocks in which both finished; `minimum_detectable` is a fraction.
     `base_failed` and `candidate_failed` count failed trials. `unequal_work` says in which way the
     two did not do the same work, or are not shown to have done, and is null where they are;
     `unsteady` that too many trials were not steady, and what to do, null where they were.
     `adjusted_p` is the p-value among all comparisons of the metric, and `may_be_chance` says of a
-    regression or improvement that it is one by itself alone, and not among so many comparisons.
+    regression or improvement that it does not survive the correction for their number.
     """
 
     WITHIN = "estimate"
@@ -89,7 +87,7 @@ class ComparisonStatusPart(Part):
     """The state of a comparison of the headline metric.
 
     `after` is how many blocks the run had when it was closed, null while it is open; `more_blocks`
-    about how many would decide an open one, null where that cannot be told.
+    about how many would decide an open one, null where that is unknown.
     """
 
     base_treatment: Annotated[str, From("comparison.base_id")]

@@ -1,7 +1,5 @@
 """Verdicts in plain English: the answer to the run's question, and a sentence a comparison."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 
@@ -13,7 +11,7 @@ from millrace.report.common.formatting import counted, percent_text, ratio_text
 from millrace.report.common.wording import first_line, listed
 from millrace.stats import RatioEstimate
 
-FEW = 4  # up to so many comparisons the answer names each
+FEW = 4  # comparisons at most that the answer names one by one
 _FEW_REASONS = 2
 _DIFFERENCES = ("regression", "improvement")
 MANY_BLOCKS = 100  # beyond, a count says less than that it is out of reach
@@ -142,7 +140,7 @@ def sentence(comparison: Comparison, analysis: RunAnalysis) -> str:
 
 
 def _verdict_among(comparison: Comparison, analysis: RunAnalysis) -> str:
-    """Return the verdict; of one that holds by itself alone, among how many it may be chance."""
+    """Return the verdict; of one that does not survive the correction, among how many."""
     if not comparison.not_significant or comparison.adjusted_p is None:
         return verdict_text(comparison)
     of_metric = analysis.comparisons(comparison.metric)
@@ -156,7 +154,7 @@ def _verdict_among(comparison: Comparison, analysis: RunAnalysis) -> str:
 def effect(ratio: float, metric: Metric, *, sure: bool = True) -> str:
     """Return text such as ``gives 9.8 % fewer rows/s``, ``takes 10.9 % more time (SELECT ...)``.
 
-    What is not ``sure`` is told as what these trials did (``gave``), not as what a server does.
+    An effect that is not ``sure`` is what these trials did (``gave``), not what a server does.
     """
     size = percent_text(abs(ratio - 1))
     if metric.unit.endswith("/s"):
@@ -222,11 +220,8 @@ def _counts(comparisons: Sequence[Comparison], analysis: RunAnalysis) -> str:
         f"{listed(_counted(comparisons, analysis))}."
     )
     fewer = sum(bool(c.lost) for c in comparisons if c.verdict != "failed")
-    if fewer:
-        text += (
-            f" {fewer} of them {'rests' if fewer == 1 else 'rest'} on fewer trials: some failed."
-        )
-    return text
+    rests = "rests" if fewer == 1 else "rest"
+    return f"{text} {fewer} of them {rests} on fewer trials: some failed." if fewer else text
 
 
 def _counted(comparisons: Sequence[Comparison], analysis: RunAnalysis) -> list[str]:

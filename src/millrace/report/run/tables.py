@@ -1,17 +1,16 @@
 """The tables of a run: results, ratios, published figures, sizes, steps, trials, servers."""
 
-from __future__ import annotations
-
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 
 from millrace.analysis.compare.metrics import Metric
-from millrace.analysis.compare.model import Comparison, Group, RunAnalysis
+from millrace.analysis.compare.model import Comparison, RunAnalysis
 from millrace.analysis.compare.published import PublishedFigure, PublishedStudy
 from millrace.analysis.compare.treatment_model import MetricSummary, TreatmentAnalysis
 from millrace.levels import factor_text, level_text, level_value
 from millrace.report.common.formatting import (
     MISSING,
     bytes_text,
+    known_text,
     percent_of_base_text,
     percent_text,
     range_text,
@@ -19,7 +18,7 @@ from millrace.report.common.formatting import (
     seconds_text,
     value_text,
 )
-from millrace.report.common.tables import Column, Row, Section, Table
+from millrace.report.common.tables import Column, Row, Section, Table, plain_table, text_columns
 from millrace.report.run.sentences import verdict_text
 
 
@@ -48,35 +47,19 @@ def results_table(analysis: RunAnalysis, metric: Metric, time: Metric | None) ->
     """
     spread_of = time or metric
     unit = spread_of.unit
-    rate = (Column(metric.unit),) if time is not None else ()
     columns = (
-        Column(factor_text(analysis.factor), numeric=False),
-        Column(f"average, {unit}", drop=1),
-        Column(f"median, {unit}", drop=3),
-        *rate,
-        Column("% of base"),
-        Column(f"{analysis.confidence * 100:g} % interval"),
-        Column("CV", drop=2),
-        Column(f"range, {unit}", drop=4),
-        Column("trials", drop=5),
-        Column("verdict", numeric=False),
-    )
-    return Table(
-        metric.title,
-        columns,
-        tuple(
-            Section(group.label, tuple(_result_rows(group, metric, time)))
-            for group in analysis.groups
-        ),
-    )
-
-
-def _result_rows(group: Group, metric: Metric, time: Metric | None) -> list[Row]:
-    comparisons = {c.candidate_id: c for c in group.comparisons if c.metric.name == metric.name}
-    return [
-        _result_row(treatment, comparisons.get(treatment.id), metric, time)
-        for treatment in group.treatments
-    ]
+        *text_columns(factor_text(analysis.factor)), Column(f"average, {unit}", drop=1),
+        Column(f"median, {unit}", drop=3), *((Column(metric.unit),) if time is not None else ()),
+        Column("% of base"), Column(f"{analysis.confidence * 100:g} % interval"),
+        Column("CV", drop=2), Column(f"range, {unit}", drop=4), Column("trials", drop=5),
+        *text_columns("verdict"),
+    )  # fmt: skip
+    sections = []
+    for group in analysis.groups:
+        comparisons = {each.candidate_id: each for each in group.in_metric(metric)}
+        rows = (_result_row(t, comparisons.get(t.id), metric, time) for t in group.treatments)
+        sections.append(Section(group.label, tuple(rows)))
+    return Table(metric.title, columns, tuple(sections))
 
 
 def _result_row(
@@ -84,8 +67,7 @@ def _result_row(
 ) -> Row:
     spread_of = time or metric
     spread = treatment.metrics.get(spread_of.name)
-    level = treatment.metrics.get(metric.name)
-    rate = () if time is None else (_level(level),)
+    rate = () if time is None else (_level(treatment.metrics.get(metric.name)),)
     verdict = None
     if comparison is not None:
         verdict = verdict_text(comparison)
@@ -95,11 +77,11 @@ def _result_row(
     cells = (
         level_value(treatment.level),
         _level(spread),
-        _median(spread),
+        known_text(spread, lambda found: value_text(found.summary.median, found.metric)),
         *rate,
         percent,
         interval,
-        _cv(spread),
+        known_text(None if spread is None else spread.summary.cv, percent_text),
         _range(spread),
         trials_text(treatment),
         verdict or "base",
@@ -108,17 +90,7 @@ def _result_row(
 
 
 def _level(found: MetricSummary | None) -> str:
-    return MISSING if found is None else value_text(found.level, found.metric)
-
-
-def _median(found: MetricSummary | None) -> str:
-    return MISSING if found is None else value_text(found.summary.median, found.metric)
-
-
-def _cv(summary: MetricSummary | None) -> str:
-    if summary is None or summary.summary.cv is None:
-        return MISSING
-    return percent_text(summary.summary.cv)
+    return known_text(found, lambda each: value_text(each.level, each.metric))
 
 
 def _range(summary: MetricSummary | None) -> str:
@@ -151,37 +123,25 @@ def trials_text(treatment: TreatmentAnalysis) -> str:
 
 def ratios_table(analysis: RunAnalysis, metric: Metric) -> Table:
     """Return each comparison's ratio with its interval, blocks, and what the blocks can see."""
-    columns = (
-        Column("candidate", numeric=False),
-        Column("base", numeric=False),
-        Column("ratio"),
-        Column("low"),
-        Column("high"),
-        Column("blocks"),
-        Column("detectable"),
-        Column("blocks wanted"),
-        Column("verdict", numeric=False),
+    titles = ("ratio", "low", "high", "blocks", "detectable", "blocks wanted")
+    columns = (*text_columns("candidate", "base"), *map(Column, titles), *text_columns("verdict"))
+    sections = tuple(
+        Section(group.label, tuple(_ratio_row(c, analysis.factor) for c in group.in_metric(metric)))
+        for group in analysis.groups
     )
-    sections = []
-    for group in analysis.groups:
-        of_metric = [c for c in group.comparisons if c.metric.name == metric.name]
-        sections.append(
-            Section(group.label, tuple(_ratio_row(c, analysis.factor) for c in of_metric))
-        )
-    return Table(metric.title, columns, tuple(sections))
+    return Table(metric.title, columns, sections)
 
 
 def _ratio_row(comparison: Comparison, factor: str) -> Row:
     estimate = comparison.estimate
-    seen, wanted = comparison.minimum_detectable, comparison.blocks_wanted
     bounds = (estimate.ratio, estimate.low, estimate.high) if estimate else (None, None, None)
     cells = (
         level_text(factor, comparison.candidate),
         level_text(factor, comparison.base),
-        *(MISSING if bound is None else ratio_text(bound) for bound in bounds),
+        *(known_text(bound, ratio_text) for bound in bounds),
         str(comparison.n_blocks),
-        MISSING if seen is None else percent_text(seen),
-        MISSING if wanted is None else f"{wanted:,}",
+        known_text(comparison.minimum_detectable, percent_text),
+        known_text(comparison.blocks_wanted, "{:,}".format),
         verdict_text(comparison),
     )
     return Row(cells, verdict_text(comparison))
@@ -201,9 +161,9 @@ def published_table(analysis: RunAnalysis, study: PublishedStudy, metric: Metric
         ours = estimate.ratio if estimate is not None else ours
         return (
             _level(treatment.metrics.get(metric.name)),
-            MISSING if ours is None else percent_of_base_text(ours),
+            known_text(ours, percent_of_base_text),
             figure.version + (f" ({figure.note})" if figure.note else ""),
-            *((_published_value(figure, metric),) if valued else ()),
+            *((known_text(figure.value, lambda v: value_text(v, metric)),) if valued else ()),
             _published_percent(figure),
             figure.relative_to or MISSING,
         )
@@ -212,19 +172,13 @@ def published_table(analysis: RunAnalysis, study: PublishedStudy, metric: Metric
     if not sections:
         return None
     columns = (
-        Column(factor_text(analysis.factor), numeric=False),
-        Column(f"measured here, {metric.unit}", drop=2),
-        Column("% of base"),
-        Column(f"published ({study.name})", numeric=False),
+        *text_columns(factor_text(analysis.factor)),
+        Column(f"measured here, {metric.unit}", drop=2), Column("% of base"),
+        *text_columns(f"published ({study.name})"),
         *((Column(f"published, {metric.unit}", drop=1),) if valued else ()),
-        Column("published, %"),
-        Column("of", numeric=False),
-    )
+        Column("published, %"), *text_columns("of"),
+    )  # fmt: skip
     return Table(metric.title, columns, sections)
-
-
-def _published_value(figure: PublishedFigure, metric: Metric) -> str:
-    return MISSING if figure.value is None else value_text(figure.value, metric)
 
 
 def _published_percent(figure: PublishedFigure) -> str:
@@ -235,11 +189,11 @@ def _published_percent(figure: PublishedFigure) -> str:
 
 def sizes_table(analysis: RunAnalysis) -> Table | None:
     """Return mean sizes on disk after a clean stop, apparent and allocated."""
-    names = _in_order(name for t in analysis.treatments for name in t.sizes)
+    names = list(dict.fromkeys(name for t in analysis.treatments for name in t.sizes))
     if not names:
         return None
     titles = [name.removesuffix("_bytes").replace("_", " ") for name in names]
-    columns = (Column(factor_text(analysis.factor), numeric=False), *map(Column, titles))
+    columns = (*text_columns(factor_text(analysis.factor)), *map(Column, titles))
     sections = sections_of(
         analysis, lambda t: [bytes_text(t.sizes[n]) if n in t.sizes else MISSING for n in names]
     )
@@ -248,13 +202,13 @@ def sizes_table(analysis: RunAnalysis) -> Table | None:
 
 def steps_table(analysis: RunAnalysis) -> Table:
     """Return mean seconds of each step of a trial."""
-    names = _in_order(step.name for t in analysis.treatments for step in t.steps)
+    names = list(dict.fromkeys(step.name for t in analysis.treatments for step in t.steps))
 
     def cells(treatment: TreatmentAnalysis) -> Sequence[str]:
         times = {step.name: step.mean_s for step in treatment.steps}
         return [seconds_text(times[name]) if name in times else MISSING for name in names]
 
-    columns = (Column(factor_text(analysis.factor), numeric=False), *map(Column, names))
+    columns = (*text_columns(factor_text(analysis.factor)), *map(Column, names))
     return Table("Time of each step, s (mean)", columns, sections_of(analysis, cells))
 
 
@@ -262,34 +216,24 @@ def trials_table(analysis: RunAnalysis, metric: Metric) -> Table:
     """Return every trial's value, a column a block; then how long the sender waited."""
     blocks = range(analysis.run.blocks)
     waits = any(treatment.generator_wait is not None for treatment in analysis.treatments)
-    columns = (
-        Column(factor_text(analysis.factor), numeric=False),
-        *(Column(f"block {block + 1}") for block in blocks),
-        *((Column("waited for rows, % of load"),) if waits else ()),
-    )
+    titles = [f"block {block + 1}" for block in blocks]
+    titles += ["waited for rows, % of load"] if waits else []
+    columns = (*text_columns(factor_text(analysis.factor)), *map(Column, titles))
 
     def cells(treatment: TreatmentAnalysis) -> Sequence[str]:
         summary = treatment.metrics.get(metric.name)
         values = {trial.block: trial.value for trial in summary.trials} if summary else {}
         found = [value_text(values[b], metric) if b in values else MISSING for b in blocks]
-        return [*found, _wait(treatment)] if waits else found
+        wait = known_text(treatment.generator_wait, lambda share: f"{share * 100:.2f}")
+        return [*found, wait] if waits else found
 
     return Table(f"Every trial, {metric.unit}", columns, sections_of(analysis, cells))
-
-
-def _wait(treatment: TreatmentAnalysis) -> str:
-    share = treatment.generator_wait
-    return MISSING if share is None else f"{share * 100:.2f}"
 
 
 def provenance_table(analysis: RunAnalysis) -> Table:
     """Return the origin of each server's build and how it was made."""
     keys = ("source", "compiler", "allocator", "libc", "async_io", "symbols")
-    columns = (
-        Column("server", numeric=False),
-        Column("version", numeric=False),
-        *(Column(key.replace("_", " "), numeric=False) for key in keys),
-    )
+    columns = text_columns("server", "version", *(key.replace("_", " ") for key in keys))
     rows = []
     for server in analysis.servers:
         build = server.build
@@ -299,7 +243,7 @@ def provenance_table(analysis: RunAnalysis) -> Table:
             texts[0] += f" ({build.note})"
         texts += [str(getattr(build, key) or MISSING) for key in keys[1:]]
         rows.append(Row((server.name, server.version_reported, *texts)))
-    return Table("Servers", columns, (Section("", tuple(rows)),))
+    return plain_table("Servers", columns, rows)
 
 
 def options_table(analysis: RunAnalysis) -> Table | None:
@@ -318,15 +262,10 @@ def options_table(analysis: RunAnalysis) -> Table | None:
                 alike.setdefault(fate, []).append(treatment.label)
     if not alike:
         return None
-    rows = tuple(Row((*fate, ", ".join(labels))) for fate, labels in sorted(alike.items()))
-    titles = ("option", "asked", "effective", "layer", "in")
-    columns = tuple(Column(title, numeric=False) for title in titles)
-    return Table("Asked and effective", columns, (Section("", rows),))
+    rows = [Row((*fate, ", ".join(labels))) for fate, labels in sorted(alike.items())]
+    columns = text_columns("option", "asked", "effective", "layer", "in")
+    return plain_table("Asked and effective", columns, rows)
 
 
 def _shown(value: str | None) -> str:
     return "(set)" if value is None else value or "(empty)"
-
-
-def _in_order(names: Iterable[str]) -> list[str]:
-    return list(dict.fromkeys(names))

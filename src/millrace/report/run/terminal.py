@@ -1,7 +1,5 @@
 """The report in a terminal: the answer, the table, a sentence a verdict."""
 
-from __future__ import annotations
-
 import io
 from collections.abc import Sequence
 
@@ -35,12 +33,12 @@ def show(analysis: RunAnalysis, console: Console) -> None:
     analysis = readable(analysis)
     run = analysis.run
     console.print()
-    console.print(Text(shown_line(run.title or run.name), style="bold"), soft_wrap=False)
-    console.print(Text(notes.subtitle(analysis), style="dim"), soft_wrap=False)
+    _line(shown_line(run.title or run.name), console)
+    _line(notes.subtitle(analysis), console, "dim")
     if (calibrated := head_line(analysis)) is not None:
-        console.print(Text(calibrated, style="dim"), soft_wrap=False)
+        _line(calibrated, console, "dim")
     console.print()
-    console.print(Text(answer(analysis), style="bold"), soft_wrap=False)
+    _line(answer(analysis), console)
     console.print()
     if is_large(analysis):
         _show_overview(analysis, console)
@@ -62,27 +60,28 @@ def as_text(analysis: RunAnalysis) -> str:
     return console.file.getvalue()
 
 
+def _line(text: str, console: Console, style: str = "bold") -> None:
+    console.print(Text(text, style=style), soft_wrap=False)
+
+
 def _show_overview(analysis: RunAnalysis, console: Console) -> None:
     overview = matrix(analysis, analysis.headline)
-    console.print(Text(overview.title, style="bold"), soft_wrap=False)
+    _line(overview.title, console)
     draw_matrix(overview, console)
     signs = ", ".join(
         f"{GLYPHS[verdict]} {verdict}" for verdict in STYLES if verdict != "base failed"
     )
     better = "above" if analysis.headline.direction == "higher" else "below"
-    key = f"candidate / base, {better} 1 is better; {signs}"
-    console.print(Text(key, style="dim"), soft_wrap=False)
-    more = (
-        f"intervals, latencies and every treatment: millrace report {analysis.run.id} --format html"
-    )
-    console.print(Text(more, style="dim"), soft_wrap=False)
+    _line(f"candidate / base, {better} 1 is better; {signs}", console, "dim")
+    command = f"millrace report {analysis.run.id} --format html"
+    _line(f"intervals, latencies and every treatment: {command}", console, "dim")
 
 
 def _show_driven(analysis: RunAnalysis, console: Console) -> None:
     for table in (latency_table(analysis, "transaction"), cost_table(analysis)):
         if table is not None:
             console.print()
-            console.print(Text(table.title, style="bold"), soft_wrap=False)
+            _line(table.title, console)
             show_table(table, console)
 
 
@@ -101,7 +100,7 @@ def _show_dependence(analysis: RunAnalysis, console: Console) -> None:
     if found is None:
         return
     console.print()
-    console.print(Text(dependence.TITLE, style="bold"), soft_wrap=False)
+    _line(dependence.TITLE, console)
     for line in found.sentences:
         console.print(Padding(Text(line), (0, 0, 0, 2)), soft_wrap=False)
     if sum(len(section.rows) for section in found.table.sections) <= _SHORT:
@@ -115,21 +114,21 @@ def _show_published(analysis: RunAnalysis, console: Console) -> None:
     if study is None or table is None:
         return
     console.print()
-    title = f"Published beside measured: {study.title} ({study.host})"
-    console.print(Text(title, style="bold"), soft_wrap=False)
+    _line(f"Published beside measured: {study.title} ({study.host})", console)
     show_table(table, console)
 
 
 def _show_notes(analysis: RunAnalysis, console: Console) -> None:
-    lines, conditions = notes.warnings(analysis), notes.conditions(analysis)
-    if lines or conditions:
+    warnings, conditions = notes.warnings(analysis), notes.conditions(analysis)
+    if warnings or conditions:
         console.print()
-    for line in lines:
-        console.print(Text.assemble(("note: ", "yellow"), line), soft_wrap=False)
-    for line in conditions:
-        console.print(Text.assemble(("measured: ", "dim"), line), soft_wrap=False)
-    for line in notes.failure_lines(analysis):
-        console.print(Text.assemble(("failed: ", "bold red"), line), soft_wrap=False)
+    for kind, style, lines in (
+        ("note: ", "yellow", warnings),
+        ("measured: ", "dim", conditions),
+        ("failed: ", "bold red", notes.failure_lines(analysis)),
+    ):
+        for line in lines:
+            console.print(Text.assemble((kind, style), line), soft_wrap=False)
 
 
 def draw_matrix(matrix: Matrix, console: Console) -> None:
@@ -152,17 +151,15 @@ def _table(matrix: Matrix, kept: Sequence[int]) -> Table:
     drawn = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1, 0, 0))
     drawn.add_column(shown_line(matrix.corner), no_wrap=True, vertical="bottom")
     for number in kept:
-        drawn.add_column(
-            _head(matrix.columns[number]), justify="right", no_wrap=True, vertical="bottom"
-        )
+        head = _head(matrix.columns[number])
+        drawn.add_column(head, justify="right", no_wrap=True, vertical="bottom")
     for section in matrix.sections:
         if section.heading:
             drawn.add_section()
             drawn.add_row(Text(shown_line(section.heading), style="bold"), *("" for _ in kept))
         for row in section.rows:
-            drawn.add_row(
-                Text(shown_line(row.label)), *(_cell(row.cells[number]) for number in kept)
-            )
+            cells = (_cell(row.cells[number]) for number in kept)
+            drawn.add_row(Text(shown_line(row.label)), *cells)
     return drawn
 
 

@@ -1,7 +1,5 @@
 """The part of the JSON report's schema about a treatment: its trials and what they measured."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from millrace.analysis.compare.conditions import DriveConditions

@@ -3,13 +3,11 @@
 Only reports that people read are scaled; JSON and CSV keep seconds.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 
 from millrace.analysis.compare.metrics import Metric
-from millrace.analysis.compare.model import Comparison, RunAnalysis
+from millrace.analysis.compare.model import RunAnalysis
 from millrace.analysis.compare.treatment_model import MetricSummary, TreatmentAnalysis
 from millrace.stats import Summary
 
@@ -23,11 +21,11 @@ _VALUES = (
 
 def readable(analysis: RunAnalysis) -> RunAnalysis:
     """Return the analysis with metrics of requests that are all below 1 s in ms or µs."""
+    units = {metric.name: _unit(metric, analysis) for metric in analysis.metrics}
     scaled = {
-        metric.name: (replace(metric, unit=unit), factor)
+        metric.name: (replace(metric, unit=found[0]), found[1])
         for metric in analysis.metrics
-        if (found := _unit(metric, analysis)) is not None
-        for unit, factor in [found]
+        if (found := units[metric.name]) is not None
     }
     if not scaled:
         return analysis
@@ -44,7 +42,7 @@ def readable(analysis: RunAnalysis) -> RunAnalysis:
             replace(
                 group,
                 treatments=tuple(_treatment(t, scaled) for t in group.treatments),
-                comparisons=tuple(_comparison(c, scaled) for c in group.comparisons),
+                comparisons=tuple(replace(c, metric=of(c.metric)) for c in group.comparisons),
             )
             for group in analysis.groups
         ),
@@ -61,14 +59,8 @@ def _unit(metric: Metric, analysis: RunAnalysis) -> tuple[str, float] | None:
     is_of_one = metric.percentile is not None or metric.denominator == ("transactions",)
     if metric.unit != "s" or not is_of_one:
         return None
-    largest = max(
-        (
-            t.metrics[metric.name].summary.maximum
-            for t in analysis.treatments
-            if metric.name in t.metrics
-        ),
-        default=1.0,
-    )
+    found = [t.metrics[metric.name] for t in analysis.treatments if metric.name in t.metrics]
+    largest = max((each.summary.maximum for each in found), default=1.0)
     return next(((unit, factor) for unit, factor, limit in _UNITS if largest < limit), None)
 
 
@@ -91,8 +83,3 @@ def _summary(found: MetricSummary, metric: Metric, factor: float) -> MetricSumma
     summary: Summary = replace(found.summary, **values)
     trials = tuple(replace(trial, value=trial.value * factor) for trial in found.trials)
     return MetricSummary(metric, summary, trials, found.level * factor)
-
-
-def _comparison(comparison: Comparison, scaled: Mapping[str, tuple[Metric, float]]) -> Comparison:
-    name = comparison.metric.name
-    return replace(comparison, metric=scaled[name][0]) if name in scaled else comparison

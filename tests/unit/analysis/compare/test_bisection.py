@@ -10,7 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millrace.analysis.compare.bisection import INSTALL, Open, bisection, is_reversed, trials_to_go
+from millrace.analysis.compare.bisection import (
+    INSTALL,
+    OpenTrial,
+    bisection,
+    is_reversed,
+    trials_to_go,
+)
 from millrace.analysis.compare.metrics import read_metrics
 from millrace.model.run_spec import Bisects
 from millrace.report.bisection.html import as_html
@@ -34,7 +40,7 @@ NAMES = ("v1", "v2", "v3", "v4", "v5")
 Trial = tuple[int, Sequence[float | str]]
 
 
-def searched(trials: Sequence[Trial], names: tuple[str, ...] = NAMES) -> StoredRun:
+def bisected(trials: Sequence[Trial], names: tuple[str, ...] = NAMES) -> StoredRun:
     """Return a run of these trials, a block each."""
     kept = study().run
     asked = Bisects(members=names, workload="load-data", confidence=0.95, margin=0.02)
@@ -79,7 +85,7 @@ def going_on(speeds: Sequence[float], sd: float, seed: int = 1, most: int = 80) 
     source = random.Random(seed)
     trials: list[Trial] = []
     while len(trials) < most:
-        step = bisection(searched(trials)).step
+        step = bisection(bisected(trials)).step
         if not isinstance(step, Next):
             break
         speed = speeds[step.index] * source.lognormvariate(0, sd)
@@ -88,14 +94,14 @@ def going_on(speeds: Sequence[float], sd: float, seed: int = 1, most: int = 80) 
 
 
 def test_the_first_trials_are_of_the_ends() -> None:
-    found = bisection(searched([]))
+    found = bisection(bisected([]))
     assert isinstance(found.step, Next)
     assert (found.step.index, found.trials, found.none) == (0, 0, None)
     assert trials_to_go(found) is None
 
 
 def test_a_change_is_found_between_its_neighbours() -> None:
-    found = bisection(searched(going_on([100, 100, 100, 90, 90], 0.01)))
+    found = bisection(bisected(going_on([100, 100, 100, 90, 90], 0.01)))
     assert isinstance(found.step, Found)
     assert (found.step.first, found.step.last) == (3, 3)
     assert found.ratio is not None
@@ -109,14 +115,14 @@ def test_a_change_is_found_between_its_neighbours() -> None:
 
 
 def test_no_change_is_said_to_be_none() -> None:
-    found = bisection(searched(going_on([100] * 5, 0.005)))
+    found = bisection(bisected(going_on([100] * 5, 0.005)))
     assert isinstance(found.step, NoChange)
     assert "no change between v1 and v5 beyond 2 %" in answer(found)
 
 
 def test_a_server_that_fails_twice_is_passed_over_with_the_reason() -> None:
     trials = [*going_on([100, 100, 100, 90, 90], 0.01)[:8], (2, ["start", "start"])]
-    found = bisection(searched(trials))
+    found = bisection(bisected(trials))
     assert found.seen[-1] == Skipped(2)
     assert found.members[2].skipped == "failed at start: mysqld: does not start"
     assert "v3 was passed over" in next(notes(found))
@@ -126,19 +132,19 @@ def test_a_server_that_fails_twice_is_passed_over_with_the_reason() -> None:
 
 
 def test_what_failed_once_or_was_interrupted_is_tried_again() -> None:
-    assert bisection(searched([(0, [100.0]), (4, ["start"])])).open == Open(1, 4)
-    assert bisection(searched([(0, [100.0]), (4, [])])).open == Open(1, 4)
-    assert bisection(searched([(0, [100.0]), (4, ["start", 90.0])])).open is None
+    assert bisection(bisected([(0, [100.0]), (4, ["start"])])).open == OpenTrial(1, 4)
+    assert bisection(bisected([(0, [100.0]), (4, [])])).open == OpenTrial(1, 4)
+    assert bisection(bisected([(0, [100.0]), (4, ["start", 90.0])])).open is None
 
 
 def test_a_server_that_cannot_be_had_is_not_tried_again() -> None:
-    found = bisection(searched([(0, [100.0]), (4, [90.0]), (2, [INSTALL])]))
+    found = bisection(bisected([(0, [100.0]), (4, [90.0]), (2, [INSTALL])]))
     assert found.open is None
     assert found.members[2].skipped.startswith("failed at install")
 
 
 def test_an_end_that_fails_is_told() -> None:
-    found = bisection(searched([(0, [100.0]), (4, ["start", "start"])]))
+    found = bisection(bisected([(0, [100.0]), (4, ["start", "start"])]))
     assert found.lost_end == "v5: failed at start: mysqld: does not start"
 
 
@@ -148,7 +154,7 @@ def test_a_change_may_hide_in_a_server_that_was_passed_over() -> None:
         for trial in going_on([100, 100, 100, 90, 90], 0.002)
     ]
     trials = [*trials, *[(2, [100.0 + n / 10]) for n in range(3)]]
-    found = bisection(searched(trials))
+    found = bisection(bisected(trials))
     assert isinstance(found.step, Found)
     assert (found.step.first, found.step.last) == (3, 4)
     assert "v5 (or v4, which could not be measured)" in answer(found)
@@ -159,14 +165,14 @@ def test_ends_that_are_the_wrong_way_round_are_noticed(bad: float, reversed_: bo
     source = random.Random(2)
     speeds = {0: 100.0, 4: bad}
     trials = [(end, [speeds[end] + source.gauss(0, 0.3)]) for _ in range(4) for end in (0, 4)]
-    assert is_reversed(bisection(searched(trials))) is reversed_
-    assert not is_reversed(bisection(searched(trials[:6])))
+    assert is_reversed(bisection(bisected(trials))) is reversed_
+    assert not is_reversed(bisection(bisected(trials[:6])))
 
 
 def test_what_is_to_go_is_about_what_it_takes() -> None:
     speeds = [100, 100, 100, 98, 98]
     whole = going_on(speeds, 0.012, seed=5, most=200)
-    found = bisection(searched(whole[:12]))
+    found = bisection(bisected(whole[:12]))
     to_go = trials_to_go(found)
     assert to_go is not None
     assert (len(whole) - 12) / 6 < to_go <= 100
@@ -176,7 +182,7 @@ def test_what_is_to_go_is_about_what_it_takes() -> None:
 def test_pages_and_documents_take_every_search(speeds: list[float], failing: int) -> None:
     trials: list[Trial] = [(n % 2 * 4, [speed]) for n, speed in enumerate(speeds)]
     trials += [(1 + n % 3, ["start", "start"]) for n in range(failing)]
-    found = bisection(searched(trials))
+    found = bisection(bisected(trials))
     assert all(isinstance(each, Measured | Skipped) for each in found.seen)
     assert as_json(found)["trials"] == len(speeds)
     assert answer(found)
@@ -186,13 +192,13 @@ def test_pages_and_documents_take_every_search(speeds: list[float], failing: int
 
 
 def test_the_page_shows_the_change() -> None:
-    page = as_html(bisection(searched(going_on([100, 100, 100, 90, 90], 0.01))))
+    page = as_html(bisection(bisected(going_on([100, 100, 100, 90, 90], 0.01))))
     assert page.count('class="row is-new"') == 2
     assert "◂ the change" in page
 
 
 def test_metrics_are_those_of_the_workload() -> None:
-    found = bisection(searched([]))
+    found = bisection(bisected([]))
     assert found.metric == read_metrics(found.run.spec.workload)[0]
 
 
@@ -217,7 +223,7 @@ CHANGE = [100, 100, 100, 90, 90]
 @pytest.mark.parametrize("falling", [(0, 1, 2, 3, 4), (3, 4)])
 def test_a_change_is_not_called_where_trials_were_not_steady(falling: tuple[int, ...]) -> None:
     trials = going_on(CHANGE, 0.01)
-    found = bisection(driven(searched(trials), falling=falling))
+    found = bisection(driven(bisected(trials), falling=falling))
     assert isinstance(found.step, Found)
     assert "those from it on" in found.unsteady
     assert ("the servers before v4" in found.unsteady) == (0 in falling)
@@ -227,21 +233,21 @@ def test_a_change_is_not_called_where_trials_were_not_steady(falling: tuple[int,
     assert document["unsteady"] == found.unsteady
     assert "◂ the change" not in as_html(found)
     # The search need not find anything; but a few trials are awaited, as verdicts do.
-    early = bisection(driven(searched(trials[:10]), falling=range(5)))
+    early = bisection(driven(bisected(trials[:10]), falling=range(5)))
     assert isinstance(early.step, Next)
     assert early.unsteady
-    assert not bisection(driven(searched(trials[:9]), falling=range(5))).unsteady
+    assert not bisection(driven(bisected(trials[:9]), falling=range(5))).unsteady
 
 
 def test_steady_trials_and_few_others_speak_against_nothing() -> None:
-    stored = searched(going_on(CHANGE, 0.01))
+    stored = bisected(going_on(CHANGE, 0.01))
     assert not bisection(driven(stored, falling=())).unsteady
     assert not bisection(driven(stored, falling=(1,))).unsteady
     assert not bisection(stored).unsteady  # loads have no steady state
 
 
 def test_without_a_change_all_servers_are_one_side() -> None:
-    stored = searched(going_on([100.0] * 5, 0.002))
+    stored = bisected(going_on([100.0] * 5, 0.002))
     found = bisection(driven(stored, falling=range(5)))
     assert isinstance(found.step, NoChange)
     assert " trials of the servers (" in found.unsteady

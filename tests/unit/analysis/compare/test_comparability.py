@@ -22,7 +22,7 @@ from millrace.analysis.compare.comparability import (
     TreatmentTrials,
     assess_comparability,
 )
-from millrace.analysis.compare.equal_work import Rules, TrialWork
+from millrace.analysis.compare.equal_work import ComparabilityRules, TrialWork
 from millrace.analysis.steady.policy import lasts, unsteady_sides
 from millrace.stats import Trend
 
@@ -124,4 +124,4 @@ def test_work_is_given_up_after_five_blocks() -> None:
 
 
 def said(base: TreatmentTrials, candidate: TreatmentTrials) -> Comparability:
-    return assess_comparability(base, candidate, Rules(MARGIN, 0, True, "any"))
+    return assess_comparability(base, candidate, ComparabilityRules(MARGIN, 0, True, "any"))

@@ -87,12 +87,6 @@ def test_the_base_can_be_another_one() -> None:
     assert BASE in (caught.value.hint or "")
 
 
-def test_the_headline_can_be_another_metric() -> None:
-    assert compare_run(drifting(), metric="count_time").headline.name == "count_time"
-    with pytest.raises(UserError, match="no metric 'rows'"):
-        compare_run(drifting(), metric="rows")
-
-
 def test_two_blocks_give_an_estimate_but_no_verdict() -> None:
     comparison = one(
         compare_run(RunBuilder({BASE: (4.0, 4.1), SLOWER: (5.0, 5.2)}).build()), SLOWER

@@ -55,11 +55,11 @@ def test_a_result_made_again_when_all_had_ended_follows_a_look(
     assert analysis.holds_for == holds_for
     assert {c.estimate.looks for c in analysis.comparisons() if c.estimate} == {holds_for}
     notes = [each for each in warnings(analysis) if "made again" in each]
-    told = (
+    result = (
         "1 trial that had failed was made again after the run had been over, so the interval is "
         "the wider one that holds for any number of looks"
     )
-    assert notes == ([] if holds_for == "once" else [told])
+    assert notes == ([] if holds_for == "once" else [result])
 
 
 def test_a_run_that_is_not_over_was_never_looked_at_as_a_whole() -> None:
@@ -118,5 +118,5 @@ def test_concurrent_a_trial_has_half_of_the_cpus_and_half_of_the_time() -> None:
     assert shares[1] is not None
     assert shares[1].client_share == pytest.approx(2 * (shares[0].client_share or 0))
     assert concurrent.spent_s == pytest.approx(in_turns.spent_s / 2)
-    (told,) = [line for line in conditions_of(concurrent) if "load generator used" in line]
-    assert "of its half’s CPU time" in told
+    (result,) = [line for line in conditions_of(concurrent) if "load generator used" in line]
+    assert "of its half’s CPU time" in result

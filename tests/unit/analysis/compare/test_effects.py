@@ -49,9 +49,9 @@ def test_slower_only_in_one_corner() -> None:
 
     pair = term(found(ratio), "test", "clients")
     assert pair.matters
-    told = verdicts(pair)
-    assert told.pop(("writes", 1)) == "regression"
-    assert set(told.values()) == {"equivalent"}
+    result = verdicts(pair)
+    assert result.pop(("writes", 1)) == "regression"
+    assert set(result.values()) == {"equivalent"}
 
 
 def test_the_same_everywhere() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from millrace.analysis.compare.compare_run import compare_run
 from millrace.analysis.compare.equal_work import (
-    Rules,
+    ComparabilityRules,
     TrialWork,
     asks_the_same,
     unequal_work,
@@ -71,10 +71,10 @@ def test_unequal_work_is_inconclusive_in_every_metric(name: str, share: float, s
         assert comparison.reason.startswith("unequal work: ")
         assert said in comparison.reason
         assert "0 % with mysql-5.6.24" in comparison.reason
-        told = sentence(comparison, analysis)
-        assert "inconclusive, unequal work: " in told
-        assert "are wanted" not in told, "more blocks would not help"
-    assert "gave" in answer(analysis), "told as what these trials did, not as what a server does"
+        reported = sentence(comparison, analysis)
+        assert "inconclusive, unequal work: " in reported
+        assert "are wanted" not in reported, "more blocks would not help"
+    assert "gave" in answer(analysis), "as what these trials did, not as what a server does"
 
 
 def test_skipped_requests_of_an_open_loop_are_unequal_work() -> None:
@@ -115,7 +115,7 @@ def test_a_speed_of_errors_is_no_verdict_though_both_sides_fail_alike() -> None:
 
 
 def test_one_side_of_errors_is_enough() -> None:
-    assert told(side(), side(errors=60_000)).startswith("too many errors: 60 % ")
+    assert reported(side(), side(errors=60_000)).startswith("too many errors: 60 % ")
 
 
 def test_a_difference_that_few_blocks_cannot_prove_is_no_equal_work() -> None:
@@ -138,7 +138,7 @@ def test_what_is_equal_goes_by_the_margin() -> None:
     errors = (1_800, 2_000, 2_200)
     base = [TrialWork(block, 98_000, 2_000) for block in range(3)]
     other = [TrialWork(block, 100_000 - each, each) for block, each in enumerate(errors)]
-    said = [told(base, other, margin=margin) for margin in (0.05, 0.02, 0.005)]
+    said = [reported(base, other, margin=margin) for margin in (0.05, 0.02, 0.005)]
     assert said[:2] == ["", ""]
     assert "equal is within 0.25 percentage points" in said[2]
 
@@ -194,9 +194,9 @@ def test_only_blocks_of_both_count() -> None:
     base = side()
     worse = [replace(work, errors=20_000, transactions=80_000) for work in side()]
     other_blocks = [replace(work, block=work.block + 10) for work in worse]
-    assert told(base, worse)
-    assert told(base, other_blocks) == ""
-    assert told(base, []) == ""
+    assert reported(base, worse)
+    assert reported(base, other_blocks) == ""
+    assert reported(base, []) == ""
 
 
 def rows(read: float, changed: float = 0.0, noise: float = 0.0) -> list[TrialWork]:
@@ -208,7 +208,7 @@ def rows(read: float, changed: float = 0.0, noise: float = 0.0) -> list[TrialWor
     ]
 
 
-def told(
+def reported(
     base: list[TrialWork],
     other: list[TrialWork],
     *,
@@ -216,35 +216,37 @@ def told(
     same_statements: bool = True,
     margin: float = 0.02,
 ) -> str:
-    return unequal_work(base, other, NAMES, Rules(margin, operations, same_statements)).reason
+    return unequal_work(
+        base, other, NAMES, ComparabilityRules(margin, operations, same_statements)
+    ).reason
 
 
 def test_transactions_that_read_or_change_other_numbers_of_rows_are_unequal_work() -> None:
-    assert told(rows(1, 1), rows(1, 0.93)) == (
+    assert reported(rows(1, 1), rows(1, 0.93)) == (
         "unequal work: a transaction changed 0.93 rows with mysql-8.0.12, 1 with mysql-5.6.24"
     )
-    assert "a transaction read 140 rows with mysql-8.0.12" in told(rows(100), rows(140))
-    assert "changed 0 rows with mysql-8.0.12" in told(rows(1, 1), rows(1))
+    assert "a transaction read 140 rows with mysql-8.0.12" in reported(rows(100), rows(140))
+    assert "changed 0 rows with mysql-8.0.12" in reported(rows(1, 1), rows(1))
     one_without = [*rows(1, 1)[:2], *rows(1)[2:]]
-    assert "changed 0.6667 rows with mysql-8.0.12" in told(rows(1, 1), one_without)
+    assert "changed 0.6667 rows with mysql-8.0.12" in reported(rows(1, 1), one_without)
 
 
 def test_rows_that_differ_by_chance_or_hardly_are_equal_work() -> None:
-    assert told(rows(1, 1), rows(1, 1)) == ""
-    assert told(rows(100), rows(100.5)) == ""
-    assert told(rows(100, noise=0.1), rows(104, noise=0.3)) == ""
-    assert told(rows(100)[:1], rows(104)[:1]) == ""
+    assert reported(rows(1, 1), rows(1, 1)) == ""
+    assert reported(rows(100), rows(100.5)) == ""
+    assert reported(rows(100, noise=0.1), rows(104, noise=0.3)) == ""
+    assert reported(rows(100)[:1], rows(104)[:1]) == ""
 
 
 def test_levels_that_are_asked_other_statements_may_read_other_numbers_of_rows() -> None:
-    assert told(rows(10), rows(1000), same_statements=False) == ""
+    assert reported(rows(10), rows(1000), same_statements=False) == ""
     assert asks_the_same("server")
     assert asks_the_same("options.log_bin")
     assert not asks_the_same("limit")
 
 
 def test_every_way_is_told() -> None:
-    said = told(side(), side(errors=3_000, skipped=5_000))
+    said = reported(side(), side(errors=3_000, skipped=5_000))
     assert said == (
         "unequal work: 3 % of the transactions ended in an error with mysql-8.0.12, "
         "0 % with mysql-5.6.24; 5 % of the scheduled transactions were skipped with "

@@ -12,7 +12,7 @@ from millrace.studies.lookup import study_names
 from tests.unit.analysis.builders import RunBuilder, noisy
 from tests.unit.analysis.query_runs import QueryRun
 
-# As printed in the study: percent of 5.6 by configuration, for the versions matched below.
+# As published in the study: percent of 5.6 by configuration, for the versions matched below.
 PRINTED = {
     "mysql-5.7.22": {"default": 89.83, "wmf": 90.68, "insecure": 87.20},
     "mysql-8.0.12": {"default": 103.92, "wmf": 96.51, "insecure": 84.58},

@@ -31,8 +31,8 @@ def disk(**per_operation: float | None) -> dict[str, Any]:
     usual: dict[str, float | None] = dict.fromkeys(
         ("reads", "writes", "read_bytes", "write_bytes", "read_s", "write_s", "busy_s"), 0.0
     )
-    told = {n: None if v is None else v * OPERATIONS for n, v in per_operation.items()}
-    return {"device": "vda", **usual, "flushes": None, "flush_s": None, **told}
+    result = {n: None if v is None else v * OPERATIONS for n, v in per_operation.items()}
+    return {"device": "vda", **usual, "flushes": None, "flush_s": None, **result}
 
 
 def table(a: Sequence[ObservedTrial], b: Sequence[ObservedTrial]) -> Mapping[str, EfficiencyRow]:
@@ -108,8 +108,8 @@ def test_a_counter_that_did_not_move_is_zero_and_has_no_ratio() -> None:
 
 
 def test_without_the_servers_counters_the_device_tells_of_fsyncs() -> None:
-    told = trial(disk=disk(flushes=1.5))
-    row = table([told], [told])["fsyncs"]
+    result = trial(disk=disk(flushes=1.5))
+    row = table([result], [result])["fsyncs"]
     assert row.source == "flushes of the device"
     assert means(row) == pytest.approx((1.5, 1.5))
 

@@ -126,9 +126,11 @@ def test_profiled_trials_enter_no_account_and_no_verdict() -> None:
     )
 
     def verdicts(of: StoredRun) -> list[tuple[Any, ...]]:
-        analysis = compare_run(of, metric="throughput")
+        analysis = compare_run(of)
+        throughput = next(each for each in analysis.metrics if each.name == "throughput")
         planned = [treatment.planned for treatment in analysis.treatments]
-        return [(c.verdict, c.estimate, c.n_blocks, *planned) for c in analysis.comparisons()]
+        found = analysis.comparisons(throughput)
+        return [(c.verdict, c.estimate, c.n_blocks, *planned) for c in found]
 
     assert verdicts(disturbed) == verdicts(measured)
 

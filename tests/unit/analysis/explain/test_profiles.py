@@ -319,8 +319,8 @@ def test_self_costs_add_up_to_the_cpu_time_and_to_the_groups(
         assert sum(getattr(each, side) for each in found.functions) == pytest.approx(total)
         assert sum(getattr(each, side) for each in found.groups) == pytest.approx(total)
     assert found.tree.a_us == pytest.approx(found.a_cpu_us)
-    told = math.fsum(each.difference.mean for each in found.groups)
-    assert told == pytest.approx(found.cpu.mean, abs=1e-6)
+    result = math.fsum(each.difference.mean for each in found.groups)
+    assert result == pytest.approx(found.cpu.mean, abs=1e-6)
     back = compared(b, a)
     there = {each.name: each.difference.mean for each in found.functions}
     assert {each.name: -each.difference.mean for each in back.functions} == {

@@ -35,8 +35,8 @@ def test_the_account_of_each_statement_is_what_happened() -> None:
         "COMMIT": {"running": 10, "lock": 10, "log_flush": 120, "client_wire": 9},
     }
     for name, parts in expected.items():
-        told = {key: value for key, value in us(found[name]).items() if value}
-        assert told == {key: pytest.approx(value, abs=0.01) for key, value in parts.items()}, name
+        result = {key: value for key, value in us(found[name]).items() if value}
+        assert result == {key: pytest.approx(value, abs=0.01) for key, value in parts.items()}, name
         assert found[name].times == pytest.approx(TRANSACTION[name].times, rel=1e-3)
         assert found[name].latency.mean == pytest.approx(TRANSACTION[name].latency, rel=1e-3)
         assert found[name].unaccounted.us.mean == pytest.approx(0, abs=0.05)
@@ -85,7 +85,7 @@ def test_nobody_looked_or_there_is_nothing_to_tell_apart() -> None:
     looks = [Look("a", "running", 100, 1.0), Look(None, "network", 10, 0.1)]
     alone = trial(looks, {"a": (1, 100.0)})
     several = {"a": (1, 50.0), "b": (1, 50.0)}
-    for nothing in (alone, trial([], several), trial([], several, told={"states": []})):
+    for nothing in (alone, trial([], several), trial([], several, result={"states": []})):
         assert statement_breakdowns([nothing]) == ()
         assert statement_breakdown_differences([nothing], [nothing]) == ()
     (a, b) = statement_breakdowns([trial(looks, several)])
@@ -178,9 +178,9 @@ def test_statements_add_up_to_what_was_under_way(
     made = trial(looks, latencies)
     under_way = math.fsum(each.seconds for each in looks if each.statement is not None)
     share = under_way / math.fsum(each.seconds for each in looks)
-    told = math.fsum(
+    result = math.fsum(
         account.times * part.us.mean
         for account in statement_breakdowns([made])
         for part in account.parts
     )
-    assert told == pytest.approx(share * made.observed.cycle_us, rel=1e-6, abs=1e-6)
+    assert result == pytest.approx(share * made.observed.cycle_us, rel=1e-6, abs=1e-6)

@@ -223,8 +223,8 @@ def test_parts_and_what_is_left_are_the_difference_of_latencies(
         parts = math.fsum(part.us.mean for part in of_side.parts)
         assert parts + of_side.unaccounted.us.mean == pytest.approx(of_side.latency.mean)
     found = compared(a, b)
-    told = math.fsum(line.difference.mean for line in found.lines)
-    assert told + found.unaccounted.difference.mean == pytest.approx(found.latency.mean, abs=1e-6)
+    result = math.fsum(line.difference.mean for line in found.lines)
+    assert result + found.unaccounted.difference.mean == pytest.approx(found.latency.mean, abs=1e-6)
     mean_latencies = np.mean([t.observed.work.latency_s or 0 for t in b]) - np.mean(
         [t.observed.work.latency_s or 0 for t in a]
     )
@@ -330,7 +330,7 @@ def test_what_is_unaccounted_has_the_counting_error_of_the_shares_it_lacks() -> 
     closed, opened = (trial_breakdown(Scene(open_loop=loop).trial(TRUTH)) for loop in (False, True))
     assert closed is not None
     assert opened is not None
-    errors = [told.left(list(told.parts)).error_us for told in (closed, opened)]
+    errors = [result.left(list(result.parts)).error_us for result in (closed, opened)]
     running, waiting = (TRUTH.shares()[name] for name in ("running", "network"))
     for error, share in zip(errors, (running, running + waiting), strict=True):
         expected = TRUTH.cycle * math.sqrt(share * (1 - share) / 300)

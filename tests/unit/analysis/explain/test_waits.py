@@ -132,8 +132,8 @@ def test_waits_of_sessions_are_told_from_others(name: str, expected: bool) -> No
 def covered(trials: Sequence[ObservedTrial], spinning_us: float | None) -> float | None:
     found = time_breakdown(trials)
     assert found is not None
-    told = coverage(trials, found, spinning_us=spinning_us)
-    return None if told is None else told.share
+    result = coverage(trials, found, spinning_us=spinning_us)
+    return None if result is None else result.share
 
 
 def test_instrumented_waits_cover_so_much_of_what_was_lost() -> None:
@@ -152,9 +152,9 @@ def test_coverage_tells_of_the_queue_in_which_timers_run_too() -> None:
     trials = [trial(waits=waiting(event(MUTEX, 10)))]
     found = time_breakdown(trials)
     assert found is not None
-    told = coverage(trials, found, spinning_us=None)
-    assert told is not None
-    assert told.queue_us == pytest.approx(TRUTH.runnable)
+    result = coverage(trials, found, spinning_us=None)
+    assert result is not None
+    assert result.queue_us == pytest.approx(TRUTH.runnable)
 
 
 def test_no_coverage_where_not_all_that_blocks_is_known() -> None:

@@ -18,11 +18,11 @@ ONE, TWO = STATE.id, OTHER_STATE.id
 def test_each_point_is_in_the_strand_of_its_state(states: list[str]) -> None:
     points = [point(number, 1.0, state=state) for number, state in enumerate(states)]
     found = segments(points)
-    assert sorted(index for strand in found for index in strand) == list(range(len(points)))
+    assert sorted(index for segment in found for index in segment) == list(range(len(points)))
     assert len(found) == len(set(states))
-    for strand in found:
-        assert list(strand) == sorted(strand)
-        assert len({states[index] for index in strand}) == 1
+    for segment in found:
+        assert list(segment) == sorted(segment)
+        assert len({states[index] for index in segment}) == 1
 
 
 def test_a_break_says_what_is_not_as_it_was() -> None:

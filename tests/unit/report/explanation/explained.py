@@ -104,10 +104,10 @@ def of_levels(stored: StoredRun, factor: str, a: Level, b: Level) -> StoredRun:
 def unprofiled() -> Explanation:
     """Return an explanation with threads observed and nothing else."""
 
-    def told(server: str, block: int) -> tuple[Truth, Mapping[str, Any]]:
+    def result(server: str, block: int) -> tuple[Truth, Mapping[str, Any]]:
         return _TRUTH[server].times(_noise(server, block)), {}
 
-    (found,) = explain(explained_run(told), factor="server", base=A, candidate=B)
+    (found,) = explain(explained_run(result), factor="server", base=A, candidate=B)
     return found
 
 

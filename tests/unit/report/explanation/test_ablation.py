@@ -45,7 +45,7 @@ def test_one_setting_and_what_remains() -> None:
 
 
 @pytest.mark.parametrize(
-    ("loss", "given", "told"),
+    ("loss", "given", "result"),
     [
         (0.14, 0.09, "of the 14 % loss of B against A in"),
         (0.14, -0.03, ", aligning binary log made it worse by 3; 17 remain"),
@@ -64,9 +64,9 @@ def test_one_setting_and_what_remains() -> None:
     ],
 )
 def test_the_way_a_share_goes_is_told_and_whether_it_is_sure(
-    loss: float, given: float, told: str
+    loss: float, given: float, result: str
 ) -> None:
-    assert told in answer(binary_log(loss, given))
+    assert result in answer(binary_log(loss, given))
 
 
 def test_several_settings_need_not_add_up() -> None:

@@ -194,18 +194,18 @@ def test_a_shared_cpu_is_told_beside_the_account(study: Explanation) -> None:
             trials.append(replace(trial, attempt=attempt))
         return replace(side, trials=tuple(trials))
 
-    def told(found: Explanation) -> list[str]:
+    def result(found: Explanation) -> list[str]:
         return [note for note in breakdown_notes(found) if "colocate_client" in note]
 
-    assert told(study) == []
-    (both,) = told(replace(study, a=sharing(study.a), b=sharing(study.b)))
+    assert result(study) == []
+    (both,) = result(replace(study, a=sharing(study.a), b=sharing(study.b)))
     assert both.startswith(
         "the client and the server’s thread take turns on one CPU (colocate_client)"
     )
     assert "“ready, but no CPU free” is also waiting for the client’s turn to end" in both
     assert both.endswith("up to 9 µs and 9 µs of it are the client’s own CPU time")
     alone = replace(study, b=sharing(study.b))
-    (one,) = told(alone)
+    (one,) = result(alone)
     assert one.startswith(f"in {B} the client and")
     assert one.endswith("up to 9 µs of it are the client’s own CPU time")
     assert one in explained_text([alone]).replace("\n", " ").replace("  ", " ")
@@ -215,7 +215,7 @@ def test_a_shared_cpu_is_told_beside_the_account(study: Explanation) -> None:
 def test_a_part_below_zero_is_explained_where_it_is_no_chance(study: Explanation) -> None:
     assert study.differences is not None
 
-    def told(low: float, high: float) -> list[str]:
+    def result(low: float, high: float) -> list[str]:
         assert study.differences is not None
         lines = tuple(
             replace(line, b=replace(line.b, mean=-0.3, low=low, high=high))
@@ -226,9 +226,9 @@ def test_a_part_below_zero_is_explained_where_it_is_no_chance(study: Explanation
         found = replace(study, differences=replace(study.differences, lines=lines))
         return [note for note in breakdown_notes(found) if "below zero" in note]
 
-    (note,) = told(-0.5, -0.1)
+    (note,) = result(-0.5, -0.1)
     assert note.startswith(f"client and wire is below zero in {B}: ")
-    assert told(-0.7, 0.1) == []
+    assert result(-0.7, 0.1) == []
 
 
 def test_values_of_an_option_are_named_and_short_in_tables() -> None:
@@ -382,8 +382,8 @@ def test_where_nobody_is_suspected_it_says_why(study: Explanation) -> None:
     for found, times in ((alike, 1), (study, 0)):
         assert " ".join(explained_text([found]).split()).count(why) == times
         assert text_of(page(found)).count(why) == times
-        (told,) = json.loads(as_json([found], found.run))["explanations"]
-        assert told["why_no_likely_causes"] == (why if times else None)
+        (result,) = json.loads(as_json([found], found.run))["explanations"]
+        assert result["why_no_likely_causes"] == (why if times else None)
 
 
 def test_the_schema_file_is_up_to_date() -> None:
@@ -405,7 +405,7 @@ def test_of_many_each_is_closed_with_its_answer_and_command(study: Explanation) 
 def test_the_terminal_tells_background_sources_and_plans(study: Explanation) -> None:
     text = " ".join(explained_text([study]).split())
     assert "CPU time of background threads" in text
-    assert "told by threads that serve clients: server CPU, foreground" in text
+    assert "measured by threads that serve clients: server CPU, foreground" in text
     assert f"insert_next in {A}: ref of sbtest1 by k_1, 3 rows" in text
     assert f"insert_next in {B}: ALL of sbtest1, 20000 rows" in text
 

@@ -28,7 +28,7 @@ def flat(samples: int = 1_204, *, trials: int = 2, runs: int = 2, lines: int = 0
 
 
 @pytest.mark.parametrize(
-    ("told", "said"),
+    ("result", "said"),
     [
         (flat(runs=17), "1,204 samples of cycles in 2 trials of 17 runs, 12.5 µs of CPU time"),
         (flat(), "1,204 samples of cycles in 2 trials, 12.5 µs of CPU time"),
@@ -36,8 +36,8 @@ def flat(samples: int = 1_204, *, trials: int = 2, runs: int = 2, lines: int = 0
         (flat(lines=FLAT_LINES + 2), "; 2 further functions have 1.0 % of them"),
     ],
 )
-def test_a_flat_profile_says_how_it_was_taken(told: FlatProfile, said: str) -> None:
-    assert said in flat_note(told)
+def test_a_flat_profile_says_how_it_was_taken(result: FlatProfile, said: str) -> None:
+    assert said in flat_note(result)
 
 
 def test_sides_with_few_samples_are_told() -> None:

@@ -125,9 +125,9 @@ def test_page_terminal_and_document_have_them(explained: Explanation) -> None:
     page = as_html([explained], explained.run)
     assert title in page
     assert all(name in page for name in SLOW)
-    (told,) = json.loads(as_json([explained], explained.run))["explanations"]
-    assert [each["name"] for each in told["a"]["statement_breakdowns"]] == list(TRANSACTION)
-    differences = told["statement_breakdown_differences"]
+    (result,) = json.loads(as_json([explained], explained.run))["explanations"]
+    assert [each["name"] for each in result["a"]["statement_breakdowns"]] == list(TRANSACTION)
+    differences = result["statement_breakdown_differences"]
     assert differences[0]["name"] == "update"
     assert differences[0]["breakdown"]["lines"][0]["key"] == "lock"
 

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from millrace.analysis.history.overview import ChangeGroup, SeriesView, group_changes, series_view
 from millrace.report.common.json_parts import json_schema
-from millrace.report.history.charts import history_chart
-from millrace.report.history.html import as_html
+from millrace.report.history.html import as_html, history_chart
 from millrace.report.history.json import HistoryDocument, as_json
 from millrace.report.history.tables import (
     SPARKS,

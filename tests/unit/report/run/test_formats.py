@@ -7,17 +7,21 @@ import io
 import json
 import re
 from collections import Counter
-from dataclasses import replace
+from dataclasses import fields, replace
 from html.parser import HTMLParser
 from importlib import resources
 
 import pytest
+from jinja2.meta import find_undeclared_variables
 from rich.console import Console
 
 from millrace.analysis.compare.compare_run import compare_run
 from millrace.report.common.json_parts import json_schema
+from millrace.report.common.pages import environment
+from millrace.report.explanation.html import context
 from millrace.report.run import terminal
 from millrace.report.run.formats import FORMATS, render
+from millrace.report.run.html import RunPage
 from millrace.report.run.schema import ReportDocument
 from millrace.report.run.tables import results_table
 from tests.unit.analysis.builders import Fails, RunBuilder, noisy, study
@@ -201,3 +205,16 @@ def test_html_shows_what_was_found() -> None:
         "seed 7",
     ):
         assert said in text
+
+
+def test_templates_show_the_fields_of_the_page_and_nothing_else() -> None:
+    made = environment(())
+    assert made.loader is not None
+    used: set[str] = set()
+    for name in ("report", "overview", "dependence", "results", "latencies", "context"):
+        source, *_ = made.loader.get_source(made, f"{name}.html.j2")
+        used |= find_undeclared_variables(made.parse(source))
+    page = {field.name for field in fields(RunPage)}
+    assert page <= used
+    given = {*context(()), "draw", "glyphs", "repeating", "first_line"}
+    assert used <= page | given

@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from millrace.analysis.compare.compare_run import compare_run
-from millrace.report.common.line_chart import MOST_LINES
-from millrace.report.run.latency_charts import latency_charts
-from millrace.report.run.relative_charts import have_one_axis, relative_charts
+from millrace.report.common.charts import MOST_LINES
+from millrace.report.run.line_charts import have_one_axis, latency_charts, relative_charts
 from tests.unit.analysis.builders import Fails
 from tests.unit.analysis.query_runs import SERVERS, TESTS, Levels, QueryRun, usual_rate
 

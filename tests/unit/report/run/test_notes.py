@@ -42,7 +42,7 @@ def test_the_wait_is_a_column_of_the_trials_where_measured() -> None:
 
 
 @pytest.mark.parametrize(
-    ("counts", "told"),
+    ("counts", "result"),
     [
         ({BASE: 0, OTHER: 12, THIRD: 0}, f"{BASE} 0, {OTHER} 12"),
         ({BASE: 12, OTHER: 3, THIRD: 0}, f"{BASE} 12, {OTHER} 3, {THIRD} 0"),
@@ -52,11 +52,11 @@ def test_the_wait_is_a_column_of_the_trials_where_measured() -> None:
     ],
 )
 def test_warnings_of_the_load_are_told_where_they_differ(
-    counts: dict[str, float], told: str | None
+    counts: dict[str, float], result: str | None
 ) -> None:
     analysis = compare_run(measured(RUN, "load_warnings", counts))
     notes = warnings(analysis)
-    assert [note.partition("unequal: ")[2] for note in notes] == ([told] if told else [])
+    assert [note.partition("unequal: ")[2] for note in notes] == ([result] if result else [])
     assert [c.verdict for c in analysis.comparisons()] == [
         c.verdict for c in compare_run(RUN).comparisons()
     ]
@@ -105,12 +105,12 @@ def test_what_an_attached_server_does_not_allow_is_told_once_a_server() -> None:
 def with_facts(stored: StoredRun, facts: Mapping[str, Any], of: str | None = None) -> StoredRun:
     """Return ``stored`` with these facts of its instances, or of one server's."""
 
-    def told(instance: InstanceRecord) -> InstanceRecord:
+    def result(instance: InstanceRecord) -> InstanceRecord:
         return (
             replace(instance, facts=InstanceFacts.model_validate(facts))
             if of in (None, instance.server.name)
             else instance
         )
 
-    attempts = tuple(replace(a, instances=tuple(map(told, a.instances))) for a in stored.attempts)
+    attempts = tuple(replace(a, instances=tuple(map(result, a.instances))) for a in stored.attempts)
     return replace(stored, attempts=attempts)

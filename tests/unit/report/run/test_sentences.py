@@ -168,9 +168,9 @@ def equal_rates(servers: Sequence[str], tests: Sequence[str] = ("point-query",))
 def test_a_difference_that_the_headline_metric_does_not_show_is_told() -> None:
     found = equal_rates((BASE, "mysql-9.7.4"))
     assert {each.verdict for each in found.comparisons()} == {"equivalent"}
-    told = answer(found)
-    assert " (equivalent). In other metrics, mysql-9.7.4 takes 41.2 % more time " in told
-    assert told.endswith(" (server CPU time of a transaction) (regression).")
+    result = answer(found)
+    assert " (equivalent). In other metrics, mysql-9.7.4 takes 41.2 % more time " in result
+    assert result.endswith(" (server CPU time of a transaction) (regression).")
     for said in (as_text(found), as_markdown(found), as_html(found)):
         assert "In other metrics, " in " ".join(said.split())
 

@@ -16,7 +16,7 @@ from millrace.analysis.compare.model import RunAnalysis
 from millrace.report.run import drive_notes
 from millrace.report.run.formats import FORMATS, render
 from millrace.report.run.schema import ReportDocument
-from millrace.report.run.steady_notes import conditions, steady_table, warnings
+from millrace.report.run.steady_notes import steady_conditions, steady_table, steady_warnings
 from tests.unit.analysis.builders import study
 from tests.unit.analysis.query_runs import Levels, QueryRun
 from tests.unit.analysis.seconds import events
@@ -38,10 +38,10 @@ def analysed(*, unsteady: int = 0, n_seconds: int = 30, **changes: Any) -> RunAn
 
 
 def test_trials_that_were_not_steady_are_counted_with_their_reasons() -> None:
-    (line,) = warnings(analysed(unsteady=2))
+    (line,) = list(steady_warnings(analysed(unsteady=2)))
     assert line.startswith("2 of 5 trials of mysql-8.0.12 were not steady: throughput fell by ")
     assert line.endswith(" % over the measured part")
-    refused, counted = warnings(analysed(unsteady=4))
+    refused, counted = list(steady_warnings(analysed(unsteady=4)))
     assert refused == "1 comparison is inconclusive: too many trials were not steady"
     assert counted.startswith("4 of 5 trials of mysql-8.0.12")
 
@@ -51,7 +51,8 @@ def test_of_many_treatments_the_first_are_told() -> None:
         return events(list(14_000 - 200.0 * np.arange(30)), warmup=[14_000.0] * 5)
 
     tests = ("point-query", "update-index", "insert", "oltp_read_write")
-    lines = warnings(compare_run(QueryRun(NAMES, tests, (8,), 3, series=series).build()))
+    run = QueryRun(NAMES, tests, (8,), 3, series=series).build()
+    lines = list(steady_warnings(compare_run(run)))
     assert len(lines) == 1 + 6 + 1
     assert lines[0] == "4 comparisons are inconclusive: too many trials were not steady"
     assert lines[-1] == "2 more treatments had trials that were not steady"
@@ -59,15 +60,21 @@ def test_of_many_treatments_the_first_are_told() -> None:
 
 def test_steady_and_short_trials_are_conditions_not_warnings() -> None:
     steady, short = analysed(), analysed(n_seconds=3)
-    assert warnings(steady) == warnings(short) == []
-    assert conditions(steady) == ["10 of 10 trials were steady while they were measured"]
-    assert conditions(short) == ["10 of 10 trials were too short to tell whether they were steady"]
+    assert list(steady_warnings(steady)) == list(steady_warnings(short)) == []
+    assert list(steady_conditions(steady)) == [
+        "10 of 10 trials were steady while they were measured"
+    ]
+    assert list(steady_conditions(short)) == [
+        "10 of 10 trials were too short to tell whether they were steady"
+    ]
     by_work = analysed(parameters={"operations": 100_000})
-    assert conditions(by_work) == [
+    assert list(steady_conditions(by_work)) == [
         "a steady state is not asked for: all trials carried out as many transactions"
     ]
-    assert conditions(compare_run(study())) == []
-    assert set(warnings(analysed(unsteady=2))) <= set(drive_notes.warnings(analysed(unsteady=2)))
+    assert not list(steady_conditions(compare_run(study())))
+    assert set(steady_warnings(analysed(unsteady=2))) <= set(
+        drive_notes.warnings(analysed(unsteady=2))
+    )
 
 
 @pytest.mark.parametrize("output_format", ["terminal", "html", "markdown", "json"])

@@ -1,7 +1,5 @@
 """Likely causes in what the servers' threads did: CPU time, locks, compression."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 
@@ -10,6 +8,7 @@ from millrace.analysis.explain.causes.model import COUNTED, Finding, count_text,
 from millrace.analysis.explain.plans import unlike_plans
 
 _FUNCTIONS = 1.5  # the weight of functions that are known by name
+_LOCK = 1.1
 
 COMPRESSION, SPINNING = "compression", "spinning"
 
@@ -20,140 +19,110 @@ def cpu(evidence: Evidence) -> Iterator[Finding]:
     The sum is included because no group of functions may have most of it; the queue, where it grew
     by more than CPU time explains.
     """
-    named = {
-        name: us
-        for name, us in evidence.moved_groups.items()
-        if name not in (COMPRESSION, SPINNING)
-    }
-    for name, us in named.items():
-        yield Finding(
-            kind="cpu",
-            about=name,
-            clause=f"functions for {evidence.title(name)} took {us_text(us)} {evidence.more} of "
-            f"CPU a {evidence.noun}{evidence.and_queue(us)}",
-            consequence="",
-            us=evidence.with_queue(us),
-            weight=1.0,
-        )
-    moved_us = evidence.sum(CPU)
-    if moved_us > 0:
-        yield Finding(
-            kind="cpu",
-            about="CPU time",
-            clause=f"the server's threads were on a CPU {us_text(moved_us)} {evidence.more} a "
-            f"{evidence.noun}{_of_cpu(evidence, moved_us)}{evidence.and_queue(moved_us)}",
-            consequence="",
-            us=evidence.with_queue(moved_us),
-            weight=0.9,
-            evidence=unlike_plans(evidence.plans),
-        )
-    queue_us = evidence.sum(["runnable"]) - evidence.queueing_us
+    more, noun = evidence.more, evidence.noun
+    for name, us in evidence.group_growth_us.items():
+        if name not in (COMPRESSION, SPINNING):
+            clause = f"functions for {evidence.group_title(name)} took {us_text(us)} {more} of CPU"
+            clause += f" a {noun}{evidence.and_queue(us)}"
+            yield Finding("cpu", name, clause, evidence.with_queue(us))
+    grown_us = evidence.growth_of(CPU)
+    if grown_us > 0:
+        clause = f"the server's threads were on a CPU {us_text(grown_us)} {more} a {noun}"
+        clause += f"{_of_cpu(evidence, grown_us)}{evidence.and_queue(grown_us)}"
+        us, plans = evidence.with_queue(grown_us), unlike_plans(evidence.plans)
+        yield Finding("cpu", "CPU time", clause, us, weight=0.9, evidence=plans)
+    queue_us = evidence.growth_of(["runnable"]) - evidence.queue_growth_us
     if queue_us > 0:
-        yield Finding(
-            kind="cpu",
-            about="queue for CPUs",
-            clause=f"threads were ready without a CPU {us_text(queue_us)} {evidence.more} a "
-            f"{evidence.noun} than their own CPU time explains",
-            consequence="",
-            us=queue_us,
-            weight=0.5,
-        )
+        clause = f"threads were ready without a CPU {us_text(queue_us)} {more} a {noun} than their "
+        clause += "own CPU time explains"
+        yield Finding("cpu", "queue for CPUs", clause, queue_us, weight=0.5)
 
 
-def _of_cpu(evidence: Evidence, moved_us: float) -> str:
-    """Name the code in which the moved CPU time was spent, as far as there is a profile."""
-    where = (
-        "user code" if evidence.sum(["cpu_user"]) >= evidence.sum(["cpu_system"]) else "the kernel"
-    )
+def _of_cpu(evidence: Evidence, grown_us: float) -> str:
+    """Name the code in which the CPU time was spent, as far as there is a profile."""
+    is_user = evidence.growth_of(["cpu_user"]) >= evidence.growth_of(["cpu_system"])
+    where = f", most of it in {'user code' if is_user else 'the kernel'}"
     if not evidence.groups:
-        return f", most of it in {where}, and no profile tells in which functions"
-    if not evidence.moved_groups:
-        return f", most of it in {where}, and no group of functions stands out"
-    largest = sorted(evidence.moved_groups.items(), key=lambda item: -item[1])[:3]
-    named = [f"{us_text(us)} for {evidence.title(name)}" for name, us in largest]
-    rest_us = moved_us - math.fsum(us for _, us in largest)
+        return f"{where}, and no profile tells in which functions"
+    if not evidence.group_growth_us:
+        return f"{where}, and no group of functions stands out"
+    largest = sorted(evidence.group_growth_us.items(), key=lambda item: -item[1])[:3]
+    named = [f"{us_text(us)} for {evidence.group_title(name)}" for name, us in largest]
+    rest_us = grown_us - math.fsum(us for _, us in largest)
     rest = [f"{us_text(rest_us)} for all else"] if rest_us > 0 else []
-    return f", most of it in {where} ({listed([*named, *rest])})"
+    return f"{where} ({listed([*named, *rest])})"
 
 
 def locks(evidence: Evidence) -> Iterator[Finding]:
     """Yield locks: of rows, by the server's own counters, or of its own structures."""
-    lock_us = evidence.sum(["lock"])
-    spinning_us = evidence.moved_groups.get(SPINNING, 0.0)
-    row_lock_s = evidence.counts("row_lock_s")
+    more, noun = evidence.more, evidence.noun
+    lock_us = evidence.growth_of(["lock"])
+    spinning_us = evidence.group_growth_us.get(SPINNING, 0.0)
+    row_lock_s = evidence.neutral_counters("row_lock_s")
     row_lock = None if row_lock_s is None else (1e6 * row_lock_s[0], 1e6 * row_lock_s[1])
     row_us = 0.0 if row_lock is None else row_lock[1] - row_lock[0]
-    # Who waits for a row whose owner flushes the log is seen waiting for the flush.
-    waited_us = min(row_us, evidence.sum(["lock", "log_flush", "fsync", "sleep", "other"]))
+    # A thread that waits for a row whose owner flushes the log is sampled as waiting for the flush.
+    waits_us = evidence.growth_of(["lock", "log_flush", "fsync", "sleep", "other"])
+    waited_us = min(row_us, waits_us)
     if row_lock is not None and waited_us > 0 and row_us >= 0.2 * max(lock_us, 1e-9):
-        a, b = evidence.in_order(*(us_text(us) for us in row_lock))
-        counts, own_name = evidence.counts("row_lock_waits"), evidence.worse.counter_name
+        a, b = evidence.as_a_and_b(*(us_text(us) for us in row_lock))
+        own_name = evidence.worse.own_name
         details = [evidence.per_operation(own_name("row_lock_s"), row_lock, us_text)]
-        if counts is not None:
+        if (counts := evidence.neutral_counters("row_lock_waits")) is not None:
             details.append(evidence.per_operation(own_name("row_lock_waits"), counts, count_text))
         yield Finding(
-            kind="lock",
-            about="row locks",
-            clause=f"a {evidence.noun} waited {a} for row locks in A and {b} in B, by the server's "
-            f"own count",
-            consequence=listed(evidence.moves(["lock", "log_flush"])),
-            us=max(waited_us, lock_us),
-            weight=COUNTED,
+            "lock",
+            "row locks",
+            f"a {noun} waited {a} for row locks in A and {b} in B, by the server's own count",
+            max(waited_us, lock_us),
+            listed(evidence.growth_texts(["lock", "log_flush"])),
+            COUNTED,
             evidence=tuple(details),
         )
     elif lock_us > 0:
         details = list(_instrumented(evidence, lock_us + spinning_us))
         yield Finding(
-            kind="lock",
-            about="mutexes",
-            clause=f"threads waited {us_text(lock_us)} {evidence.more} a {evidence.noun} for each "
-            f"other (futex), and not for rows",
-            consequence=f"largest by the server's instruments: {details[0]}" if details else "",
-            us=lock_us + spinning_us,
-            weight=1.1,
+            "lock",
+            "mutexes",
+            f"threads waited {us_text(lock_us)} {more} a {noun} for each other (futex), and not "
+            f"for rows",
+            lock_us + spinning_us,
+            f"largest by the server's instruments: {details[0]}" if details else "",
+            _LOCK,
             evidence=tuple(details[1:]),
         )
     if spinning_us > 0 and not lock_us:
-        yield Finding(
-            kind="lock",
-            about="spinning",
-            clause=f"loops that wait for a lock took {us_text(spinning_us)} {evidence.more} of CPU "
-            f"a {evidence.noun}{evidence.and_queue(spinning_us)}",
-            consequence="",
-            us=evidence.with_queue(spinning_us),
-            weight=1.1,
-        )
+        clause = f"loops that wait for a lock took {us_text(spinning_us)} {more} of CPU a {noun}"
+        clause += evidence.and_queue(spinning_us)
+        yield Finding("lock", "spinning", clause, evidence.with_queue(spinning_us), weight=_LOCK)
 
 
 def compression(evidence: Evidence) -> Iterator[Finding]:
     """Yield pages that one side compresses, by the functions that took the time or by counters."""
-    cpu_us = evidence.moved_groups.get(COMPRESSION, 0.0)
-    pages = evidence.counts("pages_compressed")
+    cpu_us = evidence.group_growth_us.get(COMPRESSION, 0.0)
+    pages = evidence.neutral_counters("pages_compressed")
     grew = pages is not None and pages[1] > 1.5 * pages[0]
     if not cpu_us and not grew:
         return
-    details = []
-    clauses = []
+    details, clauses = [], []
     if cpu_us:
         clauses.append(
             f"functions that compress took {us_text(cpu_us)} {evidence.more} of CPU"
             f"{evidence.and_queue(cpu_us)}"
         )
     if pages is not None and grew:
-        a, b = evidence.in_order(*(count_text(each) for each in pages))
-        details.append(
-            evidence.per_operation("pages compressed and decompressed", pages, count_text)
-        )
+        a, b = evidence.as_a_and_b(*(count_text(each) for each in pages))
+        what = "pages compressed and decompressed"
+        details.append(evidence.per_operation(what, pages, count_text))
         clauses.append(f"{a} pages were compressed or decompressed in A and {b} in B")
-    io_us = evidence.sum(["data_read", "data_write", "lock"]) if grew else 0.0
-    told_us = evidence.with_queue(cpu_us or evidence.sum(CPU)) + io_us
+    io_us = evidence.growth_of(["data_read", "data_write", "lock"]) if grew else 0.0
     yield Finding(
-        kind="compression",
-        about="compression",
-        clause=f"for a {evidence.noun}, {listed(clauses)}",
-        consequence=listed(evidence.moves([*CPU, "data_read", "data_write", "lock"])),
-        us=told_us,
-        weight=_FUNCTIONS,
+        "compression",
+        "compression",
+        f"for a {evidence.noun}, {listed(clauses)}",
+        evidence.with_queue(cpu_us or evidence.growth_of(CPU)) + io_us,
+        listed(evidence.growth_texts([*CPU, "data_read", "data_write", "lock"])),
+        _FUNCTIONS,
         evidence=tuple(details),
     )
 

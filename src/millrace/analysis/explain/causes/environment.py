@@ -1,7 +1,5 @@
 """Likely causes in the servers' environment: other processes, the hypervisor, limits, memory."""
 
-from __future__ import annotations
-
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterator
@@ -12,7 +10,7 @@ from millrace.analysis.explain.causes.evidence import CPU, Evidence, SideEvidenc
 from millrace.analysis.explain.causes.model import Finding, count_text, listed
 from millrace.analysis.explain.observations import Observed
 
-# What only one of the two had to bear tells nothing of the servers, so it is looked at first.
+# A disturbance of only one side says nothing of the servers, so it ranks first.
 _WEIGHT = 4.0
 
 _OTHER_CPUS = 0.1
@@ -43,7 +41,7 @@ class _Disturbance:
 def environment(evidence: Evidence) -> Iterator[Finding]:
     """Yield the disturbances and limits that affected only the worse side, or affected it more."""
     for each in _DISTURBANCES:
-        better, worse = evidence.better.each(each.ask), evidence.worse.each(each.ask)
+        better, worse = evidence.better.by_block(each.ask), evidence.worse.by_block(each.ask)
         if is_larger(better, worse, by=each.by):
             means = [sum(side.values()) / len(side) for side in (better, worse)]
             clause = each.clause(evidence, *means)
@@ -54,10 +52,12 @@ def environment(evidence: Evidence) -> Iterator[Finding]:
 def _found(
     evidence: Evidence, about: str, clause: str, parts: tuple[PartKey, ...], only_worse: float = 1.0
 ) -> Iterator[Finding]:
-    us = evidence.sum(parts)
+    us = evidence.growth_of(parts)
     if us > 0:
         weight = _WEIGHT * only_worse**2
-        yield Finding("environment", about, clause, listed(evidence.moves(parts)), us, weight)
+        yield Finding(
+            "environment", about, clause, us, listed(evidence.growth_texts(parts)), weight
+        )
 
 
 def _per_s(amount: float | None, observed: Observed) -> float | None:
@@ -65,17 +65,9 @@ def _per_s(amount: float | None, observed: Observed) -> float | None:
     return None if amount is None or not observed.window_s else amount / observed.window_s
 
 
-def _used_by_others(observed: Observed) -> float | None:
-    return _per_s(observed.host.other_cpu_s, observed)
-
-
 def _stalled(observed: Observed) -> float | None:
     pressure = observed.host.pressure
     return None if pressure is None else _per_s(pressure.memory_full_s, observed)
-
-
-def _swapped(observed: Observed) -> float | None:
-    return None if observed.host.memory is None else observed.host.memory.swap_used_bytes
 
 
 def _slowness(observed: Observed) -> float | None:
@@ -93,7 +85,7 @@ def _stolen(observed: Observed) -> float | None:
 def _others_clause(evidence: Evidence, better: float, worse: float) -> str:
     names = _names_of_others(evidence.worse)
     who = f" (most of it {names})" if names else ""
-    a, b = evidence.in_order(count_text(better), count_text(worse))
+    a, b = evidence.as_a_and_b(count_text(better), count_text(worse))
     return (
         f"processes that belong neither to the server nor to millrace used {a} CPUs while A was "
         f"measured and {b} while B was{who}"
@@ -110,47 +102,50 @@ def _names_of_others(side: SideEvidence) -> str:
 
 
 def _stolen_clause(evidence: Evidence, better: float, worse: float) -> str:
-    a, b = evidence.in_order(f"{better * 100:.1f} %", f"{worse * 100:.1f} %")
+    a, b = evidence.as_a_and_b(f"{better * 100:.1f} %", f"{worse * 100:.1f} %")
     return f"the hypervisor took {a} of the host's CPU time from A's trials and {b} from B's"
 
 
 def _clock_clause(evidence: Evidence, better: float, worse: float) -> str:
-    a, b = evidence.in_order(f"{math.exp(-better):,.0f}", f"{math.exp(-worse):,.0f}")
+    a, b = evidence.as_a_and_b(f"{math.exp(-better):,.0f}", f"{math.exp(-worse):,.0f}")
     return f"the CPUs ran at {a} MHz while A was measured and at {b} MHz while B was"
 
 
 def _memory_clause(evidence: Evidence, better: float, worse: float) -> str:
-    a, b = evidence.in_order(f"{better * 100:.1f} %", f"{worse * 100:.1f} %")
+    a, b = evidence.as_a_and_b(f"{better * 100:.1f} %", f"{worse * 100:.1f} %")
     return f"processes of the host stood still for want of memory {a} of the time in A and {b} in B"
 
 
 def _swap_clause(evidence: Evidence, better: float, worse: float) -> str:
-    a, b = evidence.in_order(count_text(better / 1e6), count_text(worse / 1e6))
+    a, b = evidence.as_a_and_b(count_text(better / 1e6), count_text(worse / 1e6))
     return f"the host had {a} MB swapped out in A's trials and {b} MB in B's"
 
 
 _DISTURBANCES = (
-    _Disturbance("other processes", _used_by_others, _OTHER_CPUS, _OF_CPUS, _others_clause),
+    _Disturbance(
+        "other processes", lambda observed: _per_s(observed.host.other_cpu_s, observed),
+        _OTHER_CPUS, _OF_CPUS, _others_clause,
+    ),
     _Disturbance("stolen CPU time", _stolen, _STOLEN, _OF_CPUS, _stolen_clause),
     _Disturbance("clock of the CPUs", _slowness, _SLOWER_CLOCK, _OF_CPUS, _clock_clause),
     _Disturbance(
-        "memory pressure",
-        _stalled,
-        _STALLED,
-        ("data_read", "data_write", "lock", *_OF_CPUS),
-        _memory_clause,
+        "memory pressure", _stalled,
+        _STALLED, ("data_read", "data_write", "lock", *_OF_CPUS), _memory_clause,
     ),
-    _Disturbance("swapping", _swapped, _SWAPPED_BYTES, ("data_read", *_OF_CPUS), _swap_clause),
-)
+    _Disturbance(
+        "swapping",
+        lambda observed: getattr(observed.host.memory, "swap_used_bytes", None),
+        _SWAPPED_BYTES, ("data_read", *_OF_CPUS), _swap_clause,
+    ),
+)  # fmt: skip
 
 
 def _limits(evidence: Evidence) -> Iterator[Finding]:
     """Yield fewer CPUs for the server, by affinity or by quota."""
-    both = [side.mean(_allowed_cpus) for side in (evidence.better, evidence.worse)]
-    better, worse = both
-    if better is None or worse is None or worse >= better:
+    both = evidence.better_and_worse(lambda side: side.mean(_allowed_cpus))
+    if both is None or both[1] >= both[0]:
         return
-    a, b = evidence.in_order(count_text(better), count_text(worse))
+    a, b = evidence.as_a_and_b(*map(count_text, both))
     clause = f"the server may use {a} CPUs in A and {b} in B (affinity or quota)"
     yield from _found(evidence, "CPU limit", clause, ("runnable", "lock", *CPU))
 

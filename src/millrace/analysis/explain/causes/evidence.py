@@ -1,10 +1,8 @@
 """Evidence for likely causes: two treatments, their times, and their observations.
 
 Everything is put as a loss: ``worse`` is the side whose operations take longer, ``better`` the
-other, whichever of the two is A. What moved the other way explains nothing of the loss.
+other, whichever of the two is A. A part that shrank on the worse side explains nothing of the loss.
 """
-
-from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -27,12 +25,14 @@ from millrace.stats import MeanEstimate, mean_estimate, paired_ratio
 from millrace.store.records import InstanceRecord
 
 Text = Callable[[float], str]
+Ask = Callable[[Observed], float | None]
 
 CPU: tuple[PartKey, ...] = ("cpu_user", "cpu_system")
 _CLOCKED: tuple[PartKey, ...] = (*CPU, "runnable")
 
 _LARGE = 0.1  # of the difference: chance seldom makes a part differ by so much of what is none
 _APART = 3  # blocks, of which all of one side are larger by chance once in 20 times; of 2 once in 6
+_MOST_PARTS = 3  # in a sentence
 
 # Parts as they stand in sentences, where that is not as in tables.
 _IN_SENTENCES: Mapping[PartKey, str] = {
@@ -71,18 +71,18 @@ class SideEvidence:
             found |= self.instance.effective
         return found
 
-    def each(self, ask: Callable[[Observed], float | None]) -> dict[int, float]:
-        """Return a figure of each trial that has it, by block."""
+    def by_block(self, ask: Ask) -> dict[int, float]:
+        """Return a figure of each trial that has it."""
         values = {trial.block: ask(trial.observed) for trial in self.trials}
         return {block: value for block, value in values.items() if value is not None}
 
-    def mean(self, ask: Callable[[Observed], float | None]) -> float | None:
+    def mean(self, ask: Ask) -> float | None:
         """Return the mean of a figure over the trials that have it; None where none has."""
-        values = self.each(ask).values()
+        values = self.by_block(ask).values()
         return math.fsum(values) / len(values) if values else None
 
-    def counted(self, *names: str) -> float | None:
-        """Sum the growth of the server's counters in one operation, if they were read."""
+    def own_counters(self, *names: str) -> float | None:
+        """Sum the growth of counters, by the server's own names, in one operation, if read."""
 
         def ask(observed: Observed) -> float | None:
             grown = observed.grown
@@ -92,7 +92,7 @@ class SideEvidence:
 
         return self.mean(ask)
 
-    def count(self, name: str) -> float | None:
+    def neutral_counter(self, name: str) -> float | None:
         """Return the growth of one of the neutral ``Counters`` in one operation, if known."""
 
         def ask(observed: Observed) -> float | None:
@@ -101,11 +101,27 @@ class SideEvidence:
 
         return self.mean(ask)
 
-    def counter_name(self, name: str) -> str:
-        """Return the server's own name for one of the counters."""
+    def own_name(self, neutral_name: str) -> str:
+        """Return the server's own name for one of the neutral counters."""
         counters = (trial.observed.counters for trial in self.trials)
-        known = (getattr(each, name) for each in counters if each is not None)
-        return next((each.name for each in known if each is not None), name.replace("_", " "))
+        known = (getattr(each, neutral_name) for each in counters if each is not None)
+        names = (each.name for each in known if each is not None)
+        return next(names, neutral_name.replace("_", " "))
+
+
+@dataclass(frozen=True)
+class Growth:
+    """The growth of a part on the worse side, in µs of an operation.
+
+    ``at_most_us`` is the upper end of its interval, ``better_us`` the part on the better side.
+    ``is_certain`` says that it grew, significantly among all parts, or alone and by a large part of
+    the difference.
+    """
+
+    us: float
+    at_most_us: float
+    better_us: float
+    is_certain: bool
 
 
 @dataclass(frozen=True)
@@ -125,6 +141,69 @@ class Evidence:
     plans: tuple[PlanComparison, ...]
     unequal: str
     margin: float
+
+    # The two sides as a loss. Only this section knows which of them is A.
+
+    @property
+    def sign(self) -> int:
+        """Return 1 where B is the worse side, else -1."""
+        return 1 if self.differences.latency.mean >= 0 else -1
+
+    @property
+    def worse(self) -> SideEvidence:
+        return self.b if self.sign > 0 else self.a
+
+    @property
+    def better(self) -> SideEvidence:
+        return self.a if self.sign > 0 else self.b
+
+    @property
+    def more(self) -> str:
+        """Return "more" or "less": the direction in which B differs."""
+        return "more" if self.sign > 0 else "less"
+
+    def as_a_and_b(self, better: str, worse: str) -> tuple[str, str]:
+        """Return the texts of the better and the worse side in the order of A and B."""
+        return (better, worse) if self.sign > 0 else (worse, better)
+
+    @cached_property
+    def _growth(self) -> Mapping[PartKey, Growth]:
+        found = {}
+        for line in self.differences.lines:
+            us = self.sign * line.difference.mean
+            found[line.key] = Growth(
+                us=us,
+                at_most_us=self._at_most(line.difference),
+                better_us=line.a_us if self.sign > 0 else line.b_us,
+                is_certain=us > 0 and (line.significant or self._is_large(line.key, us)),
+            )
+        return found
+
+    @cached_property
+    def _group_growth(self) -> Mapping[str, Growth]:
+        """Return the growth in CPU time of groups of functions.
+
+        The time is that of threads that serve clients: the others' is no part of a latency. The
+        interval is that of all threads, moved to it.
+        """
+        found = {}
+        for group in self.groups:
+            us = self.sign * (group.b_foreground_us - group.a_foreground_us)
+            of_all_us = self.sign * group.difference.mean
+            found[group.name] = Growth(
+                us=us,
+                at_most_us=us + self._at_most(group.difference) - of_all_us,
+                better_us=group.a_foreground_us if self.sign > 0 else group.b_foreground_us,
+                is_certain=us > 0 and of_all_us > 0 and group.significant,
+            )
+        return found
+
+    def _at_most(self, difference: MeanEstimate) -> float:
+        """Return the end of an interval that is worst for the worse side."""
+        end = difference.high if self.sign > 0 else difference.low
+        return math.inf if end is None else self.sign * end
+
+    # The difference as a whole.
 
     @property
     def is_different(self) -> bool:
@@ -154,14 +233,10 @@ class Evidence:
     def _pairs(self) -> Sequence[tuple[TrialBreakdown, TrialBreakdown]]:
         """Return A's and B's breakdown in each block of their differences."""
         of_a, of_b = (
-            {trial.block: told for trial in side.trials if (told := trial_breakdown(trial))}
+            {trial.block: found for trial in side.trials if (found := trial_breakdown(trial))}
             for side in (self.a, self.b)
         )
         return [(of_a[block], of_b[block]) for block in self.differences.blocks]
-
-    @property
-    def sign(self) -> int:
-        return 1 if self.differences.latency.mean >= 0 else -1
 
     @property
     def size_us(self) -> float:
@@ -170,36 +245,20 @@ class Evidence:
 
     @cached_property
     def better_latency_us(self) -> float:
-        """Return the latency of the better side, in µs."""
-        means = [math.fsum(told.latency_us for told in side) / len(side)
-                 for side in zip(*self._pairs, strict=True)]  # fmt: skip
-        return min(means)
+        sides = list(zip(*self._pairs, strict=True))
+        return min(math.fsum(each.latency_us for each in side) / len(side) for side in sides)
 
-    @property
-    def worse(self) -> SideEvidence:
-        return self.b if self.sign > 0 else self.a
-
-    @property
-    def better(self) -> SideEvidence:
-        return self.a if self.sign > 0 else self.b
-
-    @property
-    def more(self) -> str:
-        """Return "more" or "less": the direction in which B differs."""
-        return "more" if self.sign > 0 else "less"
+    # Growth on the worse side: parts of the time, groups of functions, and the queue for CPUs.
 
     @cached_property
-    def moved(self) -> Mapping[PartKey, float]:
-        """Return the parts that are larger on the worse side, and by how much.
+    def growth_us(self) -> Mapping[PartKey, float]:
+        """Return the parts that are certainly larger on the worse side, and by how much."""
+        return {key: each.us for key, each in self._growth.items() if each.is_certain}
 
-        They are significant among all parts, or alone by a large part of the difference.
-        """
-        return {
-            line.key: abs(line.difference.mean)
-            for line in self.differences.lines
-            if self.sign * line.difference.mean > 0
-            and (line.significant or self._is_large(line.key, line.difference.mean))
-        }
+    @cached_property
+    def group_growth_us(self) -> Mapping[str, float]:
+        """Return the groups of functions that certainly need more CPU time on the worse side."""
+        return {name: each.us for name, each in self._group_growth.items() if each.is_certain}
 
     def _is_large(self, key: PartKey, us: float) -> bool:
         """Return whether a part makes much of the difference, by more than chance.
@@ -209,93 +268,74 @@ class Evidence:
         """
         if abs(us) < _LARGE * self.size_us:
             return False
-        pairs = [(a, b) for a, b in self._pairs if key in a.parts and key in b.parts]
-        wholes = [a.latency_us + b.latency_us for a, b in pairs]
-        moves = [(b.parts[key].us - a.parts[key].us) / whole
-                 for (a, b), whole in zip(pairs, wholes, strict=True)]  # fmt: skip
-        errors = [math.hypot(a.parts[key].error_us, b.parts[key].error_us) / whole
-                  for (a, b), whole in zip(pairs, wholes, strict=True)]  # fmt: skip
-        return bool(pairs) and is_there(
-            mean_estimate(moves, least_error=math.hypot(*errors) / len(pairs))
+        moves, errors = [], []
+        for a, b in self._pairs:
+            if key in a.parts and key in b.parts:
+                whole_us = a.latency_us + b.latency_us
+                moves.append((b.parts[key].us - a.parts[key].us) / whole_us)
+                errors.append(math.hypot(a.parts[key].error_us, b.parts[key].error_us) / whole_us)
+        return bool(moves) and is_there(
+            mean_estimate(moves, least_error=math.hypot(*errors) / len(moves))
         )
 
-    @cached_property
-    def moved_groups(self) -> Mapping[str, float]:
-        """Return the groups of functions that need more CPU time on the worse side.
+    def growth_of(self, parts: Iterable[PartKey]) -> float:
+        """Sum the growth of some parts, in µs."""
+        return math.fsum(self.growth_us.get(key, 0.0) for key in parts)
 
-        The time is that of threads that serve clients: the others' is no part of a latency.
-        """
-        return {
-            group.name: us
-            for group in self.groups
-            if (us := self.sign * (group.b_foreground_us - group.a_foreground_us)) > 0
-            and self.sign * group.difference.mean > 0
-            and group.significant
-        }
-
-    def title(self, group: str) -> str:
-        """Return the purpose of a group of functions."""
-        return next((each.title for each in self.groups if each.name == group), group)
-
-    def sum(self, parts: Iterable[PartKey]) -> float:
-        """Sum the growth of some parts on the worse side, in µs."""
-        return math.fsum(self.moved.get(key, 0.0) for key in parts)
-
-    def most(self, parts: Iterable[PartKey]) -> float:
-        """Bound the growth of some parts on the worse side by the ends of their intervals, in µs.
+    def growth_at_most(self, parts: Iterable[PartKey]) -> float:
+        """Bound the growth of some parts by the ends of their intervals, in µs.
 
         The unaccounted time may be any of them but those that clocks measure.
         """
         wanted = frozenset(parts)
-        lines = [line for line in self.differences.lines if line.key in wanted]
-        if not wanted <= {line.key for line in lines if line.key in _CLOCKED}:
-            lines.append(self.differences.unaccounted)
-        return math.fsum(max(self._upper(line.difference), 0.0) for line in lines)
+        bounds = [growth.at_most_us for key, growth in self._growth.items() if key in wanted]
+        if not wanted <= {key for key in self._growth if key in _CLOCKED}:
+            bounds.append(self._at_most(self.differences.unaccounted.difference))
+        return math.fsum(max(bound, 0.0) for bound in bounds)
 
-    def most_of_groups(self, names: Iterable[str]) -> float:
-        """Bound the growth in foreground CPU time of groups of functions, in µs."""
+    def groups_growth_at_most(self, names: Iterable[str]) -> float:
+        """Bound the growth in CPU time of some groups of functions, in µs."""
         wanted = frozenset(names)
-        return math.fsum(
-            max(
-                self.sign * (group.b_foreground_us - group.a_foreground_us)
-                + self._upper(group.difference)
-                - self.sign * group.difference.mean,
-                0.0,
-            )
-            for group in self.groups
-            if group.name in wanted
-        )
-
-    def _upper(self, difference: MeanEstimate) -> float:
-        """Return the end of an interval that is worst for the worse side."""
-        end = difference.high if self.sign > 0 else difference.low
-        return math.inf if end is None else self.sign * end
+        growth = (each for name, each in self._group_growth.items() if name in wanted)
+        return math.fsum(max(each.at_most_us, 0.0) for each in growth)
 
     def better_us(self, parts: Iterable[PartKey]) -> float:
         """Sum some parts on the better side, in µs."""
         wanted = frozenset(parts)
-        return math.fsum(
-            line.a_us if self.sign > 0 else line.b_us
-            for line in self.differences.lines
-            if line.key in wanted
-        )
+        return math.fsum(each.better_us for key, each in self._growth.items() if key in wanted)
+
+    def growth_texts(self, parts: Iterable[PartKey]) -> tuple[str, ...]:
+        """Return text such as ``812 µs more waiting for the log``, largest parts first.
+
+        It says ``less`` where B is the better one. Time on a CPU is a part too.
+        """
+        by_title: dict[str, float] = {}
+        for key in parts:
+            if us := self.growth_us.get(key, 0.0):
+                title = _IN_SENTENCES.get(key, PARTS[key])
+                by_title[title] = by_title.get(title, 0.0) + us
+        largest = sorted(by_title, key=lambda title: -by_title[title])[:_MOST_PARTS]
+        return tuple(f"{us_text(by_title[title])} {self.more} {title}" for title in largest)
+
+    def group_title(self, name: str) -> str:
+        return next((each.title for each in self.groups if each.name == name), name)
 
     @cached_property
-    def queueing_us(self) -> float:
+    def queue_growth_us(self) -> float:
         """Estimate how much longer threads wait for a CPU because operations need more of it.
 
-        Where CPUs are busy, a queue of clients grows in proportion. 0 where CPU time did not move.
+        Where CPUs are busy, a queue of clients grows in proportion. 0 where CPU time did not grow.
         """
-        busy = self.both(lambda side: side.mean(_cpu_us))
-        if busy is None or not busy[0] or not self.sum(CPU):
+        busy = self.better_and_worse(lambda side: side.mean(_cpu_us))
+        if busy is None or not busy[0] or not self.growth_of(CPU):
             return 0.0
         growth = max(busy[1] / busy[0] - 1, 0.0)
-        return min(self.sum(["runnable"]), growth * self.better_us(["runnable"]))
+        return min(self.growth_of(["runnable"]), growth * self.better_us(["runnable"]))
 
     def queue_of(self, cpu_us: float) -> float:
-        """Return the share of the queue for CPUs that comes of so much CPU time."""
-        moved_us = self.sum(CPU)
-        return self.queueing_us * min(cpu_us / moved_us, 1.0) if moved_us else 0.0
+        """Return the share of the queue for CPUs that comes of this CPU time."""
+        grown_us = self.growth_of(CPU)
+        return self.queue_growth_us * min(cpu_us / grown_us, 1.0) if grown_us else 0.0
 
     def with_queue(self, cpu_us: float) -> float:
         """Return CPU time, with its share of the queue for CPUs."""
@@ -306,36 +346,23 @@ class Evidence:
         queue_us = self.queue_of(cpu_us)
         return f", plus an estimated {us_text(queue_us)} of the queue for CPUs" if queue_us else ""
 
-    def moves(self, parts: Iterable[PartKey], *, at_most: int = 3) -> tuple[str, ...]:
-        """Return text such as ``812 µs more waiting for the log``, largest parts first.
+    # Figures of both sides.
 
-        It says ``less`` where B is the better one. Time on a CPU is a part too.
-        """
-        by_title: dict[str, float] = {}
-        for key in parts:
-            if us := self.moved.get(key, 0.0):
-                title = _IN_SENTENCES.get(key, PARTS[key])
-                by_title[title] = by_title.get(title, 0.0) + us
-        largest = sorted(by_title, key=lambda title: -by_title[title])[:at_most]
-        return tuple(f"{us_text(by_title[title])} {self.more} {title}" for title in largest)
-
-    def both(self, ask: Callable[[SideEvidence], float | None]) -> tuple[float, float] | None:
+    def better_and_worse(
+        self, ask: Callable[[SideEvidence], float | None]
+    ) -> tuple[float, float] | None:
         """Return a figure of the better and of the worse side; None where either lacks it."""
         better, worse = ask(self.better), ask(self.worse)
         return None if better is None or worse is None else (better, worse)
 
-    def counts(self, name: str) -> tuple[float, float] | None:
+    def neutral_counters(self, name: str) -> tuple[float, float] | None:
         """Return a counter's growth in an operation on the better and on the worse side."""
-        return self.both(lambda side: side.count(name))
+        return self.better_and_worse(lambda side: side.neutral_counter(name))
 
     def per_operation(self, what: str, both: tuple[float, float], text: Text) -> str:
         """Return text such as ``Bytes_sent per row: 12 in A, 14 in B``."""
-        a, b = self.in_order(*map(text, both))
+        a, b = self.as_a_and_b(*map(text, both))
         return f"{what} per {self.noun}: {a} in A, {b} in B"
-
-    def in_order(self, better: str, worse: str) -> tuple[str, str]:
-        """Return the texts of the better and the worse side in the order of A and B."""
-        return (better, worse) if self.sign > 0 else (worse, better)
 
 
 def is_there(difference: MeanEstimate) -> bool:

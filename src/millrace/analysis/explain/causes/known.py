@@ -1,7 +1,5 @@
 """Read the settings and builds that are known to matter, from a file for each line of servers."""
 
-from __future__ import annotations
-
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -41,8 +39,8 @@ class Setting:
     def value(self, settings: Mapping[str, str]) -> str | None:
         """Return the setting's value on one side; None where the side does not have it."""
         own = [settings[name] or self.empty for name in self.names if name in settings]
-        implied = [value for name, value in self.beside.items() if name in settings]
-        return next(iter([*own, *implied]), self.without)
+        by_others = [value for name, value in self.beside.items() if name in settings]
+        return next(iter([*own, *by_others]), self.without)
 
     def is_dearer(self, better: Mapping[str, str], worse: Mapping[str, str]) -> bool:
         """Return whether the worse side has the value that costs more, and that it counts there."""

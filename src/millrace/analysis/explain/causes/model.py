@@ -1,7 +1,5 @@
 """A likely cause, and how its figures are written."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
@@ -57,9 +55,9 @@ class Finding:
     kind: Kind
     about: str
     clause: str
-    consequence: str
     us: float
-    weight: float
+    consequence: str = ""
+    weight: float = 1.0
     most_us: float | None = None
     evidence: tuple[str, ...] = ()
     settings: Mapping[str, tuple[str | None, str | None]] = field(default_factory=dict)

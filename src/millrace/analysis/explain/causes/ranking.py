@@ -1,9 +1,5 @@
 """Rank likely causes by their evidence."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator
-
 from millrace.analysis.explain.causes.cpu import compression, cpu, locks
 from millrace.analysis.explain.causes.environment import environment
 from millrace.analysis.explain.causes.evidence import Evidence
@@ -30,9 +26,12 @@ def rank_causes(evidence: Evidence) -> tuple[LikelyCause, ...]:
     """
     if not evidence.is_different:
         return ()
-    found = [each for each in _findings(evidence) if each.us >= LEAST_SHARE * evidence.size_us]
-    found.sort(key=lambda each: -_score(evidence, each))  # stable: the order of finders breaks ties
-    return tuple(_suspect(evidence, each) for each in found)
+    findings = (finding for finder in _FINDERS for finding in finder(evidence))
+    found = [each for each in findings if each.us >= LEAST_SHARE * evidence.size_us]
+    # Evidence for more than the whole difference is no better than for the whole. The sort is
+    # stable: the order of finders breaks ties.
+    found.sort(key=lambda each: -each.weight * min(each.us / evidence.size_us, 1.0))
+    return tuple(_likely_cause(evidence, each) for each in found)
 
 
 def why_no_causes(evidence: Evidence) -> str:
@@ -51,17 +50,7 @@ def why_no_causes(evidence: Evidence) -> str:
     return f"No suspects: {evidence.why_alike}.{nevertheless}"
 
 
-def _findings(evidence: Evidence) -> Iterator[Finding]:
-    for finder in _FINDERS:
-        yield from finder(evidence)
-
-
-def _score(evidence: Evidence, found: Finding) -> float:
-    """Weigh evidence; for more than the whole difference it is no better than for the whole."""
-    return found.weight * min(found.us / evidence.size_us, 1.0)
-
-
-def _suspect(evidence: Evidence, found: Finding) -> LikelyCause:
+def _likely_cause(evidence: Evidence, found: Finding) -> LikelyCause:
     share = found.us / evidence.size_us
     return LikelyCause(
         kind=found.kind,

@@ -1,22 +1,20 @@
 """Likely causes in the settings and the builds of two servers."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping, Sequence
 
 from millrace import sizes
-from millrace.analysis.explain.causes.evidence import CPU, Evidence
+from millrace.analysis.explain.causes.evidence import CPU, Evidence, SideEvidence
 from millrace.analysis.explain.causes.known import BuildFact, Setting, Topic, known
 from millrace.analysis.explain.causes.model import Finding, count_text, listed, us_text
 
-# A setting that is known to move what moved says more than what moved; a build says as much only
-# where the functions that moved are those it would move.
+# A setting that is known to affect what grew says more than what moved; a build says as much only
+# where the functions that grew are those it would affect.
 _OPTION, _BUILD, _VAGUE_BUILD = 2.0, 1.3, 0.4
 
 Values = Mapping[str, tuple[str | None, str | None]]
 
-_OFTEN = 0.1  # times an operation: what counts less may be observers' statements
+_OFTEN = 0.1  # times an operation: what counts less may be statements of collectors
 
 _LONGEST_VALUE = 40
 _MOST_SWITCHES = 3
@@ -24,7 +22,7 @@ _LEAST_SIZE = 1 << 16  # from here on a number is likely to be one of bytes: 128
 
 
 def options(evidence: Evidence) -> Iterator[Finding]:
-    """Yield settings that cost more on the worse side and are known to move what moved."""
+    """Yield settings that cost more on the worse side and are known to affect what grew."""
     better, worse = evidence.better.settings, evidence.worse.settings
     for topic in known().topics:
         dearer = [each for each in topic.settings if each.is_dearer(better, worse)]
@@ -35,80 +33,73 @@ def options(evidence: Evidence) -> Iterator[Finding]:
             continue
         values = _values(evidence, topic, dearer)
         yield Finding(
-            kind="option",
-            about=topic.name,
-            clause=f"{_told(values)}: {topic.does}",
-            consequence=consequence,
-            us=us,
-            weight=_OPTION * topic.certainty,
-            most_us=_most(evidence, topic),
-            evidence=tuple(_counters(evidence, topic)),
-            settings=values,
+            "option",
+            topic.name,
+            f"{_values_text(values)}: {topic.does}",
+            us,
+            consequence,
+            _OPTION * topic.certainty,
+            _most(evidence, topic),
+            tuple(_counters(evidence, topic)),
+            values,
         )
 
 
 def builds(evidence: Evidence) -> Iterator[Finding]:
-    """Yield the differences between the builds that may have moved the moved parts."""
+    """Yield the differences between the builds that may affect the parts that grew."""
     for fact in known().builds:
-        a, b = _fact(evidence, fact, "a"), _fact(evidence, fact, "b")
+        a, b = _fact(evidence.a, fact), _fact(evidence.b, fact)
         if a is None or b is None or a == b:
             continue
         us, consequence = _claim(evidence, fact.topic)
         if us <= 0:
             continue
         values: Values = {fact.topic.name: (a, b)}
-        found_functions = any(evidence.moved_groups.get(name) for name in fact.topic.groups)
+        found_functions = any(evidence.group_growth_us.get(name) for name in fact.topic.groups)
         yield Finding(
-            kind="build",
-            about=fact.topic.name,
-            clause=f"{_told(values)}: {fact.topic.does}",
-            consequence=consequence,
-            us=us,
-            weight=_BUILD if found_functions else _VAGUE_BUILD,
-            most_us=_most(evidence, fact.topic),
+            "build",
+            fact.topic.name,
+            f"{_values_text(values)}: {fact.topic.does}",
+            us,
+            consequence,
+            _BUILD if found_functions else _VAGUE_BUILD,
+            _most(evidence, fact.topic),
             settings=values,
         )
 
 
 def _claim(evidence: Evidence, topic: Topic) -> tuple[float, str]:
-    """Estimate the share of a topic in the moved parts, and describe it in words."""
-    waits_us = evidence.sum(topic.parts)
-    clauses = list(evidence.moves(topic.parts))
-    cpu_us = 0.0
-    if topic.cpu:
-        told_us, told = _cpu(evidence, topic)
-        if told_us:
-            # Where the queue is among a topic's parts, it is claimed already.
-            queues = "runnable" in topic.parts
-            cpu_us = told_us if queues else evidence.with_queue(told_us)
-            clauses.append(told if queues else f"{told}{evidence.and_queue(told_us)}")
-    return waits_us + cpu_us, listed(clauses)
+    """Estimate the share of a topic in the parts that grew, and describe it in words."""
+    us = evidence.growth_of(topic.parts)
+    clauses = list(evidence.growth_texts(topic.parts))
+    cpu_us, clause = _cpu(evidence, topic) if topic.cpu else (0.0, "")
+    if cpu_us:
+        # Where the queue is among a topic's parts, it is claimed already.
+        queues = "runnable" in topic.parts
+        us += cpu_us if queues else evidence.with_queue(cpu_us)
+        clauses.append(clause if queues else f"{clause}{evidence.and_queue(cpu_us)}")
+    return us, listed(clauses)
 
 
 def _cpu(evidence: Evidence, topic: Topic) -> tuple[float, str]:
     """Return the CPU time that a topic may have cost.
 
-    It is that of the topic's functions, where there is a profile; otherwise that of the moved
-    parts, as far as the topic is known to affect them.
+    It is that of the topic's functions, where there is a profile; otherwise that of the parts that
+    grew, as far as the topic is known to affect them.
     """
-    moved_us = evidence.sum(topic.cpu)
-    groups = {
-        name: evidence.moved_groups[name] for name in topic.groups if name in evidence.moved_groups
-    }
-    if groups:
-        us = math.fsum(groups.values())
-        names = listed(
-            [evidence.title(name) for name in sorted(groups, key=lambda name: -groups[name])]
-        )
-        return us, f"{us_text(us)} {evidence.more} of CPU in functions for {names}"
-    if evidence.groups and topic.groups:
+    grown_us = evidence.growth_of(topic.cpu)
+    growth = evidence.group_growth_us
+    if names := [name for name in topic.groups if name in growth]:
+        us = math.fsum(growth[name] for name in names)
+        largest_first = sorted(names, key=lambda name: -growth[name])
+        purposes = listed([evidence.group_title(name) for name in largest_first])
+        return us, f"{us_text(us)} {evidence.more} of CPU in functions for {purposes}"
+    if not grown_us or (evidence.groups and topic.groups):
         return 0.0, ""
-    if not moved_us:
-        return 0.0, ""
-    us = min(moved_us, _known_cpu(evidence, topic))
-    at_most = "" if us == moved_us else f", of which this is known to make {us_text(us)} at most"
+    us = min(grown_us, _known_cpu(evidence, topic))
+    at_most = "" if us == grown_us else f", of which this is known to make {us_text(us)} at most"
     where = "" if topic.cpu == CPU else " in user code"
-    return us, f"{us_text(moved_us)} {evidence.more} on CPU{where}{at_most}"
+    return us, f"{us_text(grown_us)} {evidence.more} on CPU{where}{at_most}"
 
 
 def _known_cpu(evidence: Evidence, topic: Topic) -> float:
@@ -118,14 +109,14 @@ def _known_cpu(evidence: Evidence, topic: Topic) -> float:
 def _most(evidence: Evidence, topic: Topic) -> float:
     """Return an upper bound of a topic's share in the difference.
 
-    All of its parts count at the upper ends of their intervals, whether they moved for certain or
-    not; the queue for CPUs counts by the topic's share of the CPU time that moved.
+    All of its parts count at the upper ends of their intervals, whether they grew for certain or
+    not; the queue for CPUs counts by the topic's share of the CPU time that grew.
     """
     cpu_us = _most_cpu(evidence, topic)
-    most_us = evidence.most(topic.parts) + cpu_us
-    all_cpu_us = evidence.sum(CPU) or evidence.most(CPU)
+    most_us = evidence.growth_at_most(topic.parts) + cpu_us
+    all_cpu_us = evidence.growth_of(CPU) or evidence.growth_at_most(CPU)
     if all_cpu_us and "runnable" not in topic.parts:
-        most_us += evidence.most(["runnable"]) * min(cpu_us / all_cpu_us, 1.0)
+        most_us += evidence.growth_at_most(["runnable"]) * min(cpu_us / all_cpu_us, 1.0)
     return min(most_us, evidence.size_us)
 
 
@@ -134,15 +125,19 @@ def _most_cpu(evidence: Evidence, topic: Topic) -> float:
 
     A thread that waits more needs more CPU time everywhere, for context switches and cold caches.
     """
-    if evidence.sum(topic.parts):
-        return evidence.most(CPU)
+    if evidence.growth_of(topic.parts):
+        return evidence.growth_at_most(CPU)
     if evidence.groups and topic.groups:
-        return evidence.most_of_groups(topic.groups)
-    return min(evidence.most(topic.cpu), _known_cpu(evidence, topic))
+        return evidence.groups_growth_at_most(topic.groups)
+    return min(evidence.growth_at_most(topic.cpu), _known_cpu(evidence, topic))
 
 
 def _counters_grew(evidence: Evidence, topic: Topic) -> bool:
-    both = evidence.both(lambda side: side.counted(*topic.counters)) if topic.counters else None
+    both = (
+        evidence.better_and_worse(lambda side: side.own_counters(*topic.counters))
+        if topic.counters
+        else None
+    )
     return both is None or both[1] > both[0]
 
 
@@ -150,15 +145,15 @@ def _may_matter(evidence: Evidence, topic: Topic) -> bool:
     """Return whether a topic may affect these operations, as far as the topic says.
 
     Where it acts through plans, the plans must not be known to be equal, unless its functions
-    moved.
+    grew.
     """
-    if topic.by_plan and not any(name in evidence.moved_groups for name in topic.groups):
+    if topic.by_plan and not any(name in evidence.group_growth_us for name in topic.groups):
         known_plans = {plan.same for plan in evidence.plans} - {None}
         if known_plans == {True}:
             return False
     if topic.only is None:
         return True
-    counts = [side.counted(*topic.only.counters) for side in (evidence.a, evidence.b)]
+    counts = [side.own_counters(*topic.only.counters) for side in (evidence.a, evidence.b)]
     return any(count is not None and count >= _OFTEN for count in counts) or any(
         words in said for said in _said_by_plans(evidence) for words in topic.only.plans
     )
@@ -174,7 +169,7 @@ def _said_by_plans(evidence: Evidence) -> Iterator[str]:
 
 def _counters(evidence: Evidence, topic: Topic) -> Iterator[str]:
     for name in topic.counters:
-        a, b = evidence.a.counted(name), evidence.b.counted(name)
+        a, b = evidence.a.own_counters(name), evidence.b.own_counters(name)
         if a is not None and b is not None:
             yield f"{name} per {evidence.noun}: {count_text(a)} in A, {count_text(b)} in B"
 
@@ -188,10 +183,10 @@ def _values(evidence: Evidence, topic: Topic, dearer: list[Setting]) -> Values:
     return found
 
 
-def _told(values: Values) -> str:
+def _values_text(values: Values) -> str:
     """Return text such as ``log_bin is OFF in A and ON in B``."""
-    told = {name: _shown(a, b) for name, (a, b) in values.items()}
-    return listed([f"{name} is {a} in A and {b} in B" for name, (a, b) in told.items()])
+    shown = {name: _shown(a, b) for name, (a, b) in values.items()}
+    return listed([f"{name} is {a} in A and {b} in B" for name, (a, b) in shown.items()])
 
 
 def _shown(a: str | None, b: str | None) -> tuple[str, str]:
@@ -221,12 +216,12 @@ def _switches(value: str | None) -> dict[str, str]:
 
 def _some_switches(switches: Mapping[str, str], names: Sequence[str]) -> str:
     """Return text such as ``mrr=on, hash_join=off and 2 more``."""
-    told = [
+    named = [
         f"{name}={switches[name]}" if name in switches else f"without {name}"
         for name in names[:_MOST_SWITCHES]
     ]
-    more = len(names) - len(told)
-    return f"{', '.join(told)} and {more} more" if more else ", ".join(told)
+    more = len(names) - len(named)
+    return f"{', '.join(named)} and {more} more" if more else ", ".join(named)
 
 
 def _short(value: str | None) -> str:
@@ -239,8 +234,7 @@ def _short(value: str | None) -> str:
     return value if len(value) <= _LONGEST_VALUE else f"{value[: _LONGEST_VALUE - 1]}…"
 
 
-def _fact(evidence: Evidence, fact: BuildFact, which: str) -> str | None:
-    side = evidence.a if which == "a" else evidence.b
+def _fact(side: SideEvidence, fact: BuildFact) -> str | None:
     if side.instance is None:
         return None
     if fact.variable is not None:

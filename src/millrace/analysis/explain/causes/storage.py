@@ -1,7 +1,5 @@
 """Likely causes in storage, and in the clients and the way to them."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 
@@ -21,30 +19,24 @@ def storage(evidence: Evidence) -> Iterator[Finding]:
         ("data_write", "writes of data"),
     )
     for key, about in others:
-        us = evidence.sum([key])
+        us = evidence.growth_of([key])
         if us:
-            yield Finding(
-                kind="storage",
-                about=about,
-                clause=f"threads of clients were {PARTS[key]} {us_text(us)} {evidence.more} "
-                f"a {evidence.noun}",
-                consequence="",
-                us=us,
-                weight=1.0,
-            )
+            of_each = f"{us_text(us)} {evidence.more} a {evidence.noun}"
+            clause = f"threads of clients were {PARTS[key]} {of_each}"
+            yield Finding("storage", about, clause, us)
 
 
 def _reads(evidence: Evidence) -> Iterator[Finding]:
-    us = evidence.sum(["data_read"])
+    us = evidence.growth_of(["data_read"])
     if not us:
         return
-    misses = evidence.counts("buffer_pool_misses")
+    misses = evidence.neutral_counters("buffer_pool_misses")
     grew = misses is not None and misses[1] > misses[0]
     clause = f"threads read data {us_text(us)} {evidence.more} a {evidence.noun}"
     details = []
     if misses is not None and grew:
-        a, b = evidence.in_order(*(count_text(each) for each in misses))
-        own_name = evidence.worse.counter_name("buffer_pool_misses")
+        a, b = evidence.as_a_and_b(*(count_text(each) for each in misses))
+        own_name = evidence.worse.own_name("buffer_pool_misses")
         details.append(evidence.per_operation(own_name, misses, count_text))
         each_us = us / (misses[1] - misses[0])
         clause = (
@@ -54,41 +46,31 @@ def _reads(evidence: Evidence) -> Iterator[Finding]:
     read_us = evidence.worse.mean(_device_read_us)
     if read_us is not None:
         details.append(f"a read of the device took {us_text(read_us)} on average")
+    consequence = listed(evidence.growth_texts(["data_read"])) if grew else ""
+    weight = COUNTED if grew else 1.0
     yield Finding(
-        kind="storage",
-        about="reads of data",
-        clause=clause,
-        consequence=listed(evidence.moves(["data_read"])) if grew else "",
-        us=us,
-        weight=COUNTED if grew else 1.0,
-        evidence=tuple(details),
+        "storage", "reads of data", clause, us, consequence, weight, evidence=tuple(details)
     )
 
 
 def _flushes(evidence: Evidence) -> Iterator[Finding]:
-    us = evidence.sum(["log_flush"])
+    us = evidence.growth_of(["log_flush"])
     if not us:
         return
-    flushes = evidence.counts("log_fsyncs")
-    of_device = evidence.both(lambda side: side.mean(_device_flushes))
+    flushes = evidence.neutral_counters("log_fsyncs")
+    of_device = evidence.better_and_worse(lambda side: side.mean(_device_flushes))
     details = []
-    clause = (
-        f"threads waited {us_text(us)} {evidence.more} a {evidence.noun} for a log to be flushed"
-    )
+    of_each = f"{us_text(us)} {evidence.more} a {evidence.noun}"
+    clause = f"threads waited {of_each} for a log to be flushed"
     grew = any(both is not None and both[1] > both[0] for both in (flushes, of_device))
     if flushes is not None:
         details.append(evidence.per_operation("flushes of the redo log", flushes, count_text))
-    told = _predicted(evidence.worse)
-    if told is not None:
-        clause = f"{clause}; {told}"
+    predicted = _predicted(evidence.worse)
+    if predicted is not None:
+        clause = f"{clause}; {predicted}"
+    weight = COUNTED if grew else 1.0
     yield Finding(
-        kind="storage",
-        about="flushes of the log",
-        clause=clause,
-        consequence="",
-        us=us,
-        weight=COUNTED if grew else 1.0,
-        evidence=tuple(details),
+        "storage", "flushes of the log", clause, us, weight=weight, evidence=tuple(details)
     )
 
 
@@ -108,40 +90,31 @@ def _predicted(side: SideEvidence) -> str | None:
         math.fsum(values) / len(flushed) for values in zip(*flushed, strict=True)
     )
     each_us = us_text(US_PER_S * flush_s / flushes)
-    told = f"{count_text(flushes)} flushes of the device at {each_us} each"
+    of_device = f"{count_text(flushes)} flushes of the device at {each_us} each"
+    in_all, trial = f"{count_text(flush_s)} s", f"{count_text(window_s)} s"
     if flush_s > window_s:
-        return (
-            f"{told} took {count_text(flush_s)} s, in sum over overlapping flushes, of a trial of "
-            f"{count_text(window_s)} s"
-        )
-    return (
-        f"{told} ({count_text(flushes / flush_s)}/s) predict {count_text(flush_s)} s of the "
-        f"{count_text(window_s)} s it took"
-    )
+        return f"{of_device} took {in_all}, in sum over overlapping flushes, of a trial of {trial}"
+    rate = f"{count_text(flushes / flush_s)}/s"
+    return f"{of_device} ({rate}) predict {in_all} of the {trial} it took"
 
 
 def client(evidence: Evidence) -> Iterator[Finding]:
     """Yield the clients themselves and the way to them."""
-    us = evidence.sum(["client_wire", "network_send"])
+    us = evidence.growth_of(["client_wire", "network_send"])
     if not us:
         return
     details = []
-    cpu_us = evidence.both(lambda side: side.mean(lambda observed: observed.work.client_cpu_us))
+    cpu_us = evidence.better_and_worse(
+        lambda side: side.mean(lambda observed: observed.work.client_cpu_us)
+    )
     if cpu_us is not None:
         details.append(evidence.per_operation("CPU time of the load generator", cpu_us, us_text))
-    sent = evidence.counts("bytes_sent")
+    sent = evidence.neutral_counters("bytes_sent")
     if sent is not None:
         details.append(evidence.per_operation("bytes sent to clients", sent, count_text))
-    yield Finding(
-        kind="client",
-        about="client and wire",
-        clause=f"clients waited {us_text(us)} {evidence.more} a {evidence.noun} while the server "
-        f"had nothing to do for them: in the client itself, or on the way to it",
-        consequence="",
-        us=us,
-        weight=1.0,
-        evidence=tuple(details),
-    )
+    clause = f"clients waited {us_text(us)} {evidence.more} a {evidence.noun} while the server had "
+    clause += "nothing to do for them: in the client itself, or on the way to it"
+    yield Finding("client", "client and wire", clause, us, evidence=tuple(details))
 
 
 def _device_flushes(observed: Observed) -> float | None:

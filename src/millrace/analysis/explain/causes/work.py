@@ -1,7 +1,5 @@
 """Likely causes in the work that was done: plans, rows read, unequal work."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from millrace.analysis.explain.breakdown_model import PartKey
@@ -21,7 +19,7 @@ _SERVER: tuple[PartKey, ...] = (
 def plans(evidence: Evidence) -> Iterator[Finding]:
     """Yield statements that the two servers carry out in different ways."""
     different = [plan for plan in evidence.plans if plan.same is False]
-    us = evidence.sum(_SERVER)
+    us = evidence.growth_of(_SERVER)
     if not different or us <= 0:
         return
     rows = _rows(evidence)
@@ -30,18 +28,18 @@ def plans(evidence: Evidence) -> Iterator[Finding]:
     details = [f"{plan.statement}: {each}" for plan in different for each in plan.different]
     read = ""
     if rows is not None:
-        a, b = evidence.in_order(count_text(rows[0]), count_text(rows[1]))
+        a, b = evidence.as_a_and_b(count_text(rows[0]), count_text(rows[1]))
         details.append(evidence.per_operation("rows read", rows, count_text))
         read = f", and reads {a} rows for a {evidence.noun} in A and {b} in B" if more else ""
     names = listed([plan.statement for plan in different[:3]])
-    told = different[0].different[0] if different[0].different else "see EXPLAIN"
+    first = different[0].different[0] if different[0].different else "see EXPLAIN"
     yield Finding(
-        kind="plan",
-        about="plan",
-        clause=f"the plan of {names} is another one ({told}){read}",
-        consequence=listed(evidence.moves(_SERVER)),
-        us=us,
-        weight=_PLAN if more else _OTHER_PLAN / 2 if fewer else _OTHER_PLAN,
+        "plan",
+        "plan",
+        f"the plan of {names} is another one ({first}){read}",
+        us,
+        listed(evidence.growth_texts(_SERVER)),
+        _PLAN if more else _OTHER_PLAN / 2 if fewer else _OTHER_PLAN,
         evidence=tuple(details),
     )
 
@@ -49,36 +47,26 @@ def plans(evidence: Evidence) -> Iterator[Finding]:
 def work(evidence: Evidence) -> Iterator[Finding]:
     """Yield unequal work, for as much of the time as there was more of it."""
     if evidence.unequal:
-        yield Finding(
-            kind="work",
-            about="unequal work",
-            clause=evidence.unequal.removeprefix("unequal work: "),
-            consequence="",
-            us=min(_extra(evidence), 1.0) * evidence.size_us,
-            weight=_WORK,
-        )
+        clause = evidence.unequal.removeprefix("unequal work: ")
+        us = min(_extra(evidence), 1.0) * evidence.size_us
+        yield Finding("work", "unequal work", clause, us, weight=_WORK)
     rows = _rows(evidence)
     if rows is None or not _many_more(*rows) or any(plan.same is False for plan in evidence.plans):
         return
     # A row costs no more than an operation of the better side.
     growth = (rows[1] - rows[0]) / max(rows[0], 1.0)
-    us = min(evidence.sum(_SERVER), growth * evidence.better_us(_SERVER))
+    us = min(evidence.growth_of(_SERVER), growth * evidence.better_us(_SERVER))
     if us > 0:
-        a, b = evidence.in_order(count_text(rows[0]), count_text(rows[1]))
-        yield Finding(
-            kind="work",
-            about="rows read",
-            clause=f"the engine read {a} rows for a {evidence.noun} in A and {b} in B",
-            consequence=listed(evidence.moves(_SERVER)),
-            us=us,
-            weight=_WORK,
-        )
+        a, b = evidence.as_a_and_b(count_text(rows[0]), count_text(rows[1]))
+        clause = f"the engine read {a} rows for a {evidence.noun} in A and {b} in B"
+        consequence = listed(evidence.growth_texts(_SERVER))
+        yield Finding("work", "rows read", clause, us, consequence, _WORK)
 
 
 def _rows(evidence: Evidence) -> tuple[float, float] | None:
     """Return rows read for an operation on both sides: the engine's count, else the server's."""
-    rows = evidence.counts("rows_read")
-    return rows if rows is not None and all(rows) else evidence.counts("handler_reads")
+    rows = evidence.neutral_counters("rows_read")
+    return rows if rows is not None and all(rows) else evidence.neutral_counters("handler_reads")
 
 
 def _many_more(few: float, many: float) -> bool:
@@ -88,15 +76,11 @@ def _many_more(few: float, many: float) -> bool:
 def _extra(evidence: Evidence) -> float:
     """Return the relative extra work of the worse side, over its relative extra time."""
     fractions = []
-    for ask in (_failed, _rows_of_clients):
+    for ask in (lambda observed: observed.work.failed, _rows_of_clients):
         better, worse = evidence.better.mean(ask), evidence.worse.mean(ask)
         if better is not None and worse is not None:
             fractions.append(max(worse - better, 0.0) / max(better, 1.0))
     return max(fractions, default=0.0) * evidence.better_latency_us / evidence.size_us
-
-
-def _failed(observed: Observed) -> float | None:
-    return observed.work.failed
 
 
 def _rows_of_clients(observed: Observed) -> float | None:

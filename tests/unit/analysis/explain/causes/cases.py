@@ -84,14 +84,20 @@ def trials(
     return tuple(found)
 
 
-def side(name: str, told: Seen, found: tuple[ObservedTrial, ...]) -> SideEvidence:
+def side(name: str, seen_side: Seen, found: tuple[ObservedTrial, ...]) -> SideEvidence:
     options = tuple(OptionRecord(key, value, "mine", optional=False)
-                    for key, value in told.asked.items())  # fmt: skip
-    server = ServerRecord(name, "mysql", "8.0.33", "8.0.33", BuildFacts.model_validate(told.build))
+                    for key, value in seen_side.asked.items())  # fmt: skip
+    build = BuildFacts.model_validate(seen_side.build)
+    server = ServerRecord(name, "mysql", "8.0.33", "8.0.33", build)
     instance = InstanceRecord(
-        "server", server, "mine", options, told.effective, InstanceFacts.model_validate(told.facts)
+        "server",
+        server,
+        "mine",
+        options,
+        seen_side.effective,
+        InstanceFacts.model_validate(seen_side.facts),
     )
-    return SideEvidence(name, told.levels, instance, found)
+    return SideEvidence(name, seen_side.levels, instance, found)
 
 
 def case(

@@ -61,10 +61,10 @@ def test_why_nobody_is_suspected() -> None:
 def test_parts_that_differ_for_certain_where_latencies_do_not() -> None:
     found = case(Seen(truth(cpu_user=20.0, wire=35.0)), Seen(truth(cpu_user=30.0, wire=25.0)))
     assert rank_causes(found) == ()
-    told = why_no_causes(found)
-    assert "do not differ by more than chance. Parts of them do: " in told
-    assert "on CPU, user (10 µs more in B)" in told
-    assert "client and wire (9.99 µs less in B)" in told
+    result = why_no_causes(found)
+    assert "do not differ by more than chance. Parts of them do: " in result
+    assert "on CPU, user (10 µs more in B)" in result
+    assert "client and wire (9.99 µs less in B)" in result
 
 
 def test_one_block_is_no_difference(monkeypatch: pytest.MonkeyPatch) -> None:

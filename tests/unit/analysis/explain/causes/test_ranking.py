@@ -376,8 +376,8 @@ def test_cpu_time_of_which_groups_of_functions_have_less_than_most() -> None:
     groups = {"btree": (50.0, 300.0), "locking": (10.0, 60.0), "memory": (5.0, 4.0)}
     found = suspects(*SOME_MORE_CPU, scene=scene, groups=groups)
     assert named(found)[:3] == [("cpu", "CPU time"), ("cpu", "btree"), ("cpu", "locking")]
-    told = r"\(250 µs for btree, 50 µs for locking and 30\d µs for all else\)"
-    assert re.search(told, found[0].sentence)
+    result = r"\(250 µs for btree, 50 µs for locking and 30\d µs for all else\)"
+    assert re.search(result, found[0].sentence)
     most = suspects(*SOME_MORE_CPU, scene=scene, groups={"btree": (50.0, 640.0)})
     assert named(most)[0] == ("cpu", "btree")
     assert "plus an estimated" in most[0].sentence
@@ -423,16 +423,16 @@ def test_a_part_that_did_not_move_is_rarely_called_moved(
     source = np.random.default_rng(20_261_140)
     steady = truth(lock=40.0, log_flush=300.0, data_write=20.0, fsync=30.0, runnable=50.0)
 
-    def noisy(told: Truth) -> Truth:
+    def noisy(result: Truth) -> Truth:
         def by(us: float) -> float:
             return us * float(source.lognormal(0, 0.2))
 
         return replace(
-            told,
-            cpu_user=by(told.cpu_user),
-            cpu_system=by(told.cpu_system),
-            runnable=by(told.runnable),
-            waits={name: by(us) for name, us in told.waits.items()},
+            result,
+            cpu_user=by(result.cpu_user),
+            cpu_system=by(result.cpu_system),
+            runnable=by(result.runnable),
+            waits={name: by(us) for name, us in result.waits.items()},
         )
 
     repeats, wrong = 100, 0
@@ -440,7 +440,7 @@ def test_a_part_that_did_not_move_is_rarely_called_moved(
         found = case(
             Seen(steady), Seen(replace(steady, wire=1500.0)), seed=seed, scene=EXACT, noisy=noisy
         )
-        wrong += bool(found.moved.keys() - {"client_wire"})
+        wrong += bool(found.growth_us.keys() - {"client_wire"})
     assert wrong / repeats <= 0.1
 
 
@@ -448,9 +448,9 @@ def test_a_function_group_counts_where_it_differs_among_all() -> None:
     a, b = SOME_MORE_CPU
     found = case(a, b, groups={"btree": (50.0, 300.0)})
     (group,) = found.groups
-    assert found.moved_groups
+    assert found.group_growth_us
     unsure = replace(found, groups=(replace(group, significant=False),))
-    assert not unsure.moved_groups
+    assert not unsure.group_growth_us
 
 
 def test_a_wait_that_is_longer_than_the_locks_is_no_evidence_for_them() -> None:

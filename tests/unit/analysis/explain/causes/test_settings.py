@@ -41,7 +41,9 @@ FLUSH = (
 def queueing(seed: int, spread: float) -> Callable[[Truth], Truth]:
     """Return trials whose queue for CPUs differs from one to the next."""
     source = np.random.default_rng(seed)
-    return lambda told: replace(told, runnable=told.runnable * float(source.lognormal(0, spread)))
+    return lambda result: replace(
+        result, runnable=result.runnable * float(source.lognormal(0, spread))
+    )
 
 
 @pytest.mark.parametrize("turned", [False, True])
@@ -56,7 +58,7 @@ def test_a_bound_is_seldom_less_than_what_a_setting_made(turned: bool) -> None:
         assert found.most_us is not None
         assert min(found.us, looked_at.size_us) <= found.most_us <= looked_at.size_us
         wrong += found.most_us < min(made_us, looked_at.size_us)
-        unsure += "runnable" not in looked_at.moved
+        unsure += "runnable" not in looked_at.growth_us
     assert unsure > repeats / 2
     assert wrong <= 0.05 * repeats
 
@@ -68,24 +70,24 @@ def test_the_words_of_a_bound() -> None:
     a, b = FLUSH
     slower = replace(b, truth=replace(b.truth, wire=b.truth.wire + 1000))
     half = option(suspects(a, slower), "flush of the redo log at commit")
-    told = re.search(
+    result = re.search(
         r"\(at most (\d+) µs a transaction, (\d+) % of the difference of 1,5\d\d µs\)$",
         half.sentence,
     )
-    assert told is not None
-    assert 500 < int(told[1]) < 600
-    assert 33 < int(told[2]) < 40
+    assert result is not None
+    assert 500 < int(result[1]) < 600
+    assert 33 < int(result[2]) < 40
 
 
 def test_a_bound_says_why_it_is_more_than_what_moved() -> None:
     a, b = FLUSH
     b = replace(b, truth=truth(runnable=1200.0, log_flush=300.0))
     found = [case(a, b, seed=seed, noisy=queueing(seed, 0.1)) for seed in range(20)]
-    unsure = [each for each in found if each.is_different and "runnable" not in each.moved]
+    unsure = [each for each in found if each.is_different and "runnable" not in each.growth_us]
     assert unsure
     for each in unsure:
-        told = option(rank_causes(each), "flush of the redo log at commit").sentence
-        assert re.search(r"\(with all that may come of it, (up to|at most) ", told)
+        result = option(rank_causes(each), "flush of the redo log at commit").sentence
+        assert re.search(r"\(with all that may come of it, (up to|at most) ", result)
 
 
 def test_a_bound_counts_what_was_not_measured() -> None:
@@ -203,8 +205,8 @@ def test_long_values_are_cut_to_what_differs() -> None:
     b = Seen(
         truth(cpu_user=40.0), levels={"tls": True}, effective={"tls_ciphersuites": f"{same}:X"}
     )
-    told = option(suspects(a, b), "TLS").sentence
-    assert told.startswith("tls_ciphersuites is … in A and …:X in B")
+    result = option(suspects(a, b), "TLS").sentence
+    assert result.startswith("tls_ciphersuites is … in A and …:X in B")
 
 
 SORTED = (

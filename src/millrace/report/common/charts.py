@@ -1,4 +1,7 @@
-"""Axes of charts: where a value goes, in percent of the length, and which ticks are labelled."""
+"""Charts: positions on axes, in percent of the length, labelled ticks, and lines.
+
+Text never scales with a chart, because all positions are percentages.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from dataclasses import dataclass
 from millrace.report.common.formatting import grouped_text
 from millrace.stats import RatioEstimate
 
-WIDE = 2.5  # an axis of ratios that spans more has its ticks at halves and doubles
+WIDE = 2.5  # an axis of ratios that spans more has its ticks at powers of two
 
 
 @dataclass(frozen=True)
@@ -45,7 +48,7 @@ class LogAxis:
         return min(100.0, max(0.0, 100 * (math.log(ratio) - math.log(self.low)) / span))
 
     def ticks(self) -> tuple[Tick, ...]:
-        """Return ticks at even differences; on a wide axis, at halves and doubles."""
+        """Return ticks at even differences; on a wide axis, at powers of two."""
         if self.high / self.low > WIDE:
             first, last = math.ceil(math.log2(self.low)), math.floor(math.log2(self.high))
             stride = max(1, math.ceil((last - first) / 6))
@@ -79,3 +82,40 @@ def linear_ticks(longest: float) -> Sequence[float]:
     """Return round values from 0 to ``longest``."""
     step = nice(longest / 5)
     return [number * step for number in range(math.floor(longest / step + 1e-9) + 1)]
+
+
+MOST_LINES = 8  # the number of signs and colours
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A point of a line with its interval, where it has one; ``title`` says it in words."""
+
+    x: float
+    y: float
+    low_y: float | None
+    high_y: float | None
+    title: str
+
+
+@dataclass(frozen=True)
+class Line:
+    """``number`` (from 0) chooses colour and sign; ``path`` are its pieces, each "x,y x,y ..."."""
+
+    number: int
+    label: str
+    marks: tuple[Mark, ...]
+    pieces: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class LineChart:
+    """Lines over labelled places (``across``) and values (``up``); the band is the margin."""
+
+    heading: str
+    description: str
+    across: tuple[Tick, ...]
+    up: tuple[Tick, ...]
+    band: tuple[float, float] | None
+    one: float | None
+    lines: tuple[Line, ...]

@@ -1,20 +1,101 @@
-"""Ratios by level of the compared factor, with a line a group: relative QPS by server version."""
+"""Charts of lines: latency by percentile, and ratios by level of the compared factor."""
 
-from __future__ import annotations
-
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from millrace.analysis.compare.latencies import Latency
 from millrace.analysis.compare.metrics import Metric
 from millrace.analysis.compare.model import Comparison, Group, RunAnalysis
 from millrace.analysis.compare.treatment_model import TreatmentAnalysis
-from millrace.levels import factor_text, level_value
-from millrace.report.common.axis import WIDE, LogAxis, Tick
-from millrace.report.common.formatting import percent_text
-from millrace.report.common.line_chart import MOST_LINES, Line, LineChart, Mark
+from millrace.levels import factor_text, level_text, level_value
+from millrace.report.common.charts import MOST_LINES, WIDE, Line, LineChart, LogAxis, Mark, Tick
+from millrace.report.common.formatting import latency_text, percent_text
 from millrace.report.run.matrix import row_label, sections
 from millrace.report.run.sentences import verdict_text
 from millrace.stats import RatioEstimate
+
+_PERCENTS = (10, 50, 75, 90, 95, 99, 99.9, 99.99, 99.999)
+
+
+def latency_charts(groups: Sequence[Group], factor: str) -> tuple[LineChart, ...]:
+    """Return latency of transactions by percentile: a chart a group, a line a treatment.
+
+    A group without latencies, or of more than ``MOST_LINES`` treatments, has none.
+    """
+    charts = []
+    for group in groups:
+        found = [(t, latency) for t in group.treatments if (latency := latency_of(t)) is not None]
+        if found and len(found) <= MOST_LINES:
+            charts.append(_latency_chart(group, found, factor))
+    return tuple(charts)
+
+
+def latency_of(treatment: TreatmentAnalysis) -> Latency | None:
+    """Return the latencies of a treatment's first transaction; response time where there is."""
+    of_transactions = [latency for latency in treatment.latencies if latency.of == "transaction"]
+    first = [each for each in of_transactions if each.name == of_transactions[0].name]
+    return next((each for each in first if each.time == "response"), next(iter(first), None))
+
+
+def _latency_chart(
+    group: Group, found: Sequence[tuple[TreatmentAnalysis, Latency]], factor: str
+) -> LineChart:
+    known = min(latency.count for _, latency in found)
+    # A percentile that a single request decides says nothing of the distribution.
+    percents = [p for p in _PERCENTS if known * (1 - p / 100) >= 1] or [50]
+    curves = [latency.percentiles_s(percents) for _, latency in found]
+    low, high = min(curve[0] for curve in curves), max(curve[-1] for curve in curves)
+    up = _LatencyAxis(math.log(low) - 0.05, math.log(high) + 0.05)
+    places = [_place(percent, percents[0], percents[-1]) for percent in percents]
+    lines = []
+    for number, ((treatment, _), curve) in enumerate(zip(found, curves, strict=True)):
+        label = level_text(factor, treatment.level)
+        heights = [up.at(seconds) for seconds in curve]
+        marks = tuple(
+            Mark(x, y, None, None, f"{label}, {p:g} % within: {latency_text(seconds)}")
+            for x, y, p, seconds in zip(places, heights, percents, curve, strict=True)
+        )
+        path = " ".join(f"{mark.x:.2f},{mark.y:.2f}" for mark in marks)
+        lines.append(Line(number, label, marks, (path,)))
+    return LineChart(
+        heading=group.label,
+        description=f"{group.label}: {found[0][1].time} time by percentile",
+        across=tuple(Tick(x, f"{p:g}") for x, p in zip(places, percents, strict=True)),
+        up=up.ticks(),
+        band=None,
+        one=None,
+        lines=tuple(lines),
+    )
+
+
+def _place(percent: float, first: float, last: float) -> float:
+    """Return percentiles by the logarithm of the rest, as HdrHistogram's plots have them."""
+    rests = [math.log10(1 - each / 100) for each in (first, percent, last)]
+    if rests[0] == rests[2]:
+        return 50.0
+    return 3 + 94 * (rests[0] - rests[1]) / (rests[0] - rests[2])
+
+
+@dataclass(frozen=True)
+class _LatencyAxis:
+    """Latencies in s on a logarithmic axis, from the natural logarithm ``low`` to ``high``."""
+
+    low: float
+    high: float
+
+    def at(self, seconds: float) -> float:
+        return 100 - 100 * (math.log(seconds) - self.low) / (self.high - self.low)
+
+    def ticks(self) -> tuple[Tick, ...]:
+        first, last = math.floor(self.low / math.log(10)), math.ceil(self.high / math.log(10))
+        steps = (1, 2, 5) if self.high - self.low < math.log(500) else (1,)
+        values = [step * 10.0**power for power in range(first, last + 1) for step in steps]
+        inside = [value for value in values if self.low <= math.log(value) <= self.high]
+        if not inside:
+            inside = [math.exp((self.low + self.high) / 2)]
+        return tuple(Tick(self.at(value), latency_text(value)) for value in inside)
+
 
 _DODGE = 1.1  # percent of the width between lines at one place, so that intervals do not hide
 
@@ -23,7 +104,7 @@ def relative_charts(analysis: RunAnalysis, metric: Metric) -> tuple[LineChart, .
     """Return ratios to the base by level of the compared factor: a chart a section, a line a group.
 
     All have one axis, unless that would be so wide that small differences could not be seen.
-    A section of more groups than can be told apart has no chart.
+    A section of more than ``MOST_LINES`` groups has no chart.
     """
     everywhere = _estimates(analysis.comparisons(metric))
     if not everywhere:
@@ -31,7 +112,7 @@ def relative_charts(analysis: RunAnalysis, metric: Metric) -> tuple[LineChart, .
     common = LogAxis.around(everywhere, analysis.margin)
     charts = []
     for heading, groups in sections(analysis):
-        own = _estimates(c for group in groups for c in _of_metric(group, metric))
+        own = _estimates(c for group in groups for c in group.in_metric(metric))
         if not own or len(groups) > MOST_LINES:
             continue
         wide = common.high / common.low > WIDE
@@ -47,10 +128,6 @@ def relative_charts(analysis: RunAnalysis, metric: Metric) -> tuple[LineChart, .
 def have_one_axis(charts: Sequence[LineChart]) -> bool:
     """Return whether all charts have the same axis of values."""
     return len({chart.up for chart in charts}) <= 1
-
-
-def _of_metric(group: Group, metric: Metric) -> list[Comparison]:
-    return [c for c in group.comparisons if c.metric.name == metric.name]
 
 
 def _estimates(comparisons: Iterable[Comparison]) -> list[RatioEstimate]:
@@ -90,12 +167,13 @@ def _relative_chart(heading: str, groups: Sequence[Group], plot: _Plot) -> LineC
 
 def _relative_line(number: int, group: Group, plot: _Plot, *, shift: float) -> Line:
     """Return a group's ratios; the line is broken where the family of the server changes."""
-    comparisons = {c.candidate_id: c for c in _of_metric(group, plot.metric)}
+    comparisons = {c.candidate_id: c for c in group.in_metric(plot.metric)}
     marks: list[Mark] = []
     pieces: list[list[str]] = [[]]
     family = None
     for treatment in group.treatments:
-        if (own := _family(treatment)) != family:
+        servers = (i.server for i in treatment.instances if i.role == "server")
+        if (own := next((server.family for server in servers), None)) != family:
             family = own
             pieces.append([])
         mark = _relative_mark(treatment, comparisons.get(treatment.id), plot, shift)
@@ -110,10 +188,6 @@ def _relative_line(number: int, group: Group, plot: _Plot, *, shift: float) -> L
         tuple(marks),
         tuple(" ".join(piece) for piece in pieces if len(piece) > 1),
     )
-
-
-def _family(treatment: TreatmentAnalysis) -> str | None:
-    return next((i.server.family for i in treatment.instances if i.role == "server"), None)
 
 
 def _relative_mark(
