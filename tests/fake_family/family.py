@@ -36,7 +36,7 @@ from millrace.databases.base import (
     StorageState,
     TableSize,
 )
-from millrace.databases.client import ServerClient, Session
+from millrace.databases.client import DatabaseClient, Session
 from millrace.databases.packaging import Build, Incomplete, Located
 from millrace.databases.table_checks import KeptTable, Reading
 from millrace.model.instance_facts import ServerStateFact
@@ -175,28 +175,28 @@ class _Options:
 
 
 class _Administration:
-    def version(self, client: ServerClient) -> str:
+    def version(self, client: DatabaseClient) -> str:
         return str(ask(client, "facts")["version"])
 
-    def identity(self, client: ServerClient) -> tuple[str, str]:
+    def identity(self, client: DatabaseClient) -> tuple[str, str]:
         return self.version(client), "fake"
 
-    def settings(self, client: ServerClient) -> dict[str, str]:
+    def settings(self, client: DatabaseClient) -> dict[str, str]:
         return dict(ask(client, "facts")["settings"])
 
-    def data_directory(self, client: ServerClient) -> str:
+    def data_directory(self, client: DatabaseClient) -> str:
         return str(ask(client, "facts")["data_directory"])
 
-    def create_database(self, client: ServerClient, name: str, limit_s: float) -> None:
+    def create_database(self, client: DatabaseClient, name: str, limit_s: float) -> None:
         ask(client, "facts")
 
-    def drop_database(self, client: ServerClient, name: str, limit_s: float) -> None:
+    def drop_database(self, client: DatabaseClient, name: str, limit_s: float) -> None:
         ask(client, "facts")
 
-    def analyze_tables(self, client: ServerClient, database: str, limit_s: float) -> None:
+    def analyze_tables(self, client: DatabaseClient, database: str, limit_s: float) -> None:
         ask(client, "facts")
 
-    def table_sizes(self, client: ServerClient, database: str) -> tuple[TableSize, ...]:
+    def table_sizes(self, client: DatabaseClient, database: str) -> tuple[TableSize, ...]:
         names = ask(client, "tables")
         return tuple(TableSize(name, "fake", _PAGE_BYTES, 0, is_pooled=True) for name in names)
 
@@ -214,15 +214,15 @@ class _LoadDialect:
 
 
 class _SelfTest:
-    def insert(self, client: ServerClient, database: str, limit_s: float) -> str:
+    def insert(self, client: DatabaseClient, database: str, limit_s: float) -> str:
         return ""
 
     def load_file(
-        self, client: ServerClient, database: str, directory: Path, limit_s: float
+        self, client: DatabaseClient, database: str, directory: Path, limit_s: float
     ) -> str:
         return ""
 
-    def require_client_load(self, client: ServerClient) -> str:
+    def require_client_load(self, client: DatabaseClient) -> str:
         return ""
 
 
@@ -232,26 +232,26 @@ class _Storage:
     def table_bytes(self, volume: Volume) -> int:
         return volume.data_bytes
 
-    def pool_status(self, client: ServerClient) -> PoolStatus:
+    def pool_status(self, client: DatabaseClient) -> PoolStatus:
         return _pool(ask(client, "counters"))
 
     def read_state(self, session: Session) -> StorageState:
         return StorageState(_pool(ask_in(session, "counters")), {})
 
-    def state_afterwards(self, client: ServerClient, database: str) -> ServerStateFact:
+    def state_afterwards(self, client: DatabaseClient, database: str) -> ServerStateFact:
         return ServerStateFact()
 
     def limits(self, settings: Mapping[str, str]) -> SteadyLimits:
         return SteadyLimits()
 
-    def pending(self, client: ServerClient) -> object:
+    def pending(self, client: DatabaseClient) -> object:
         return None
 
     def unsettled(self, samples: Sequence[PendingSample]) -> tuple[str, ...]:
         return ()
 
     @contextlib.contextmanager
-    def forced_flushing(self, client: ServerClient) -> Iterator[Mapping[str, str]]:
+    def forced_flushing(self, client: DatabaseClient) -> Iterator[Mapping[str, str]]:
         yield {}
 
 
@@ -267,7 +267,7 @@ class _SnapshotRules:
     def is_table_file(self, file: Path, database: str, table: str | None) -> bool:
         return False
 
-    def prepare(self, client: ServerClient) -> str | None:
+    def prepare(self, client: DatabaseClient) -> str | None:
         return None
 
     def record_tables(self, session: Session) -> tuple[KeptTable, ...]:

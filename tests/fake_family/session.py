@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from millrace.databases.client import Address, Row, ServerClient, Session
+from millrace.databases.client import Address, DatabaseClient, Row, Session
 from millrace.databases.monitoring import (
     CounterDeltas,
     FileKinds,
@@ -84,7 +84,7 @@ def connect(
     return FakeSession(address.socket, limit_s)
 
 
-def ask(client: ServerClient, do: str) -> Any:
+def ask(client: DatabaseClient, do: str) -> Any:
     """Return the server's answer, in a session of its own."""
     with contextlib.closing(client.connect(limit_s=_LIMIT_S)) as session:
         return ask_in(session, do)
@@ -171,5 +171,5 @@ class FakeMonitoring:
     def explainer(self, version: str) -> _Explainer:
         return _Explainer()
 
-    def file_kinds(self, client: ServerClient) -> FileKinds:
+    def file_kinds(self, client: DatabaseClient) -> FileKinds:
         return FileKinds()

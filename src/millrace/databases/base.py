@@ -1,9 +1,8 @@
 """Define the protocols by which the rest of millrace uses a family of databases.
 
-A family is a line of servers that are initialised, started, queried and observed in the same way
-(MySQL, MariaDB; PostgreSQL). No other room names one, sends it SQL or knows its options: it calls a
-capability of the server's family. A capability does no more than its protocol says; the caller
-decides how long a call may take and what to do when it fails.
+A family is a line of servers that are initialised, started, queried and observed in the same way.
+No other room names one, sends it SQL or knows its options: it calls a capability of the family. The
+caller decides how long a call may take and what to do when it fails.
 """
 
 from __future__ import annotations
@@ -14,19 +13,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
+from millrace.databases.client import Address, DatabaseClient, Session
+from millrace.databases.load_dialect import LoadDialect
+from millrace.databases.monitoring import Monitoring
+from millrace.databases.packaging import Packaging
+from millrace.databases.table_checks import KeptTable
 from millrace.model.instance_facts import ServerStateFact
 from millrace.model.servers import Configuration, InstalledServer, KnownOptions, Option
 from millrace.model.steady_limits import SteadyLimits
-
-if TYPE_CHECKING:
-    from millrace.databases.client import Address, ServerClient, Session
-    from millrace.databases.load_dialect import LoadDialect
-    from millrace.databases.monitoring import Monitoring
-    from millrace.databases.packaging import Packaging
-    from millrace.databases.table_checks import KeptTable
-    from millrace.workloads.tables import Volume
+from millrace.workloads.tables import Volume
 
 
 @dataclass(frozen=True)
@@ -197,28 +194,28 @@ class TableSize:
 class Administration(Protocol):
     """The statements that a trial needs. All raise TrialFailed."""
 
-    def version(self, client: ServerClient) -> str:
+    def version(self, client: DatabaseClient) -> str:
         """Return the version that the server reports."""
 
-    def identity(self, client: ServerClient) -> tuple[str, str]:
+    def identity(self, client: DatabaseClient) -> tuple[str, str]:
         """Return the version, and a text for ``Family.matches``."""
 
-    def settings(self, client: ServerClient) -> dict[str, str]:
+    def settings(self, client: DatabaseClient) -> dict[str, str]:
         """Return every setting in force with its value, as the server shows them."""
 
-    def data_directory(self, client: ServerClient) -> str:
+    def data_directory(self, client: DatabaseClient) -> str:
         """Return the data directory that the server works in."""
 
-    def create_database(self, client: ServerClient, name: str, limit_s: float) -> None:
+    def create_database(self, client: DatabaseClient, name: str, limit_s: float) -> None:
         """Create a database. It is an error if one of that name exists."""
 
-    def drop_database(self, client: ServerClient, name: str, limit_s: float) -> None:
+    def drop_database(self, client: DatabaseClient, name: str, limit_s: float) -> None:
         """Drop a database, if one of that name exists."""
 
-    def analyze_tables(self, client: ServerClient, database: str, limit_s: float) -> None:
+    def analyze_tables(self, client: DatabaseClient, database: str, limit_s: float) -> None:
         """Make the server refresh the statistics of all tables of a database."""
 
-    def table_sizes(self, client: ServerClient, database: str) -> tuple[TableSize, ...]:
+    def table_sizes(self, client: DatabaseClient, database: str) -> tuple[TableSize, ...]:
         """Return the sizes of a database's tables, accurate to a few percent."""
 
 
@@ -228,15 +225,15 @@ class SelfTest(Protocol):
     All return a detail in words and raise TrialFailed.
     """
 
-    def insert(self, client: ServerClient, database: str, limit_s: float) -> str:
+    def insert(self, client: DatabaseClient, database: str, limit_s: float) -> str:
         """Insert rows into a fresh table, and verify them."""
 
     def load_file(
-        self, client: ServerClient, database: str, directory: Path, limit_s: float
+        self, client: DatabaseClient, database: str, directory: Path, limit_s: float
     ) -> str:
         """Make the server load rows from a file in ``directory``, and verify them."""
 
-    def require_client_load(self, client: ServerClient) -> str:
+    def require_client_load(self, client: DatabaseClient) -> str:
         """Require that the server accepts rows that a client streams from a file."""
 
 
@@ -285,13 +282,13 @@ class Storage(Protocol):
     def table_bytes(self, volume: Volume) -> int:
         """Return the approximate size of tables on disk."""
 
-    def pool_status(self, client: ServerClient) -> PoolStatus:
+    def pool_status(self, client: DatabaseClient) -> PoolStatus:
         """Return the state of the buffer pool now. Raise TrialFailed."""
 
     def read_state(self, session: Session) -> StorageState:
         """Read the state at a mark, within a millisecond. Raise DatabaseError."""
 
-    def state_afterwards(self, client: ServerClient, database: str) -> ServerStateFact:
+    def state_afterwards(self, client: DatabaseClient, database: str) -> ServerStateFact:
         """Return the part of the state that can be read when clients are no longer measured.
 
         That is the capacity of the log, and the statistics of tables. Never raise.
@@ -300,7 +297,7 @@ class Storage(Protocol):
     def limits(self, settings: Mapping[str, str]) -> SteadyLimits:
         """Return the limits of a server with these effective settings."""
 
-    def pending(self, client: ServerClient) -> object:
+    def pending(self, client: DatabaseClient) -> object:
         """Return the work that the server has put off. Raise TrialFailed."""
 
     def unsettled(self, samples: Sequence[PendingSample]) -> tuple[str, ...]:
@@ -309,7 +306,7 @@ class Storage(Protocol):
         Return an empty tuple when the server is settled.
         """
 
-    def forced_flushing(self, client: ServerClient) -> AbstractContextManager[Mapping[str, str]]:
+    def forced_flushing(self, client: DatabaseClient) -> AbstractContextManager[Mapping[str, str]]:
         """Make a managed server do at once, inside the block, the work that it puts off.
 
         Yield the changed settings with their original values, which are restored at the end of the
@@ -335,7 +332,7 @@ class SnapshotRules(Protocol):
     def is_table_file(self, file: Path, database: str, table: str | None) -> bool:
         """Return whether a file of the data directory belongs to a table; None stands for all."""
 
-    def prepare(self, client: ServerClient) -> str | None:
+    def prepare(self, client: DatabaseClient) -> str | None:
         """Make the next stop a clean and complete one.
 
         Return the reason why the tables would not survive it; None where they do. Raise
@@ -400,5 +397,4 @@ def option_name(name: str) -> str:
 
 def version_key(version: str) -> tuple[int, ...]:
     """Return the leading numbers of a version, for comparisons: ``8.0.0-dmr`` is (8, 0, 0)."""
-    leading = re.sub(r"[^0-9.].*", "", version, flags=re.S)
-    return tuple(map(int, re.findall(r"[0-9]+", leading)))
+    return tuple(map(int, re.findall("[0-9]+", re.sub(r"[^0-9.].*", "", version, flags=re.S))))

@@ -8,16 +8,12 @@ import socket as sockets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from millrace.errors import DatabaseError, TrialFailed
 from millrace.host import listener
 from millrace.model.servers import Server
-from millrace.shown_text import shown_line
 from millrace.tls import Tls
-
-if TYPE_CHECKING:
-    from millrace.databases.base import Family
 
 QUERY_LIMIT_S = 60
 
@@ -105,7 +101,21 @@ class Address:
         return f"{self.user}@{self.text}"
 
 
-class ServerClient:
+class Connector(Protocol):
+    """A family's way to open a session."""
+
+    def connect(
+        self,
+        address: Address,
+        database: str | None,
+        limit_s: float | None,
+        *,
+        as_text: bool = False,
+    ) -> Session:
+        """Open a session; see ``Family.connect``."""
+
+
+class DatabaseClient:
     """A client of a server at an address, whoever runs the server.
 
     ``is_managed`` says whether millrace started the server and may set its variables.
@@ -113,9 +123,9 @@ class ServerClient:
 
     is_managed = False
 
-    def __init__(self, server: Server, family: Family, address: Address) -> None:
+    def __init__(self, server: Server, connector: Connector, address: Address) -> None:
         self._server = server
-        self.family = family
+        self._connector = connector
         self._address = address
 
     @property
@@ -133,7 +143,7 @@ class ServerClient:
 
         ``limit_s`` bounds each wait for an answer. Raise DatabaseError.
         """
-        return self.family.connect(self._address, database, limit_s)
+        return self._connector.connect(self._address, database, limit_s)
 
     def query(self, sql: str, *, limit_s: float | None = None) -> list[tuple[str | None, ...]]:
         """Return the rows of one statement in a session of its own, every value as text.
@@ -142,7 +152,7 @@ class ServerClient:
         """
         try:
             with contextlib.closing(
-                self.family.connect(self._address, None, limit_s, as_text=True)
+                self._connector.connect(self._address, None, limit_s, as_text=True)
             ) as session:
                 return [tuple(map(_text, row)) for row in session.query(sql)]
         except DatabaseError as error:
@@ -179,14 +189,6 @@ class ServerClient:
         if len(rows) != 1:
             raise self._statement_failure(sql, f"expected one row, got {len(rows)}")
         return rows[0]
-
-    def version(self) -> str:
-        """Return the version that the server reports, on one line."""
-        return shown_line(self.family.administration.version(self))
-
-    def settings(self) -> dict[str, str]:
-        """Return every setting in force with its value, as the server shows them."""
-        return self.family.administration.settings(self)
 
     def _statement_failure(self, sql: str, why: str, *, hint: str | None = None) -> TrialFailed:
         return TrialFailed(f"{self._address.server}: {_first_words(sql)}: {why}", hint=hint)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any, Protocol
 
-from millrace.databases.client import Row, ServerClient, Session
+from millrace.databases.client import DatabaseClient, Row, Session
 from millrace.databases.deltas import Number
 from millrace.errors import Unavailable
 from millrace.model.observations import Counters, Digest, QueryPlan, TimedEvent, Waits
@@ -163,5 +163,5 @@ class Monitoring(Protocol):
     def explainer(self, version: str) -> Explainer:
         """Return the explainer for a version."""
 
-    def file_kinds(self, client: ServerClient) -> FileKinds:
+    def file_kinds(self, client: DatabaseClient) -> FileKinds:
         """Return the kinds of the server's files, with the names that it has for its logs."""

@@ -11,7 +11,7 @@ import time
 from dataclasses import dataclass
 
 from millrace.databases.base import PendingSample
-from millrace.databases.client import ServerClient
+from millrace.databases.server_client import ServerClient
 from millrace.servers.instances.instance import Instance
 from millrace.servers.snapshots import page_cache
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from millrace.databases.base import TableSize
-from millrace.databases.client import QUERY_LIMIT_S, ServerClient, Session, count_of
+from millrace.databases.client import QUERY_LIMIT_S, DatabaseClient, Session, count_of
 from millrace.databases.mysql.client import oddities_as_errors
 from millrace.errors import DatabaseError, TrialFailed
 
@@ -19,39 +19,44 @@ _SELF_TEST_ROWS = 1000
 _LOCAL_INFILE_OFF = "off there; SET GLOBAL local_infile=1 would allow it"
 
 
+def global_variables(client: DatabaseClient) -> dict[str, str]:
+    """Return every global variable with its value. Raise TrialFailed where there are none."""
+    sql = "SHOW GLOBAL VARIABLES"
+    rows = client.rows(sql, n_columns=2)
+    if not rows:
+        raise TrialFailed(f"{client.server.name}: {sql}: expected rows of 2 columns")
+    return {(name or "").lower(): value or "" for name, value in rows}
+
+
 class MysqlAdministration:
     """The statements for MySQL and MariaDB: see ``databases.base.Administration``."""
 
-    def version(self, client: ServerClient) -> str:
+    def version(self, client: DatabaseClient) -> str:
         return client.one_row("SELECT VERSION()", n_columns=1)[0] or ""
 
-    def identity(self, client: ServerClient) -> tuple[str, str]:
+    def identity(self, client: DatabaseClient) -> tuple[str, str]:
         version, comment = client.one_row("SELECT VERSION(), @@version_comment", n_columns=2)
         return version or "", f"{version} {comment}"
 
-    def settings(self, client: ServerClient) -> dict[str, str]:
-        sql = "SHOW GLOBAL VARIABLES"
-        rows = client.rows(sql, n_columns=2)
-        if not rows:
-            raise TrialFailed(f"{client.server.name}: {sql}: expected rows of 2 columns")
-        return {(name or "").lower(): value or "" for name, value in rows}
+    def settings(self, client: DatabaseClient) -> dict[str, str]:
+        return global_variables(client)
 
-    def data_directory(self, client: ServerClient) -> str:
+    def data_directory(self, client: DatabaseClient) -> str:
         return client.one_row("SELECT @@datadir", n_columns=1)[0] or ""
 
-    def create_database(self, client: ServerClient, name: str, limit_s: float) -> None:
+    def create_database(self, client: DatabaseClient, name: str, limit_s: float) -> None:
         client.query(f"CREATE DATABASE {name}", limit_s=limit_s)
 
-    def drop_database(self, client: ServerClient, name: str, limit_s: float) -> None:
+    def drop_database(self, client: DatabaseClient, name: str, limit_s: float) -> None:
         client.query(f"DROP DATABASE IF EXISTS {name}", limit_s=limit_s)
 
-    def analyze_tables(self, client: ServerClient, database: str, limit_s: float) -> None:
+    def analyze_tables(self, client: DatabaseClient, database: str, limit_s: float) -> None:
         tables = client.rows(f"SHOW TABLES FROM {database}", n_columns=1, limit_s=limit_s)
         listed = ", ".join(f"`{database}`.`{name}`" for (name,) in tables)
         if listed:
             client.query(f"ANALYZE TABLE {listed}", limit_s=limit_s)
 
-    def table_sizes(self, client: ServerClient, database: str) -> tuple[TableSize, ...]:
+    def table_sizes(self, client: DatabaseClient, database: str) -> tuple[TableSize, ...]:
         """Return the sizes of a database's tables.
 
         Those of InnoDB come from its statistics, which are accurate to a few percent when the
@@ -119,7 +124,7 @@ class MysqlLoadDialect:
 class MysqlSelfTest:
     """The checks of MySQL and MariaDB: see ``databases.base.SelfTest``."""
 
-    def insert(self, client: ServerClient, database: str, limit_s: float) -> str:
+    def insert(self, client: DatabaseClient, database: str, limit_s: float) -> str:
         """Insert rows by one statement.
 
         No file is involved, for which a server could ask by another name.
@@ -128,7 +133,7 @@ class MysqlSelfTest:
         return _fill(client, database, f"INSERT INTO t VALUES {rows}", limit_s)
 
     def load_file(
-        self, client: ServerClient, database: str, directory: Path, limit_s: float
+        self, client: DatabaseClient, database: str, directory: Path, limit_s: float
     ) -> str:
         file = directory / "rows.tsv"
         file.write_text("".join(f"{i}\t{name}\n" for i, name in _rows()), encoding="utf-8")
@@ -136,7 +141,7 @@ class MysqlSelfTest:
         sql = f"LOAD DATA INFILE '{file}' INTO TABLE t CHARACTER SET utf8"
         return _fill(client, database, sql, limit_s)
 
-    def require_client_load(self, client: ServerClient) -> str:
+    def require_client_load(self, client: DatabaseClient) -> str:
         (value,) = client.one_row("SELECT @@GLOBAL.local_infile", n_columns=1)
         if value == "0":
             raise TrialFailed(f"it is {_LOCAL_INFILE_OFF}")
@@ -147,7 +152,7 @@ def _rows() -> list[tuple[int, str]]:
     return [(i, f"name {i} µ") for i in range(_SELF_TEST_ROWS)]
 
 
-def _fill(client: ServerClient, database: str, sql: str, limit_s: float) -> str:
+def _fill(client: DatabaseClient, database: str, sql: str, limit_s: float) -> str:
     """Fill a fresh InnoDB table by a statement, and verify the count and sum of its rows."""
     try:
         with contextlib.closing(client.connect(database, limit_s=limit_s)) as session:

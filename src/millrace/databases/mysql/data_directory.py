@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from millrace.databases.base import version_key
-from millrace.databases.client import QUERY_LIMIT_S, ServerClient, Session
+from millrace.databases.client import QUERY_LIMIT_S, DatabaseClient, Session
 from millrace.databases.mysql import options, table_samples
+from millrace.databases.mysql.administration import global_variables
 from millrace.databases.table_checks import KeptTable
 from millrace.model.servers import InstalledServer, Option
 
@@ -47,20 +48,20 @@ class MysqlSnapshotRules:
     def is_table_file(self, file: Path, database: str, table: str | None) -> bool:
         return file.parent.name == database and table in (None, file.name.split(".")[0])
 
-    def prepare(self, client: ServerClient) -> str | None:
+    def prepare(self, client: DatabaseClient) -> str | None:
         """Empty the binary log, and make the next stop a slow one: purged, change buffer merged."""
         lost = client.query(_LOST_AT_A_STOP, limit_s=QUERY_LIMIT_S)
         if lost:
             named = ".".join(part or "" for part in lost[0])
             return f"{named} is a MEMORY table, which is empty after the server was stopped"
-        settings = client.settings()
+        settings = global_variables(client)
         if settings.get("log_bin") == "ON":
             client.query(self._forget_binary_log(client), limit_s=QUERY_LIMIT_S)
         if "innodb_fast_shutdown" in settings:
             client.query("SET GLOBAL innodb_fast_shutdown = 0", limit_s=QUERY_LIMIT_S)
         return None
 
-    def _forget_binary_log(self, client: ServerClient) -> str:
+    def _forget_binary_log(self, client: DatabaseClient) -> str:
         assert isinstance(client.server, InstalledServer)  # only its data directory can be kept
         version = version_key(client.server.version)
         return [sql for since, sql in self.forget_binary_log if version_key(since) <= version][-1]

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
 
-from millrace.databases.client import QUERY_LIMIT_S, Row, ServerClient, Session
+from millrace.databases.client import QUERY_LIMIT_S, DatabaseClient, Row, Session
 from millrace.databases.monitoring import FileKinds, ThreadNames
 from millrace.databases.mysql import query
 from millrace.databases.mysql.explain import MysqlExplainer, explains_of
@@ -68,7 +68,7 @@ class MysqlMonitoring:
     def explainer(self, version: str) -> MysqlExplainer:
         return MysqlExplainer(explains_of(self._observable, version))
 
-    def file_kinds(self, client: ServerClient) -> FileKinds:
+    def file_kinds(self, client: DatabaseClient) -> FileKinds:
         logs = [
             (re.compile(re.escape(name) + r"(\.\d{6,})?"), _BINARY_LOG) for name in _logs(client)
         ]
@@ -79,7 +79,7 @@ class MysqlMonitoring:
         )
 
 
-def _logs(client: ServerClient) -> set[str]:
+def _logs(client: DatabaseClient) -> set[str]:
     """Return the names of the server's binary logs without their numbers."""
     try:
         rows = client.query("SHOW BINARY LOGS", limit_s=QUERY_LIMIT_S)

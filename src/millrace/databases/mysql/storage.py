@@ -22,7 +22,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 
 from millrace.databases.base import PendingSample, PoolStatus, StorageState
-from millrace.databases.client import QUERY_LIMIT_S, ServerClient, Session, count_of
+from millrace.databases.client import QUERY_LIMIT_S, DatabaseClient, Session, count_of
+from millrace.databases.mysql.administration import global_variables
 from millrace.databases.mysql.client import oddities_as_errors
 from millrace.errors import DatabaseError, MillraceError, TrialFailed
 from millrace.model.instance_facts import ServerStateFact, TableStatistics
@@ -131,7 +132,7 @@ class InnodbStorage:
         rows_bytes = volume.data_bytes + volume.rows * _ROW_OVERHEAD_BYTES
         return int((rows_bytes + indexes_bytes) / _PAGE_FILL)
 
-    def pool_status(self, client: ServerClient) -> PoolStatus:
+    def pool_status(self, client: DatabaseClient) -> PoolStatus:
         listed = ", ".join(f"'{name}'" for name in _POOL_STATUS)
         sql = f"SHOW GLOBAL STATUS WHERE Variable_name IN ({listed})"
         rows = client.rows(sql, n_columns=2)
@@ -163,7 +164,7 @@ class InnodbStorage:
             return {}
         return {name: pending[name] for name in _OF_STATE if pending[name] is not None}
 
-    def state_afterwards(self, client: ServerClient, database: str) -> ServerStateFact:
+    def state_afterwards(self, client: DatabaseClient, database: str) -> ServerStateFact:
         found = {
             "log_capacity_bytes": _log_capacity_bytes(client),
             "statistics": _statistics(client, database),
@@ -180,7 +181,7 @@ class InnodbStorage:
             return limits
         return replace(limits, log_bytes=file_bytes * n_files)
 
-    def pending(self, client: ServerClient) -> PendingWork:
+    def pending(self, client: DatabaseClient) -> PendingWork:
         rows = client.query(self.query, limit_s=QUERY_LIMIT_S)
         text = rows[0][-1] if rows and rows[0] else None
         try:
@@ -209,11 +210,11 @@ class InnodbStorage:
         return tuple(going_on)
 
     @contextlib.contextmanager
-    def forced_flushing(self, client: ServerClient) -> Iterator[Mapping[str, str]]:
+    def forced_flushing(self, client: DatabaseClient) -> Iterator[Mapping[str, str]]:
         before: dict[str, str] = {}
         try:
             if client.is_managed:
-                settings = client.settings()
+                settings = global_variables(client)
                 for override in self.overrides:
                     value = settings.get(override.variable)
                     wanted = None if value is None else _beyond(override, value)
@@ -285,7 +286,7 @@ def pool_figures(status: Mapping[str, int]) -> dict[str, int]:
     }
 
 
-def _log_capacity_bytes(client: ServerClient) -> int | None:
+def _log_capacity_bytes(client: DatabaseClient) -> int | None:
     listed = ", ".join(f"'{name}'" for name in _LOG_CAPACITY)
     sql = f"SHOW GLOBAL STATUS WHERE Variable_name IN ({listed})"
     with contextlib.suppress(MillraceError, ValueError):
@@ -295,7 +296,7 @@ def _log_capacity_bytes(client: ServerClient) -> int | None:
     return None
 
 
-def _statistics(client: ServerClient, database: str) -> dict[str, TableStatistics] | None:
+def _statistics(client: DatabaseClient, database: str) -> dict[str, TableStatistics] | None:
     try:
         with (
             oddities_as_errors(),
@@ -330,7 +331,7 @@ def _age_s(value: object) -> float:
     return age_s
 
 
-def _set(client: ServerClient, variable: str, value: str) -> None:
+def _set(client: DatabaseClient, variable: str, value: str) -> None:
     client.query(f"SET GLOBAL {variable} = {value}", limit_s=QUERY_LIMIT_S)
 
 

@@ -14,7 +14,8 @@ from typing import IO
 
 from millrace import databases
 from millrace.databases.base import Site
-from millrace.databases.client import Address, ServerClient, Session
+from millrace.databases.client import Address, Session
+from millrace.databases.server_client import ServerClient
 from millrace.errors import DatabaseError, TrialFailed
 from millrace.model.servers import FittedOptions, InstalledServer, Option
 from millrace.servers.instances import (
