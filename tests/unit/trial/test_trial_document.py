@@ -14,7 +14,7 @@ from millrace.host.cpuset import CpuPartition
 from millrace.loadgen.datasets import DataChecksum
 from millrace.model.events import IntervalEnded, StepBegan
 from millrace.model.instance_facts import InstanceFacts
-from millrace.model.servers import FittedOptions, LeftOut, Option
+from millrace.model.servers import BuildFacts, FittedOptions, LeftOut, Option
 from millrace.store.records import (
     AttemptResult,
     HistogramRecord,
@@ -90,7 +90,14 @@ facts = st.builds(
 instance = st.builds(
     InstanceRecord,
     names,
-    st.builds(ServerRecord, names, names, names, texts, st.dictionaries(names, levels, max_size=1)),
+    st.builds(
+        ServerRecord,
+        names,
+        names,
+        names,
+        texts,
+        st.builds(BuildFacts, attached=st.booleans(), source=maybe, other=levels),
+    ),
     names,
     st.just(()),
     st.dictionaries(names, texts, max_size=2),
