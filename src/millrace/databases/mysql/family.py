@@ -32,11 +32,15 @@ def read_family(source: Path) -> Family:
     """Return the family that a TOML file describes."""
     data = tomllib.loads(source.read_text(encoding="utf-8"))
     common = tomllib.loads(_COMMON.read_text(encoding="utf-8"))
+
+    def listed(key: str) -> tuple[str, ...]:
+        return (*common[key], *data[key])
+
     return Family(
         name=data["name"],
         title=data["title"],
         identification=re.compile(data["identification"]),
-        host_variables=tuple(data["host_variables"]),
+        host_variables=listed("host_variables"),
         scheme="mysql",
         port=3306,
         account="root",
@@ -50,9 +54,9 @@ def read_family(source: Path) -> Family:
         ),
         log=_log_patterns(common["log"]),
         options=MysqlOptions(
-            administrative=frozenset(data["administrative_options"]),
-            init_options=frozenset(data["init_options"]),
-            runtime_only=tuple(data["runtime_only_options"]),
+            administrative=frozenset(listed("administrative_options")),
+            init_options=frozenset(listed("init_options")),
+            runtime_only=listed("runtime_only_options"),
             replacements=tuple(Replacement(**pair) for pair in data.get("replacement", ())),
             has_one_log_file_since=_version(data.get("has_one_log_file_since")),
             keeps_binary_log_since=_version(data.get("keeps_binary_log_since")),
@@ -60,7 +64,7 @@ def read_family(source: Path) -> Family:
         administration=MysqlAdministration(),
         load_dialect=MysqlLoadDialect(),
         self_test=MysqlSelfTest(),
-        storage=_storage(data["storage"]),
+        storage=_storage(common["storage"], data["storage"]),
         snapshots=MysqlSnapshotRules(tuple(data["forget_binary_log"].items())),
         monitoring=MysqlMonitoring(observable(common["observable"], data["observable"])),
     )
@@ -80,10 +84,10 @@ def _log_patterns(data: Data) -> LogPatterns:
     )
 
 
-def _storage(data: Data) -> InnodbStorage:
+def _storage(common: Data, data: Data) -> InnodbStorage:
     return InnodbStorage(
-        query=data["query"],
-        figures={name: re.compile(pattern) for name, pattern in data["figures"].items()},
+        query=common["query"],
+        figures={name: re.compile(pattern) for name, pattern in common["figures"].items()},
         overrides=tuple(FlushOverride(**each) for each in data["flush_override"]),
     )
 
