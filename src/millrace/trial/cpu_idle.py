@@ -65,9 +65,9 @@ class CpuIdlePolicy:
     """The experiment's parameters and the measured latencies, which decide for all trials of a run.
 
     ``busy_poll`` and ``colocate_client`` are None where tables are loaded and no client is driven.
-    ``cpus`` are those that this process may use. ``most`` is the largest number of clients of a
-    trial. Single clients do not share a CPU where the number of clients is ``compared``, nor where
-    threads of a server are not ``placeable``.
+    ``cpus`` are those that this process may use. ``most_clients`` is the largest number of clients
+    of a trial. Single clients share a CPU only where the run ``places_threads`` of its servers, and
+    not where it ``compares_clients`` of several numbers.
     """
 
     disable_idle_states: Setting
@@ -76,46 +76,55 @@ class CpuIdlePolicy:
     idle_us: float | None
     awake_us: float | None
     cpus: tuple[int, ...]
-    most: int
-    compared: bool = False
-    placeable: bool = True
+    most_clients: int
+    compares_clients: bool = False
+    places_threads: bool = True
 
     def settings(self, clients: int) -> CpuIdleSettings:
         """Return the settings of a trial with this number of clients."""
-        lost_us = 0.0
-        if self.idle_us is not None and self.awake_us is not None:
-            lost_us = self.idle_us - self.awake_us
-        sleeps = lost_us >= WORTH_AVOIDING_US
-        room = 2 * self.most <= len(self.cpus)
-        ample = _AMPLE * self.most <= len(self.cpus)
-        polls = sleeps and ample if self.busy_poll == "auto" else self.busy_poll == "on"
-        shared = clients == 1 and self._shares(polls=polls)
-        needed = sleeps and room and not (self.most == 1 and shared)
-        awake = needed if self.disable_idle_states == "auto" else self.disable_idle_states == "on"
+        spare_cpus = 2 * self.most_clients <= len(self.cpus)
+        ample_cpus = _AMPLE * self.most_clients <= len(self.cpus)
+        busy_poll = _decided(self.busy_poll, automatic=self._halting_costs and ample_cpus)
+        shares_cpu = clients == 1 and self._colocates(busy_poll=busy_poll)
+        wakes_others = not (self.most_clients == 1 and shares_cpu)
         return CpuIdleSettings(
-            awake,
-            polls,
+            disable_idle_states=_decided(
+                self.disable_idle_states,
+                automatic=self._halting_costs and spare_cpus and wakes_others,
+            ),
+            busy_poll=busy_poll,
             # Else the kernel may put client and server on one CPU, and in one trial more than
             # another.
-            self.cpus[-clients:] if polls and ample else None,
-            self.cpus[-1] if shared else None,
-            "; ".join(self._reasons(sleeps=sleeps, room=room)),
-            self.idle_us,
-            self.awake_us,
+            client_cpus=self.cpus[-clients:] if busy_poll and ample_cpus else None,
+            shared_cpu=self.cpus[-1] if shares_cpu else None,
+            reason="; ".join(self._reasons(spare_cpus=spare_cpus)),
+            idle_wakeup_us=self.idle_us,
+            awake_wakeup_us=self.awake_us,
         )
 
-    def _shares(self, *, polls: bool) -> bool:
+    @property
+    def _halting_costs(self) -> bool:
+        """True where a CPU takes noticeably longer to run again after it halted."""
+        if self.idle_us is None or self.awake_us is None:
+            return False
+        return self.idle_us - self.awake_us >= WORTH_AVOIDING_US
+
+    def _colocates(self, *, busy_poll: bool) -> bool:
         """Return whether single clients share a CPU with the server's thread of the connection."""
-        if len(self.cpus) < 2 or self.compared or polls or not self.placeable:
+        if len(self.cpus) < 2 or self.compares_clients or busy_poll or not self.places_threads:
             return False
         slow_to_wake = self.awake_us is not None and self.awake_us >= WORTH_AVOIDING_US
-        return slow_to_wake if self.colocate_client == "auto" else self.colocate_client == "on"
+        return _decided(self.colocate_client, automatic=slow_to_wake)
 
-    def _reasons(self, *, sleeps: bool, room: bool) -> Iterator[str]:
+    def _reasons(self, *, spare_cpus: bool) -> Iterator[str]:
         yield self._latencies()
-        if sleeps and not room and "auto" in (self.disable_idle_states, self.busy_poll):
+        if (
+            self._halting_costs
+            and not spare_cpus
+            and "auto" in (self.disable_idle_states, self.busy_poll)
+        ):
             what, n_cpus = "clients" if self.busy_poll else "connections", len(self.cpus)
-            yield f"{what} = {self.most} leaves none of the {n_cpus} CPUs to spare"
+            yield f"{what} = {self.most_clients} leaves none of the {n_cpus} CPUs to spare"
         for name in ("disable_idle_states", "busy_poll", "colocate_client"):
             if (setting := getattr(self, name)) in ("on", "off"):
                 yield f'the experiment says {name} = "{setting}"'
@@ -127,6 +136,10 @@ class CpuIdlePolicy:
             f"a sleeping CPU takes {self.idle_us:.0f} µs to run again, "
             f"one kept awake {self.awake_us:.0f} µs"
         )
+
+
+def _decided(setting: Setting | None, *, automatic: bool) -> bool:
+    return automatic if setting == "auto" else setting == "on"
 
 
 def policy_of(
@@ -148,15 +161,15 @@ def policy_of(
     idle_us, awake_us = _earlier(earlier) or _measured()
     values = next(iter(workloads)).values  # parameters, which all treatments share
     return CpuIdlePolicy(
-        values["disable_idle_states"],
-        values.get("busy_poll"),
-        values.get("colocate_client"),
-        idle_us,
-        awake_us,
-        tuple(sorted(os.sched_getaffinity(0))),
-        max(numbers),
-        compared == "clients",
-        placeable,
+        disable_idle_states=values["disable_idle_states"],
+        busy_poll=values.get("busy_poll"),
+        colocate_client=values.get("colocate_client"),
+        idle_us=idle_us,
+        awake_us=awake_us,
+        cpus=tuple(sorted(os.sched_getaffinity(0))),
+        most_clients=max(numbers),
+        compares_clients=compared == "clients",
+        places_threads=placeable,
     )
 
 

@@ -29,7 +29,18 @@ _START_LIMIT_S = 180.0
 
 @dataclass
 class ManagedServer:
-    """One server; each method is a step. The instance lives until the trial's stack closes."""
+    """One server; each method is a step. The instance lives until the trial's stack closes.
+
+    Steps decide the next ones, in three cases:
+
+    tables restored         (initialise · start · database · load · keep · stop · save ·)
+                            restore · start · record · check_tables
+    initialisation restored (initialise · save ·) restore · start · record · database · load
+    no snapshots            initialise · start · record · database · load
+
+    Those in parentheses make the snapshot where there is none. Where it cannot be kept, the trial
+    goes on with the server that made it.
+    """
 
     spec: ServerSpec
     server: InstalledServer

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from millrace.loadgen.cpu_idle import IdleLatency
 from millrace.trial.cpu_idle import WORTH_AVOIDING_US, CpuIdlePolicy, Setting, slowest
 
-SLEEPY = CpuIdlePolicy("auto", "auto", "off", 48.0, 19.0, (0, 1), most=1)
+SLEEPY = CpuIdlePolicy("auto", "auto", "off", 48.0, 19.0, (0, 1), most_clients=1)
 SHARING = replace(SLEEPY, colocate_client="auto")
 ALERT = replace(SLEEPY, idle_us=5.0, awake_us=4.5)
 
@@ -28,19 +28,19 @@ def test_cpus_are_kept_awake_where_each_client_leaves_one_to_the_server() -> Non
 
 
 def test_clients_poll_on_cpus_of_their_own_where_the_server_has_three_times_as_many() -> None:
-    wide = replace(SLEEPY, cpus=tuple(range(8)), most=2)
+    wide = replace(SLEEPY, cpus=tuple(range(8)), most_clients=2)
     chosen = wide.settings(2)
     assert (chosen.disable_idle_states, chosen.busy_poll, chosen.client_cpus) == (
         True,
         True,
         (6, 7),
     )
-    chosen = replace(wide, most=3).settings(3)
+    chosen = replace(wide, most_clients=3).settings(3)
     assert (chosen.disable_idle_states, chosen.busy_poll, chosen.client_cpus) == (True, False, None)
 
 
 def test_many_clients_leave_no_cpu_to_spare() -> None:
-    chosen = replace(SLEEPY, most=8).settings(8)
+    chosen = replace(SLEEPY, most_clients=8).settings(8)
     assert (chosen.disable_idle_states, chosen.busy_poll, chosen.client_cpus) == (
         False,
         False,
@@ -59,7 +59,7 @@ def test_cpus_that_wake_at_once_are_left_alone() -> None:
 
 
 def test_the_largest_number_of_clients_decides_for_all_trials() -> None:
-    policy = replace(SLEEPY, most=8)
+    policy = replace(SLEEPY, most_clients=8)
     assert policy.settings(1) == policy.settings(8)
     assert not policy.settings(1).disable_idle_states
 
@@ -73,7 +73,7 @@ def test_a_single_client_shares_a_cpu_where_even_one_that_is_awake_is_slow_to_wa
 
 
 def test_single_clients_share_a_cpu_beside_many_and_the_rest_is_alike() -> None:
-    policy = replace(SHARING, most=8)
+    policy = replace(SHARING, most_clients=8)
     one, many = policy.settings(1), policy.settings(8)
     assert (one.shared_cpu, many.shared_cpu) == (1, None)
     assert (
@@ -86,8 +86,8 @@ def test_single_clients_share_a_cpu_beside_many_and_the_rest_is_alike() -> None:
 @pytest.mark.parametrize(
     "policy",
     [
-        replace(SHARING, most=8, compared=True),
-        replace(SHARING, placeable=False),
+        replace(SHARING, most_clients=8, compares_clients=True),
+        replace(SHARING, places_threads=False),
         replace(SHARING, cpus=(0,)),
         replace(SHARING, busy_poll="on"),
         replace(SHARING, colocate_client="off"),
@@ -107,7 +107,7 @@ def test_a_shared_cpu_can_be_asked_for() -> None:
 
 
 def test_what_the_experiment_says_holds() -> None:
-    chosen = replace(ALERT, disable_idle_states="on", busy_poll="on", most=64).settings(64)
+    chosen = replace(ALERT, disable_idle_states="on", busy_poll="on", most_clients=64).settings(64)
     assert chosen.disable_idle_states
     assert chosen.busy_poll
     assert chosen.client_cpus is None
@@ -142,7 +142,9 @@ def test_settings_hold_and_nothing_is_taken_from_a_server(
     n_cpus: int,
 ) -> None:
     cpus = tuple(range(n_cpus))
-    policy = CpuIdlePolicy(disable_idle_states, busy_poll, "auto", idle, awake, cpus, most=clients)
+    policy = CpuIdlePolicy(
+        disable_idle_states, busy_poll, "auto", idle, awake, cpus, most_clients=clients
+    )
     chosen = policy.settings(clients)
     for setting, done in (
         (disable_idle_states, chosen.disable_idle_states),
@@ -165,6 +167,6 @@ def test_settings_hold_and_nothing_is_taken_from_a_server(
 
 @pytest.mark.parametrize("setting", ["on", "off"])
 def test_a_setting_of_the_experiment_is_told_and_so_is_no_room(setting: Setting) -> None:
-    reason = replace(SLEEPY, disable_idle_states=setting, most=8).settings(8).reason
+    reason = replace(SLEEPY, disable_idle_states=setting, most_clients=8).settings(8).reason
     assert f'disable_idle_states = "{setting}"' in reason
     assert "to spare" in reason  # busy_poll is automatic
