@@ -13,6 +13,7 @@ from millrace.databases.client import Address, DatabaseClient, Row, Session
 from millrace.databases.monitoring import (
     CounterDeltas,
     FileKinds,
+    OwnQueries,
     ServerTotals,
     StatusDifference,
     ThreadNames,
@@ -131,7 +132,7 @@ class _StatusCounters:
         return dict(ask_in(self._session, "counters")["counts"])
 
     def between(
-        self, before: Mapping[str, float], after: Mapping[str, float], own: Mapping[str, int]
+        self, before: Mapping[str, float], after: Mapping[str, float], own: OwnQueries
     ) -> StatusDifference:
         deltas = {name: value - before[name] for name, value in after.items()}
         return StatusDifference(CounterDeltas(deltas, {}, {}, {}))

@@ -10,12 +10,11 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from millrace.databases.client import Row, Session
-from millrace.databases.monitoring import Monitoring
+from millrace.databases.monitoring import Monitoring, OwnQueries
 from millrace.errors import Unavailable
 
 MOST_QUERIES = 20
@@ -42,12 +41,12 @@ class ProcessList:
 
 @dataclass(frozen=True)
 class Polled:
-    """The observations; ``n_queries`` counts the queries of each kind before the end."""
+    """The observations; ``own_queries`` are those before the end."""
 
     engine_status: list[EngineStatus] = field(default_factory=list)
     process_list: list[ProcessList] = field(default_factory=list)
     missing: list[Unavailable] = field(default_factory=list)
-    n_queries: Counter[str] = field(default_factory=Counter)
+    own_queries: OwnQueries = field(default_factory=OwnQueries)
 
 
 class ProcessListPoller:
@@ -90,7 +89,7 @@ class ProcessListPoller:
 
     def _poll(self) -> None:
         self._query_engine(0.0)
-        self._found.n_queries["engine_status"] += 1
+        self._found.own_queries.engine_status += 1
         queries = 0
         while not self._ended.wait(gap_s(time.monotonic() - self._began_at)):
             if queries < MOST_QUERIES and self._query_process_list():
@@ -116,7 +115,7 @@ class ProcessListPoller:
         except Unavailable as lack:
             self._miss(lack)
             return False
-        self._found.n_queries["process_list"] += 1
+        self._found.own_queries.process_list += 1
         self._found.process_list.append(ProcessList(at_s, rows))
         return True
 

@@ -61,7 +61,7 @@ class StatusCollector(MarkCollector[object]):
 
     def _observations(self, before: object, after: object) -> CollectorResult:
         polled = self._poller.polled()
-        counted = self._counters.between(before, after, polled.n_queries)
+        counted = self._counters.between(before, after, polled.own_queries)
         sections = {
             STATUS: counted.deltas,
             "engine_status": polled.engine_status,

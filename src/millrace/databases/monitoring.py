@@ -78,18 +78,22 @@ class StatusDifference:
     missing: Sequence[Unavailable] = ()
 
 
-class StatusCounters(Protocol):
-    """The server's status variables and metrics.
+@dataclass
+class OwnQueries:
+    """The number of millrace's own queries between two readings of the counters."""
 
-    ``own`` of ``between`` counts how often millrace queried the ``engine_status`` and the
-    ``process_list`` between the two readings.
-    """
+    engine_status: int = 0
+    process_list: int = 0
+
+
+class StatusCounters(Protocol):
+    """The server's status variables and metrics."""
 
     def read(self) -> object:
         """Read the counters now, within milliseconds."""
 
-    def between(self, before: Any, after: Any, own: Mapping[str, int]) -> StatusDifference:
-        """Return the increases between two readings."""
+    def between(self, before: Any, after: Any, own: OwnQueries) -> StatusDifference:
+        """Return the increases between two readings, without those of millrace's own queries."""
 
 
 class Explainer(Protocol):

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from millrace.databases.client import Row, Session
 from millrace.databases.deltas import Number, increases, number, split_gauges
-from millrace.databases.monitoring import CounterDeltas, StatusDifference
+from millrace.databases.monitoring import CounterDeltas, OwnQueries, StatusDifference
 from millrace.databases.mysql import query
 from millrace.databases.mysql.observable import Observable
 from millrace.errors import Unavailable
@@ -26,11 +26,6 @@ from millrace.model.observations import CounterGrowth, Counters
 _MOST_CHARS = 128
 _MOST_NAMES = 10_000
 
-# The status variables that count the queries of collectors.
-_COUNTED_BY = {
-    "engine_status": "Com_show_engine_status",
-    "process_list": "Com_show_processlist",
-}
 _EVERY_STATEMENT = ("Questions", "Queries")
 
 _HANDLER_READS = (
@@ -90,9 +85,14 @@ class MysqlStatusCounters:
             return CounterReading(status, metrics | compression_in(rows(self._compression_sql)))
 
     def between(
-        self, before: CounterReading, after: CounterReading, own: Mapping[str, int]
+        self, before: CounterReading, after: CounterReading, own: OwnQueries
     ) -> StatusDifference:
-        sent = Counter({_COUNTED_BY[name]: n for name, n in own.items()})
+        sent = Counter(
+            {
+                "Com_show_engine_status": own.engine_status,
+                "Com_show_processlist": own.process_list,
+            }
+        )
         sent["Com_show_status"] += 1
         sent["Com_select"] += sum(
             sql is not None for sql in (self._metrics_sql, self._compression_sql)
