@@ -35,8 +35,8 @@ class DataDirectory:
     @classmethod
     def with_tables(cls, instance: Instance, workload: ResolvedWorkload) -> DataDirectory:
         """Return the data directory with the tables of ``workload``."""
-        made_of = {**workload.content_key, "versions": datasets.versions()}
-        key = snapshots.key(instance.server, instance.options, made_of, user=instance.runs_as)
+        content = {**workload.content_key, "versions": datasets.versions()}
+        key = snapshots.key(instance.server, instance.options, content, user=instance.runs_as)
         return cls(
             instance, key, workload.values["page_cache"], is_warmed=bool(workload.warming_phases)
         )

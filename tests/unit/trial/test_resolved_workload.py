@@ -10,12 +10,12 @@ from millrace.trial.resolved_workload import ResolvedWorkload
 from tests.unit.workloads.small import driving
 
 
-def made_of(**chosen: Any) -> dict[str, Any]:
+def content_key(**chosen: Any) -> dict[str, Any]:
     return ResolvedWorkload(driving(), chosen).content_key
 
 
 def test_only_what_tables_name_is_part_of_them() -> None:
-    assert made_of()["values"] == {"engine": "InnoDB", "table_size": 1000, "tables": 2}
+    assert content_key()["values"] == {"engine": "InnoDB", "table_size": 1000, "tables": 2}
 
 
 @pytest.mark.parametrize(
@@ -23,7 +23,7 @@ def test_only_what_tables_name_is_part_of_them() -> None:
     [{"test": "one"}, {"clients": 8}, {"range_size": 3}, {"time_s": 5}, {"load_threads": 2}],
 )
 def test_treatments_share_tables(same: dict[str, Any]) -> None:
-    assert made_of(**same) == made_of()
+    assert content_key(**same) == content_key()
 
 
 @pytest.mark.parametrize(
@@ -31,7 +31,7 @@ def test_treatments_share_tables(same: dict[str, Any]) -> None:
     [{"table_size": 5}, {"engine": "MyISAM"}, {"data_seed": 2}, {"load_method": "multi_row"}],
 )
 def test_other_tables_are_others(other: dict[str, Any]) -> None:
-    assert made_of(**other) != made_of()
+    assert content_key(**other) != content_key()
 
 
 def test_the_factor_that_chooses_a_text_counts() -> None:
