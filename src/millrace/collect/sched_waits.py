@@ -64,28 +64,33 @@ class ActivitySample:
 
 
 class SchedWaitCollector:
-    """A collector of scheduler events; see collect.model.Collector and ConnectionCollector."""
+    """A collector of scheduler events; see collect.model.Collector and ConnectionCollector.
+
+    Driven clients are ``connected`` before the measured part begins, so it chooses their threads at
+    the begin. A client that loads tables connects later: the thread that listens searches for its
+    thread first, and finds none where the load is over too soon.
+    """
 
     def __init__(self, watch: ThreadWatch, tracing: Tracing, target: Target) -> None:
         self._watch = watch
         self._tracing = tracing
         self._activity = target.statement_activity
         self._port = target.client.port
-        self._connected = False
+        self._has_clients = False
         self._over = threading.Event()
         self._windows: list[tuple[float, float]] = []
         self._began_s = 0.0
-        self._own: frozenset[int] = frozenset()
+        self._server_tids: frozenset[int] = frozenset()
         self._tids: frozenset[int] = frozenset()
         self._slots: Mapping[int, int] = {}
         self._samples: list[ActivitySample] = []
-        self._sampler = 0
-        self._trouble: OSError | None = None
+        self._sampler_tid = 0
+        self._failure: OSError | None = None
         self._listening: threading.Thread | None = None
 
     def connected(self) -> None:
         """Find the threads that wait for a client's first request: these serve the clients."""
-        self._connected = True
+        self._has_clients = True
         samples = self._watch.sample()
         # Where a client has a single statement, all of its time belongs to that one.
         if self._activity is not None and len(self._activity.statements()) > 1:
@@ -94,34 +99,34 @@ class SchedWaitCollector:
 
     def begin(self) -> None:
         self._began_s = time.monotonic()
-        if self._connected:
+        if self._has_clients:
             self._choose()
         else:
-            self._own |= frozenset(self._watch.sample())
-        if self._tids or not self._connected:
+            self._server_tids |= frozenset(self._watch.sample())
+        if self._tids or not self._has_clients:
             self._listening = threading.Thread(target=self._listen, name=NAME, daemon=True)
             self._listening.start()
 
     def end(self) -> None:
         self._stop_listening()
         # Threads that exist at either mark count; those of clients end soon.
-        self._own |= frozenset(self._watch.sample())
-        if self._trouble is not None:
-            raise self._trouble
+        self._server_tids |= frozenset(self._watch.sample())
+        if self._failure is not None:
+            raise self._failure
 
     def result(self) -> CollectorResult:
         if not self._tids:
-            if self._connected:
+            if self._has_clients:
                 raise Unavailable("no thread that serves a client was known when it began")
             return CollectorResult({})  # a load that was over before one was found
         events = list(sched_events.parse(self._tracing.text().splitlines()))
         windows = weighted(self._windows, self._began_s)
-        found = sched_events.waits(events, windows, self._tids, wakers(self._own))
+        found = sched_events.waits(events, windows, self._tids, wakers(self._server_tids))
         waits = SchedEvents(
             windows=len(windows),
             seconds=math.fsum(window.seconds for window in windows),
             threads=tuple(blocked(found)),
-            statements=scheduled_statements(events, windows, self._samples, self._sampler),
+            statements=scheduled_statements(events, windows, self._samples, self._sampler_tid),
         )
         return CollectorResult({NAME: waits}, missing(found.values(), self._tracing.lost()))
 
@@ -132,7 +137,7 @@ class SchedWaitCollector:
 
     def _choose(self) -> None:
         """Choose some of the threads that serve clients now."""
-        self._own |= frozenset(self._watch.sample())
+        self._server_tids |= frozenset(self._watch.sample())
         serving = self._watch.serving
         tids = [tid for tid, kind in self._watch.kinds().items() if kind == serving]
         self._tids = frozenset(random.sample(tids, min(len(tids), _MOST_THREADS)))
@@ -145,10 +150,10 @@ class SchedWaitCollector:
 
     def _listen(self) -> None:
         """Trace events in windows until the measured part is over."""
-        self._sampler = threading.get_native_id()
+        self._sampler_tid = threading.get_native_id()
         try:
             while not self._tids and not self._over.wait(_SEARCH_S):
-                # A client that loads tables connects after the begin; other sessions are idle then.
+                # Other sessions are idle while tables are loaded.
                 self._choose()
                 self._began_s = time.monotonic()
             if not self._tids:
@@ -172,7 +177,7 @@ class SchedWaitCollector:
                     self._tracing.stop()
                     gap_s *= _GROWTH
         except OSError as trouble:
-            self._trouble = trouble
+            self._failure = trouble
 
     def _sample(self, shown: MappedActivity, slots: Mapping[int, int], until_s: float) -> None:
         """Sample the statements of clients until ``until_s``."""
