@@ -27,16 +27,15 @@ import pytest
 from millrace import databases
 from millrace.databases.base import (
     Family,
-    Initialisation,
     LogPatterns,
     PendingSample,
     PoolStatus,
     Replacement,
-    Site,
     StorageState,
     TableSize,
 )
 from millrace.databases.client import DatabaseClient, Session
+from millrace.databases.lifecycle import Initialisation, Site
 from millrace.databases.packaging import Build, Incomplete, Located
 from millrace.databases.table_checks import KeptTable, Reading
 from millrace.model.instance_facts import ServerStateFact

@@ -8,85 +8,22 @@ caller decides how long a call may take and what to do when it fails.
 from __future__ import annotations
 
 import re
-import signal
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 from millrace.databases.client import Address, DatabaseClient, Session
+from millrace.databases.lifecycle import Lifecycle
 from millrace.databases.load_dialect import LoadDialect
 from millrace.databases.monitoring import Monitoring
 from millrace.databases.packaging import Packaging
 from millrace.databases.table_checks import KeptTable
 from millrace.model.instance_facts import ServerStateFact
-from millrace.model.servers import Configuration, InstalledServer, KnownOptions, Option
+from millrace.model.servers import Configuration, KnownOptions, Option
 from millrace.model.steady_limits import SteadyLimits
 from millrace.workloads.tables import Volume
-
-
-@dataclass(frozen=True)
-class Site:
-    """The location of one instance, from which its family writes command lines.
-
-    The server's user owns ``data_dir``, ``tmp_dir`` and ``run_dir`` (socket and pid file).
-    ``user_argument`` is the user to name where the server must run as root. ``password`` is the
-    password of every account. The server listens at ``port`` where ``by_tcp``.
-    """
-
-    server: InstalledServer
-    directory: Path
-    data_dir: Path
-    tmp_dir: Path
-    load_dir: Path
-    run_dir: Path
-    socket: Path
-    port: int
-    user_argument: str | None
-    password: str = field(repr=False)
-    by_tcp: bool = True
-
-
-@dataclass(frozen=True)
-class Initialisation:
-    """One run of the server program that turns an empty data directory into a usable one.
-
-    ``directories`` are created beforehand inside the data directory; ``stdin`` is fed to the
-    program; ``init_file`` is the content of a file that only the server's user may read. The file's
-    path replaces ``{init_file}`` in ``arguments``, and the file is removed after the run.
-    """
-
-    arguments: tuple[str, ...]
-    directories: tuple[str, ...] = ()
-    stdin: bytes = field(default=b"", repr=False)
-    init_file: bytes | None = field(default=None, repr=False)
-
-
-class Lifecycle(Protocol):
-    """The creation of a server's data directory, and the start and stop of the server."""
-
-    @property
-    def stop_signal(self) -> signal.Signals:
-        """The signal that asks the server's process for a clean stop."""
-
-    def socket_name(self, port: int) -> str:
-        """Return the name of the socket of a server with this port."""
-
-    def pid_file(self, site: Site) -> Path:
-        """Return the file with the server's process id, written just before it accepts sessions."""
-
-    def initialisation(self, site: Site, options: Sequence[Option]) -> Initialisation:
-        """Return the run that creates a data directory with ``Family.account`` as its only account.
-
-        ``options`` are the ``init_options`` of the configuration.
-        """
-
-    def start_arguments(self, site: Site) -> tuple[str, ...]:
-        """Return the arguments that start the server, without those for its options."""
-
-    def program_arguments(self, site: Site) -> tuple[str, ...]:
-        """Return the arguments for every other run of the program."""
 
 
 @dataclass(frozen=True)
@@ -118,27 +55,31 @@ class Replacement:
 
 
 class Options(Protocol):
-    """A family's options: their spelling, their names and their effects.
-
-    Names have underscores. ``administrative`` options belong to millrace: a configuration must not
-    set them. ``init_options`` also decide the layout of a data directory; ``runtime_only`` ones,
-    names or shell patterns, leave no trace in the files of a server that was stopped cleanly.
-    ``listing_arguments`` make the program list its options; ``value_refused`` appears in the log of
-    a server that rejects a value.
-    """
+    """A family's options: their spelling, their names (with underscores) and their effects."""
 
     @property
-    def administrative(self) -> frozenset[str]: ...
+    def administrative(self) -> frozenset[str]:
+        """The options that belong to millrace: a configuration must not set them."""
+
     @property
-    def init_options(self) -> frozenset[str]: ...
+    def init_options(self) -> frozenset[str]:
+        """The options that also decide the layout of a data directory."""
+
     @property
-    def runtime_only(self) -> tuple[str, ...]: ...
+    def runtime_only(self) -> tuple[str, ...]:
+        """Names or shell patterns of options without a trace in the files of a stopped server."""
+
     @property
-    def replacements(self) -> tuple[Replacement, ...]: ...
+    def replacements(self) -> tuple[Replacement, ...]:
+        """The pairs of options of which a server ignores one."""
+
     @property
-    def listing_arguments(self) -> tuple[str, ...]: ...
+    def listing_arguments(self) -> tuple[str, ...]:
+        """The arguments that make the program list its options."""
+
     @property
-    def value_refused(self) -> str: ...
+    def value_refused(self) -> str:
+        """The words in the log of a server that rejects a value."""
 
     def forms(self, name: str) -> tuple[str, ...]:
         """Return the options that a name may refer to: itself, then the option it switches."""
@@ -315,19 +256,19 @@ class Storage(Protocol):
 
 
 class SnapshotRules(Protocol):
-    """The conditions under which a data directory can be kept and restored.
-
-    ``excluded_files`` are shell patterns of files at its top that each start creates anew,
-    ``link_suffixes`` are those of files that name a place outside. Tables of ``volatile_engines``,
-    in lower case, are empty after a restart.
-    """
+    """The conditions under which a data directory can be kept and restored."""
 
     @property
-    def excluded_files(self) -> tuple[str, ...]: ...
+    def excluded_files(self) -> tuple[str, ...]:
+        """Shell patterns of files at its top that each start creates anew."""
+
     @property
-    def link_suffixes(self) -> frozenset[str]: ...
+    def link_suffixes(self) -> frozenset[str]:
+        """The suffixes of files that name a place outside."""
+
     @property
-    def volatile_engines(self) -> frozenset[str]: ...
+    def volatile_engines(self) -> frozenset[str]:
+        """The engines, in lower case, whose tables are empty after a restart."""
 
     def is_table_file(self, file: Path, database: str, table: str | None) -> bool:
         """Return whether a file of the data directory belongs to a table; None stands for all."""

@@ -17,7 +17,8 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from millrace.databases.base import Initialisation, Site, version_key
+from millrace.databases.base import version_key
+from millrace.databases.lifecycle import Initialisation, Site
 from millrace.databases.mysql import options
 from millrace.errors import TrialFailed
 from millrace.model.servers import InstalledServer, Option

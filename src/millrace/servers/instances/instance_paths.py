@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from millrace import paths
-from millrace.databases.base import Initialisation
+from millrace.databases.lifecycle import Initialisation
 from millrace.errors import HostError
 from millrace.model.servers import InstalledServer
 from millrace.servers.instances import launch, ownership
