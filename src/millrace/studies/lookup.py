@@ -8,7 +8,12 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import resources
-from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+Value = str | int | float | bool
+Ends = float | tuple[float, float]
+"""A number, or the ends of a range."""
 
 
 @dataclass(frozen=True)
@@ -17,9 +22,9 @@ class Conditions:
 
     family: str
     version: str
-    levels: Mapping[str, Any]
-    parameters: Mapping[str, Any]
-    variables: Mapping[str, Any]
+    levels: Mapping[str, Value]
+    parameters: Mapping[str, Value]
+    variables: Mapping[str, str]
 
 
 @dataclass(frozen=True)
@@ -37,20 +42,88 @@ class Figure:
     note: str | None = None
 
 
-@dataclass(frozen=True)
-class Study:
-    """A study: its name, title and host, and its ``figures`` as its file has them."""
+class PublishedServer(BaseModel):
+    """A published server; the other keys are its figures by configuration, and of ``any``."""
+
+    model_config = ConfigDict(extra="allow")
+    __pydantic_extra__: dict[str, dict[str, float | str]]
+
+    name: str
+    family: str
+    series: str
+
+    def is_of(self, conditions: Conditions) -> bool:
+        series = ".".join(conditions.version.split(".")[:2])  # 10.2 of 10.2.11-MariaDB
+        return (self.family, self.series) == (conditions.family, series)
+
+
+class Cell(BaseModel):
+    """A published comparison and its conditions: a relative throughput, or a time's factor."""
+
+    server: PublishedServer
+    relative_to: str
+    where: dict[str, Value | list[Value]]
+    variables: dict[str, Value | list[Value]] = {}
+    ratio: Ends | None = None
+    slower: Ends | None = None
+    note: str | None = None
+
+    @property
+    def ratios(self) -> tuple[float, float] | None:
+        """Return the lowest and highest relative throughput: as published, or a time's inverse."""
+        if self.ratio is not None:
+            return _ends(self.ratio)
+        if self.slower is not None:
+            least, most = _ends(self.slower)
+            return 1 / most, 1 / least
+        return None
+
+
+class Study(BaseModel):
+    """A study: its name, title and host, and the figures of ``servers`` or ``cells``.
+
+    Values of servers hold at the levels of ``only``; cells compare in ``metric``.
+    """
 
     name: str
     title: str
     host: str
-    figures: Mapping[str, Any]
+    only: dict[str, Value] = {}
+    servers: list[PublishedServer] = []
+    metric: str = ""
+    cells: list[Cell] = []
 
     def find(self, metric: str, conditions: Conditions) -> Figure | None:
         """Return the figure for a metric, by name, under these conditions."""
-        if "cells" in self.figures:
-            return _find_cell(self.figures, metric, conditions)
-        return _find_value(self.figures, metric, conditions)
+        find = self._find_cell if self.cells else self._find_value
+        return find(metric, conditions)
+
+    def _find_value(self, metric: str, conditions: Conditions) -> Figure | None:
+        levels = conditions.levels
+        if any(levels.get(factor, level) != level for factor, level in self.only.items()):
+            return None
+        configuration = str(levels.get("configuration", "default"))
+        for published in self.servers:
+            if published.is_of(conditions):
+                for key in (configuration, "any"):
+                    figures = published.__pydantic_extra__.get(key, {})
+                    if metric in figures:
+                        note = figures.get("note")
+                        value = float(figures[metric])
+                        return Figure(
+                            published.name, value, note=None if note is None else str(note)
+                        )
+        return None
+
+    def _find_cell(self, metric: str, conditions: Conditions) -> Figure | None:
+        """Return the first cell whose every condition holds."""
+        known = {**conditions.parameters, **conditions.levels}
+        for cell in self.cells if metric == self.metric else ():
+            holds = _hold(cell.where, known) and _hold(cell.variables, conditions.variables)
+            if holds and cell.server.is_of(conditions):
+                name = cell.server.name
+                return Figure(name, None, cell.ratios, cell.relative_to, note=cell.note)
+        return None
 
 
 def study_names() -> tuple[str, ...]:
@@ -65,44 +138,11 @@ def load_study(name: str) -> Study | None:
     file = resources.files("millrace.studies") / f"{name.lower()}.toml"
     if not file.is_file():
         return None
-    figures = tomllib.loads(file.read_text("utf-8"))
-    return Study(figures["name"], figures["title"], figures["host"], figures)
+    return Study.model_validate(tomllib.loads(file.read_text("utf-8")))
 
 
-def _find_value(study: Mapping[str, Any], metric: str, conditions: Conditions) -> Figure | None:
-    """Return a value of a study of values by server and configuration."""
-    levels = conditions.levels
-    if any(levels.get(factor, level) != level for factor, level in study["only"].items()):
-        return None
-    configuration = str(levels.get("configuration", "default"))
-    for published in study["servers"]:
-        if _is_of_series(published, conditions):
-            for key in (configuration, "any"):
-                figures = published.get(key, {})
-                if metric in figures:
-                    note = figures.get("note")
-                    return Figure(published["name"], float(figures[metric]), note=note)
-    return None
-
-
-def _find_cell(study: Mapping[str, Any], metric: str, conditions: Conditions) -> Figure | None:
-    """Return the first cell of a study of comparisons whose every condition holds."""
-    if metric != study["metric"]:
-        return None
-    known = {**conditions.parameters, **conditions.levels}
-    for cell in study["cells"]:
-        if (
-            _is_of_series(cell["server"], conditions)
-            and _hold(cell["where"], known)
-            and _hold(cell.get("variables", {}), conditions.variables)
-        ):
-            name = cell["server"]["name"]
-            return Figure(name, None, _ratios(cell), cell["relative_to"], note=cell.get("note"))
-    return None
-
-
-def _hold(conditions: Mapping[str, Any], known: Mapping[str, Any]) -> bool:
-    """Tell whether each condition names what is known, or lists it; case does not matter."""
+def _hold(conditions: Mapping[str, Value | list[Value]], known: Mapping[str, Value]) -> bool:
+    """Return whether each condition names what is known, or lists it; case does not matter."""
     return all(
         str(known.get(name)).casefold()
         in {str(one).casefold() for one in (wanted if isinstance(wanted, list) else [wanted])}
@@ -110,28 +150,6 @@ def _hold(conditions: Mapping[str, Any], known: Mapping[str, Any]) -> bool:
     )
 
 
-def _ratios(cell: Mapping[str, Any]) -> tuple[float, float] | None:
-    """Return the lowest and highest relative throughput: as published, or a time's inverse."""
-    if "ratio" in cell:
-        ratios = _ends(cell["ratio"])
-    elif "slower" in cell:
-        least, most = _ends(cell["slower"])
-        ratios = (1 / most, 1 / least)
-    else:
-        return None
-    return ratios
-
-
-def _ends(number: float | list[float]) -> tuple[float, float]:
-    ends = number if isinstance(number, list) else [number]
-    return float(min(ends)), float(max(ends))
-
-
-def _is_of_series(published: Mapping[str, str], conditions: Conditions) -> bool:
-    is_family = published["family"] == conditions.family
-    return is_family and published["series"] == _series(conditions.version)
-
-
-def _series(version: str) -> str:
-    """``5.6`` of ``5.6.24``, ``10.2`` of ``10.2.11-MariaDB``."""
-    return ".".join(version.split(".")[:2])
+def _ends(number: Ends) -> tuple[float, float]:
+    ends = number if isinstance(number, tuple) else (number,)
+    return min(ends), max(ends)

@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from millrace.analysis.compare.metrics import Metric
 from millrace.analysis.compare.model import Group, RunAnalysis
 from millrace.analysis.compare.treatment_model import TreatmentAnalysis
+from millrace.levels import Level
 from millrace.studies.lookup import Conditions, Figure, Study, load_study
 
 
@@ -60,7 +60,7 @@ def published_comparison(analysis: RunAnalysis) -> PublishedStudy | None:
 
 
 def _of_group(
-    study: Study, group: Group, metric: Metric, parameters: Mapping[str, Any]
+    study: Study, group: Group, metric: Metric, parameters: Mapping[str, Level]
 ) -> list[PublishedFigure]:
     found = {t.id: _find(study, t, metric, parameters) for t in group.treatments}
     base = next((found[t.id] for t in group.treatments if t.is_base), None)
@@ -97,7 +97,7 @@ def _figure(
 
 
 def _find(
-    study: Study, treatment: TreatmentAnalysis, metric: Metric, parameters: Mapping[str, Any]
+    study: Study, treatment: TreatmentAnalysis, metric: Metric, parameters: Mapping[str, Level]
 ) -> Figure | None:
     instance = next((i for i in treatment.instances if i.role == "server"), None)
     if instance is None:

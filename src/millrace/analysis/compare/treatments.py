@@ -46,7 +46,9 @@ def analyse_treatments(
 
     A treatment's label is its levels of ``label_factors``.
     """
-    trials = _by_treatment(stored)
+    trials: dict[str, list[TrialRecord]] = {}
+    for trial in sorted(stored.trials, key=lambda trial: (trial.block, trial.position)):
+        trials.setdefault(trial.treatment_id, []).append(trial)
     last = stored.last_attempts()
     return tuple(
         _analyse(
@@ -85,13 +87,6 @@ def find_failures(stored: StoredRun, labels: Mapping[str, str]) -> tuple[Failure
         for trial in sorted(stored.trials, key=lambda trial: trial.position)
         if (attempt := last.get(trial.id)) is not None and attempt.outcome == "failed"
     )
-
-
-def _by_treatment(stored: StoredRun) -> dict[str, list[TrialRecord]]:
-    trials: dict[str, list[TrialRecord]] = {}
-    for trial in sorted(stored.trials, key=lambda trial: (trial.block, trial.position)):
-        trials.setdefault(trial.treatment_id, []).append(trial)
-    return trials
 
 
 def _analyse(

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
 
+from pydantic import TypeAdapter
+
 from millrace.analysis.explain.call_tree import KERNEL, UNKNOWN, Frame, Key
 from millrace.stats import MeanEstimate
 
@@ -18,25 +20,16 @@ class Group:
 
     name: str
     title: str
-    kernel: bool
     functions: tuple[str, ...]
-    libraries: tuple[str, ...]
+    libraries: tuple[str, ...] = ()
+    kernel: bool = False
 
 
 @lru_cache(maxsize=1)
 def groups() -> tuple[Group, ...]:
     """Return all groups, in the order of tables."""
     rules = (files("millrace.analysis.explain") / "function_groups.toml").read_text("utf-8")
-    return tuple(
-        Group(
-            name=rule["name"],
-            title=rule["title"],
-            kernel=rule.get("kernel", False),
-            functions=tuple(rule["functions"]),
-            libraries=tuple(rule.get("libraries", ())),
-        )
-        for rule in tomllib.loads(rules)["groups"]
-    )
+    return TypeAdapter(tuple[Group, ...]).validate_python(tomllib.loads(rules)["groups"])
 
 
 def group_of(path: Sequence[Frame]) -> Group:

@@ -6,7 +6,6 @@ stays the same while the host changes, unlike the build's own figures.
 
 import hashlib
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,7 +37,10 @@ def points_of(stored: StoredRun, *, reference: str | None, label: str | None, at
     """
     analysis = compare_run(stored, base=reference)
     comparisons = [comparison for group in analysis.groups for comparison in group.comparisons]
-    candidates = _candidates(comparisons)
+    # An A/A trial's level is a candidate only where there are no others.
+    levels = dict.fromkeys(each.candidate for each in comparisons)
+    others = dict.fromkeys(each.candidate for each in comparisons if not each.same)
+    candidates = [*(others or levels)]
     if not candidates:
         raise UserError(
             f"run {stored.run.id} has no candidate beside the reference {analysis.base_text}",
@@ -54,7 +56,10 @@ def points_of(stored: StoredRun, *, reference: str | None, label: str | None, at
     for comparison in comparisons:
         if comparison.candidate not in candidates:
             continue
-        if why := _why_not(comparison):
+        why = comparison.unequal or comparison.unsteady
+        if comparison.estimate is None:
+            why = comparison.reason.partition("\n")[0]
+        if why:
             left_out[f"{analyses[comparison.candidate_id].label}: {why}"] = None
             continue
         base, candidate = analyses[comparison.base_id], analyses[comparison.candidate_id]
@@ -76,13 +81,6 @@ def points_of(stored: StoredRun, *, reference: str | None, label: str | None, at
     return Drawn(part, tuple(left_out))
 
 
-def _candidates(comparisons: Sequence[Comparison]) -> list[Level]:
-    """Return the candidates' levels; an A/A trial's level is excluded where there are others."""
-    levels = dict.fromkeys(comparison.candidate for comparison in comparisons)
-    others = dict.fromkeys(each.candidate for each in comparisons if not each.same)
-    return [*(others or levels)]
-
-
 def _check_label(label: str) -> None:
     if not label.strip() or len(label) > LONGEST_LABEL or not label.isprintable():
         raise UserError(
@@ -91,26 +89,11 @@ def _check_label(label: str) -> None:
         )
 
 
-def _why_not(comparison: Comparison) -> str:
-    """Explain why a comparison is no point of a history; empty where it is one."""
-    if comparison.estimate is None:
-        return comparison.reason.partition("\n")[0]
-    return comparison.unequal or comparison.unsteady
-
-
 def _series(analysis: RunAnalysis, comparison: Comparison, candidate: Level | None) -> SeriesRecord:
     run, metric = analysis.run, comparison.metric
-    identity = [
-        run.name,
-        run.digest,
-        analysis.factor,
-        comparison.base,
-        candidate,
-        dict(comparison.fixed_factors),
-        metric.name,
-    ]
+    of_run = (run.name, run.digest, analysis.factor, comparison.base, candidate)
     return SeriesRecord(
-        id=_digest(identity),
+        id=_digest([*of_run, dict(comparison.fixed_factors), metric.name]),
         experiment=run.name,
         digest=run.digest,
         factor=analysis.factor,

@@ -1,14 +1,16 @@
 """Read the settings and builds that are known to matter, from a file for each line of servers."""
 
 import tomllib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import lru_cache
 from importlib.resources import files
-from typing import Any, Literal, cast
+from typing import Annotated, Literal
+
+from pydantic import BeforeValidator, TypeAdapter
 
 from millrace import sizes
-from millrace.analysis.explain.breakdown_model import PARTS, PartKey
+from millrace.analysis.explain.breakdown_model import PartKey
 from millrace.analysis.explain.causes.evidence import CPU
 
 Dearer = Literal["on", "off", "larger", "smaller", "any", "set", "rate"] | tuple[str, ...]
@@ -22,11 +24,11 @@ class Setting:
 
     names: tuple[str, ...]
     dearer: Dearer
-    without: str | None
-    beside: Mapping[str, str]
-    empty: str
-    requires: Mapping[str, str]
-    needs: Mapping[str, str]
+    without: str | None = None
+    beside: Mapping[str, str] = field(default_factory=dict)
+    empty: str = ""
+    requires: Mapping[str, str] = field(default_factory=dict)
+    needs: Mapping[str, str] = field(default_factory=dict)
 
     def name_of(self, *sides: Mapping[str, str]) -> str:
         """Return the name under which all sides have it, else any."""
@@ -67,102 +69,76 @@ class Only:
     """
 
     counters: tuple[str, ...]
-    plans: tuple[str, ...]
+    plans: tuple[str, ...] = ()
+
+
+def _with_cpu(parts: list[str]) -> list[str]:
+    return [part for each in parts for part in (CPU if each == "cpu" else (each,))]
 
 
 @dataclass(frozen=True)
 class Topic:
-    """Settings that move the same parts of an operation, CPU time apart (see known/*.toml)."""
+    """Settings that affect the same ``parts`` of an operation (see known/*.toml)."""
 
     name: str
     does: str
-    parts: tuple[PartKey, ...]
-    cpu: tuple[PartKey, ...]
+    parts: Annotated[tuple[PartKey, ...], BeforeValidator(_with_cpu)]
     groups: tuple[str, ...]
-    cpu_share: float | None
-    counters: tuple[str, ...]
-    only: Only | None
-    by_plan: bool
-    certainty: float
-    settings: tuple[Setting, ...]
+    cpu_share: float | None = None
+    counters: tuple[str, ...] = ()
+    only: Only | None = None
+    by_plan: bool = False
+    certainty: float = 1.0
+    settings: tuple[Setting, ...] = ()
+
+    @property
+    def cpu(self) -> tuple[PartKey, ...]:
+        """Return its parts that are CPU time."""
+        return tuple(part for part in self.parts if part in CPU)
+
+    @property
+    def waits(self) -> tuple[PartKey, ...]:
+        """Return its other parts."""
+        return tuple(part for part in self.parts if part not in CPU)
 
 
 @dataclass(frozen=True)
-class BuildFact:
-    """A fact of how a server was built (``fact``), or that it says itself (``variable``)."""
+class BuildFact(Topic):
+    """A topic of builds: a fact of how a server was built, or a variable that it shows."""
 
-    topic: Topic
-    fact: str | None
-    variable: str | None
+    fact: str | None = None
+    variable: str | None = None
 
 
 @dataclass(frozen=True)
 class Known:
-    """All known facts about settings and builds."""
+    """All known facts about settings (``topic``) and builds (``build``), as in the files."""
 
-    topics: tuple[Topic, ...]
-    builds: tuple[BuildFact, ...]
+    topic: tuple[Topic, ...]
+    build: tuple[BuildFact, ...]
 
 
 @lru_cache(maxsize=1)
 def known() -> Known:
     """Return all known facts about settings, of every line of servers."""
     known_files = (files("millrace.analysis.explain.causes") / "known").iterdir()
-    sources = [
-        tomllib.loads(source.read_text(encoding="utf-8"))
+    read = [
+        TypeAdapter(Known).validate_python(tomllib.loads(source.read_text("utf-8")))
         for source in sorted(known_files, key=lambda each: each.name)
     ]
     return Known(
-        topics=tuple(_topic(each) for data in sources for each in data["topic"]),
-        builds=tuple(
-            BuildFact(_topic(each), each.get("fact"), each.get("variable"))
-            for data in sources
-            for each in data["build"]
-        ),
+        tuple(topic for each in read for topic in each.topic),
+        tuple(fact for each in read for fact in each.build),
     )
 
 
 def needed(values: Mapping[str, str]) -> dict[str, str]:
     """Return the further settings that a server needs to start with these values."""
     found: dict[str, str] = {}
-    for setting in (each for topic in known().topics for each in topic.settings):
+    for setting in (each for topic in known().topic for each in topic.settings):
         if any(values.get(name, "").lower() not in _OFF for name in setting.names):
             found |= setting.needs
     return {name: value for name, value in found.items() if name not in values}
-
-
-def _topic(data: Mapping[str, Any]) -> Topic:
-    named = [part for each in data["parts"] for part in (CPU if each == "cpu" else (each,))]
-    assert all(part in PARTS for part in named), data["name"]
-    parts = [cast(PartKey, part) for part in named]
-    only = data.get("only")
-    return Topic(
-        name=data["name"],
-        does=data["does"],
-        parts=tuple(part for part in parts if part not in CPU),
-        cpu=tuple(part for part in parts if part in CPU),
-        groups=tuple(data["groups"]),
-        cpu_share=data.get("cpu_share"),
-        counters=tuple(data.get("counters", ())),
-        only=None if only is None else Only(tuple(only["counters"]), tuple(only.get("plans", ()))),
-        by_plan=data.get("by_plan", False),
-        certainty=data.get("certainty", 1.0),
-        settings=tuple(_setting(each) for each in data.get("settings", ())),
-    )
-
-
-def _setting(data: Mapping[str, Any]) -> Setting:
-    dearer = data["dearer"]
-    return Setting(
-        names=tuple(data["names"]),
-        dearer=tuple(dearer) if isinstance(dearer, Sequence) and not isinstance(dearer, str)
-        else dearer,
-        without=data.get("without"),
-        beside=data.get("beside", {}),
-        empty=data.get("empty", ""),
-        requires=data.get("requires", {}),
-        needs=data.get("needs", {}),
-    )  # fmt: skip
 
 
 def _same(one: str | None, other: str | None) -> bool:

@@ -24,7 +24,7 @@ _LEAST_SIZE = 1 << 16  # from here on a number is likely to be one of bytes: 128
 def options(evidence: Evidence) -> Iterator[Finding]:
     """Yield settings that cost more on the worse side and are known to affect what grew."""
     better, worse = evidence.better.settings, evidence.worse.settings
-    for topic in known().topics:
+    for topic in known().topic:
         dearer = [each for each in topic.settings if each.is_dearer(better, worse)]
         if not dearer or not _counters_grew(evidence, topic) or not _may_matter(evidence, topic):
             continue
@@ -47,35 +47,35 @@ def options(evidence: Evidence) -> Iterator[Finding]:
 
 def builds(evidence: Evidence) -> Iterator[Finding]:
     """Yield the differences between the builds that may affect the parts that grew."""
-    for fact in known().builds:
+    for fact in known().build:
         a, b = _fact(evidence.a, fact), _fact(evidence.b, fact)
         if a is None or b is None or a == b:
             continue
-        us, consequence = _claim(evidence, fact.topic)
+        us, consequence = _claim(evidence, fact)
         if us <= 0:
             continue
-        values: Values = {fact.topic.name: (a, b)}
-        found_functions = any(evidence.group_growth_us.get(name) for name in fact.topic.groups)
+        values: Values = {fact.name: (a, b)}
+        found_functions = any(evidence.group_growth_us.get(name) for name in fact.groups)
         yield Finding(
             "build",
-            fact.topic.name,
-            f"{_values_text(values)}: {fact.topic.does}",
+            fact.name,
+            f"{_values_text(values)}: {fact.does}",
             us,
             consequence,
             _BUILD if found_functions else _VAGUE_BUILD,
-            _most(evidence, fact.topic),
+            _most(evidence, fact),
             settings=values,
         )
 
 
 def _claim(evidence: Evidence, topic: Topic) -> tuple[float, str]:
     """Estimate the share of a topic in the parts that grew, and describe it in words."""
-    us = evidence.growth_of(topic.parts)
-    clauses = list(evidence.growth_texts(topic.parts))
+    us = evidence.growth_of(topic.waits)
+    clauses = list(evidence.growth_texts(topic.waits))
     cpu_us, clause = _cpu(evidence, topic) if topic.cpu else (0.0, "")
     if cpu_us:
         # Where the queue is among a topic's parts, it is claimed already.
-        queues = "runnable" in topic.parts
+        queues = "runnable" in topic.waits
         us += cpu_us if queues else evidence.with_queue(cpu_us)
         clauses.append(clause if queues else f"{clause}{evidence.and_queue(cpu_us)}")
     return us, listed(clauses)
@@ -113,9 +113,9 @@ def _most(evidence: Evidence, topic: Topic) -> float:
     not; the queue for CPUs counts by the topic's share of the CPU time that grew.
     """
     cpu_us = _most_cpu(evidence, topic)
-    most_us = evidence.growth_at_most(topic.parts) + cpu_us
+    most_us = evidence.growth_at_most(topic.waits) + cpu_us
     all_cpu_us = evidence.growth_of(CPU) or evidence.growth_at_most(CPU)
-    if all_cpu_us and "runnable" not in topic.parts:
+    if all_cpu_us and "runnable" not in topic.waits:
         most_us += evidence.growth_at_most(["runnable"]) * min(cpu_us / all_cpu_us, 1.0)
     return min(most_us, evidence.size_us)
 
@@ -125,7 +125,7 @@ def _most_cpu(evidence: Evidence, topic: Topic) -> float:
 
     A thread that waits more needs more CPU time everywhere, for context switches and cold caches.
     """
-    if evidence.growth_of(topic.parts):
+    if evidence.growth_of(topic.waits):
         return evidence.growth_at_most(CPU)
     if evidence.groups and topic.groups:
         return evidence.groups_growth_at_most(topic.groups)
