@@ -125,7 +125,6 @@ class Calibration:
 
     @property
     def verdicts(self) -> tuple[SequentialVerdict, ...]:
-        """Return the A/A verdicts of all groups."""
         return tuple(each for group in self.groups for each in group.verdicts)
 
     @property

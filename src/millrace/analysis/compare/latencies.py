@@ -37,7 +37,6 @@ class Latency:
         return self.histogram.count
 
     def percentiles_s(self, percents: Sequence[float]) -> tuple[float, ...]:
-        """Return these percentiles in s."""
         return tuple(float(ns) / NS_PER_S for ns in self.histogram.percentiles(percents))
 
     def by_percentile(self) -> dict[float, float]:

@@ -47,44 +47,31 @@ def compare_paired(
     a fraction. A block that lacks one of the two is dropped from their comparison. The verdict goes
     by the interval that holds for any number of looks.
     """
-    compared = [
-        _compare(values, base, candidate, direction=direction, margin=margin, alpha=alpha)
-        for candidate in values
-        if candidate != base
-    ]
+
+    def compare(candidate: str) -> PairedComparison:
+        ours, theirs = values[base], values[candidate]
+        blocks = [block for block in ours if block in theirs]
+        pairs = ([ours[block] for block in blocks], [theirs[block] for block in blocks])
+        estimate = fixed = found = None
+        verdict: Verdict | None = None
+        reason = f"no block has both; at least {FEWEST_BLOCKS} are wanted"
+        if blocks:
+            fixed = paired_ratio(*pairs, confidence=1 - alpha)
+            estimate = paired_ratio(*pairs, confidence=1 - alpha, looks="any")
+            verdict, reason = decide(estimate, direction, margin)
+            found = power(estimate, margin)
+        return PairedComparison(
+            base=base,
+            candidate=candidate,
+            estimate=estimate,
+            fixed=fixed,
+            n_blocks=len(blocks),
+            dropped=len(ours.keys() | theirs.keys()) - len(blocks),
+            verdict=verdict or "inconclusive",
+            reason=reason,
+            power=found,
+        )
+
+    compared = [compare(candidate) for candidate in values if candidate != base]
     adjusted = adjusted_p_values([each.estimate for each in compared])
     return tuple(replace(each, adjusted_p=p) for each, p in zip(compared, adjusted, strict=True))
-
-
-def _compare(
-    values: Mapping[str, Mapping[str, float]],
-    base: str,
-    candidate: str,
-    *,
-    direction: Direction,
-    margin: float,
-    alpha: float,
-) -> PairedComparison:
-    blocks = [block for block in values[base] if block in values[candidate]]
-    base_values = [values[base][block] for block in blocks]
-    candidate_values = [values[candidate][block] for block in blocks]
-    estimate = fixed = found = None
-    verdict: Verdict | None = None
-    reason = f"no block has both; at least {FEWEST_BLOCKS} are wanted"
-    if blocks:
-        confidence = 1 - alpha
-        fixed = paired_ratio(base_values, candidate_values, confidence=confidence)
-        estimate = paired_ratio(base_values, candidate_values, confidence=confidence, looks="any")
-        verdict, reason = decide(estimate, direction, margin)
-        found = power(estimate, margin)
-    return PairedComparison(
-        base=base,
-        candidate=candidate,
-        estimate=estimate,
-        fixed=fixed,
-        n_blocks=len(blocks),
-        dropped=len(values[base].keys() | values[candidate].keys()) - len(blocks),
-        verdict=verdict or "inconclusive",
-        reason=reason,
-        power=found,
-    )

@@ -1,7 +1,5 @@
 """The measurements of a treatment's trials, and the settings of its servers: plain values."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -65,6 +63,24 @@ class Failure:
 
 
 @dataclass(frozen=True)
+class InstanceAnalysis:
+    """The settings of one role's server, with options that are not effective or left out."""
+
+    role: str
+    server: ServerRecord
+    configuration: str
+    effective: Mapping[str, str]
+    mismatches: tuple[Mismatch, ...]
+    left_out: tuple[OptionRecord, ...]
+    facts: InstanceFacts
+
+    @property
+    def limits(self) -> tuple[str, ...]:
+        """Name the limits of control and observation there, a clause each (an attached server)."""
+        return self.facts.limits or ()
+
+
+@dataclass(frozen=True)
 class TreatmentAnalysis:
     """One treatment: its trials, what they measured, and how its servers were set.
 
@@ -105,23 +121,4 @@ class TreatmentAnalysis:
 
     @property
     def open(self) -> int:
-        """Return trials that have not ended yet."""
         return self.planned - self.finished - self.failed
-
-
-@dataclass(frozen=True)
-class InstanceAnalysis:
-    """The settings of one role's server, with options that are not effective or left out."""
-
-    role: str
-    server: ServerRecord
-    configuration: str
-    effective: Mapping[str, str]
-    mismatches: tuple[Mismatch, ...]
-    left_out: tuple[OptionRecord, ...]
-    facts: InstanceFacts
-
-    @property
-    def limits(self) -> tuple[str, ...]:
-        """Name the limits of control and observation there, a clause each (an attached server)."""
-        return self.facts.limits or ()

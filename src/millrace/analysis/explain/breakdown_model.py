@@ -81,7 +81,7 @@ class TrialBreakdown:
         if not self.samples:
             return Value(left)
         share = math.fsum(self.parts[key].share for key in parts)
-        return Value(left, self.sampled_us * _share_error(share, self.samples))
+        return Value(left, self.sampled_us * share_error(share, self.samples))
 
 
 @dataclass(frozen=True)
@@ -182,6 +182,7 @@ class BreakdownDifference:
         return of_a, of_b
 
 
-def _share_error(share: float, samples: int) -> float:
+def share_error(share: float, samples: int) -> float:
+    """Return the standard error of a share of independent samples."""
     within = min(max(share, 0.0), 1.0)  # sums of shares are rounded
     return math.sqrt(within * (1 - within) / samples)

@@ -30,7 +30,7 @@ from millrace.analysis.explain.breakdown_model import (
     TimeBreakdown,
     TrialBreakdown,
     Value,
-    _share_error,
+    share_error,
 )
 from millrace.analysis.explain.observations import US_PER_S, Observed, ObservedTrial
 from millrace.stats import MeanEstimate, holm_marks, mean_estimate
@@ -199,7 +199,7 @@ def _state(observed: Observed, *classes: str) -> Value:
 def sampled_value(count: float, samples: int, all_us: float) -> Value:
     """Return this many of the samples as time, where all samples stand for ``all_us``."""
     share = count / samples
-    return Value(share * all_us, all_us * _share_error(share, samples), share)
+    return Value(share * all_us, all_us * share_error(share, samples), share)
 
 
 def _waiting_us(observed: Observed) -> float | None:

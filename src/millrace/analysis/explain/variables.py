@@ -104,7 +104,7 @@ def asked_against_effective(
 
 
 def _equal(a: str, b: str) -> bool:
-    return a == b or ((number := _number(a)) is not None and number == _number(b))
+    return a == b or ((number := number_of(a)) is not None and number == number_of(b))
 
 
 def _is_ignored(name: str, ignored: Collection[str]) -> bool:
@@ -149,7 +149,7 @@ def _members(text: str) -> set[str]:
     return {member.strip() for member in text.split(",") if member.strip()}
 
 
-def _number(text: str) -> float | None:
+def number_of(text: str) -> float | None:
     """Return an integer, a size or a decimal fraction; None for anything else."""
     try:
         return sizes.parse(text)

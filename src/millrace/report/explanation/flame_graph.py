@@ -79,7 +79,6 @@ class Graph:
 
     @property
     def height(self) -> int:
-        """Return its height in pixels."""
         return ROW_PX * (1 + max((frame.depth for frame in self.frames), default=0))
 
     @property

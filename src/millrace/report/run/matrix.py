@@ -31,7 +31,6 @@ class MatrixRow:
     """A group; ``label`` is its levels but for the section's."""
 
     label: str
-    group: Group
     cells: tuple[Cell, ...]
 
 
@@ -69,28 +68,21 @@ def is_large(analysis: RunAnalysis) -> bool:
 def matrix(analysis: RunAnalysis, metric: Metric) -> Matrix:
     """Return the comparisons in ``metric``; columns and rows in the experiment's order."""
     levels = list(dict.fromkeys(t.level for t in analysis.treatments))
-    corner = " · ".join(_row_factors(analysis)) or factor_text(analysis.factor)
+    parts = []
+    for heading, groups in sections(analysis):
+        rows = []
+        for group in groups:
+            cells = tuple(_cell(group, str(level), metric, analysis) for level in levels)
+            rows.append(MatrixRow(row_label(group, analysis), cells))
+        parts.append(MatrixSection(heading, tuple(rows)))
     return Matrix(
         title=f"{metric.title} relative to {analysis.base_text}",
-        corner=corner,
+        corner=" · ".join(_row_factors(analysis)) or factor_text(analysis.factor),
         columns=tuple(
             MatrixColumn(level_value(level), metric.unit if level == analysis.base else None)
             for level in levels
         ),
-        sections=tuple(
-            MatrixSection(
-                heading,
-                tuple(
-                    MatrixRow(
-                        row_label(group, analysis),
-                        group,
-                        tuple(_cell(group, str(level), metric, analysis) for level in levels),
-                    )
-                    for group in groups
-                ),
-            )
-            for heading, groups in sections(analysis)
-        ),
+        sections=tuple(parts),
     )
 
 

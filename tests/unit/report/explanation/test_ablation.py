@@ -81,9 +81,7 @@ def test_several_settings_need_not_add_up() -> None:
     assert said[5].startswith("remaining with all aligned: +3.0 %")
     assert "need not add up" in said[-1]
     apart = sentences(Ablation(RATE, share(0.14), parts[:2]), base="A", candidate="B")
-    assert apart[0].endswith(
-        "4 are checksums; what remains with all of them aligned could not be measured"
-    )
+    assert "4 are checksums; what remains" in apart[0]
     assert [line.partition(":")[0] for line in apart[4:6]] == [
         "remaining with binary log aligned",
         "remaining with checksums aligned",

@@ -89,10 +89,8 @@ def test_narrow_frames_are_told() -> None:
     )
     graph = graphs(root)
     assert [f.label for f in graph.graphs[0].frames] == ["all", "f"]
-    assert graph.left_out_text == (
-        "Left out, narrower than 0.1 %: 1 call path of A, together 0.05 µs (0.1 %); "
-        "1 call path of B, together 0.04 µs (0.1 %)"
-    )
+    assert "narrower than 0.1 %: 1 call path of A, together 0.05 µs (0.1 %)" in graph.left_out_text
+    assert "1 call path of B, together 0.04 µs (0.1 %)" in graph.left_out_text
 
 
 def test_a_path_of_one_side_is_missing_in_the_other() -> None:

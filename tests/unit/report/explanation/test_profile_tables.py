@@ -47,6 +47,6 @@ def test_sides_with_few_samples_are_told() -> None:
     assert few_samples_note([("old", many), ("new", few)]) == (
         "few samples: 999 in new; more --profile-blocks give more"
     )
-    assert few_samples_note([("old", few), ("new", none)]) == (
-        "few samples: 999 in old, 3 in new; more --profile-blocks give more"
-    )
+    note = few_samples_note([("old", few), ("new", none)])
+    assert note is not None
+    assert "999 in old, 3 in new; " in note

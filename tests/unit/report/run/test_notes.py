@@ -65,10 +65,8 @@ def test_warnings_of_the_load_are_told_where_they_differ(
 def test_blocks_added_after_a_look_are_told() -> None:
     run = RunBuilder({BASE: noisy(4, 10), OTHER: noisy(4, 10)}).build()
     (note,) = warnings(compare_run(extended(run, 10, at_block=5)))
-    assert note == (
-        "blocks were added after a first look (5, then 10), so the interval is the wider one that "
-        "holds for any number of looks"
-    )
+    assert "added after a first look (5, then 10)" in note
+    assert note.endswith("for any number of looks")
 
 
 def test_another_base_is_named_where_the_base_failed() -> None:
@@ -93,7 +91,7 @@ def test_what_an_attached_server_does_not_allow_is_told_once_a_server() -> None:
     facts = {"attached": True, "limits": ["it cannot be stopped", "its log cannot be observed"]}
     analysis = compare_run(with_facts(RUN, facts, of=OTHER))
     (note,) = warnings(analysis)
-    assert note.startswith(f"{OTHER} is attached, so not all there could be controlled or observed")
+    assert note.startswith(f"{OTHER} is attached, ")
     assert note.endswith(": it cannot be stopped; its log cannot be observed")
     limits = {s["name"]: s["limits"] for s in json.loads(render(analysis, "json"))["servers"]}
     assert limits == {BASE: [], OTHER: facts["limits"], THIRD: []}

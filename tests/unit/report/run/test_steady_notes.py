@@ -42,7 +42,7 @@ def test_trials_that_were_not_steady_are_counted_with_their_reasons() -> None:
     assert line.startswith("2 of 5 trials of mysql-8.0.12 were not steady: throughput fell by ")
     assert line.endswith(" % over the measured part")
     refused, counted = list(steady_warnings(analysed(unsteady=4)))
-    assert refused == "1 comparison is inconclusive: too many trials were not steady"
+    assert refused.startswith("1 comparison is inconclusive: ")
     assert counted.startswith("4 of 5 trials of mysql-8.0.12")
 
 
@@ -54,7 +54,7 @@ def test_of_many_treatments_the_first_are_told() -> None:
     run = QueryRun(NAMES, tests, (8,), 3, series=series).build()
     lines = list(steady_warnings(compare_run(run)))
     assert len(lines) == 1 + 6 + 1
-    assert lines[0] == "4 comparisons are inconclusive: too many trials were not steady"
+    assert lines[0].startswith("4 comparisons are inconclusive: ")
     assert lines[-1] == "2 more treatments had trials that were not steady"
 
 
@@ -64,13 +64,11 @@ def test_steady_and_short_trials_are_conditions_not_warnings() -> None:
     assert list(steady_conditions(steady)) == [
         "10 of 10 trials were steady while they were measured"
     ]
-    assert list(steady_conditions(short)) == [
-        "10 of 10 trials were too short to tell whether they were steady"
-    ]
+    (line,) = steady_conditions(short)
+    assert line.startswith("10 of 10 trials were too short to tell ")
     by_work = analysed(parameters={"operations": 100_000})
-    assert list(steady_conditions(by_work)) == [
-        "a steady state is not asked for: all trials carried out as many transactions"
-    ]
+    (line,) = steady_conditions(by_work)
+    assert line.startswith("a steady state is not asked for: ")
     assert not list(steady_conditions(compare_run(study())))
     assert set(steady_warnings(analysed(unsteady=2))) <= set(
         drive_notes.warnings(analysed(unsteady=2))

@@ -279,7 +279,6 @@ class Evidence:
         )
 
     def growth_of(self, parts: Iterable[PartKey]) -> float:
-        """Sum the growth of some parts, in µs."""
         return math.fsum(self.growth_us.get(key, 0.0) for key in parts)
 
     def growth_at_most(self, parts: Iterable[PartKey]) -> float:
@@ -300,7 +299,6 @@ class Evidence:
         return math.fsum(max(each.at_most_us, 0.0) for each in growth)
 
     def better_us(self, parts: Iterable[PartKey]) -> float:
-        """Sum some parts on the better side, in µs."""
         wanted = frozenset(parts)
         return math.fsum(each.better_us for key, each in self._growth.items() if key in wanted)
 
@@ -338,7 +336,6 @@ class Evidence:
         return self.queue_growth_us * min(cpu_us / grown_us, 1.0) if grown_us else 0.0
 
     def with_queue(self, cpu_us: float) -> float:
-        """Return CPU time, with its share of the queue for CPUs."""
         return cpu_us + self.queue_of(cpu_us)
 
     def and_queue(self, cpu_us: float) -> str:

@@ -9,9 +9,9 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, TypeAdapter
 
-from millrace import sizes
 from millrace.analysis.explain.breakdown_model import PartKey
 from millrace.analysis.explain.causes.evidence import CPU
+from millrace.analysis.explain.variables import number_of
 
 Dearer = Literal["on", "off", "larger", "smaller", "any", "set", "rate"] | tuple[str, ...]
 
@@ -153,8 +153,8 @@ def _same(one: str | None, other: str | None) -> bool:
         return True
     switches = {"on": "1", "true": "1", "yes": "1", "off": "0", "false": "0", "no": "0"}
     a, b = switches.get(a, a), switches.get(b, b)
-    number = _number(a)
-    return a == b or (number is not None and number == _number(b))
+    number = number_of(a)
+    return a == b or (number is not None and number == number_of(b))
 
 
 def _is_set(value: str | None) -> bool:
@@ -172,18 +172,7 @@ def _cost(dearer: Dearer, value: str) -> float:
         )
     if dearer in ("on", "off"):
         return float(_is_set(value) == (dearer == "on"))
-    number = _number(text) or 0.0
+    number = number_of(text) or 0.0
     if dearer == "rate":
         return 1 / number if number > 0 else 0.0
     return number if dearer == "larger" else -number
-
-
-def _number(text: str) -> float | None:
-    try:
-        return float(sizes.parse(text))
-    except ValueError:
-        pass
-    try:
-        return float(text)
-    except ValueError:
-        return None
