@@ -19,7 +19,7 @@ _PREFIXES_ON, _PREFIXES_OFF = ("enable_",), ("skip_", "disable_")
 
 @dataclass(frozen=True)
 class _Spellings:
-    """How servers spell the variables that options set (see spellings/*.toml).
+    """The spellings of variables that options set (see spellings/*.toml).
 
     ``renamed`` are names of variables that some versions call otherwise; ``switches`` are those
     that an option sets with a name of files; ``combined`` are values that stand for several, which

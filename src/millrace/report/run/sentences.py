@@ -185,10 +185,8 @@ def _wanted(comparison: Comparison, margin: float) -> str:
     """Say which difference these blocks can show, and how many would show one of the margin."""
     wanted, seen = comparison.blocks_wanted, comparison.minimum_detectable
     if wanted is None or wanted > MANY_BLOCKS:
-        return (
-            f"; the trials spread so much that a difference of {margin_text(margin)} wants "
-            f"more than {MANY_BLOCKS} blocks"
-        )
+        difference = f"a difference of {margin_text(margin)}"
+        return f"; to settle {difference} would take more than {MANY_BLOCKS} blocks"
     if seen is None or wanted <= comparison.n_blocks:
         return ""
     return (

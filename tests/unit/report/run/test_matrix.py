@@ -12,7 +12,7 @@ import pytest
 from millrace.analysis.compare.compare_run import compare_run
 from millrace.analysis.compare.model import RunAnalysis
 from millrace.report.run.formats import FORMATS, render
-from millrace.report.run.matrix import Matrix, is_large, matrix
+from millrace.report.run.matrix import Matrix, is_large, matrix, sections
 from millrace.report.run.sentences import verdict_text
 from millrace.report.run.terminal import as_text
 from tests.unit.analysis.builders import Fails, study
@@ -42,11 +42,10 @@ def test_rows_are_groups_and_columns_servers(overview: Matrix) -> None:
 
 def test_every_cell_is_its_comparison(large: RunAnalysis, overview: Matrix) -> None:
     cells = 0
-    for section in overview.sections:
-        for row in section.rows:
-            by_level = {
-                str(c.candidate): c for c in row.group.comparisons if c.metric.name == "throughput"
-            }
+    of_section = [groups for _, groups in sections(large)]
+    for section, groups in zip(overview.sections, of_section, strict=True):
+        for row, group in zip(section.rows, groups, strict=True):
+            by_level = {str(c.candidate): c for c in group.in_metric(large.headline)}
             for column, cell in zip(overview.columns, row.cells, strict=True):
                 if column.unit:
                     assert cell.verdict is None

@@ -51,7 +51,7 @@ def test_an_inconclusive_one_says_why_and_how_many_blocks_are_wanted() -> None:
 
 def test_a_spread_that_no_number_of_blocks_helps() -> None:
     text = only_sentence(analysis(8.0, 2.0, 4.0))
-    assert text.endswith("that a difference of 2 % wants more than 100 blocks.")
+    assert text.endswith("difference of 2 % would take more than 100 blocks.")
 
 
 def test_too_few_blocks() -> None:
