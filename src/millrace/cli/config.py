@@ -67,7 +67,7 @@ def list_(as_json: bool) -> None:
         return
     _print_table(
         ("configuration", "extends", "title"),
-        ((row["name"], row["extends"] or "", row["title"]) for row in rows),
+        ((str(row["name"]), str(row["extends"] or ""), str(row["title"])) for row in rows),
     )
 
 

@@ -12,12 +12,13 @@ from millrace import databases, sizes
 from millrace.errors import UserError
 from millrace.model.servers import Configuration
 from millrace.servers import configurations
+from millrace.servers.configurations.resolve import SizeRule
 
 GIB = 1 << 30
 BUILTIN = configurations.load_builtin()
 PUBLISHED_DATA_BYTES = 3_700_635_579
 
-POOL = {
+POOL: SizeRule = {
     "published": "12G",
     "per_data_byte": 3.5,
     "minimum": "128M",

@@ -13,19 +13,44 @@ above, the granularity of buffer pools, so that the server does not adjust the v
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
-from typing import Any
+from typing import NotRequired, TypedDict, cast
 
 from millrace import sizes
 from millrace.databases.base import option_name, version_key
 from millrace.errors import UserError, nearest
+from millrace.levels import Level
 from millrace.model.servers import Configuration, LeftOut, Option
 from millrace.servers.configurations.check import about
 
 # The layer of options that an experiment varies.
 VARIED = "factor"
+
+
+Definition = Mapping[str, object]
+"""A configuration as it is written; ``check`` has found no error in it."""
+
+
+class SizeRule(TypedDict):
+    """A size that scales with the data, within a share of the host's memory."""
+
+    published: str
+    per_data_byte: float
+    minimum: str
+    host_memory_share: NotRequired[float]
+
+
+class _Tables(TypedDict, total=False):
+    options: Mapping[str, Level | SizeRule]
+    optional: Mapping[str, Level | SizeRule]
+    without: Sequence[str]
+
+
+_When = TypedDict(
+    "_When", {"family": str, "why": str, "from": NotRequired[str], "below": NotRequired[str]}
+)
 
 
 @dataclass(frozen=True)
@@ -36,7 +61,7 @@ class _Section:
     """
 
     label: str
-    tables: Mapping[str, Any]
+    tables: _Tables
     why: str = ""
 
 
@@ -48,7 +73,7 @@ class _Draft:
     left_out: dict[str, LeftOut] = field(default_factory=dict)
 
 
-def lineage(name: str, definitions: Mapping[str, Mapping[str, Any]]) -> tuple[str, ...]:
+def lineage(name: str, definitions: Mapping[str, Definition]) -> tuple[str, ...]:
     """Return the configuration's name and those it extends, lowest first."""
     if name not in definitions:
         near = nearest(name, definitions)
@@ -57,7 +82,7 @@ def lineage(name: str, definitions: Mapping[str, Mapping[str, Any]]) -> tuple[st
             hint=f"use one of: {', '.join(sorted(definitions))}",
         )
     parent = definitions[name].get("extends")
-    return (*lineage(parent, definitions), name) if parent else (name,)
+    return (*lineage(parent, definitions), name) if isinstance(parent, str) and parent else (name,)
 
 
 def resolve(
@@ -65,7 +90,7 @@ def resolve(
     *,
     family: str,
     version: str | None,
-    definitions: Mapping[str, Mapping[str, Any]],
+    definitions: Mapping[str, Definition],
     data_bytes: int,
     host_memory_bytes: int,
 ) -> Configuration:
@@ -106,21 +131,29 @@ def laid_over(
 
 
 def _sections(
-    layer: str, definition: Mapping[str, Any], family: str, version: str | None
+    layer: str, definition: Definition, family: str, version: str | None
 ) -> Iterator[_Section]:
-    yield _Section(layer, definition)
+    yield _Section(layer, cast(_Tables, definition))
     if family in definition:
-        yield _Section(f"{layer}, {family}", definition[family])
-    for when in definition.get("when", ()):
+        yield _Section(f"{layer}, {family}", cast(_Tables, definition[family]))
+    for when in cast(Sequence[_When], definition.get("when", ())):
         if when["family"] == family and version is not None and _holds(when, version):
-            bounds = " ".join(f"{key} {when[key]}" for key in ("from", "below") if key in when)
-            yield _Section(f"{layer}, {family} {bounds}", when, when["why"])
+            bounds = " ".join(f"{key} {at}" for key, at in _bounds(when))
+            yield _Section(f"{layer}, {family} {bounds}", cast(_Tables, when), when["why"])
+
+
+def _bounds(when: _When) -> Iterator[tuple[str, str]]:
+    if "from" in when:
+        yield "from", when["from"]
+    if "below" in when:
+        yield "below", when["below"]
 
 
 def _lay(draft: _Draft, section: _Section, data_bytes: int, host_memory_bytes: int) -> None:
-    for kind in ("options", "optional"):
-        for name, value in section.tables.get(kind, {}).items():
-            if isinstance(value, Mapping):
+    tables = section.tables
+    for kind, options in (("options", tables.get("options")), ("optional", tables.get("optional"))):
+        for name, value in (options or {}).items():
+            if isinstance(value, dict):
                 text: str | None = scaled(
                     value, data_bytes=data_bytes, host_memory_bytes=host_memory_bytes
                 )
@@ -129,19 +162,19 @@ def _lay(draft: _Draft, section: _Section, data_bytes: int, host_memory_bytes: i
             option = Option(option_name(name), text, kind == "optional", section.label)
             draft.options[about(name)] = option
             draft.left_out.pop(about(name), None)
-    for name in section.tables.get("without", ()):
+    for name in tables.get("without", ()):
         if (removed := draft.options.pop(about(name), None)) is not None:
             draft.left_out[about(name)] = LeftOut(removed, section.why)
 
 
-def _holds(when: Mapping[str, Any], version: str) -> bool:
+def _holds(when: _When, version: str) -> bool:
     ours = version_key(version)
     return ours >= version_key(when.get("from", "0")) and (
         "below" not in when or ours < version_key(when["below"])
     )
 
 
-def load_builtin() -> Mapping[str, Mapping[str, Any]]:
+def load_builtin() -> Mapping[str, Definition]:
     """Return the definition of every shipped configuration, sorted by name."""
     folder = files("millrace.servers.configurations")
     paths = [entry for entry in folder.iterdir() if entry.name.endswith(".toml")]
@@ -154,7 +187,7 @@ def load_builtin() -> Mapping[str, Mapping[str, Any]]:
 _MIB = 1 << 20
 
 
-def scaled(rule: Mapping[str, Any], *, data_bytes: int, host_memory_bytes: int) -> str:
+def scaled(rule: SizeRule, *, data_bytes: int, host_memory_bytes: int) -> str:
     """Return the size that a checked rule gives for this data and host.
 
     The size is an option's value, such as ``4G``.
