@@ -29,7 +29,7 @@ from sqlalchemy.pool import NullPool
 
 from millrace import safe_json
 from millrace.errors import HostError, MillraceError, UserError
-from millrace.store import migrations, private
+from millrace.store import private
 from millrace.store.artefacts import disk_full, write_problem
 from millrace.store.checked import NotARecord
 from millrace.store.schema import HEAD
@@ -224,25 +224,17 @@ def _bring_up_to_date(path: Path) -> None:
         if revision is None:
             connection.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
             _use_write_ahead_log(connection)
-    if revision is not None and revision not in migrations.REVISIONS:
+    # Imported here because reading the migrations takes longer than the rest of a command.
+    from millrace.store import migrations  # noqa: PLC0415
+
+    if revision is not None and revision not in migrations.revisions():
         raise _newer(path, revision)
     # Foreign keys off: where SQLite has to copy a table, dropping the old one would cascade.
     with writing(_engine(_uri(path, "mode=rw"), foreign_keys=False)) as transaction:
-        _migrate(path, transaction)
+        migrations.upgrade(transaction)
         broken = transaction.exec_driver_sql("PRAGMA foreign_key_check").fetchall()
         if broken:
             raise UserError(f"{path}: rows refer to rows that do not exist: {broken[:3]}")
-
-
-def _migrate(path: Path, transaction: Connection) -> None:
-    """Bring the tables up to date, as another process may have done in the meantime."""
-    connection = transaction.connection.driver_connection
-    assert isinstance(connection, sqlite3.Connection)
-    revision = _revision(path, connection)
-    if revision is None:
-        migrations.create(transaction)
-    elif revision in migrations.REVISIONS[:-1]:
-        migrations.upgrade(transaction, revision)
 
 
 def _use_write_ahead_log(connection: sqlite3.Connection) -> None:
@@ -273,7 +265,9 @@ def _require_current(path: Path, uri: str) -> None:
             hint="the next `millrace run` or `millrace results import` makes one there, as when "
             "it was ended before; or name another with --store PATH",
         )
-    if revision not in migrations.REVISIONS:
+    from millrace.store import migrations  # noqa: PLC0415
+
+    if revision not in migrations.revisions():
         raise _newer(path, revision)
     _require_writable(path)
     _bring_up_to_date(path)

@@ -44,7 +44,7 @@ from sqlalchemy import (
 )
 
 HEAD = "0004"
-"""The revision of these tables, the newest one of ``migrations``."""
+"""The revision of these tables, the newest one in ``migrations/versions``."""
 
 _NAMES = {
     "ix": "ix_%(table_name)s_%(column_0_N_name)s",

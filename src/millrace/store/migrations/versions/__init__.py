@@ -1,0 +1,1 @@
+"""Contain the migrations; each file takes the schema one revision further."""
