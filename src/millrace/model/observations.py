@@ -36,10 +36,7 @@ class Missing(Document):
 
 
 class Usage(Document):
-    """The resources that threads used; ``runnable_s`` is the time they were ready without a CPU.
-
-    None stands for a figure that cannot be read.
-    """
+    """The resources that threads used; ``runnable_s`` is the time they were ready without a CPU."""
 
     cpu_s: AmountOrNone = None
     user_s: AmountOrNone = None
@@ -192,10 +189,9 @@ class SchedEvents(Document):
 
 
 class Disk(Section):
-    """The device under the data directory, for everyone on the host.
+    """The device under the data directory, for everyone on the host; its times add up requests.
 
-    ``read_s``, ``write_s`` and ``flush_s`` are sums over all requests, ``busy_s`` is the time with
-    at least one request. Kernels before 5.5 do not count flushes.
+    ``busy_s`` is the time with at least one. Kernels before 5.5 do not count flushes.
     """
 
     device: str | None = None
@@ -312,10 +308,7 @@ class Frequency(Document):
 
 
 class OtherProcess(Document):
-    """A process of the host that is neither the server's nor millrace's.
-
-    ``cpu_s`` is the CPU time that it and its ended children used.
-    """
+    """Another process of the host, with the CPU time of itself and its ended children."""
 
     name: str | None = None
     pid: int | None = None
@@ -343,10 +336,7 @@ class HostCpu(OpenDocument):
 
 
 class Pressure(OpenDocument):
-    """The seconds for which work waited for a resource; None where the kernel does not tell them.
-
-    ``memory_full_s`` is the time for which all processes stood still for want of memory.
-    """
+    """The seconds for which work waited for a resource, ``full`` ones for all processes at once."""
 
     memory_full_s: SignedAmount = None
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from pydantic import ValidationError
@@ -16,9 +16,10 @@ from pydantic import ValidationError
 from millrace import databases, safe_json
 from millrace.errors import UserError
 from millrace.model.observations import VERSION, Observations
+from millrace.model.steady_limits import SteadyLimits
 from millrace.store import checked
 from millrace.store.checked import OF_A_FILE
-from millrace.store.records import AttemptResult
+from millrace.store.records import AttemptResult, InstanceRecord
 
 KIND = "observations"
 
@@ -73,3 +74,15 @@ def with_counters(found: Observations, family: str) -> Observations:
         counters = databases.get(family).monitoring.neutral_counters(status.grown)
         status = status.model_copy(update={"counters": counters})
     return found.model_copy(update={"status": status})
+
+
+def limits_of(instances: Sequence[InstanceRecord]) -> SteadyLimits:
+    """Return the limits of the measured server; the usual ones where its family is not known."""
+    server = next((each for each in instances if each.role == "server"), None)
+    if server is None:
+        return SteadyLimits()
+    try:
+        family = databases.get(server.server.family)
+    except UserError:
+        return SteadyLimits()
+    return family.storage.limits(server.effective)

@@ -14,11 +14,8 @@ from typing import Any, TypeVar
 
 from sqlalchemy import ColumnElement, Connection, Row, Table, and_, insert, select
 
-from millrace import databases
-from millrace.errors import UserError
 from millrace.model import measurements
-from millrace.model.steady_limits import SteadyLimits
-from millrace.store import checked, schema
+from millrace.store import checked, observations, schema
 from millrace.store.checked import NotARecord
 from millrace.store.records import (
     PAIR_FAILED,
@@ -303,22 +300,10 @@ def _stored_attempts(
             instances=instances.get(row.id, ()),
             measurements=measurements.get(row.id, ()),
             artefacts=artefacts.get(row.id, ()),
-            limits=_limits(instances.get(row.id, ())),
+            limits=observations.limits_of(instances.get(row.id, ())),
         )
         for row in connection.execute(query)
     )
-
-
-def _limits(instances: Sequence[InstanceRecord]) -> SteadyLimits:
-    """Return the limits of the measured server; the usual ones where its family is not known."""
-    server = next((each for each in instances if each.role == "server"), None)
-    if server is None:
-        return SteadyLimits()
-    try:
-        family = databases.get(server.server.family)
-    except UserError:
-        return SteadyLimits()
-    return family.storage.limits(server.effective)
 
 
 def _by_attempt(

@@ -25,7 +25,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 
-from millrace.errors import MillraceError, TrialFailed
+from millrace.errors import TrialFailed
 from millrace.model.events import StepBegan
 from millrace.model.servers import AttachedServer
 from millrace.store.records import AttemptResult, StepRecord
@@ -40,7 +40,7 @@ from millrace.trial.managed_server import ManagedServer
 from millrace.trial.outputs import TrialOutputs
 from millrace.trial.spec import ServerSpec, TrialSpec
 from millrace.trial.steps import Step, execute_steps
-from millrace.trial.transient import is_transient
+from millrace.trial.transient import is_transient, reason_of
 from millrace.trial.trial_server import TrialContext, TrialServer
 
 _WRITE_BACK_LIMIT_S = 600.0
@@ -132,10 +132,3 @@ def _measure_step(trial: TrialContext, servers: tuple[LiveServer, ...], wait: Wa
         return measure.measure(measurement, trial.emit, load_limit_s)
 
     return Step("measure", run, load_limit_s + collection.RESULT_LIMIT_S)
-
-
-def reason_of(cause: Exception) -> str:
-    """Return the cause, with the hint where there is one."""
-    text = str(cause) or type(cause).__name__
-    hint = cause.hint if isinstance(cause, MillraceError) else None
-    return f"{text}; {hint}" if hint else text

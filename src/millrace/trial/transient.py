@@ -1,11 +1,17 @@
-"""Classify failures as transient host errors or errors of the server itself."""
+"""Say why a trial failed: by the host, for now, or by the server itself."""
 
 from __future__ import annotations
 
 import errno
 
 from millrace import databases
-from millrace.errors import HostError, PermanentHostError, TrialFailed, UnusablePlace
+from millrace.errors import (
+    HostError,
+    MillraceError,
+    PermanentHostError,
+    TrialFailed,
+    UnusablePlace,
+)
 
 _OF_THE_HOST = frozenset(
     (
@@ -35,3 +41,10 @@ def is_transient(cause: BaseException, log_tail: str | None = None) -> bool:
     if isinstance(cause, TrialFailed):
         return databases.says_disk_full(f"{cause}\n{cause.log_tail or ''}\n{log_tail or ''}")
     return False
+
+
+def reason_of(cause: Exception) -> str:
+    """Return the cause, with the hint where there is one."""
+    text = str(cause) or type(cause).__name__
+    hint = cause.hint if isinstance(cause, MillraceError) else None
+    return f"{text}; {hint}" if hint else text

@@ -22,9 +22,9 @@ from millrace.errors import Interrupted
 from millrace.model.events import TrialEvent
 from millrace.servers.instances.signals import signals_as_errors, signals_held
 from millrace.store.records import AttemptResult
-from millrace.trial.execute import execute_trial, reason_of
+from millrace.trial.execute import execute_trial
 from millrace.trial.steps import EXPECTED_FAILURES
-from millrace.trial.transient import is_transient
+from millrace.trial.transient import is_transient, reason_of
 from millrace.trial.trial_document import (
     LONGEST_LINE_BYTES,
     EndMessage,
