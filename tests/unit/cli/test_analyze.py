@@ -210,7 +210,7 @@ HEAD = "block,treatment,value\n"
         (HEAD + "1,a,1\n2,a,2\n", "has a single treatment, a"),
         ("block,value\n1,1\n", "line 1, first line: has no column treatment; it has block, value"),
         ("block,treatmnt,value\n1,a,1\n", "has no column treatment; it has block, treatmnt, value"),
-        ("block;treatment;value\n1;a;1\n", "columns are to be separated by commas"),
+        ("block;treatment;value\n1;a;1\n", "columns must be separated by commas"),
         ("block,treatment,value,value\n1,a,1,1\n", "has several columns value"),
         (HEAD + "1,a,0\n", "line 2, column value: 0 is not above 0"),
         (HEAD + "1,a,1\n1,b,-3.5\n", "line 3, column value: -3.5 is not above 0"),
