@@ -47,8 +47,12 @@ OF_WORKLOADS = ("settle_s", "table_size", "time_s", "warmup_s")
 # A workload of a file that has its name takes less time than the built-in one.
 OPTIONS = {"--blocks": "3", "--profile-blocks": "1", "--workload": "updates.toml"}
 # These bound commands that a page leaves to measure as long as they take.
-BOUNDS = {"calibrate": ("--verdicts", "1"), "bisect": ("--max-time", "10s")}
-BISECTED = "mysql-5.6.24"
+BOUNDS = {
+    "calibrate": ("--verdicts", "1"),
+    "bisect": ("--max-time", "10s"),
+    "confirm": ("--blocks", "3"),
+}
+OLD = "mysql-5.6.24"
 SERVERS = ("mysql-5.5.34", "mysql-5.6.24", "mysql-5.7.22", "mysql-8.0.12", "mysql-8.0.33")
 CHANGE = STAND_INS["CHANGE"]
 BUILD = f"main-{CHANGE}"  # of docs/history.md
@@ -81,7 +85,10 @@ def carry_out(command: Command) -> str:
     """Run an example with smaller sizes."""
     words = [word for each in command.arguments for word in expanded(each)]
     small = [OPTIONS.get(before, word) for before, word in zip(["", *words], words, strict=False)]
-    return millrace(*small, *BOUNDS.get(words[0], ()))
+    for word in words[:2]:
+        if word in BOUNDS and BOUNDS[word][0] not in small:
+            small += BOUNDS[word]
+    return millrace(*small)
 
 
 def smaller(document: Mapping[str, Any]) -> dict[str, Any]:
@@ -128,8 +135,8 @@ def here(server_of: ServerOf, own_places: Path) -> Iterator[Path]:
         {
             "name": "updates",
             "workload": "updates",
-            "factors": {"server": [BISECTED]},
-            "compare": {"factor": "server", "base": BISECTED},
+            "factors": {"server": [OLD]},
+            "compare": {"factor": "server", "base": OLD},
         },
     )
     for name in SERVERS:
@@ -185,12 +192,13 @@ def test_histories() -> None:
     with Store.open(Path("results.sqlite")) as store:
         (change,) = store.histories.changes()
     for command in of("millrace", "history", "confirm"):
-        assert BUILD in carry_out(placed(command, {CHANGE: change.id}))
+        assert "3 blocks" in carry_out(placed(command, {CHANGE: change.id}))
 
 
 def let_level_move(store: Path) -> None:
     """Give a history's series points of an older build before its point, and more after it."""
     noise = np.random.default_rng(1).normal(0, 0.01, 24)
+    old = install.install(OLD).provenance.program_sha256
     with Store.open(store) as opened:
         run_id = opened.find_run("latest").id
         part = opened.histories.of_runs([run_id])
@@ -202,7 +210,8 @@ def let_level_move(store: Path) -> None:
             is_change = number == len(noise) // 2
             made = replace(
                 measured,
-                level=SERVERS[1] if is_old else BUILD,
+                level=OLD if is_old else BUILD,
+                build=old if is_old else measured.build,
                 label=CHANGE if is_change else f"c{number}",
                 run_id=run_id if is_change else f"made-{number}",
                 at_utc=f"2026-01-{1 + number:02}T00:00:00Z",
@@ -234,7 +243,7 @@ def test_snapshots_are_removed() -> None:
 
 def test_threads_of_a_server(instance_of: InstanceOf) -> None:
     (threads,) = of("millrace-load", "threads")
-    with instance_of(BISECTED) as instance:
+    with instance_of(OLD) as instance:
         arguments = placed(threads, {STAND_INS["PID"]: str(instance.pid)}).arguments
         with subprocess.Popen(
             [find_load_generator(), *arguments],
