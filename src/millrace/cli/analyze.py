@@ -10,8 +10,8 @@ from typing import Any
 import click
 from rich.text import Text
 
-from millrace.analysis.compare import ci_gate
-from millrace.analysis.compare.ci_gate import Gated
+from millrace.analysis import ci_gate
+from millrace.analysis.ci_gate import Gated
 from millrace.analysis.compare.paired import PairedComparison
 from millrace.analysis.compare.verdict import margin_text
 from millrace.analysis.history.series_verdicts import AnalyzedSeries

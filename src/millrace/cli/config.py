@@ -9,8 +9,8 @@ import click
 from rich.markup import escape
 
 from millrace import sizes
-from millrace.analysis.explain import variables
-from millrace.analysis.explain.variables import Mismatch, VariablesDiff
+from millrace.analysis import variables
+from millrace.analysis.variables import Mismatch, VariablesDiff
 from millrace.app.inspect_config import InspectedConfig, inspect_config
 from millrace.app.servers import exclusive_host
 from millrace.cli.console import err, out, plain_table, print_json, print_table

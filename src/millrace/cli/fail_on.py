@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from millrace.analysis.compare.ci_gate import EXIT_STATUS, Gated, GatedVerdict, failing
+from millrace.analysis.ci_gate import EXIT_STATUS, Gated, GatedVerdict, failing
 from millrace.errors import GateFailed
 
 _MOST_NAMED = 5

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
-from millrace.analysis.compare import ci_gate
-from millrace.analysis.compare.ci_gate import Gated
+from millrace.analysis import ci_gate
+from millrace.analysis.ci_gate import Gated
 from millrace.analysis.compare.model import RunAnalysis
 from millrace.app import report as use_case
 from millrace.app.report import BisectionReport

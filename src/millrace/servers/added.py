@@ -22,7 +22,6 @@ from millrace.model.events import OnEvent, ignore
 from millrace.model.servers import AttachedServer, InstalledServer, Provenance, Server
 from millrace.servers import assemble, attached, builds, catalogue, manifest
 from millrace.servers.assemble import ServerRequest
-from millrace.servers.catalogue import Part
 from millrace.servers.disk import refusals_as_errors
 from millrace.servers.download import WrongChecksum
 from millrace.servers.locks import exclusive
@@ -33,6 +32,7 @@ from millrace.servers.sources.fetch import (
     kept_for_next_attempt,
     room,
 )
+from millrace.servers.sources.source import Part
 from millrace.servers.unpack import Unusable
 from millrace.servers.web import without_secrets
 

@@ -25,10 +25,10 @@ from millrace.errors import HostError, PermanentHostError, UserError
 from millrace.model.events import Notice, OnEvent
 from millrace.model.servers import InstalledServer, Provenance
 from millrace.servers import builds, bundle_libraries, catalogue, manifest, provenance
-from millrace.servers.catalogue import Part
 from millrace.servers.instances import single_run
 from millrace.servers.manifest import Layout, Manifest
 from millrace.servers.sources.fetch import Arrived, Package, fetch_packages
+from millrace.servers.sources.source import Part
 from millrace.servers.unpack import extract_member, unpack
 
 _ANSWER_LIMIT_S = 60

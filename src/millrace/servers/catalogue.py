@@ -13,44 +13,10 @@ from typing import Annotated
 
 from pydantic import BaseModel, BeforeValidator
 
-from millrace.servers.sources import coordinates
-from millrace.servers.sources.coordinates import Coordinate, Deb
+from millrace.servers.sources.coordinates import Deb
+from millrace.servers.sources.source import Source, parsed_coordinate
 
-
-def _parsed(coordinate: Coordinate | str) -> Coordinate:
-    return coordinates.parse(coordinate) if isinstance(coordinate, str) else coordinate
-
-
-_Package = Annotated[Deb, BeforeValidator(_parsed)]
-
-
-@dataclass(frozen=True)
-class Part:
-    """A part of an artefact, and its place in the server's tree.
-
-    ``inner`` names an archive inside the artefact, ``root`` a directory of the (inner) archive,
-    ``into`` a directory of the tree. Empty ones mean the whole artefact, the whole archive, and the
-    tree itself.
-    """
-
-    inner: str = ""
-    root: str = ""
-    into: str = ""
-
-
-@dataclass(frozen=True)
-class Source:
-    """One source of a server.
-
-    ``sha256`` and ``size_bytes`` are those of the artefact. ``gone`` is the day on which the source
-    was found to have lost it.
-    """
-
-    coordinate: Annotated[Coordinate, BeforeValidator(_parsed)]
-    size_bytes: int
-    sha256: str
-    parts: tuple[Part, ...] = (Part(),)
-    gone: date | None = None
+_Package = Annotated[Deb, BeforeValidator(parsed_coordinate)]
 
 
 @dataclass(frozen=True)

@@ -19,10 +19,11 @@ from millrace.model.events import Notice, OnEvent, ignore
 from millrace.model.servers import InstalledServer, Server
 from millrace.servers import added, assemble, attached, builds, catalogue, manifest
 from millrace.servers.assemble import ServerRequest
-from millrace.servers.catalogue import Entry, Source
+from millrace.servers.catalogue import Entry
 from millrace.servers.disk import refusals_as_errors
 from millrace.servers.locks import exclusive
 from millrace.servers.sources.fetch import fetch, forget, kept_for_next_attempt
+from millrace.servers.sources.source import Source
 
 # States of servers of the catalogue that are not installed.
 MISSING = ("available", "gone")

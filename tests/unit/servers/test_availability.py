@@ -9,8 +9,9 @@ from millrace.errors import HostError, NotServed, UserError
 from millrace.model.events import ignore
 from millrace.servers import added, availability, catalogue, install
 from millrace.servers.availability import Availability
-from millrace.servers.catalogue import Entry, Source, Suite
+from millrace.servers.catalogue import Entry, Suite
 from millrace.servers.sources.coordinates import Deb, Tarball
+from millrace.servers.sources.source import Source
 
 SUITE = Suite("mariadb-trixie", "mariadb", Deb("trixie", "mariadb-server-core"))
 VERSION = "1:11.8.9+ds-0+deb13u1"

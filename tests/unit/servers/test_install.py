@@ -15,11 +15,12 @@ from millrace.errors import HostError, MillraceError, NotServed, UserError
 from millrace.model.events import Emitted, Notice, ignore
 from millrace.model.servers import AttachedServer, InstalledServer
 from millrace.servers import added, catalogue, install
-from millrace.servers.catalogue import Entry, Source
+from millrace.servers.catalogue import Entry
 from millrace.servers.disk import refusals_as_errors
 from millrace.servers.locks import exclusive
 from millrace.servers.sources.coordinates import Deb, Tarball
 from millrace.servers.sources.fetch import room
+from millrace.servers.sources.source import Source
 from tests.unit.ordinary_user import as_ordinary_user
 from tests.unit.servers import small_origin, small_servers
 

@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from millrace.analysis import variables
 from millrace.analysis.compare import conditions
 from millrace.analysis.compare.comparisons import compare_with_base
 from millrace.analysis.compare.conditions import least_overlap
@@ -22,7 +23,6 @@ from millrace.analysis.compare.model import (
 from millrace.analysis.compare.stopping import run_status
 from millrace.analysis.compare.treatment_model import Failure, TreatmentAnalysis
 from millrace.analysis.compare.treatments import analyse_treatments, find_failures, trial_s
-from millrace.analysis.explain import variables
 from millrace.errors import UserError
 from millrace.levels import Level, level_named, level_text, levels_text
 from millrace.model.run_spec import Design, RunSpec

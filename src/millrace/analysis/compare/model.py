@@ -7,7 +7,7 @@ from typing import Literal
 from millrace.analysis.compare.comparability import Incomparability
 from millrace.analysis.compare.metrics import Metric
 from millrace.analysis.compare.treatment_model import Failure, TreatmentAnalysis
-from millrace.analysis.explain.variables import VariablesDiff
+from millrace.analysis.variables import VariablesDiff
 from millrace.levels import Level, level_text
 from millrace.stats import Looks, RatioEstimate
 from millrace.stats.effects import Effect

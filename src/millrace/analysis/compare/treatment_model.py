@@ -7,8 +7,8 @@ from millrace.analysis.compare.conditions import DriveConditions
 from millrace.analysis.compare.equal_work import TrialWork
 from millrace.analysis.compare.latencies import Latency
 from millrace.analysis.compare.metrics import Metric
-from millrace.analysis.explain.variables import Mismatch
 from millrace.analysis.steady.steadiness import TrialSteadiness
+from millrace.analysis.variables import Mismatch
 from millrace.levels import Level
 from millrace.model.instance_facts import InstanceFacts
 from millrace.stats import Summary

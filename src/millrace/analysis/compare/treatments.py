@@ -14,8 +14,8 @@ from millrace.analysis.compare.treatment_model import (
     StepTime,
     TreatmentAnalysis,
 )
-from millrace.analysis.explain.variables import asked_against_effective
 from millrace.analysis.steady.steadiness import steadiness
+from millrace.analysis.variables import asked_against_effective
 from millrace.levels import Level, level_text
 from millrace.model import measurements
 from millrace.stats import summarise

@@ -8,13 +8,13 @@ Pure: from a stored run to plain values, read by the reports.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from millrace.analysis import variables
 from millrace.analysis.compare.equal_work import (
     ComparabilityRules,
     asks_the_same,
     trial_work,
     unequal_work,
 )
-from millrace.analysis.explain import variables
 from millrace.analysis.explain.ablation import Ablation, ablation, is_ablation_of
 from millrace.analysis.explain.blocking_stacks import compare_blocked
 from millrace.analysis.explain.causes.evidence import Evidence, SideEvidence
@@ -36,8 +36,8 @@ from millrace.analysis.explain.statement_breakdown import (
 )
 from millrace.analysis.explain.statements import compare_statements
 from millrace.analysis.explain.time_breakdown import breakdown_difference, time_breakdown
-from millrace.analysis.explain.variables import VariablesDiff
 from millrace.analysis.explain.waits import compare_digests, compare_stages, compare_waits, coverage
+from millrace.analysis.variables import VariablesDiff
 from millrace.errors import UserError
 from millrace.levels import Level, level_text
 from millrace.model.trials import Purpose

@@ -17,8 +17,8 @@ from millrace.analysis.explain.statement_breakdown import (
     StatementBreakdownDifference,
 )
 from millrace.analysis.explain.statements import StatementComparison
-from millrace.analysis.explain.variables import VariablesDiff
 from millrace.analysis.explain.waits import Coverage, DigestComparison, WaitComparison
+from millrace.analysis.variables import VariablesDiff
 from millrace.levels import Level
 from millrace.store.records import InstanceRecord, RunRecord
 

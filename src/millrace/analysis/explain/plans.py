@@ -9,21 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from millrace.analysis.explain.observations import ObservedTrial
-from millrace.model.observations import PlanRow, QueryPlan
-
-Ways = Mapping[str, tuple[tuple[str, ...], ...]]
-"""The plan of each statement, by its name: the columns of each step that are compared."""
-
-_COMPARED = ("select_type", "table", "type", "key")
-_PUT_IN = ("INSERT", "REPLACE")
-_CHANGES = ("UPDATE", "DELETE")
-# Of what a plan says besides, what is work of another kind; versions phrase the rest differently.
-_EXTRA_WORK = (
-    "Using filesort", "Using temporary", "Using index for group-by", "Using index condition",
-    "Using index", "Using join buffer", "Using MRR", "Using intersect", "Using union",
-    "Using sort_union", "Impossible WHERE", "No tables used", "Backward index scan",
-    "Using rowid filter", "Range checked",
-)  # fmt: skip
+from millrace.analysis.plan_steps import plan_steps
+from millrace.model.observations import PlanRow
 
 
 @dataclass(frozen=True)
@@ -68,22 +55,13 @@ def _plans(trials: Sequence[ObservedTrial]) -> dict[str, PlanSide]:
     }
 
 
-def executed_plans(plans: Mapping[str, QueryPlan]) -> Ways:
-    """Return the plan of each explained statement in comparable form."""
-    return {
-        name: tuple(tuple(step.values()) for step in _steps(plan.rows))
-        for name, plan in plans.items()
-        if plan.rows
-    }
-
-
 def unlike_plans(plans: Sequence[PlanComparison]) -> tuple[str, ...]:
     """Describe how A and B read tables where they have no statement in common."""
     clauses: list[list[str]] = [[], []]
     for plan in plans:
         for found, side, label in zip(clauses, (plan.a, plan.b), "AB", strict=True):
             if side is not None:
-                for step in _steps(side.rows):
+                for step in plan_steps(side.rows):
                     how = f"{step['table']} {_reading(step, explicit=True)}"
                     found.append(f"{plan.statement} ({label}) reads {how}")
     if any(plan.a is not None and plan.b is not None for plan in plans) or not all(clauses):
@@ -94,36 +72,11 @@ def unlike_plans(plans: Sequence[PlanComparison]) -> tuple[str, ...]:
 def _compare(name: str, a: PlanSide | None, b: PlanSide | None) -> PlanComparison:
     if a is None or b is None or not a.rows or not b.rows:
         return PlanComparison(name, a, b, None, ())
-    steps = [_steps(side.rows) for side in (a, b)]
+    steps = [plan_steps(side.rows) for side in (a, b)]
     different = tuple(clause for pair in zip(*steps, strict=False) for clause in _different(*pair))
     if len(steps[0]) != len(steps[1]):
         different = (f"{len(steps[0])} steps in A, {len(steps[1])} in B", *different)
     return PlanComparison(name, a, b, not different, different)
-
-
-def _steps(rows: Sequence[PlanRow]) -> list[dict[str, str]]:
-    """Return EXPLAIN's rows in comparable form, but those that only some versions have."""
-    return [
-        step
-        for step in map(_step, rows)
-        if step["select_type"] not in _PUT_IN
-        and not (step["table"] == "none" and step["extra"] == "No tables used")
-    ]
-
-
-def _step(row: PlanRow) -> dict[str, str]:
-    """Return one row of EXPLAIN in comparable form, without regard to the case of its columns."""
-    caseless = {column.lower(): value for column, value in row.items()}
-    step = {name: str(caseless.get(name) or "none") for name in _COMPARED}
-    if step["select_type"] in _CHANGES:  # older versions call them simple
-        step["select_type"] = "SIMPLE"
-    said = [part.strip() for part in str(caseless.get("extra") or "").split(";")]
-    extra = {
-        next(work for work in _EXTRA_WORK if part.startswith(work))
-        for part in said
-        if part.startswith(_EXTRA_WORK)
-    }
-    return {**step, "extra": ", ".join(sorted(extra)) or "no extra work"}
 
 
 def _different(a: Mapping[str, str], b: Mapping[str, str]) -> list[str]:

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from millrace.analysis.explain.plans import Ways, executed_plans
+from millrace.analysis.plan_steps import Ways, executed_plans
 from millrace.analysis.steady.checks import (
     HOST_CHECKS,
     SteadyCheck,

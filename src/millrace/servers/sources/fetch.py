@@ -16,11 +16,11 @@ from millrace.errors import HostError, UserError
 from millrace.model.events import Notice, OnEvent, ignore
 from millrace.model.servers import Artefact, Provenance
 from millrace.servers import download
-from millrace.servers.catalogue import Source
 from millrace.servers.locks import exclusive
 from millrace.servers.provenance import file_sha256
 from millrace.servers.sources import deb, maven, npm
 from millrace.servers.sources.coordinates import Deb, Maven, Npm, Tarball
+from millrace.servers.sources.source import Source
 from millrace.servers.web import without_secrets
 
 _THIS_HOST = ("localhost", "127.0.0.1", "::1")

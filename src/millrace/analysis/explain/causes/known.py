@@ -11,7 +11,7 @@ from pydantic import BeforeValidator, TypeAdapter
 
 from millrace.analysis.explain.breakdown_model import PartKey
 from millrace.analysis.explain.causes.evidence import CPU
-from millrace.analysis.explain.variables import number_of
+from millrace.analysis.variables import number_of
 
 Dearer = Literal["on", "off", "larger", "smaller", "any", "set", "rate"] | tuple[str, ...]
 

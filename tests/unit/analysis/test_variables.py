@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millrace.analysis.explain.variables import Mismatch, asked_against_effective, diff
+from millrace.analysis.variables import Mismatch, asked_against_effective, diff
 from millrace.store.records import OptionRecord
 
 VARIABLES = st.dictionaries(st.sampled_from("abcdef"), st.sampled_from(["0", "1", "ON", "x"]))

@@ -1,0 +1,44 @@
+"""Define one source of a server: an artefact's coordinate, checksum and parts."""
+
+from dataclasses import dataclass
+from datetime import date
+from typing import Annotated
+
+from pydantic import BeforeValidator
+
+from millrace.servers.sources import coordinates
+from millrace.servers.sources.coordinates import Coordinate
+
+
+def parsed_coordinate(coordinate: Coordinate | str) -> Coordinate:
+    """Return the coordinate that a text of the catalogue names."""
+    return coordinates.parse(coordinate) if isinstance(coordinate, str) else coordinate
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of an artefact, and its place in the server's tree.
+
+    ``inner`` names an archive inside the artefact, ``root`` a directory of the (inner) archive,
+    ``into`` a directory of the tree. Empty ones mean the whole artefact, the whole archive, and the
+    tree itself.
+    """
+
+    inner: str = ""
+    root: str = ""
+    into: str = ""
+
+
+@dataclass(frozen=True)
+class Source:
+    """One source of a server.
+
+    ``sha256`` and ``size_bytes`` are those of the artefact. ``gone`` is the day on which the source
+    was found to have lost it.
+    """
+
+    coordinate: Annotated[Coordinate, BeforeValidator(parsed_coordinate)]
+    size_bytes: int
+    sha256: str
+    parts: tuple[Part, ...] = (Part(),)
+    gone: date | None = None
