@@ -57,12 +57,7 @@ class BisectionOpened(Announcement):
 
 
 def bisect(
-    path: Path,
-    search: Search,
-    caller: Caller,
-    *,
-    limit_s: float | None = None,
-    fresh: bool = False,
+    path: Path, search: Search, caller: Caller, *, limit_s: float | None = None, fresh: bool = False
 ) -> BisectionReport:
     """Measure one server at a time until the change is found, or ``limit_s`` has passed.
 

@@ -151,13 +151,7 @@ def _execute(
     rules: Rules,
 ) -> Executed:
     return scheduler.execute(
-        store,
-        selection.run,
-        policy,
-        prepare,
-        caller.on_event,
-        is_new=selection.is_new,
-        rules=rules,
+        store, selection.run, policy, prepare, caller.on_event, is_new=selection.is_new, rules=rules
     )
 
 

@@ -20,12 +20,7 @@ from millrace.analysis.history.recording import points_of
 from millrace.analysis.history.segments import environment_changes, series_names, too_few_points
 from millrace.errors import UserError
 from millrace.stats.change_points import Sensitivity
-from millrace.store.history_records import (
-    ChangeRecord,
-    HistoryPart,
-    Recorded,
-    StateRecord,
-)
+from millrace.store.history_records import ChangeRecord, HistoryPart, Recorded, StateRecord
 from millrace.store.store import Store
 from millrace.utc import utc_now, utc_text
 
@@ -172,8 +167,7 @@ def forget(path: Path, run: str) -> Forgotten:
             shown = ", ".join((found or list(known))[-_SHOWN_RUNS:]) or "none"
             which = f"{len(found)} recorded runs have" if found else "no recorded run has"
             raise UserError(
-                f"{path}: {which} an id that starts with {run!r}",
-                hint=f"recorded runs: {shown}",
+                f"{path}: {which} an id that starts with {run!r}", hint=f"recorded runs: {shown}"
             )
         return Forgotten(found[0], store.histories.forget(found[0]))
 

@@ -175,8 +175,7 @@ def _print_groups(differences: VariablesDiff, a: str, b: str) -> None:
     if differences.different:
         out.print(f"\n[bold]different[/] ({len(differences.different)})", markup=True)
         _print_table(
-            ("variable", a, b),
-            ((name, *values) for name, values in differences.different.items()),
+            ("variable", a, b), ((name, *values) for name, values in differences.different.items())
         )
     if not (differences.only_a or differences.only_b or differences.different):
         out.print(f"\n{a} and {b} have the same variables")

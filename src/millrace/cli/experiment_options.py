@@ -51,9 +51,7 @@ class ExperimentChoice:
 
 
 _BLOCKS = click.option(
-    "--blocks",
-    type=click.IntRange(1, MAX_BLOCKS),
-    help="Measure exactly this many blocks.",
+    "--blocks", type=click.IntRange(1, MAX_BLOCKS), help="Measure exactly this many blocks."
 )
 _BLOCKS_OF_A_VERDICT = click.option(
     "--blocks",
@@ -114,11 +112,7 @@ def _common_options(
     options = (
         click.argument("file", type=click.Path(path_type=Path)),
         click.option("--scale", help="One of the file's scales, such as demo or laptop."),
-        click.option(
-            "--candidate",
-            metavar="LEVEL",
-            help="Compare only this level with the base.",
-        ),
+        click.option("--candidate", metavar="LEVEL", help="Compare only this level with the base."),
         click.option(
             "--concurrent/--interleaved",
             default=None,

@@ -10,11 +10,7 @@ import click
 from millrace.analysis.explain.call_tree import CallNode
 from millrace.analysis.explain.model import Explanation
 from millrace.app.ablate import ablate
-from millrace.app.explain import (
-    Selection,
-    explain_run,
-    titles,
-)
+from millrace.app.explain import Selection, explain_run, titles
 from millrace.cli.console import echo, err, out
 from millrace.cli.event_text import calling
 from millrace.cli.options import store_option
@@ -77,10 +73,7 @@ _KINDS: Mapping[str, Kind] = {
     help="With --folded: only this treatment, in one column.",
 )
 @click.option(
-    "--ablate",
-    "ablated",
-    is_flag=True,
-    help="Measure B again with the suspected settings as in A.",
+    "--ablate", "ablated", is_flag=True, help="Measure B again with the suspected settings as in A."
 )
 @click.option(
     "--blocks",

@@ -63,10 +63,7 @@ def _print_plan(plan: Plan, *, seed_is_ours: bool) -> None:
     held = [f"{each.name} {each.levels[0]}" for each in experiment.factors if each not in varied]
     for name, text in (
         ("scale", f"{experiment.scale}: {parameters}" if parameters else experiment.scale),
-        (
-            "compared",
-            f"{compare.factor}, base {compare.base}, margin {margin}",
-        ),
+        ("compared", f"{compare.factor}, base {compare.base}, margin {margin}"),
         *((("held", ", ".join(held)),) if held else ()),
         ("trials", f"{len(plan.treatments)} treatments x {_blocks(experiment)}"),
         ("design", _design(plan)),

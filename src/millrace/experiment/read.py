@@ -119,8 +119,7 @@ def _text(path: Path) -> str:
         return path.read_text(encoding="utf-8-sig")
     except FileNotFoundError:
         raise UserError(
-            f"there is no experiment file {path}",
-            hint="experiments/load-data.toml is one to copy",
+            f"there is no experiment file {path}", hint="experiments/load-data.toml is one to copy"
         ) from None
     except UnicodeDecodeError as error:
         raise UserError(
@@ -142,8 +141,7 @@ def _document(path: Path, text: str) -> dict[str, Any]:
         raise ValidationError(str(path), [mistake], hint=_REFERENCE) from None
     except (ValueError, RecursionError):  # the nesting at which Python's own parser fails
         raise UserError(
-            f"{path} has a number of thousands of digits, or is nested too deeply",
-            hint=_REFERENCE,
+            f"{path} has a number of thousands of digits, or is nested too deeply", hint=_REFERENCE
         ) from None
 
 

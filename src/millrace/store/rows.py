@@ -114,12 +114,7 @@ def insert_attempt(connection: Connection, attempt: StoredAttempt) -> int:
 
 
 def insert_open_attempt(
-    connection: Connection,
-    *,
-    trial_id: str,
-    number: int,
-    owner: Owner,
-    started_utc: str,
+    connection: Connection, *, trial_id: str, number: int, owner: Owner, started_utc: str
 ) -> int:
     """Insert an attempt that its owner starts; return its id."""
     result = connection.execute(
@@ -307,10 +302,7 @@ def _stored_attempts(
 
 
 def _by_attempt(
-    connection: Connection,
-    mine: ColumnElement[bool],
-    table: Table,
-    record: Callable[[AnyRow], T],
+    connection: Connection, mine: ColumnElement[bool], table: Table, record: Callable[[AnyRow], T]
 ) -> Mapping[int, tuple[T, ...]]:
     query = (
         select(table)

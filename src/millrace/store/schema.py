@@ -270,10 +270,7 @@ history_changes = Table(
     metadata,
     Column("id", String(64), primary_key=True),
     Column(
-        "series_id",
-        ForeignKey("history_series.id", ondelete="CASCADE"),
-        nullable=False,
-        index=True,
+        "series_id", ForeignKey("history_series.id", ondelete="CASCADE"), nullable=False, index=True
     ),
     Column("label", String(255), nullable=False),
     Column("earliest", String(255), nullable=False),

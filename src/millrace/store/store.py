@@ -181,11 +181,7 @@ class Store(StoreReader):
                 )
             number = max((row.number for row in earlier), default=0) + 1
             return rows.insert_open_attempt(
-                connection,
-                trial_id=trial_id,
-                number=number,
-                owner=owner,
-                started_utc=now_utc,
+                connection, trial_id=trial_id, number=number, owner=owner, started_utc=now_utc
             )
 
     def finish(self, attempt_id: int, result: AttemptResult, now_utc: str) -> None:

@@ -118,10 +118,7 @@ def bisection_experiment(
             hint="make a file with one level of each",
         )
     asked = Bisects(
-        members=tuple(servers),
-        workload=workload,
-        confidence=confidence,
-        margin=experiment.margin,
+        members=tuple(servers), workload=workload, confidence=confidence, margin=experiment.margin
     )
     return replace(
         experiment,

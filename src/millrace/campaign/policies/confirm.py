@@ -120,10 +120,7 @@ def runs_of(store: Store, history: History, builds: Builds) -> list[StoredRun]:
 
 
 def builds_of(
-    history: History,
-    change: ChangeRecord,
-    others: Sequence[ChangeRecord],
-    why_not: WhyNot,
+    history: History, change: ChangeRecord, others: Sequence[ChangeRecord], why_not: WhyNot
 ) -> Builds:
     """Return the nearest measurable points before and after a change.
 
@@ -161,10 +158,7 @@ def _segment(history: History, change: ChangeRecord) -> tuple[list[PointRecord],
 
 
 def _pair(
-    olds: Sequence[PointRecord],
-    news: Sequence[PointRecord],
-    change: ChangeRecord,
-    why_not: WhyNot,
+    olds: Sequence[PointRecord], news: Sequence[PointRecord], change: ChangeRecord, why_not: WhyNot
 ) -> tuple[PointRecord, PointRecord]:
     before = _nearest("before", olds, change, why_not)
     after = _nearest("after", news, change, why_not)
@@ -284,12 +278,7 @@ def outcomes(
 def _same_trials(one: SeriesRecord, other: SeriesRecord) -> bool:
     """Return whether two series differ only in their metric."""
     return one == replace(
-        other,
-        id=one.id,
-        metric=one.metric,
-        title=one.title,
-        unit=one.unit,
-        direction=one.direction,
+        other, id=one.id, metric=one.metric, title=one.title, unit=one.unit, direction=one.direction
     )
 
 
