@@ -107,7 +107,7 @@ def test_files_are_those_of_their_parser(example: Example) -> None:
     if attached:
         document = merged(document, {"factors": {"server": ["mysql-5.6.24", *attached]}})
     _, found = check(merged(base, document), around(*servers, *attached, attached=attached))
-    assert [f"{each.where}: {each.message}" for each in found.found] == []
+    assert [f"{each.where}: {each.message}" for each in found.diagnostics] == []
 
 
 @pytest.mark.parametrize("example", of_language("json"))

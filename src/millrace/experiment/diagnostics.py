@@ -18,12 +18,13 @@ class Diagnostics:
     """The diagnostics of a file so far, without duplicates.
 
     Callers name places by their correct spelling; the diagnostics keep the spelling of the file.
-    The content of a misspelt key is checked like everything else, and its errors are reported where
-    they are written.
+    Where it has ``[factrs]`` with ``server = 3``, ``keys`` reports the misspelt ``factrs`` and
+    returns its table as ``factors``. The caller then reports an error at ``factors.server``, and
+    the diagnostic says ``factrs.server``, where the user finds it.
     """
 
     def __init__(self) -> None:
-        self.found: list[Diagnostic] = []
+        self.diagnostics: list[Diagnostic] = []
         self._written: dict[str, str] = {}
 
     def add(
@@ -32,25 +33,26 @@ class Diagnostics:
         """Add one diagnostic."""
         self.include(Diagnostic(where, message, expected, near))
 
-    def include(self, mistake: Diagnostic) -> None:
+    def include(self, diagnostic: Diagnostic) -> None:
         """Add a diagnostic that was found elsewhere."""
-        placed = replace(mistake, where=self._as_written(mistake.where))
-        if placed not in self.found:
-            self.found.append(placed)
+        placed = replace(diagnostic, where=self._as_written(diagnostic.where))
+        if placed not in self.diagnostics:
+            self.diagnostics.append(placed)
 
-    def about(self, *places: str) -> bool:
+    def has_error_at(self, *places: str) -> bool:
         """Return whether a diagnostic is at or inside one of ``places``, or encloses it."""
         return any(
-            _within(mistake.where, place) or _within(place, mistake.where)
+            _within(diagnostic.where, place) or _within(place, diagnostic.where)
             for place in map(self._as_written, places)
-            for mistake in self.found
-            if not self._is_of_spelling(mistake)
+            for diagnostic in self.diagnostics
+            if not self._is_of_spelling(diagnostic)
         )
 
     def proposes(self, name: object) -> bool:
         """Return whether ``name`` is the suggested correction of a misspelt level."""
         return any(
-            mistake.nearest == name and ".factors." in f".{mistake.where}" for mistake in self.found
+            diagnostic.nearest == name and ".factors." in f".{diagnostic.where}"
+            for diagnostic in self.diagnostics
         )
 
     def unknown(self, where: str, noun: str, name: object, known: Iterable[str]) -> None:
@@ -93,7 +95,7 @@ class Diagnostics:
             near = nearest(key, names)
             self.add(_join(where, key), "unknown key", f"one of {', '.join(names)}", near)
             if near and near not in meant and isinstance(value, dict) == (near in tables):
-                self.take(_join(where, key), _join(where, near))
+                self.alias_place(_join(where, key), _join(where, near))
                 meant[near] = value
         return meant
 
@@ -134,7 +136,7 @@ class Diagnostics:
         self.add(where, f"{shown(value)} is not a table", f"a table [{where}]")
         return {}
 
-    def take(self, written: str, meant: str) -> None:
+    def alias_place(self, written: str, meant: str) -> None:
         """Let later diagnostics refer to the file's place ``written`` as ``meant``."""
         self._written[meant] = self._as_written(written)
 
@@ -145,9 +147,9 @@ class Diagnostics:
         closest = max(enclosing, key=len)
         return self._written[closest] + place[len(closest) :]
 
-    def _is_of_spelling(self, mistake: Diagnostic) -> bool:
+    def _is_of_spelling(self, diagnostic: Diagnostic) -> bool:
         """Return whether a diagnostic only reports a misspelt key with a checked value."""
-        return mistake.nearest is not None and mistake.where in self._written.values()
+        return diagnostic.nearest is not None and diagnostic.where in self._written.values()
 
 
 def _join(where: str, key: str) -> str:

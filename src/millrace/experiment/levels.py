@@ -58,7 +58,7 @@ class Vocabulary:
 
 
 def read_factors(
-    diagnostics: Diagnostics, where: str, raw: Mapping[str, Any], vocabulary: Vocabulary
+    errors: Diagnostics, where: str, raw: Mapping[str, Any], vocabulary: Vocabulary
 ) -> dict[str, Factor]:
     """Return the valid factors of one ``[factors]`` table, by name.
 
@@ -69,13 +69,13 @@ def read_factors(
     there = {name for _, name, _ in flat}
     for place, written, value in flat:
         name = written
-        if not _exists(diagnostics, place, written, vocabulary):
+        if not _exists(errors, place, written, vocabulary):
             near = nearest(written, vocabulary.factor_names())
             if vocabulary.workload is None or near is None or near in there:
                 continue
             there.add(name := near)
-            diagnostics.take(place, f"{where}.{name}")
-        factor = _factor(diagnostics, place, name, value, vocabulary)
+            errors.alias_place(place, f"{where}.{name}")
+        factor = _factor(errors, place, name, value, vocabulary)
         if factor is not None:
             factors[name] = factor
     return factors
@@ -99,7 +99,7 @@ def _flattened(
     return flat
 
 
-def _exists(diagnostics: Diagnostics, place: str, name: str, vocabulary: Vocabulary) -> bool:
+def _exists(errors: Diagnostics, place: str, name: str, vocabulary: Vocabulary) -> bool:
     role, dot, rest = name.rpartition(".")
     if not dot and name in (SERVER, CONFIGURATION):
         return True
@@ -108,37 +108,37 @@ def _exists(diagnostics: Diagnostics, place: str, name: str, vocabulary: Vocabul
     if vocabulary.workload is None:
         return False
     if dot and role == DEFAULT_ROLE:
-        diagnostics.add(place, f"the role {role!r} needs no prefix", f"the factor {rest}")
+        errors.add(place, f"the role {role!r} needs no prefix", f"the factor {rest}")
     elif dot and role not in vocabulary.roles:
-        diagnostics.add(
+        errors.add(
             place,
             f"the workload {vocabulary.workload.name} has no role {role!r}",
             f"one of its roles: {', '.join(vocabulary.roles)}",
         )
     else:
-        diagnostics.unknown(place, "factor", name, vocabulary.factor_names())
+        errors.unknown(place, "factor", name, vocabulary.factor_names())
     return False
 
 
 def _factor(
-    diagnostics: Diagnostics, place: str, name: str, value: object, vocabulary: Vocabulary
+    errors: Diagnostics, place: str, name: str, value: object, vocabulary: Vocabulary
 ) -> Factor | None:
     levels: object = value
     aliases: object = {}
     if isinstance(value, dict):
-        meant = diagnostics.keys(place, value, ("levels", "aliases"), tables=("aliases",))
+        meant = errors.keys(place, value, ("levels", "aliases"), tables=("aliases",))
         levels, aliases = meant.get("levels", []), meant.get("aliases", {})
         place_of_levels = f"{place}.levels"
     else:
         place_of_levels = place
     if not isinstance(levels, list) or not levels:
         what = "has no levels" if levels == [] else f"{shown(levels)} is not a list"
-        diagnostics.add(place_of_levels, what, 'a list such as ["one", "another"]')
+        errors.add(place_of_levels, what, 'a list such as ["one", "another"]')
         return None
     if not isinstance(aliases, dict):
-        diagnostics.add(f"{place}.aliases", "is not a table", '{ again = "a level" }')
+        errors.add(f"{place}.aliases", "is not a table", '{ again = "a level" }')
         return None
-    check = _check_for(diagnostics, name, vocabulary)
+    check = _check_for(errors, name, vocabulary)
     same = _sameness(name, vocabulary)
     for index, level in enumerate(levels):
         at = f"{place_of_levels}[{index}]"
@@ -146,11 +146,11 @@ def _factor(
         if twin is not None:
             spelled = "" if twin == level else f", first as {shown(twin)}"
             said = f"{shown(level)} is listed twice{spelled}"
-            diagnostics.add(at, said, "each level once; give an alias")
+            errors.add(at, said, "each level once; give an alias")
         elif not (isinstance(level, str) and level in aliases):
             check(at, level)
     for alias, target in aliases.items():
-        _check_alias(diagnostics, f"{place}.aliases.{alias}", alias, levels)
+        _check_alias(errors, f"{place}.aliases.{alias}", alias, levels)
         check(f"{place}.aliases.{alias}", target)
     if not all(isinstance(level, str | int | float) for level in (*levels, *aliases.values())):
         return None
@@ -183,58 +183,56 @@ def _sameness(name: str, vocabulary: Vocabulary) -> Callable[[object, object], b
     return same
 
 
-def _check_alias(diagnostics: Diagnostics, place: str, alias: str, levels: list[object]) -> None:
+def _check_alias(errors: Diagnostics, place: str, alias: str, levels: list[object]) -> None:
     if alias not in levels:
-        diagnostics.add(place, f"the alias {alias!r} is not used", "its name among the levels")
+        errors.add(place, f"the alias {alias!r} is not used", "its name among the levels")
     elif not alias.strip() or not is_line(alias):
-        diagnostics.add(place, f"{shown(alias)} is not a name", "one line of plain text")
+        errors.add(place, f"{shown(alias)} is not a name", "one line of plain text")
 
 
-def _check_for(diagnostics: Diagnostics, name: str, vocabulary: Vocabulary) -> LevelCheck:
+def _check_for(errors: Diagnostics, name: str, vocabulary: Vocabulary) -> LevelCheck:
     """Return the check of one level of this factor, which reports a level that does not exist."""
     if name.startswith(OPTION):
-        return lambda at, level: _check_option(diagnostics, at, level, name, vocabulary)
+        return lambda at, level: _check_option(errors, at, level, name, vocabulary)
     kind = name.rpartition(".")[2]
     if kind not in (SERVER, CONFIGURATION):
         offered = vocabulary.of_workload()[name]
-        return lambda at, level: _check_offered(diagnostics, at, level, name, offered)
+        return lambda at, level: _check_offered(errors, at, level, name, offered)
     known = vocabulary.servers if kind == SERVER else vocabulary.configurations
 
     def check(at: str, level: object) -> None:
         if not isinstance(level, str):
             is_number = isinstance(level, int | float) and not isinstance(level, bool)
             hint = f'; versions need quotes: "{level}"' if is_number else ""
-            diagnostics.add(
-                at, f"{shown(level)} is not text", f"the name of a {kind} in quotes{hint}"
-            )
+            errors.add(at, f"{shown(level)} is not text", f"the name of a {kind} in quotes{hint}")
         elif kind == SERVER and level in vocabulary.suites:
             expected = f"the exact name that `millrace servers install {level}` says"
-            diagnostics.add(at, f"what {level} means changes with its suite", expected)
+            errors.add(at, f"what {level} means changes with its suite", expected)
         elif level not in known:
-            diagnostics.unlisted(at, kind, level, known)
+            errors.unlisted(at, kind, level, known)
 
     return check
 
 
 def _check_offered(
-    diagnostics: Diagnostics, at: str, level: object, name: str, offered: WorkloadFactor
+    errors: Diagnostics, at: str, level: object, name: str, offered: WorkloadFactor
 ) -> None:
     wanted = offered.diagnose(level)
     if wanted is None:
         return
     if offered.choices and offered.kind_of_level == "text" and isinstance(level, str):
-        diagnostics.unknown(at, name, level, [str(choice) for choice in offered.choices])
+        errors.unknown(at, name, level, [str(choice) for choice in offered.choices])
     elif offered.free and isinstance(level, str) and wanted == FREE_LEVEL:
-        diagnostics.add(at, f"{shown(level)} is not a name", wanted)
+        errors.add(at, f"{shown(level)} is not a name", wanted)
     else:
-        diagnostics.add(at, f"{shown(level)} is not right", wanted)
+        errors.add(at, f"{shown(level)} is not right", wanted)
 
 
 def _check_option(
-    diagnostics: Diagnostics, at: str, level: object, name: str, vocabulary: Vocabulary
+    errors: Diagnostics, at: str, level: object, name: str, vocabulary: Vocabulary
 ) -> None:
-    for mistake in vocabulary.check_option(at, name.removeprefix(OPTION), level):
-        diagnostics.include(mistake)
+    for diagnostic in vocabulary.check_option(at, name.removeprefix(OPTION), level):
+        errors.include(diagnostic)
 
 
 def completed(factors: Mapping[str, Factor], roles: tuple[str, ...]) -> tuple[Factor, ...]:

@@ -72,9 +72,9 @@ def parse(
 ) -> Experiment:
     """Read an experiment from a text, as ``read`` does; errors refer to it as ``path``."""
     document = _document(path, text)
-    checked, found = check(document, context)
-    if found.found:
-        raise ValidationError(str(path), _placed(found, text), hint=_REFERENCE)
+    checked, errors = check(document, context)
+    if errors.diagnostics:
+        raise ValidationError(str(path), _placed(errors, text), hint=_REFERENCE)
     chosen = _scale(path, checked, scale)
     settings = _overridden(checked.at(chosen), overrides)
     assert settings.base is not None
@@ -137,25 +137,27 @@ def _document(path: Path, text: str) -> dict[str, Any]:
         message = str(error).split(" (at ")[0]
         line = int(place[1]) if place and place[1] else text.count("\n") + 1
         column = f"column {place[2]}" if place and place[2] else "end of the file"
-        mistake = Diagnostic(column, f"not TOML: {message}", line=line)
-        raise ValidationError(str(path), [mistake], hint=_REFERENCE) from None
+        diagnostic = Diagnostic(column, f"not TOML: {message}", line=line)
+        raise ValidationError(str(path), [diagnostic], hint=_REFERENCE) from None
     except (ValueError, RecursionError):  # the nesting at which Python's own parser fails
         raise UserError(
             f"{path} has a number of thousands of digits, or is nested too deeply", hint=_REFERENCE
         ) from None
 
 
-def _placed(found: Diagnostics, text: str) -> list[Diagnostic]:
+def _placed(errors: Diagnostics, text: str) -> list[Diagnostic]:
     """Return the diagnostics with their lines, in the order of the file.
 
     Those without a line come last.
     """
     lines = key_lines(text)
     placed = [
-        replace(mistake, line=line_of(mistake.where, lines)) if mistake.line is None else mistake
-        for mistake in found.found
+        replace(diagnostic, line=line_of(diagnostic.where, lines))
+        if diagnostic.line is None
+        else diagnostic
+        for diagnostic in errors.diagnostics
     ]
-    return sorted(placed, key=lambda mistake: (mistake.line is None, mistake.line or 0))
+    return sorted(placed, key=lambda diagnostic: (diagnostic.line is None, diagnostic.line or 0))
 
 
 def _scale(path: Path, checked: Checked, wanted: str | None) -> str | None:

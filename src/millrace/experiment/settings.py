@@ -49,7 +49,7 @@ class Settings:
 
 
 def read_settings(
-    found: Diagnostics,
+    errors: Diagnostics,
     where: str,
     table: Mapping[str, Any],
     vocabulary: Vocabulary,
@@ -62,15 +62,15 @@ def read_settings(
     def block_count(key: str, minimum: int) -> int | None:
         if key not in table:
             return None
-        return found.integer(f"{prefix}{key}", table[key], minimum, MAX_BLOCKS)
+        return errors.integer(f"{prefix}{key}", table[key], minimum, MAX_BLOCKS)
 
     max_time_s = margin_percent = None
     if "max_time" in table:
-        max_time_s = _duration(found, f"{prefix}max_time", table["max_time"])
+        max_time_s = _duration(errors, f"{prefix}max_time", table["max_time"])
     if "margin_percent" in table:
         margin = table["margin_percent"]
-        margin_percent = found.number(f"{prefix}margin_percent", margin, 0, MAX_MARGIN_PERCENT)
-    factors = found.table(f"{prefix}factors", table.get("factors", {}))
+        margin_percent = errors.number(f"{prefix}margin_percent", margin, 0, MAX_MARGIN_PERCENT)
+    factors = errors.table(f"{prefix}factors", table.get("factors", {}))
     return Settings(
         where=where,
         blocks=block_count("blocks", 1),
@@ -78,37 +78,37 @@ def read_settings(
         profile_blocks=block_count("profile_blocks", 0),
         margin_percent=margin_percent,
         base=table.get("base"),
-        factors=read_factors(found, f"{prefix}factors", factors, vocabulary),
-        parameters=_parameters(found, where, parameters, vocabulary.workload),
+        factors=read_factors(errors, f"{prefix}factors", factors, vocabulary),
+        parameters=_parameters(errors, where, parameters, vocabulary.workload),
     )
 
 
-def read_scale(found: Diagnostics, where: str, raw: object, vocabulary: Vocabulary) -> Settings:
+def read_scale(errors: Diagnostics, where: str, raw: object, vocabulary: Vocabulary) -> Settings:
     """Return the settings of one scale; its other keys are parameters of the workload."""
-    table = found.table(where, raw)
+    table = errors.table(where, raw)
     if vocabulary.workload is not None:
         known = (*vocabulary.workload.parameters, *_SCALE_KEYS)
-        table = found.keys(where, table, known, tables=("factors",))
+        table = errors.keys(where, table, known, tables=("factors",))
     parameters = {key: value for key, value in table.items() if key not in _SCALE_KEYS}
-    return read_settings(found, where, table, vocabulary, parameters=parameters)
+    return read_settings(errors, where, table, vocabulary, parameters=parameters)
 
 
-def _duration(found: Diagnostics, where: str, value: object) -> float | None:
+def _duration(errors: Diagnostics, where: str, value: object) -> float | None:
     if isinstance(value, str):
         with suppress(ValueError):
             return durations.parse(value)
-    found.add(where, f"{shown(value)} is not a duration", 'such as "45min" or "1h30min"')
+    errors.add(where, f"{shown(value)} is not a duration", 'such as "45min" or "1h30min"')
     return None
 
 
 def _parameters(
-    found: Diagnostics, where: str, raw: Mapping[str, Any], workload: Workload | None
+    errors: Diagnostics, where: str, raw: Mapping[str, Any], workload: Workload | None
 ) -> Mapping[str, Any]:
     if workload is not None:
         for name, value in raw.items():
             if (expected := workload.parameters[name].diagnose(value)) is not None:
                 place = f"{where or 'parameters'}.{name}"
-                found.add(place, f"{shown(value)} is not right", expected)
+                errors.add(place, f"{shown(value)} is not right", expected)
     return raw
 
 
@@ -127,7 +127,7 @@ def with_default_parameters(root: Settings, workload: Workload | None) -> Settin
     return replace(root, parameters={**defaults, **root.parameters})
 
 
-def require_complete(found: Diagnostics, settings: Settings, vocabulary: Vocabulary) -> None:
+def require_complete(errors: Diagnostics, settings: Settings, vocabulary: Vocabulary) -> None:
     """Report missing settings.
 
     Only the merged settings show whether everything required is present.
@@ -136,10 +136,10 @@ def require_complete(found: Diagnostics, settings: Settings, vocabulary: Vocabul
     for role in vocabulary.roles:
         name = SERVER if role == DEFAULT_ROLE else f"{role}.{SERVER}"
         places = (f"factors.{name}", f"{settings.where}.factors.{name}")
-        if name not in settings.factors and not found.about(*places):
-            found.add(f"factors.{name}", f"is missing{at}", "a list of servers")
+        if name not in settings.factors and not errors.has_error_at(*places):
+            errors.add(f"factors.{name}", f"is missing{at}", "a list of servers")
     for name, parameter in (vocabulary.workload.parameters if vocabulary.workload else {}).items():
         if parameter.default is None and name not in settings.parameters:
             place = f"{settings.where or 'parameters'}.{name}"
-            if not found.about(place, f"parameters.{name}"):
-                found.add(place, "is missing", f"a value for the workload's parameter {name}")
+            if not errors.has_error_at(place, f"parameters.{name}"):
+                errors.add(place, "is missing", f"a value for the workload's parameter {name}")

@@ -73,7 +73,7 @@ class ValidationContext:
 
 @dataclass(frozen=True)
 class Checked:
-    """The content of a file after the checks; usable only where ``diagnostics`` found nothing."""
+    """The content of a file after the checks; usable only where ``diagnostics`` errors nothing."""
 
     name: str
     title: str
@@ -105,10 +105,10 @@ class Checked:
 
 def check(document: Mapping[str, Any], context: ValidationContext) -> tuple[Checked, Diagnostics]:
     """Check a parsed file at all its scales, not only at the requested one."""
-    found = Diagnostics()
-    document = found.keys("", document, _TOP_KEYS, tables=_TABLES)
-    workload, definition = _workload(found, document)
-    own = _own_configurations(found, document, context)
+    errors = Diagnostics()
+    document = errors.keys("", document, _TOP_KEYS, tables=_TABLES)
+    workload, definition = _workload(errors, document)
+    own = _own_configurations(errors, document, context)
     vocabulary = Vocabulary(
         servers=context.servers,
         configurations={*context.configurations, *own},
@@ -117,147 +117,151 @@ def check(document: Mapping[str, Any], context: ValidationContext) -> tuple[Chec
         suites=context.suites,
         roles=tuple(workload.roles) if workload else (DEFAULT_ROLE,),
     )
-    compared, base = _compare(found, document, vocabulary)
+    compared, base = _compare(errors, document, vocabulary)
     root = replace(
         read_settings(
-            found, "", document, vocabulary, parameters=_parameters_table(found, document, workload)
+            errors,
+            "",
+            document,
+            vocabulary,
+            parameters=_parameters_table(errors, document, workload),
         ),
         base=base,
     )
     scales = {
-        name: read_scale(found, f"scales.{name}", raw, vocabulary)
-        for name, raw in found.table("scales", document.get("scales", {})).items()
+        name: read_scale(errors, f"scales.{name}", raw, vocabulary)
+        for name, raw in errors.table("scales", document.get("scales", {})).items()
     }
-    scales_are_unread = not scales and found.about("scales")
+    scales_are_unread = not scales and errors.has_error_at("scales")
     for scale in () if scales_are_unread else scales.values() or (Settings(),):
-        require_complete(found, root.under(scale), vocabulary)
-        _base(found, root, scale, compared, vocabulary)
+        require_complete(errors, root.under(scale), vocabulary)
+        _base(errors, root, scale, compared, vocabulary)
     checked = Checked(
-        name=_name(found, document),
-        title=_optional_text(found, document, "title") or str(document.get("name", "")),
-        published=_published(found, document, context.studies),
-        collectors=_collectors(found, document, context.collectors),
-        concurrent=found.boolean("concurrent", document.get("concurrent", False)),
-        seed=_seed(found, document),
-        default_scale=_default_scale(found, document, scales),
+        name=_name(errors, document),
+        title=_optional_text(errors, document, "title") or str(document.get("name", "")),
+        published=_published(errors, document, context.studies),
+        collectors=_collectors(errors, document, context.collectors),
+        concurrent=errors.boolean("concurrent", document.get("concurrent", False)),
+        seed=_seed(errors, document),
+        default_scale=_default_scale(errors, document, scales),
         workload=definition,
         definitions={**context.configurations, **own},
         compared=compared,
         root=with_default_parameters(root, workload),
         scales=scales,
         roles=vocabulary.roles,
-        tls=_tls_tables(found, document, context.attached),
+        tls=_tls_tables(errors, document, context.attached),
     )
-    return checked, found
+    return checked, errors
 
 
 def _tls_tables(
-    found: Diagnostics, document: Mapping[str, Any], attached: Collection[str]
+    errors: Diagnostics, document: Mapping[str, Any], attached: Collection[str]
 ) -> Mapping[str, Tls]:
     """Read the TLS settings of each server that has a table, and report errors."""
-    tables = found.table("tls", document.get("tls", {}))
-    return {name: _tls(found, f"tls.{name}", name, raw, attached) for name, raw in tables.items()}
+    tables = errors.table("tls", document.get("tls", {}))
+    return {name: _tls(errors, f"tls.{name}", name, raw, attached) for name, raw in tables.items()}
 
 
-def _tls(found: Diagnostics, where: str, name: str, raw: object, attached: Collection[str]) -> Tls:
-    table = found.keys(where, found.table(where, raw), _TLS_KEYS)
+def _tls(errors: Diagnostics, where: str, name: str, raw: object, attached: Collection[str]) -> Tls:
+    table = errors.keys(where, errors.table(where, raw), _TLS_KEYS)
     if name not in attached:
-        found.add(where, f"{name!r} is no attached server", "the name of an attached server")
-    allowed = found.boolean(f"{where}.allow_unverified", table.get("allow_unverified", False))
+        errors.add(where, f"{name!r} is no attached server", "the name of an attached server")
+    allowed = errors.boolean(f"{where}.allow_unverified", table.get("allow_unverified", False))
     try:
         return tls_settings(table.get("mode"), table.get("ca"), allow_unverified=allowed)
     except InvalidTls as wrong:
         said = wrong.message
         if wrong.value is not None:
             said = f"{shown(wrong.value)} {said}"
-        found.add(f"{where}.{wrong.key}", said, wrong.expected)
+        errors.add(f"{where}.{wrong.key}", said, wrong.expected)
         return Tls()
 
 
-def _name(found: Diagnostics, document: Mapping[str, Any]) -> str:
+def _name(errors: Diagnostics, document: Mapping[str, Any]) -> str:
     name = document.get("name")
     if name is None:
-        found.add("name", "is missing", _NAME_IN_WORDS)
+        errors.add("name", "is missing", _NAME_IN_WORDS)
     elif not isinstance(name, str) or _NAME.fullmatch(name) is None:
-        found.add("name", f"{shown(name)} is not a name", _NAME_IN_WORDS)
+        errors.add("name", f"{shown(name)} is not a name", _NAME_IN_WORDS)
     elif len(name) > MAX_NAME_LENGTH:
         said = f"{shown(name)} has {len(name)} characters"
-        found.add("name", said, f"at most {MAX_NAME_LENGTH}")
+        errors.add("name", said, f"at most {MAX_NAME_LENGTH}")
     elif name == _NEWEST_RUN:
-        found.add("name", f"{shown(name)} stands for the newest run", "another name")
+        errors.add("name", f"{shown(name)} stands for the newest run", "another name")
     else:
         return name
     return ""
 
 
-def _optional_text(found: Diagnostics, document: Mapping[str, Any], key: str) -> str | None:
-    return found.text(key, document[key]) if key in document else None
+def _optional_text(errors: Diagnostics, document: Mapping[str, Any], key: str) -> str | None:
+    return errors.text(key, document[key]) if key in document else None
 
 
 def _published(
-    found: Diagnostics, document: Mapping[str, Any], studies: Collection[str]
+    errors: Diagnostics, document: Mapping[str, Any], studies: Collection[str]
 ) -> str | None:
-    name = _optional_text(found, document, "published")
+    name = _optional_text(errors, document, "published")
     if name is not None and name not in studies:
-        found.unknown("published", "published study", name, studies)
+        errors.unknown("published", "published study", name, studies)
     return name
 
 
 def _collectors(
-    found: Diagnostics, document: Mapping[str, Any], known: Collection[str]
+    errors: Diagnostics, document: Mapping[str, Any], known: Collection[str]
 ) -> tuple[str, ...]:
     """Return the collectors of all trials: all that exist, unless the file lists them."""
     if "collectors" not in document:
         return tuple(known)
     names = document["collectors"]
     if not isinstance(names, list):
-        found.add("collectors", f"{shown(names)} is no list", "a list of collectors, or []")
+        errors.add("collectors", f"{shown(names)} is no list", "a list of collectors, or []")
         return ()
     for name in names:
         if name not in known:
-            found.unknown("collectors", "collector", name, known)
+            errors.unknown("collectors", "collector", name, known)
     return tuple(name for name in known if name in names)
 
 
-def _seed(found: Diagnostics, document: Mapping[str, Any]) -> int | None:
+def _seed(errors: Diagnostics, document: Mapping[str, Any]) -> int | None:
     if "seed" not in document:
         return None
-    return found.integer("seed", document["seed"], 0, MAX_SEED)
+    return errors.integer("seed", document["seed"], 0, MAX_SEED)
 
 
 def _default_scale(
-    found: Diagnostics, document: Mapping[str, Any], scales: Mapping[str, Settings]
+    errors: Diagnostics, document: Mapping[str, Any], scales: Mapping[str, Settings]
 ) -> str | None:
-    if (name := _optional_text(found, document, "default_scale")) is not None:
-        if name not in scales and (scales or not found.about("scales")):
-            found.unknown("default_scale", "scale", name, scales)
+    if (name := _optional_text(errors, document, "default_scale")) is not None:
+        if name not in scales and (scales or not errors.has_error_at("scales")):
+            errors.unknown("default_scale", "scale", name, scales)
         return name
     return None
 
 
 def _workload(
-    found: Diagnostics, document: Mapping[str, Any]
+    errors: Diagnostics, document: Mapping[str, Any]
 ) -> tuple[Workload | None, Mapping[str, Any]]:
     """Return the workload and its parameters.
 
     For an unknown workload, return the nearest one, so that everything else is checked as well.
     """
     if "workload" not in document:
-        found.add("workload", "is missing", f"one of {', '.join(workloads.names())}")
+        errors.add("workload", "is missing", f"one of {', '.join(workloads.names())}")
         return None, {}
-    name = found.text("workload", document["workload"])
+    name = errors.text("workload", document["workload"])
     if name is None:
         return None, {}
     if name not in workloads.names():
         meant = workloads.of_test(name)
         if meant is not None:
-            found.add(
+            errors.add(
                 "workload",
                 f"{name!r} is a test of the workload {meant}",
                 f'workload = "{meant}", and test = ["{name}"] in [factors]',
             )
         else:
-            found.unknown("workload", "workload", name, workloads.names())
+            errors.unknown("workload", "workload", name, workloads.names())
             meant = nearest(name, workloads.names())
         if meant is None:
             return None, {}
@@ -267,26 +271,26 @@ def _workload(
 
 
 def _own_configurations(
-    found: Diagnostics, document: Mapping[str, Any], context: ValidationContext
+    errors: Diagnostics, document: Mapping[str, Any], context: ValidationContext
 ) -> Definitions:
-    raw = found.table("configurations", document.get("configurations", {}))
+    raw = errors.table("configurations", document.get("configurations", {}))
     own = {
-        name: found.table(f"configurations.{name}", definition) for name, definition in raw.items()
+        name: errors.table(f"configurations.{name}", definition) for name, definition in raw.items()
     }
     for name in own:
         if name in context.configurations:
-            found.add(
+            errors.add(
                 f"configurations.{name}",
                 "is the name of a configuration that comes with millrace",
                 f'another name, with extends = "{name}"',
             )
-    for mistake in context.check_configurations(own, context.configurations):
-        found.include(mistake)
+    for diagnostic in context.check_configurations(own, context.configurations):
+        errors.include(diagnostic)
     return own
 
 
 def _compare(
-    found: Diagnostics, document: Mapping[str, Any], vocabulary: Vocabulary
+    errors: Diagnostics, document: Mapping[str, Any], vocabulary: Vocabulary
 ) -> tuple[str, Level | None]:
     """Return the compared factor and the base.
 
@@ -294,54 +298,54 @@ def _compare(
     well.
     """
     if "compare" not in document:
-        found.add("compare", "is missing", "a table [compare] with factor and base")
+        errors.add("compare", "is missing", "a table [compare] with factor and base")
         return SERVER, None
-    table = found.table("compare", document["compare"])
-    raw = found.keys("compare", table, ("factor", "base"))
+    table = errors.table("compare", document["compare"])
+    raw = errors.keys("compare", table, ("factor", "base"))
     factor, known = raw.get("factor", SERVER), vocabulary.factor_names()
     varied_option = isinstance(factor, str) and factor.startswith(OPTION)
     if factor not in known and not varied_option and vocabulary.workload is not None:
-        found.unknown("compare.factor", "factor", factor, known)
+        errors.unknown("compare.factor", "factor", factor, known)
         factor = nearest(factor, known) or ""
     base = raw.get("base")
     if base is not None and not isinstance(base, str | int | float):
-        found.add("compare.base", f"{shown(base)} is no level", "one level")
+        errors.add("compare.base", f"{shown(base)} is no level", "one level")
         base = None
     return str(factor), base
 
 
 def _parameters_table(
-    found: Diagnostics, document: Mapping[str, Any], workload: Workload | None
+    errors: Diagnostics, document: Mapping[str, Any], workload: Workload | None
 ) -> Mapping[str, Any]:
-    table = found.table("parameters", document.get("parameters", {}))
-    return found.keys("parameters", table, workload.parameters) if workload else table
+    table = errors.table("parameters", document.get("parameters", {}))
+    return errors.keys("parameters", table, workload.parameters) if workload else table
 
 
 def _base(
-    found: Diagnostics, root: Settings, scale: Settings, compared: str, vocabulary: Vocabulary
+    errors: Diagnostics, root: Settings, scale: Settings, compared: str, vocabulary: Vocabulary
 ) -> None:
     """Check that the base is one of the compared levels, at this scale too."""
     merged = root.under(scale)
     factors = {factor.name: factor for factor in completed(merged.factors, vocabulary.roles)}
     if merged.base is None:
-        if not found.about("compare.base"):
-            found.add("compare.base", "is missing", f"one of the levels of {compared or SERVER}")
+        if not errors.has_error_at("compare.base"):
+            errors.add("compare.base", "is missing", f"one of the levels of {compared or SERVER}")
     elif compared in factors:
-        _base_among(found, merged.base, root, scale, (factors[compared],))
+        _base_among(errors, merged.base, root, scale, (factors[compared],))
     elif not compared:
-        _base_among(found, merged.base, root, scale, tuple(factors.values()))
-    elif vocabulary.has_factor(compared) and not found.about(
+        _base_among(errors, merged.base, root, scale, tuple(factors.values()))
+    elif vocabulary.has_factor(compared) and not errors.has_error_at(
         "compare.factor", f"factors.{compared}", f"{scale.where}.factors.{compared}"
     ):
-        found.add("compare.factor", f"{compared} is not varied", f"{compared} in [factors]")
+        errors.add("compare.factor", f"{compared} is not varied", f"{compared} in [factors]")
 
 
 def _base_among(
-    found: Diagnostics, base: Level, root: Settings, scale: Settings, compared: tuple[Factor, ...]
+    errors: Diagnostics, base: Level, root: Settings, scale: Settings, compared: tuple[Factor, ...]
 ) -> None:
     """Report a base that is no level of any factor that the user may mean."""
     levels = [level for factor in compared for level in factor.levels]
-    if is_among(base, levels) or found.proposes(base):
+    if is_among(base, levels) or errors.proposes(base):
         return
     of_file = [
         level for factor in compared for level in root.factors.get(factor.name, factor).levels
@@ -350,4 +354,4 @@ def _base_among(
     of_scale = scale.where and (scale.base is not None or is_among(base, of_file))
     place = f"{scale.where}.base" if of_scale else "compare.base"
     noun = f"level of {compared[0].name}" if len(compared) == 1 else "level"
-    found.unknown(place, noun, base, [str(level) for level in (levels if of_scale else of_file)])
+    errors.unknown(place, noun, base, [str(level) for level in (levels if of_scale else of_file)])
