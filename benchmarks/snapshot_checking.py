@@ -74,7 +74,7 @@ def main() -> None:
 
 def _driven_s() -> float:
     """Return the default number of seconds for which clients are driven."""
-    values = workloads.checked(workloads.load("sysbench")).defaults()
+    values = workloads.parse_workload(workloads.load("sysbench")).defaults()
     return float(values["warmup_s"]) + float(values["time_s"])
 
 

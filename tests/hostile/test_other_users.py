@@ -393,8 +393,7 @@ def test_names_of_sockets_add_nothing_to_those_that_listen() -> None:
     with socket.socket(socket.AF_UNIX) as ours, socket.socket(socket.AF_UNIX) as theirs:
         inode = os.fstat(ours.fileno()).st_ino
         # A name outside any directory may contain anything; the kernel's table shows it unchanged.
-        name = f"{os.getpid()}\n0: 1 2 zz 4 5 6 7\n".encode() + forged % inode + b"\n"
-        theirs.bind(b"\0" + name)
+        theirs.bind(b"\0%d\n0: 1 2 zz 4 5 6 7\n%s\n" % (os.getpid(), forged % inode))
         theirs.listen()
         listening = sockets.listening(os.getpid())
         assert os.fstat(theirs.fileno()).st_ino in listening

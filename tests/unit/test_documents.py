@@ -25,7 +25,7 @@ from millrace.levels import level_named
 from millrace.loadgen.program import find_load_generator
 from millrace.report.run.schema import ComparisonPart
 from millrace.servers import catalogue
-from millrace.workloads import checked, completed, library
+from millrace.workloads import completed, library, parse_workload
 from tests import examples
 from tests.examples import LANGUAGES, PAGES, ROOT, Command, Example
 
@@ -99,7 +99,7 @@ def test_files_are_those_of_their_parser(example: Example) -> None:
     document = tomllib.loads(example.text)
     whole = whole_documents(example.page)
     if example.page.name == "workloads.md":
-        assert checked(completed(merged(whole[0], document)))
+        assert parse_workload(completed(merged(whole[0], document)))
         return
     base = whole[0] if whole else tomllib.loads(SHIPPED.read_text(encoding="utf-8"))
     servers = strings(document, "factors", "server")

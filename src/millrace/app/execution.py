@@ -102,7 +102,7 @@ def execute_run(
     plan = selection.plan
     rules = Rules(extension=selection.extension)
     if plan.experiment.sequential:
-        trials = sum(trial.hosts for trial in plan.trials)
+        trials = sum(trial.time_weight for trial in plan.trials)
         trial_s = forecast_here(plan, store).time_s / trials
         policy = Sequential(selection, retry_failed=retry_failed, unknown_s=trial_s)
         rules = Rules(

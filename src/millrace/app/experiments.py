@@ -8,7 +8,7 @@ from pathlib import Path
 from millrace.campaign import preparation
 from millrace.campaign.forecast import forecast_here
 from millrace.collect.registry import COLLECTORS, PROFILE
-from millrace.experiment.aa_trials import with_controls
+from millrace.experiment.aa_trials import with_aa_trials
 from millrace.experiment.estimate import Estimate
 from millrace.experiment.model import Experiment, Plan
 from millrace.experiment.plan import expand, seed_of
@@ -59,7 +59,7 @@ def plan(path: Path, experiment: Experiment) -> PlannedExperiment:
 
     Start nothing. Raise UserError for an experiment that this host cannot measure.
     """
-    expanded = with_controls(expand(experiment, seed=seed_of(experiment)))
+    expanded = with_aa_trials(expand(experiment, seed=seed_of(experiment)))
     preparation.refuse_missing_cpus(experiment)
     preparation.refuse_attached(expanded)
     if not path.exists():

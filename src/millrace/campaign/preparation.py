@@ -212,10 +212,11 @@ def expected_data(experiment: Experiment) -> datasets.DataChecksum | None:
     They are computed once, then cached. None where the workload has tables of its own, which the
     load generator verifies.
     """
-    if "data" not in experiment.workload:
+    data = experiment.checked_workload.data
+    if data is None:
         return None
     return datasets.data_checksum(
-        experiment.workload["data"]["set"],
+        data.set,
         int(experiment.parameters["rows"]),
         int(experiment.parameters["data_seed"]),
     )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import psutil
 
-from millrace import workloads
 from millrace.experiment.levels import OPTION
 from millrace.experiment.model import Experiment, Treatment
 from millrace.experiment.plan import chosen
@@ -23,13 +22,12 @@ def configuration_of(
     options that the experiment varies override it.
     """
     at_once = 2 if experiment.concurrent else 1
-    workload = workloads.checked(experiment.workload)
     resolved = configurations.resolve(
         str(treatment.resolved["configuration"]),
         family=family,
         version=version,
         definitions=experiment.configurations,
-        data_bytes=workload.data_bytes(chosen(experiment, treatment)),
+        data_bytes=experiment.checked_workload.data_bytes(chosen(experiment, treatment)),
         host_memory_bytes=psutil.virtual_memory().total // at_once,
     )
     return configurations.laid_over(resolved, varied_options(treatment))

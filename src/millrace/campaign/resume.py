@@ -19,7 +19,7 @@ from millrace.campaign.run_records import (
     stored_trial_id,
 )
 from millrace.errors import MillraceError
-from millrace.experiment.aa_trials import with_controls
+from millrace.experiment.aa_trials import with_aa_trials
 from millrace.experiment.model import Experiment, Plan, PlannedTrial
 from millrace.experiment.plan import expand, seed_of
 from millrace.model.run_spec import Extension, RunSpec
@@ -73,7 +73,7 @@ def select_run(
         else:
             note = _not_continued(store, plan, experiment, host)
     run = new_run_record(plan, host, versions, command)
-    return RunSelection(run, with_controls(plan), is_new=True, note=note)
+    return RunSelection(run, with_aa_trials(plan), is_new=True, note=note)
 
 
 def _not_continued(
@@ -97,10 +97,10 @@ def _continued(store: Store, run: RunRecord, experiment: Experiment, command: st
     if experiment.sequential:
         # Started blocks are executed whatever the limit is now.
         most = replace(experiment, blocks=max(experiment.blocks, blocks))
-        plan = _controlled(expand(most, seed=run.seed), stored, blocks)
+        plan = _with_aa_trials(expand(most, seed=run.seed), stored, blocks)
         is_other = run.design != design_of(experiment)
         return RunSelection(run, plan, extension=extension if is_other else None)
-    plan = _controlled(expand(experiment, seed=run.seed), stored, blocks)
+    plan = _with_aa_trials(expand(experiment, seed=run.seed), stored, blocks)
     plan = _as_begun(plan, stored)
     if experiment.blocks <= run.blocks:
         return RunSelection(run, plan)
@@ -120,10 +120,10 @@ def _block(trial: TrialRecord | PlannedTrial) -> tuple[bool, int]:
     return trial.purpose == "profile", trial.block
 
 
-def _controlled(plan: Plan, stored: StoredRun, blocks: int) -> Plan:
+def _with_aa_trials(plan: Plan, stored: StoredRun, blocks: int) -> Plan:
     """Return the plan with A/A trials that continue those in a run's first ``blocks``."""
-    having = (trial.block for trial in stored.trials if trial.purpose == "control")
-    return with_controls(plan, begun=blocks, first=min(having, default=None))
+    blocks_with = (trial.block for trial in stored.trials if trial.purpose == "control")
+    return with_aa_trials(plan, begun=blocks, first=min(blocks_with, default=None))
 
 
 def _as_begun(plan: Plan, stored: StoredRun) -> Plan:

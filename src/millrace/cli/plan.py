@@ -117,11 +117,11 @@ def _design(plan: Plan) -> str:
 
 def _telling(experiment: Experiment) -> dict[str, Any]:
     """Return the parameters that differ from the workload's, which may have dozens."""
-    offered = experiment.workload.get("parameters", {})
+    parameters = experiment.checked_workload.parameters
     return {
         name: value
         for name, value in experiment.parameters.items()
-        if value != offered[name].get("default")
+        if value != parameters[name].default
     }
 
 

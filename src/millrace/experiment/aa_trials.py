@@ -2,15 +2,15 @@
 
 They show which differences this host produces where there is none.
 
-The code calls an A/A trial a control: one more trial of the base of a group (A' next to A) in the
-same block. It enters no verdict. At least a tenth of the blocks have one, for every group: the
-first is in one of the first two blocks, and the *k*-th after it 10 k - 5 to 10 k - 1 blocks later,
-chosen by the seed. This share holds wherever a run stops, except after its first block. Plans of
-fewer than 5 blocks have none, because one more trial costs much there and shows little. Runs of
-concurrent pairs have none: a third trial would have no partner, and such a run starts only where a
-calibration has measured the base concurrently with itself.
+An A/A trial is one more trial of the base of a group (A' next to A) in the same block. Its purpose
+is called ``control``, in the store too. It enters no verdict. At least a tenth of the blocks have
+one, for every group: the first is in one of the first two blocks, and the *k*-th after it 10 k - 5
+to 10 k - 1 blocks later, chosen by the seed. This share holds wherever a run stops, except after
+its first block. Plans of fewer than 5 blocks have none, because one more trial costs much there and
+shows little. Runs of concurrent pairs have none: a third trial would have no partner, and such a
+run starts only where a calibration has measured the base concurrently with itself.
 
-In block b a control of treatment t takes its place in the random order from the SHA-256 of
+In block b an A/A trial of treatment t takes its place in the random order from the SHA-256 of
 ``"{seed}:{b}:{t}:control"``; all other trials keep theirs.
 """
 
@@ -22,23 +22,23 @@ from millrace.experiment.model import Plan, PlannedTrial, Treatment, sort_key
 from millrace.experiment.plan import trial_id
 from millrace.model.trials import Purpose
 
-FEWEST_BLOCKS_WITH_CONTROLS = 5
+FEWEST_BLOCKS_WITH_AA_TRIALS = 5
 _EVERY = 10
 _PLACES = 5
 
 _CONTROL: Purpose = "control"
 
 
-def control_blocks(
+def aa_blocks(
     seed: int, blocks: int, *, begun: int = 0, first: int | None = None
 ) -> frozenset[int]:
-    """Return the blocks (from 0) of a plan that have a control.
+    """Return the blocks (from 0) of a plan that have A/A trials.
 
-    A run with ``begun`` blocks and no control gets the first one in the next two blocks; ``first``
-    is the first block with a control that a run has, if any.
+    A run with ``begun`` blocks and no A/A trial gets the first one in the next two blocks;
+    ``first`` is the first block with an A/A trial that a run has, if any.
     """
     if first is None:
-        if blocks < FEWEST_BLOCKS_WITH_CONTROLS:
+        if blocks < FEWEST_BLOCKS_WITH_AA_TRIALS:
             return frozenset()
         first = begun + (begun + _choice(seed, 0, 2)) % 2
     later = (
@@ -48,24 +48,24 @@ def control_blocks(
     return frozenset(block for block in (first, *later) if block < blocks)
 
 
-def with_controls(plan: Plan, *, begun: int = 0, first: int | None = None) -> Plan:
-    """Return the plan with its controls, for the base of each group that compares anything.
+def with_aa_trials(plan: Plan, *, begun: int = 0, first: int | None = None) -> Plan:
+    """Return the plan with its A/A trials, for the base of each group that compares anything.
 
-    ``begun`` and ``first`` are as for ``control_blocks``.
+    ``begun`` and ``first`` are as for ``aa_blocks``.
     """
     compare = plan.experiment.compare
     is_base = {each.id: each.levels[compare.factor] == compare.base for each in plan.treatments}
     if all(is_base.values()) or plan.experiment.concurrent:
         return plan
     bases = [each for each in plan.treatments if is_base[each.id]]
-    having = control_blocks(plan.seed, plan.experiment.blocks, begun=begun, first=first)
-    trials = [*plan.trials, *(_control(plan, base, block) for block in having for base in bases)]
+    having = aa_blocks(plan.seed, plan.experiment.blocks, begun=begun, first=first)
+    trials = [*plan.trials, *(_aa_trial(plan, base, block) for block in having for base in bases)]
     ordered = sorted(trials, key=lambda trial: _place(plan, trial))
     placed = (replace(trial, position=at) for at, trial in enumerate(ordered))
     return replace(plan, trials=tuple(placed))
 
 
-def _control(plan: Plan, base: Treatment, block: int) -> PlannedTrial:
+def _aa_trial(plan: Plan, base: Treatment, block: int) -> PlannedTrial:
     return PlannedTrial(trial_id(plan.digest, base, block, _CONTROL), base, block, 0, _CONTROL)
 
 

@@ -20,7 +20,6 @@ from typing import Any
 from millrace.errors import Diagnostic, ValidationError
 from millrace.experiment.model import Compare, Experiment, Treatment, sort_key
 from millrace.levels import Level
-from millrace.workloads import checked
 
 _REMEDY = "docs/design.md says what side by side needs; --interleaved measures without"
 _TIMES = ("warmup_s", "time_s")
@@ -80,13 +79,12 @@ def _compared(experiment: Experiment) -> Iterator[Diagnostic]:
 
 
 def _work(experiment: Experiment, values: Iterable[Mapping[str, Any]]) -> Iterator[Diagnostic]:
-    workload = checked(experiment.workload)
+    workload = experiment.checked_workload
     if not workload.drives:
-        name = experiment.workload.get("name", "this workload")
         yield Diagnostic(
             "workload",
-            f"{name} measures until the work is done: the slower one of a pair would have the host "
-            "to itself in the end",
+            f"{workload.name} measures until the work is done: the slower one of a pair would have "
+            "the host to itself in the end",
             "a workload whose clients are driven for a time",
         )
         return

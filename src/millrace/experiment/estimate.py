@@ -17,7 +17,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from millrace import workloads
 from millrace.errors import HostError
 from millrace.experiment.model import FEWEST_BLOCKS, Plan, PlannedTrial
 from millrace.experiment.plan import chosen
@@ -92,7 +91,7 @@ def estimate(
     whole trials of this plan's digest, where any exist.
     """
     measured = measured_trial_s or {}
-    workload = workloads.checked(plan.experiment.workload)
+    workload = plan.experiment.checked_workload
     values = {each.id: chosen(plan.experiment, each) for each in plan.treatments}
     times = {
         treatment.id: measured.get(treatment.id) or _trial_s(workload, values[treatment.id])
@@ -109,8 +108,8 @@ def estimate(
     known = sum(trial.treatment.id in measured for trial in plan.trials)
     return Estimate(
         n_trials=len(plan.trials),
-        time_s=sum(times[trial.treatment.id] * trial.hosts for trial in plan.trials),
-        least_time_s=sum(times[trial.treatment.id] * trial.hosts for trial in _fewest(plan)),
+        time_s=sum(times[trial.treatment.id] * trial.time_weight for trial in plan.trials),
+        least_time_s=sum(times[trial.treatment.id] * trial.time_weight for trial in _fewest(plan)),
         measured_share=known / len(plan.trials),
         peak_disk_bytes=sum(disks[each.id] for each in largest),
         peak_treatment=" beside ".join(each.label for each in largest),

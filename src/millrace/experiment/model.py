@@ -14,12 +14,14 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from millrace.levels import Level, level_text
 from millrace.model.run_spec import CampaignPart
 from millrace.model.trials import Purpose
 from millrace.tls import Tls
+from millrace.workloads import Workload, parse_workload
 
 # With this number of blocks or fewer and no time limit, only the last look matters. Earlier looks
 # detect only differences far larger than the spread (millrace.stats.sequential), and an interval
@@ -105,6 +107,11 @@ class Experiment:
     campaign: CampaignPart = field(default_factory=CampaignPart)
     tls: Mapping[str, Tls] = field(default_factory=dict)
 
+    @cached_property
+    def checked_workload(self) -> Workload:
+        """The workload's definition in its typed form."""
+        return parse_workload(self.workload)
+
 
 def nothing_compared(experiment: Experiment) -> str | None:
     """Return a note for the user where the compared factor has no level but the base."""
@@ -141,8 +148,8 @@ class PlannedTrial:
     """A planned run of one treatment.
 
     ``block`` counts from 0; ``position`` is the place in the whole order. Profiled trials are in
-    blocks of their own, which count from 0 too. A control is an A/A trial: one more trial of the
-    base in a block. ``side`` is the half of the CPUs (0 or 1) of a trial of a concurrent pair,
+    blocks of their own, which count from 0 too. A ``control`` is an A/A trial: one more trial of
+    the base in a block. ``side`` is the half of the CPUs (0 or 1) of a trial of a concurrent pair,
     whose other trial is next to it; None where the trial has the whole host.
     """
 
@@ -154,7 +161,7 @@ class PlannedTrial:
     side: int | None = None
 
     @property
-    def hosts(self) -> float:
+    def time_weight(self) -> float:
         """The share of the host that the trial takes, and of the run's time: a pair makes one."""
         return 1.0 if self.side is None else 0.5
 

@@ -267,7 +267,7 @@ def _workload(
             return None, {}
         name = meant
     definition = workloads.load(name)
-    return workloads.checked(definition), definition
+    return workloads.parse_workload(definition), definition
 
 
 def _own_configurations(

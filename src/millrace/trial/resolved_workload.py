@@ -12,7 +12,7 @@ from typing import Any
 from millrace import databases
 from millrace.levels import Level
 from millrace.loadgen.spec import Tables
-from millrace.workloads import DRIVE, Phase, Workload, checked
+from millrace.workloads import DRIVE, Phase, Workload, parse_workload
 
 # Names that the load generator defines. The number of clients is a factor too, and may be that of
 # the tables.
@@ -35,7 +35,7 @@ class ResolvedWorkload:
     @cached_property
     def checked(self) -> Workload:
         """The checked definition."""
-        return checked(self.definition)
+        return parse_workload(self.definition)
 
     @property
     def drives(self) -> bool:

@@ -2,7 +2,7 @@
 
 from millrace.model.phases import DRIVE
 from millrace.workloads.defaults import completed
-from millrace.workloads.definition import DataSet, Metric, Phase, Test, Workload, checked
+from millrace.workloads.definition import DataSet, Metric, Phase, Test, Workload, parse_workload
 from millrace.workloads.library import load, names, of_test
 from millrace.workloads.schema_factors import FREE_LEVEL, Parameter, WorkloadFactor
 
@@ -16,9 +16,9 @@ __all__ = [
     "Test",
     "Workload",
     "WorkloadFactor",
-    "checked",
     "completed",
     "load",
     "names",
     "of_test",
+    "parse_workload",
 ]

@@ -275,7 +275,7 @@ class Workload(Part):
         )
 
 
-def checked(definition: Mapping[str, Any]) -> Workload:
+def parse_workload(definition: Mapping[str, Any]) -> Workload:
     """Return the typed form of a definition; raise ValidationError with every error in it."""
     try:
         return Workload.model_validate(dict(definition))

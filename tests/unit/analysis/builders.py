@@ -15,7 +15,7 @@ from millrace.levels import Level
 from millrace.model.host_facts import HostFacts
 from millrace.model.instance_facts import InstanceFacts
 from millrace.model.run_spec import RunSpec
-from millrace.model.servers import BuildFacts
+from millrace.model.servers import ArtefactFact, BuildFacts
 from millrace.store.records import (
     AttemptResult,
     HostRecord,
@@ -160,9 +160,7 @@ class RunBuilder:
             seed=self.seed,
             blocks=blocks,
             margin=self.margin,
-            host=HostRecord(
-                "host-1", HostFacts.model_validate({**HOST_FACTS, "findings": list(self.findings)})
-            ),
+            host=HostRecord("host-1", HOST_FACTS.replace(findings=self.findings)),
             versions={"millrace": "0.1.0", "load_generator": "0.1.0", "data": "nodes-1"},
             spec=RunSpec.model_validate(spec),
             experiment_text='[experiment]\nname = "load-data"\n',
@@ -170,16 +168,18 @@ class RunBuilder:
         )
 
 
-HOST_FACTS: Mapping[str, Any] = {
-    "machine": "ffcb577bb456b8ab",
-    "cpu": {"model": "Intel(R) Xeon(R) Platinum 8370C CPU @ 2.80GHz", "cores": 2, "threads": 2},
-    "frequency": {"driver": None, "governor": None, "turbo": None},
-    "kernel": {"release": "6.1.0-18-amd64", "architecture": "x86_64"},
-    "distribution": "Debian GNU/Linux 12 (bookworm)",
-    "memory": {"total_bytes": 8_331_694_080, "swap_bytes": 0},
-    "virtualisation": {"virtual_machine": True, "container": None},
-    "filesystem": {"type": "ext4", "options": ["rw", "relatime"], "rotational": False},
-}
+HOST_FACTS = HostFacts.model_validate(
+    {
+        "machine": "ffcb577bb456b8ab",
+        "cpu": {"model": "Intel(R) Xeon(R) Platinum 8370C CPU @ 2.80GHz", "cores": 2, "threads": 2},
+        "frequency": {"driver": None, "governor": None, "turbo": None},
+        "kernel": {"release": "6.1.0-18-amd64", "architecture": "x86_64"},
+        "distribution": "Debian GNU/Linux 12 (bookworm)",
+        "memory": {"total_bytes": 8_331_694_080, "swap_bytes": 0},
+        "virtualisation": {"virtual_machine": True, "container": None},
+        "filesystem": {"type": "ext4", "options": ["rw", "relatime"], "rotational": False},
+    }
+)
 
 FINDINGS = (
     {
@@ -266,19 +266,17 @@ def _instance(levels: Mapping[str, Level]) -> InstanceRecord:
         family=family,
         version=version,
         version_reported=f"{version}-{'MariaDB' if family == 'mariadb' else 'log'}",
-        build=BuildFacts.model_validate(
-            {
-                "attached": False,
-                "source": f"tarball:{name}-linux-x86_64.tar.gz",
-                "artefacts": [{"coordinate": name, "sha256": "ab" * 32, "size_bytes": 31_394_029}],
-                "program_sha256": "cd" * 32,
-                "compiler": "GCC 4.8.5",
-                "allocator": "glibc",
-                "libc": "host 2.36",
-                "async_io": "libaio",
-                "symbols": "DWARF",
-                "note": None,
-            }
+        build=BuildFacts(
+            attached=False,
+            source=f"tarball:{name}-linux-x86_64.tar.gz",
+            artefacts=(ArtefactFact(coordinate=name, sha256="ab" * 32, size_bytes=31_394_029),),
+            program_sha256="cd" * 32,
+            compiler="GCC 4.8.5",
+            allocator="glibc",
+            libc="host 2.36",
+            async_io="libaio",
+            symbols="DWARF",
+            note=None,
         ),
         host_variables=("datadir", "socket", "port"),
     )

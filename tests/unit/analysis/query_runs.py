@@ -9,7 +9,6 @@ from itertools import product
 from typing import Any, Literal
 
 from millrace.levels import Level
-from millrace.model.host_facts import HostFacts
 from millrace.model.instance_facts import InstanceFacts
 from millrace.model.run_spec import RunSpec
 from millrace.model.servers import BuildFacts
@@ -289,9 +288,7 @@ class QueryRun:
             seed=7,
             blocks=self.blocks,
             margin=0.02,
-            host=HostRecord(
-                "host-1", HostFacts.model_validate({**HOST_FACTS, "findings": list(FINDINGS)})
-            ),
+            host=HostRecord("host-1", HOST_FACTS.replace(findings=FINDINGS)),
             versions={"millrace": "0.1.0", "load_generator": "0.2.0"},
             spec=RunSpec.model_validate(spec),
             experiment_text='[experiment]\nname = "sysbench"\n',

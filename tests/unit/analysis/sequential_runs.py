@@ -58,7 +58,7 @@ def _with_trials(stored: StoredRun, trials: tuple[TrialRecord, ...]) -> StoredRu
     return replace(stored, trials=trials, attempts=attempts)
 
 
-def with_controls(stored: StoredRun, ratios: Mapping[int, float]) -> StoredRun:
+def with_aa_trials(stored: StoredRun, ratios: Mapping[int, float]) -> StoredRun:
     """Return the run with a faster A/A trial in these blocks.
 
     The factor is relative to the base's trial.

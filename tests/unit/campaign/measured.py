@@ -20,7 +20,6 @@ from millrace.experiment.estimate import Estimate
 from millrace.experiment.model import Plan
 from millrace.levels import Level
 from millrace.model.events import OnEvent
-from millrace.model.host_facts import HostFacts
 from millrace.store.records import (
     AttemptResult,
     HostRecord,
@@ -32,7 +31,7 @@ from millrace.store.store import Store
 from tests.unit.analysis.builders import HOST_FACTS
 from tests.unit.campaign.laboratory import inputs_of
 
-HOST = HostRecord("host-1", HostFacts.model_validate({**HOST_FACTS, "findings": []}))
+HOST = HostRecord("host-1", HOST_FACTS.replace(findings=()))
 VERSIONS = {"millrace": "0.1.0", "load_generator": "0.1.0", "data": "nodes-1"}
 
 ROWS = 1000.0

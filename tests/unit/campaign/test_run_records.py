@@ -13,4 +13,4 @@ from tests.unit.experiment.files import SMALL, read_text
 def test_a_stored_workload_is_a_definition_again(tmp_path: Path) -> None:
     spec = experiment_spec(read_text(tmp_path, SMALL)).to_json()
     assert json.loads(json.dumps(spec)) == spec
-    assert workloads.checked(spec["workload"]).name == "load-data"
+    assert workloads.parse_workload(spec["workload"]).name == "load-data"

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from millrace.cli.main import main
@@ -39,3 +41,20 @@ def check_refused(call: Call, command: str, file: Path, text: str, said: str) ->
     # Long lines are broken, anywhere in the path of the file.
     assert said.replace(" ", "") in err.replace(" ", "")
     assert "what to do:" in err
+
+
+def write_pairs(file: Path, **treatments: Sequence[float]) -> Path:
+    """Write a file of the values of each treatment, block by block."""
+    lines = ["block,treatment,value"]
+    longest = max(map(len, treatments.values()))
+    for block in range(longest):
+        for name, values in treatments.items():
+            if block < len(values):
+                lines.append(f"{block + 1},{name},{values[block]!r}")
+    file.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return file
+
+
+def noise(seed: int, blocks: int, ratio: float = 1.0, sd: float = 0.01) -> list[float]:
+    source = np.random.default_rng(seed)
+    return [float(1000 * ratio * math.exp(x)) for x in source.normal(0, sd, blocks)]

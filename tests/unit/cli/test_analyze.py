@@ -6,15 +6,13 @@ import json
 import math
 import subprocess
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from millrace.stats import paired_ratio
-from tests.unit.cli.judged import Call, caller, check_refused
+from tests.unit.cli.judged import Call, caller, check_refused, noise, write_pairs
 
 
 @pytest.fixture
@@ -27,23 +25,6 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / "pairs.csv"
 
 
-def keep(file: Path, **treatments: Sequence[float]) -> Path:
-    """Write a file of the values of each treatment, block by block."""
-    lines = ["block,treatment,value"]
-    longest = max(map(len, treatments.values()))
-    for block in range(longest):
-        for name, values in treatments.items():
-            if block < len(values):
-                lines.append(f"{block + 1},{name},{values[block]!r}")
-    file.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    return file
-
-
-def noise(seed: int, blocks: int, ratio: float = 1.0, sd: float = 0.01) -> list[float]:
-    source = np.random.default_rng(seed)
-    return [float(1000 * ratio * math.exp(x)) for x in source.normal(0, sd, blocks)]
-
-
 def only(document: dict[str, Any]) -> dict[str, Any]:
     (found,) = document["comparisons"]
     assert isinstance(found, dict)
@@ -52,7 +33,7 @@ def only(document: dict[str, Any]) -> dict[str, Any]:
 
 def test_json_has_what_a_program_wants(call: Call, file: Path) -> None:
     old, new = noise(1, 12), noise(2, 12, 0.9)
-    document = json.loads(call("paired", str(keep(file, old=old, new=new)), "--json")[0])
+    document = json.loads(call("paired", str(write_pairs(file, old=old, new=new)), "--json")[0])
     assert document["base"] == "old"
     assert (document["direction"], document["margin"], document["alpha"]) == ("higher", 0.02, 0.05)
     found = only(document)
@@ -82,14 +63,14 @@ def test_json_has_what_a_program_wants(call: Call, file: Path) -> None:
 def test_the_ratio_is_in_the_raw_unit_and_the_direction_decides_the_word(
     call: Call, file: Path, ratio: float, direction: str, verdict: str
 ) -> None:
-    path = str(keep(file, a=noise(1, 20, sd=0.004), b=noise(2, 20, ratio, sd=0.004)))
+    path = str(write_pairs(file, a=noise(1, 20, sd=0.004), b=noise(2, 20, ratio, sd=0.004)))
     found = only(json.loads(call("paired", path, "--json", "--direction", direction)[0]))
     assert found["ratio"] == pytest.approx(ratio, abs=0.01)
     assert found["verdict"] == verdict
 
 
 def test_the_base_can_be_named(call: Call, file: Path) -> None:
-    path = str(keep(file, a=noise(1, 8), b=noise(2, 8, 0.5), c=noise(3, 8, 2.0)))
+    path = str(write_pairs(file, a=noise(1, 8), b=noise(2, 8, 0.5), c=noise(3, 8, 2.0)))
     document = json.loads(call("paired", path, "--json", "--base", "b")[0])
     assert document["base"] == "b"
     assert [each["candidate"] for each in document["comparisons"]] == ["a", "c"]
@@ -97,7 +78,7 @@ def test_the_base_can_be_named(call: Call, file: Path) -> None:
 
 
 def test_margin_and_alpha_are_obeyed(call: Call, file: Path) -> None:
-    path = str(keep(file, a=noise(1, 20, sd=0.004), b=noise(2, 20, 0.97, sd=0.004)))
+    path = str(write_pairs(file, a=noise(1, 20, sd=0.004), b=noise(2, 20, 0.97, sd=0.004)))
     assert only(json.loads(call("paired", path, "--json")[0]))["verdict"] == "regression"
     wide = only(json.loads(call("paired", path, "--json", "--margin", "5")[0]))
     assert wide["verdict"] == "equivalent"
@@ -121,7 +102,7 @@ def test_a_block_without_one_of_the_two_is_dropped_for_that_pair(call: Call, fil
 
 @pytest.mark.parametrize("blocks", [1, 2])
 def test_too_few_blocks_are_inconclusive(call: Call, file: Path, blocks: int) -> None:
-    path = str(keep(file, a=[1.0, 1.1][:blocks], b=[2.0, 2.1, 2.2][:blocks]))
+    path = str(write_pairs(file, a=[1.0, 1.1][:blocks], b=[2.0, 2.1, 2.2][:blocks]))
     found = only(json.loads(call("paired", path, "--json")[0]))
     assert found["verdict"] == "inconclusive"
     assert found["low"] is found["high"] is found["minimum_detectable_effect"] is None
@@ -137,7 +118,7 @@ def test_treatments_that_share_no_block_are_inconclusive(call: Call, file: Path)
 
 
 def test_it_says_in_words_what_is_missing(call: Call, file: Path) -> None:
-    path = str(keep(file, old=noise(1, 8, sd=0.05), new=noise(4, 8, 0.95, sd=0.05)))
+    path = str(write_pairs(file, old=noise(1, 8, sd=0.05), new=noise(4, 8, 0.95, sd=0.05)))
     out, _ = call("paired", path)
     words = " ".join(out.split())
     assert (
@@ -150,7 +131,7 @@ def test_it_says_in_words_what_is_missing(call: Call, file: Path) -> None:
 
 
 def test_a_verdict_is_told_with_its_reason(call: Call, file: Path) -> None:
-    path = str(keep(file, old=noise(1, 8), new=noise(2, 8, 0.9)))
+    path = str(write_pairs(file, old=noise(1, 8), new=noise(2, 8, 0.9)))
     out, _ = call("paired", path)
     assert "▼ regression" in out
     assert "new against old: " in out
@@ -160,7 +141,7 @@ def test_a_verdict_is_told_with_its_reason(call: Call, file: Path) -> None:
 
 def test_of_many_candidates_the_chance_of_finding_one_is_told(call: Call, file: Path) -> None:
     alike = {f"c{n}": noise(n, 8) for n in range(3, 8)}
-    path = str(keep(file, a=noise(1, 8), b=noise(2, 8, 0.8), **alike))
+    path = str(write_pairs(file, a=noise(1, 8), b=noise(2, 8, 0.8), **alike))
     out, _ = call("paired", path)
     words = " ".join(out.split())
     assert "1 of 6 intervals excludes 1; 1 still does" in words
@@ -186,14 +167,14 @@ def test_files_as_spreadsheets_write_them(call: Call, file: Path) -> None:
 
 
 def test_values_at_the_ends_of_what_can_be_held(call: Call, file: Path) -> None:
-    path = str(keep(file, a=[1e-300, 1e300, 1.0, 1e-300], b=[1e300, 1e-300, 1.0, 1e300]))
+    path = str(write_pairs(file, a=[1e-300, 1e300, 1.0, 1e-300], b=[1e300, 1e-300, 1.0, 1e300]))
     found = only(json.loads(call("paired", path, "--json")[0]))
     assert found["verdict"] == "inconclusive"
     assert math.isfinite(found["high"])
 
 
 def test_equal_values_are_equivalent(call: Call, file: Path) -> None:
-    path = str(keep(file, a=[3.0] * 5, b=[3.0] * 5))
+    path = str(write_pairs(file, a=[3.0] * 5, b=[3.0] * 5))
     found = only(json.loads(call("paired", path, "--json")[0]))
     assert (found["ratio"], found["low"], found["high"]) == (1.0, 1.0, 1.0)
     assert found["verdict"] == "equivalent"
@@ -271,13 +252,13 @@ def test_places_that_are_no_files(call: Call, tmp_path: Path, file: Path) -> Non
 def test_options_that_cannot_be_are_refused(
     call: Call, file: Path, option: str, value: str
 ) -> None:
-    path = str(keep(file, old=[1.0] * 3, new=[2.0] * 3))
+    path = str(write_pairs(file, old=[1.0] * 3, new=[2.0] * 3))
     _, err = call("paired", path, option, value, status=2)
     assert value in err
 
 
 def test_a_base_with_a_slip_is_recognised(call: Call, file: Path) -> None:
-    path = str(keep(file, old=[1.0] * 3, new=[2.0] * 3))
+    path = str(write_pairs(file, old=[1.0] * 3, new=[2.0] * 3))
     assert "did you mean 'old'?" in call("paired", path, "--base", "odl", status=2)[1]
     assert "it has: old, new" in call("paired", path, "--base", "zzz", status=2)[1]
 

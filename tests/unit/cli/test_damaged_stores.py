@@ -21,7 +21,7 @@ from millrace.store import schema
 from millrace.store.store import Store
 from tests.unit.analysis.history_points import run_of
 from tests.unit.cli.called import call
-from tests.unit.cli.test_explain import keep
+from tests.unit.cli.observed_store import keep
 from tests.unit.report.explanation.explained import study_run
 
 Damage = Callable[[Path, random.Random], None]

@@ -24,9 +24,8 @@ from millrace.model.observations import Observations
 from millrace.model.run_spec import Ablates, Aligned
 from millrace.report.explanation.sentences import command as shown_command
 from millrace.stats import MeanEstimate
-from millrace.store.records import AttemptResult, StoredRun, TreatmentRecord, TrialRecord
-from millrace.store.store import Store
-from tests.unit.analysis.builders import OWNER
+from millrace.store.records import StoredRun, TreatmentRecord, TrialRecord
+from tests.unit.cli.observed_store import keep
 from tests.unit.report.explanation.explained import (
     SUSPECTS,
     explained_study,
@@ -35,29 +34,6 @@ from tests.unit.report.explanation.explained import (
     unobserved,
 )
 from tests.unit.report.run.test_formats import Page
-
-
-def keep(stored: StoredRun, path: Path) -> Path:
-    """Write ``stored`` to a results store at ``path``, the way the runner does."""
-    with Store.open(path) as store:
-        store.begin_run(stored.run, stored.treatments, stored.trials)
-        for attempt in stored.attempts:
-            claimed = store.claim(
-                attempt.trial_id, OWNER, attempt.started_utc, is_alive=lambda _owner: False
-            )
-            assert claimed is not None
-            observed = attempt.observations.model_dump(
-                mode="json", by_alias=True, exclude_unset=True
-            )
-            result = AttemptResult(
-                outcome="finished",
-                instances=attempt.instances,
-                measurements=attempt.measurements,
-                histograms=attempt.histograms,
-                observations={"server": observed},
-            )
-            store.finish(claimed, result, attempt.ended_utc or attempt.started_utc)
-    return path
 
 
 @pytest.fixture(scope="module")

@@ -24,7 +24,7 @@ from millrace.report.run.formats import FORMATS
 from millrace.store.store import Store
 from tests.unit.analysis.history_points import run_of
 from tests.unit.cli.called import call, millrace
-from tests.unit.cli.test_explain import keep
+from tests.unit.cli.observed_store import keep
 from tests.unit.report.explanation.explained import study_run
 
 Members = dict[str, bytes]

@@ -41,7 +41,7 @@ def look(
 def scheduled(plan: Plan, estimate_s: float) -> TrialsScheduled:
     return TrialsScheduled(
         trials=tuple(
-            ScheduledTrial(id=each.id, treatment_id=each.treatment.id, time_weight=each.hosts)
+            ScheduledTrial(id=each.id, treatment_id=each.treatment.id, time_weight=each.time_weight)
             for each in plan.trials
         ),
         waiting=tuple(each.id for each in plan.trials),

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from millrace import databases, workloads
 from millrace.errors import UserError, ValidationError
-from millrace.experiment.aa_trials import with_controls
+from millrace.experiment.aa_trials import with_aa_trials
 from millrace.experiment.estimate import Estimate, Needs, estimate
 from millrace.experiment.model import Experiment, PlannedTrial
 from millrace.experiment.plan import digest, expand
@@ -123,11 +123,11 @@ def test_concurrent_is_another_digest_of_the_same_treatments() -> None:
 
 def test_there_are_no_controls_and_profiled_trials_are_alone() -> None:
     plan = expand(experiment(blocks=12, profile_blocks=2), seed=1)
-    assert with_controls(plan) == plan
+    assert with_aa_trials(plan) == plan
     profiled = [trial for trial in plan.trials if trial.purpose == "profile"]
     assert len(profiled) == 4
     assert {trial.side for trial in profiled} == {None}
-    assert sum(trial.hosts for trial in plan.trials) == 12 + 4
+    assert sum(trial.time_weight for trial in plan.trials) == 12 + 4
 
 
 def test_a_file_or_a_request_says_it(tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ def test_each_name_is_there_once_and_ends_with_its_unit() -> None:
 
 @pytest.mark.parametrize("name", library.names())
 def test_workloads_measure_what_is_in_the_list(name: str) -> None:
-    for metric in workloads.checked(library.load(name)).metrics.values():
+    for metric in workloads.parse_workload(library.load(name)).metrics.values():
         for used in (*metric.numerator, *metric.denominator):
             assert measurement(used) is not None, used
 

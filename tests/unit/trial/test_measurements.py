@@ -25,7 +25,7 @@ from millrace.model.measurements import measurement
 from millrace.trial import measurements
 from millrace.workloads.sure_rows import Rows
 
-LOAD_DATA = workloads.checked(workloads.load("load-data"))
+LOAD_DATA = workloads.parse_workload(workloads.load("load-data"))
 EXPECTED = DataChecksum(rows=1_000, bytes=79_000, checksum=4_242, data_version="nodes-1")
 
 

@@ -56,7 +56,7 @@ def test_the_finish_makes_the_engine_durable(engine: str, finish: tuple[str, ...
 
 
 def test_the_checksum_compares_text_as_bytes() -> None:
-    data = workloads.checked(LOAD_DATA).data
+    data = workloads.parse_workload(LOAD_DATA).data
     assert data is not None
     assert DIALECT.checksum(data.table, data.columns, data.binary_columns) == (
         "SELECT count(*), sum(crc32(concat_ws('\\t', id, lat, lon, version, timestamp, changeset, "

@@ -16,7 +16,7 @@ from tests.unit.workloads.small import driving
 
 def test_what_its_phases_imply_is_part_of_the_definition() -> None:
     definition = driving()
-    workload = workloads.checked(definition)
+    workload = workloads.parse_workload(definition)
     assert workload.drives
     assert workload.factors["test"].choices == ["point", "pair", "repeat", "one"]
     assert workload.factors["test"].default == "point"
@@ -37,7 +37,7 @@ def test_what_its_phases_imply_is_part_of_the_definition() -> None:
 def test_driven_clients_have_metrics_without_saying_so() -> None:
     bare = {key: value for key, value in driving().items() if key != "metrics"}
     renamed = [*bare["phases"][:-1], {"name": "drive", "kind": "drive"}]
-    workload = workloads.checked(workloads.completed({**bare, "phases": renamed}))
+    workload = workloads.parse_workload(workloads.completed({**bare, "phases": renamed}))
     by_default = ["throughput", "qps", "p50", "p95", "p99", "server_cpu", "client_cpu"]
     assert list(workload.metrics) == by_default
     assert [name for name, each in workload.metrics.items() if each.primary] == ["throughput"]
@@ -50,7 +50,7 @@ def test_driven_clients_have_metrics_without_saying_so() -> None:
         },
         "p99": {**PERCENTILE, "title": "its own"},
     }  # fmt: skip
-    workload = workloads.checked(workloads.completed({**bare, "metrics": own}))
+    workload = workloads.parse_workload(workloads.completed({**bare, "metrics": own}))
     assert [name for name, each in workload.metrics.items() if each.primary] == ["rows"]
     assert list(workload.metrics) == [*by_default, "rows"]
     assert workload.metrics["p99"].title == "its own"
@@ -73,7 +73,7 @@ def test_loading_alone_implies_no_clients() -> None:
             "metrics": metrics,
         }
     )
-    workload = workloads.checked(loading)
+    workload = workloads.parse_workload(loading)
     assert not workload.drives
     assert workload.factors.keys() == {"transport", "tls", "load_method"}
     # A setting that the workload varies itself is no parameter of all trials.
@@ -84,7 +84,7 @@ def test_loading_alone_implies_no_clients() -> None:
 def test_a_workload_keeps_what_it_defines_itself() -> None:
     own = {"kind": "number", "default": 60, "minimum": 1}
     definition = driving(parameters={**driving()["parameters"], "time_s": own})
-    assert workloads.checked(definition).parameters["time_s"].default == 60
+    assert workloads.parse_workload(definition).parameters["time_s"].default == 60
 
 
 def changed(**changes: Any) -> dict[str, Any]:
@@ -129,12 +129,12 @@ def test_a_definition_that_contradicts_itself_is_refused(
     changes: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(ValidationError) as refused:
-        workloads.checked(changed(**changes))
+        workloads.parse_workload(changed(**changes))
     assert message in str(refused.value)
 
 
 def test_values_come_from_the_experiment_the_test_or_the_defaults() -> None:
-    workload = workloads.checked(driving())
+    workload = workloads.parse_workload(driving())
     assert workload.test_values() == {"range_size"}
     assert workload.values({})["range_size"] == 100
     assert workload.values({"test": "one"})["range_size"] == 7
@@ -142,7 +142,7 @@ def test_values_come_from_the_experiment_the_test_or_the_defaults() -> None:
 
 
 def test_the_volume_of_tables() -> None:
-    workload = workloads.checked(driving())
+    workload = workloads.parse_workload(driving())
     volume = workload.volume({"tables": 3, "table_size": 1_000})
     assert volume.rows == 3_000
     assert volume.tables == 3
@@ -187,4 +187,4 @@ def test_nothing_but_arithmetic(text: str) -> None:
     ],
 )
 def test_a_factor_says_what_it_wants(factor: str, level: object, wanted: str | None) -> None:
-    assert workloads.checked(driving()).factors[factor].diagnose(level) == wanted
+    assert workloads.parse_workload(driving()).factors[factor].diagnose(level) == wanted

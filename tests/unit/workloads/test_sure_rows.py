@@ -13,7 +13,7 @@ from tests.unit.workloads.small import driving
 
 def of_builtin(workload: str, test: str, **chosen: Any) -> dict[str, str]:
     definition = workloads.load(workload)
-    values = workloads.checked(definition).values({**chosen, "test": test})
+    values = workloads.parse_workload(definition).values({**chosen, "test": test})
     return dict(sure_rows(definition, values))
 
 
@@ -46,7 +46,7 @@ def small(statement: dict[str, Any], **changes: Any) -> dict[str, str]:
     definition["statements"]["mine"] = statement
     definition["tests"]["point"] = {"title": "mine", "steps": [{"statements": ["mine"]}], **changes}
     definition["generators"]["beyond"] = {"kind": "integer", "low": 1, "high": "{table_size}+1"}
-    values = workloads.checked(definition).values({"test": "point"})
+    values = workloads.parse_workload(definition).values({"test": "point"})
     return dict(sure_rows(definition, values))
 
 

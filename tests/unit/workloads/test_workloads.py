@@ -16,7 +16,7 @@ def definition(**changes: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize("name", workloads.names())
 def test_every_shipped_workload_is_right_and_named_like_its_file(name: str) -> None:
-    assert workloads.checked(workloads.load(name)).name == name
+    assert workloads.parse_workload(workloads.load(name)).name == name
 
 
 def test_an_unknown_workload_is_named_with_the_nearest() -> None:
@@ -25,7 +25,7 @@ def test_an_unknown_workload_is_named_with_the_nearest() -> None:
 
 
 def test_statements_are_chosen_by_level_and_filled_in() -> None:
-    workload = workloads.checked(workloads.load("load-data"))
+    workload = workloads.parse_workload(workloads.load("load-data"))
     create, finish = workload.phases[0], workload.phases[2]
     assert create.statements({"engine": "MyISAM"})[0].endswith("ENGINE=MyISAM")
     assert finish.statements({"engine": "InnoDB"}) == ("COMMIT",)
@@ -43,13 +43,13 @@ def test_no_value_adds_a_statement() -> None:
 
 
 def test_phases_without_sql_have_no_statements() -> None:
-    workload = workloads.checked(workloads.load("load-data"))
+    workload = workloads.parse_workload(workloads.load("load-data"))
     assert workload.phases[1].statements({}) == ()
 
 
 def test_all_mistakes_are_reported_at_once() -> None:
     with pytest.raises(ValidationError) as raised:
-        workloads.checked(definition(version="1", colour="red", roles=[]))
+        workloads.parse_workload(definition(version="1", colour="red", roles=[]))
     assert {mistake.where for mistake in raised.value.diagnostics} == {"version", "colour", "roles"}
 
 
@@ -84,7 +84,7 @@ def test_a_definition_that_contradicts_itself_is_refused(
     changes: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(ValidationError, match=message):
-        workloads.checked(definition(**changes))
+        workloads.parse_workload(definition(**changes))
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_a_number_is_finite(value: float) -> None:
 
 
 def test_data_and_table_sizes() -> None:
-    workload = workloads.checked(workloads.load("load-data"))
+    workload = workloads.parse_workload(workloads.load("load-data"))
     assert workload.data_bytes({"rows": 1000}) == 79_000
     assert workload.data is not None
     assert workload.data.table_bytes(1000, "InnoDB") == 125_000

@@ -77,7 +77,7 @@ def compare_run(
     failures = find_failures(stored, labels)
     others = [name for name in varied if name != factor]
     groups = _groups(treatments, metrics, rules, failures, factor=factor, label_factors=others)
-    with_controls = _of(every, "measure", "control")
+    with_aa_trials = _of(every, "measure", "control")
     analysis = RunAnalysis(
         run=run,
         margin=margin,
@@ -91,13 +91,13 @@ def compare_run(
         groups=groups,
         variables=tuple(c for group in groups for c in _compare_variables(group)),
         servers=_servers(treatments),
-        failures=find_failures(with_controls, labels),
-        trials=tuple(sorted(with_controls.trials, key=lambda trial: trial.position)),
+        failures=find_failures(with_aa_trials, labels),
+        trials=tuple(sorted(with_aa_trials.trials, key=lambda trial: trial.position)),
         looks=conditions.looks(stored),
         retried=conditions.retried(stored),
         holds_for=holds_for,
         aa_trials=compare_aa_trials(every, groups, headline, holds_for),
-        spent_s=math.fsum(map(trial_s, with_controls.attempts)) / run.design.concurrency,
+        spent_s=math.fsum(map(trial_s, with_aa_trials.attempts)) / run.design.concurrency,
         overlap=least_overlap(stored),
     )
     status = run_status(analysis, design or run.design)

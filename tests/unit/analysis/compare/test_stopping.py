@@ -29,7 +29,7 @@ from tests.unit.analysis.sequential_runs import (
     dropped,
     first_blocks,
     run_of,
-    with_controls,
+    with_aa_trials,
 )
 
 SLOW, LIKE, BROKEN = "mysql-5.7.22", "mysql-8.0.12", "mysql-9.7.4"
@@ -159,7 +159,7 @@ def test_the_limit_of_blocks_ends_a_run() -> None:
 
 def test_a_block_that_would_pass_the_limit_of_time_is_not_begun() -> None:
     stored = run_of({BASE: noisy(4, 6, spread=0.1), LIKE: noisy(4, 6, spread=0.1, seed=2)})
-    analysis = compare_run(with_controls(stored, {0: 1.01}))
+    analysis = compare_run(with_aa_trials(stored, {0: 1.01}))
     assert len(analysis.trials) == 13
     one_block_s = analysis.spent_s / 6.5
     for limit_s, ended in ((7.1 * one_block_s, "time"), (7.9 * one_block_s, None)):

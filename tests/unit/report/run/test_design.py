@@ -14,7 +14,7 @@ from millrace.report.run.design import controls_text, design_text, method
 from millrace.report.run.formats import FORMATS, render
 from millrace.report.run.schema import ReportDocument
 from tests.unit.analysis.builders import Fails, noisy
-from tests.unit.analysis.sequential_runs import BASE, designed, run_of, with_controls
+from tests.unit.analysis.sequential_runs import BASE, designed, run_of, with_aa_trials
 
 SLOW, LIKE, BROKEN = "mysql-5.7.22", "mysql-8.0.12", "mysql-9.7.4"
 DECIDED = run_of({BASE: noisy(4, 6), SLOW: noisy(8, 6, seed=2)})
@@ -98,10 +98,10 @@ def test_the_head_of_each_report_says_it(output_format: str) -> None:
 
 
 def test_the_base_against_itself_in_words() -> None:
-    three = compare_run(with_controls(DECIDED, {0: 1.0, 2: 1.0, 4: 1.01})).aa_trials
-    two = compare_run(with_controls(DECIDED, {0: 1.0, 4: 1.01})).aa_trials
-    one = compare_run(with_controls(DECIDED, {0: 1.0})).aa_trials
-    none = compare_run(with_controls(DECIDED, {0: 0.0})).aa_trials
+    three = compare_run(with_aa_trials(DECIDED, {0: 1.0, 2: 1.0, 4: 1.01})).aa_trials
+    two = compare_run(with_aa_trials(DECIDED, {0: 1.0, 4: 1.01})).aa_trials
+    one = compare_run(with_aa_trials(DECIDED, {0: 1.0})).aa_trials
+    none = compare_run(with_aa_trials(DECIDED, {0: 0.0})).aa_trials
     assert three is not None
     assert three.estimate is not None
     assert two is not None
@@ -116,8 +116,8 @@ def test_the_base_against_itself_in_words() -> None:
 
 
 def test_it_is_a_condition_unless_it_excludes_1() -> None:
-    alike = compare_run(with_controls(DECIDED, {0: 1.0, 4: 1.01}))
-    other = compare_run(with_controls(DECIDED, {0: 1.05, 2: 1.051, 4: 1.049}))
+    alike = compare_run(with_aa_trials(DECIDED, {0: 1.0, 4: 1.01}))
+    other = compare_run(with_aa_trials(DECIDED, {0: 1.05, 2: 1.051, 4: 1.049}))
     assert [line for line in notes.conditions(alike) if "against itself" in line]
     assert not [line for line in notes.warnings(alike) if "against itself" in line]
     assert not [line for line in notes.conditions(other) if "against itself" in line]
@@ -137,12 +137,12 @@ def test_the_method_tells_which_interval_it_is() -> None:
 
 @pytest.mark.parametrize("output_format", FORMATS)
 def test_every_format_takes_every_design(output_format: str) -> None:
-    for stored in (DECIDED, UNDECIDED, with_controls(UNDECIDED, {0: 1.01, 5: 0.0})):
+    for stored in (DECIDED, UNDECIDED, with_aa_trials(UNDECIDED, {0: 1.01, 5: 0.0})):
         assert render(compare_run(stored), output_format)
 
 
 def test_the_document_has_design_and_controls() -> None:
-    stored = with_controls(
+    stored = with_aa_trials(
         designed(UNDECIDED, Design(kind="sequential", blocks=9)), {0: 1.0, 5: 1.01}
     )
     document = ReportDocument.model_validate_json(render(compare_run(stored), "json"), strict=True)

@@ -1,0 +1,126 @@
+"""Test that imports and exports leave all, or nothing."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from millrace.errors import UserError
+from millrace.store.artefacts import Artefacts
+from millrace.store.store import Store
+from tests.unit.store.stored_records import LATER, NOW, OWNER, alive, begun, result
+from tests.unit.store.test_archive_writer import refused_unchanged
+
+
+def test_a_missing_file_is_told(tmp_path: Path) -> None:
+    refused_unchanged(tmp_path / "none.zip", tmp_path, "no such file")
+
+
+def test_a_directory_is_no_file_of_runs(tmp_path: Path) -> None:
+    (tmp_path / "runs").mkdir()
+    refused_unchanged(tmp_path / "runs", tmp_path, r"runs: is a directory, not a results file")
+
+
+def test_an_export_replaces_nothing_unless_told_to(exported: Path, tmp_path: Path) -> None:
+    there = tmp_path / "there.zip"
+    there.write_text("precious")
+    (tmp_path / "dangling.zip").symlink_to(tmp_path / "nothing")
+    with Store.open(tmp_path / "source.sqlite", read_only=True) as store:
+        for path in (there, tmp_path / "dangling.zip"):
+            with pytest.raises(UserError, match="is there already; nothing was exported") as caught:
+                store.export_runs(["one"], path)
+            assert "--force" in (caught.value.hint or "")
+        assert there.read_text() == "precious"
+        store.export_runs(["one", "two"], there, replace=True)
+    assert there.read_bytes() == exported.read_bytes()
+
+
+def test_runs_that_are_there_are_passed_over(exported: Path, tmp_path: Path) -> None:
+    with Store.open(tmp_path / "target.sqlite") as store:
+        what = begun("two", title="Mine")
+        store.begin_run(what.run, what.treatments, what.trials)
+        imported = store.import_file(exported)
+        assert (imported.added, imported.present) == (("one",), ("two",))
+        assert store.load_run("two").run.title == "Mine"
+        assert store.import_file(exported).added == ()
+
+
+def test_a_trial_of_another_run_under_the_same_id_is_refused(
+    exported: Path, tmp_path: Path
+) -> None:
+    with Store.open(tmp_path / "target.sqlite") as store:
+        what = begun("one")
+        other = begun("other")
+        store.begin_run(other.run, other.treatments, what.trials)
+        with pytest.raises(UserError, match=r"trial one/0-t-a .* another run"):
+            store.import_file(exported)
+        assert [run.id for run in store.list_runs()] == ["other"]
+
+
+def test_an_export_that_cannot_be_written_leaves_nothing(exported: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    with Store.open(tmp_path / "source.sqlite", read_only=True) as store:
+        with pytest.raises(UserError, match="holds no run three"):
+            store.export_runs(["one", "three"], tmp_path / "more.zip")
+        with pytest.raises(Exception, match="cannot be written"):
+            store.export_runs(["one"], tmp_path / "file" / "more.zip")
+    assert not list(tmp_path.glob("*more*"))
+
+
+def test_an_import_that_fails_while_it_writes_leaves_nothing(
+    exported: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By then all files are in place, and all rows but the last are inserted."""
+    with Store.open(tmp_path / "target.sqlite") as store:
+        kept = begun("mine")
+        store.begin_run(kept.run, kept.treatments, kept.trials)
+        attempt = store.claim(kept.trials[0].id, OWNER, NOW, is_alive=alive)
+        assert attempt is not None
+        store.finish(attempt, result(log=b"one"), LATER)  # the export has them too
+        before = sorted(path for path in tmp_path.rglob("*") if path.is_file())
+
+        def interrupted(self: Artefacts, *arguments: Any) -> None:
+            adopt(self, *arguments)
+            raise KeyboardInterrupt
+
+        adopt = Artefacts.adopt
+        monkeypatch.setattr(Artefacts, "adopt", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            store.import_file(exported)
+        monkeypatch.undo()
+        assert [run.id for run in store.list_runs()] == ["mine"]
+        assert sorted(path for path in tmp_path.rglob("*") if path.is_file()) == before
+        assert store.import_file(exported).added == ("one", "two")
+
+
+def test_what_a_killed_import_left_is_removed_by_the_next_command(
+    exported: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "target.sqlite"
+    child = os.fork()
+    if child == 0:
+        Artefacts.adopt = dying_after(Artefacts.adopt)  # type: ignore[method-assign]
+        with Store.open(path) as store:
+            store.import_file(exported)
+    _, status = os.waitpid(child, 0)
+    assert os.WTERMSIG(status) == signal.SIGKILL
+    left = [file for file in (tmp_path / "target.sqlite.artefacts").rglob("*") if file.is_file()]
+    assert len(left) >= 3
+    with Store.open(path) as store:
+        assert not (tmp_path / "target.sqlite.artefacts").exists()
+        assert store.list_runs() == []
+        assert store.import_file(exported).added == ("one", "two")
+        assert store.load_run("one").attempts[0].histograms
+
+
+def dying_after(adopt: Callable[..., None]) -> Callable[..., None]:
+    def dying(*arguments: Any) -> None:
+        adopt(*arguments)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    return dying
