@@ -19,7 +19,8 @@ from millrace.collect.model import Collector, ConnectionCollector, RepeatableCol
 from millrace.errors import DatabaseError, MillraceError, Unavailable
 from millrace.loadgen.events import Event, Mark, PhaseResult, TablesResult
 from millrace.model.documents import Document
-from millrace.model.observations import States, Threads
+from millrace.model.observations import Threads
+from millrace.model.sampled_threads import States
 
 VERSION = 1
 

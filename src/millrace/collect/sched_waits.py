@@ -35,7 +35,7 @@ from millrace.errors import Unavailable
 from millrace.host import procfs
 from millrace.host.tracing import Tracing
 from millrace.loadgen.statement_activity import MappedActivity
-from millrace.model.observations import (
+from millrace.model.sampled_threads import (
     SchedEvents,
     ScheduledStatement,
     ScheduledThread,

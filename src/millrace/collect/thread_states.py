@@ -37,13 +37,7 @@ from millrace.databases.monitoring import BACKGROUND, POOL, FileKinds
 from millrace.errors import Unavailable
 from millrace.host import procfs, syscalls
 from millrace.loadgen.statement_activity import StatementActivity
-from millrace.model.observations import (
-    SampledThread,
-    State,
-    Statements,
-    StatementState,
-    States,
-)
+from millrace.model.sampled_threads import SampledThread, State, Statements, StatementState, States
 
 NAME = "states"
 

@@ -331,11 +331,6 @@ class Family:
         return self.identification.search(identity) is not None
 
 
-def option_name(name: str) -> str:
-    """Return an option's name in millrace's spelling: underscores, lower case."""
-    return name.replace("-", "_").lower()
-
-
 def version_key(version: str) -> tuple[int, ...]:
     """Return the leading numbers of a version, for comparisons: ``8.0.0-dmr`` is (8, 0, 0)."""
     return tuple(map(int, re.findall("[0-9]+", re.sub(r"[^0-9.].*", "", version, flags=re.S))))

@@ -45,6 +45,15 @@ Items = Annotated[tuple[T, ...], BeforeValidator(_items)]
 """A list of the document, as a tuple."""
 
 
+class Accrued:
+    """Mark an amount that grew between the two readings of its section."""
+
+
+Amount = Annotated[Count, Accrued()]
+AmountOrNone = Annotated[Count | None, Accrued()]
+SignedAmount = Annotated[Number | None, Accrued()]
+
+
 class Document(BaseModel):
     """Keys that are read; strings are no numbers here, and there is no other leniency."""
 

@@ -97,6 +97,11 @@ class Option:
     layer: str
 
 
+def option_name(name: str) -> str:
+    """Return an option's name in millrace's spelling: underscores, lower case."""
+    return name.replace("-", "_").lower()
+
+
 @dataclass(frozen=True)
 class LeftOut:
     """An option that was not applied: optional and unknown to the server, or taken out."""

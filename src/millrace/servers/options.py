@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from millrace import atomic_file, databases, paths, safe_json
-from millrace.databases.base import Options, option_name
+from millrace.databases.base import Options
 from millrace.errors import PermanentHostError, UserError, nearest_names
 from millrace.model.servers import (
     AttachedServer,
@@ -19,6 +19,7 @@ from millrace.model.servers import (
     LeftOut,
     Option,
     Server,
+    option_name,
 )
 from millrace.servers.instances import lifecycle
 from millrace.servers.instances.instance import Instance

@@ -189,13 +189,7 @@ FINDINGS = (
         "why": "neighbours take CPU time that no measurement here can see",
         "hint": "use a host of your own, or more blocks",
     },
-    {
-        "check": "free disk",
-        "status": "ok",
-        "observed": "41 GB",
-        "why": "a full disk ends trials",
-        "hint": None,
-    },
+    {"check": "free disk", "status": "ok", "observed": "41 GB", "why": "a full disk ends trials"},
 )
 
 

@@ -13,7 +13,8 @@ from millrace.collect.model import Collector, CollectorResult, Target
 from millrace.collect.registry import COLLECTORS, PROFILE
 from millrace.errors import DatabaseError, Unavailable
 from millrace.loadgen.events import Event, Mark
-from millrace.model.observations import SampledThread, States, Threads, ThreadUsage, Usage
+from millrace.model.observations import Threads, ThreadUsage, Usage
+from millrace.model.sampled_threads import SampledThread, States
 from tests.unit.loadgen.made_events import interval, mark
 from tests.unit.loadgen.made_events import phase_ended as ended
 

@@ -25,7 +25,7 @@ from millrace.collect.threads.sched_events import (
     Wakeup,
     Window,
 )
-from millrace.model.observations import ScheduledStatement
+from millrace.model.sampled_threads import ScheduledStatement
 
 
 def test_the_section() -> None:

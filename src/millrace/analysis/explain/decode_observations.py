@@ -12,10 +12,9 @@ from millrace.analysis.explain import threads
 from millrace.analysis.explain.observations import Observed, ObservedTrial, Profile, Work
 from millrace.levels import Level
 from millrace.model import measurements
-from millrace.model.documents import Document
+from millrace.model.documents import Accrued, Document
 from millrace.model.observations import (
     VERSION,
-    Accrued,
     Disk,
     HostActivity,
     Missing,

@@ -13,16 +13,8 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from millrace.analysis.explain.observations import FOREGROUND, Place, StatementStates, States, Work
-from millrace.model.observations import (
-    CountedState,
-    Missing,
-    Observations,
-    SampledThread,
-    SchedEvents,
-    ScheduledThread,
-    ThreadUsage,
-    Usage,
-)
+from millrace.model.observations import Missing, Observations, ThreadUsage, Usage
+from millrace.model.sampled_threads import CountedState, SampledThread, SchedEvents, ScheduledThread
 
 OTHER_SESSIONS = "other sessions"
 _POOL = "pool"

@@ -11,8 +11,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from millrace import sizes
-from millrace.databases.base import Replacement, option_name, version_key
-from millrace.model.servers import Configuration, KnownOptions, Option
+from millrace.databases.base import Replacement, version_key
+from millrace.model.servers import Configuration, KnownOptions, Option, option_name
 
 # The largest default of a redo log: 2 x 48M, or a capacity of 100M.
 DEFAULT_REDO_BYTES = 100 << 20

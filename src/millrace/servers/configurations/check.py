@@ -6,8 +6,9 @@ import re
 from collections.abc import Iterator, Mapping
 
 from millrace import databases, sizes
-from millrace.databases.base import Options, option_name
+from millrace.databases.base import Options
 from millrace.errors import Diagnostic, nearest
+from millrace.model.servers import option_name
 
 FAMILIES = databases.names()
 VERSION = re.compile(r"\d+(\.\d+)*")

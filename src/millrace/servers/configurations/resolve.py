@@ -19,10 +19,10 @@ from importlib.resources import files
 from typing import NotRequired, TypedDict, cast
 
 from millrace import sizes
-from millrace.databases.base import option_name, version_key
+from millrace.databases.base import version_key
 from millrace.errors import UserError, nearest
 from millrace.levels import Level
-from millrace.model.servers import Configuration, LeftOut, Option
+from millrace.model.servers import Configuration, LeftOut, Option, option_name
 from millrace.servers.configurations.check import about
 
 # The layer of options that an experiment varies.

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from millrace.analysis.explain.threads import wait_factors
-from millrace.model.observations import SampledThread, SchedEvents, ScheduledThread
+from millrace.model.sampled_threads import SampledThread, SchedEvents, ScheduledThread
 
 
 def thread(tid: int = 7, **seconds: float) -> SampledThread:

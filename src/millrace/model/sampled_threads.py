@@ -1,0 +1,127 @@
+"""The samples and scheduler events of threads in an attempt's observations."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import ConfigDict, Field, model_validator
+
+from millrace.model.documents import (
+    Count,
+    Document,
+    Items,
+    Positive,
+)
+
+
+class CountedState(Document):
+    """A sampled state; ``during_sync`` of its samples fell into a flush of the server's log."""
+
+    model_config = ConfigDict(populate_by_name=True)
+
+    state_class: Annotated[str, Field(alias="class")]
+    count: Positive
+    seconds: Count | None = None
+    during_sync: Count
+
+    @property
+    def weight(self) -> float:
+        """Return the seconds that the samples stand for; their number where that was not kept."""
+        return float(self.count if self.seconds is None else self.seconds)
+
+
+class State(CountedState):
+    """A sampled state of a thread: where in the kernel it was; see ``collect``."""
+
+    syscall: str | None
+    wchan: str | None
+    target: str | None
+    stack: str | None = None
+
+
+class SampledThread(Document):
+    """A thread with its sampled states, the most frequent first."""
+
+    tid: int
+    name: str = ""
+    kind: str
+    ticks: Count | None = None
+    states: Items[State]
+
+
+class StatementState(CountedState):
+    """A sampled state of a thread while its client had a statement under way; None: it had none."""
+
+    statement: str | None
+
+
+class Statements(Document):
+    """The sampled states by statement, summed over the ``threads`` that serve clients."""
+
+    threads: Count | None = None
+    states: Items[StatementState] | None = None
+
+
+class States(Document):
+    """The sampled states of threads; ``cpu_s`` is the sampler's own CPU time.
+
+    ``statements`` is None where those of threads are unknown.
+    """
+
+    rate_hz: Count | None = None
+    ticks: Count | None = None
+    cpu_s: Count | None = None
+    realtime: bool | None = None
+    threads: Items[SampledThread] | None = None
+    statements: Statements | None = None
+
+
+class SchedWait(Document):
+    """Waits of a kind: how the thread slept, and who woke it."""
+
+    state: str
+    woken_by: str
+    count: Count
+    seconds: Count
+
+
+class ScheduledThread(Document):
+    """The waits of a thread by the scheduler's events; older documents lack ``blocked_s``."""
+
+    tid: int
+    windows: Count = 0
+    blocked_s: Count | None = None
+    unknown_s: Count | None = None
+    waits: Items[SchedWait] | None = None
+
+    @model_validator(mode="after")
+    def _is_whole(self) -> ScheduledThread:
+        known = self.model_fields_set
+        if "blocked_s" in known and (
+            None in (self.blocked_s, self.unknown_s, self.waits) or "windows" not in known
+        ):
+            raise ValueError("a thread with blocked_s needs unknown_s, windows and waits")
+        return self
+
+
+class ScheduledStatement(Document):
+    """The samples of a statement's thread ``on_cpu``, and ``ready`` without a CPU."""
+
+    statement: str
+    on_cpu: Count
+    ready: Count
+
+
+class SchedEvents(Document):
+    """The scheduler's events, of ``windows`` that lasted ``seconds`` in all."""
+
+    seconds: Positive | None = None
+    windows: Positive | None = None
+    threads: Items[ScheduledThread] | None = None
+    statements: Items[ScheduledStatement] | None = None
+
+    @model_validator(mode="after")
+    def _has_windows(self) -> SchedEvents:
+        if self.threads and (self.seconds is None or self.windows is None):
+            raise ValueError("threads were listened to for no seconds")
+        return self
