@@ -20,7 +20,7 @@ from millrace.analysis.history.recording import points_of
 from millrace.analysis.history.segments import environment_changes, series_names, too_few_points
 from millrace.errors import UserError
 from millrace.stats.change_points import Sensitivity
-from millrace.store.history_records import ChangeRecord, HistoryPart, Recorded, StateRecord
+from millrace.store.history_records import ChangeRecord, HistoryPart, Recorded
 from millrace.store.store import Store
 from millrace.utc import utc_now, utc_text
 
@@ -115,7 +115,7 @@ class HistoriesView:
     def series(self) -> Iterator[SeriesView]:
         """Yield the named series with their changes."""
         known = _by_series(self.store.histories.changes())
-        states = self.states()
+        states = self.store.histories.states()
         for history in self.store.histories.read(self.names.keys()):
             series = history.series.id
             yield series_view(history, known.get(series, []), states, self.names[series])
@@ -124,10 +124,6 @@ class HistoriesView:
         """Return the changes that several series have at the same version."""
         labels = {label for each in changes for label in each.within}
         return group_changes(changes, self.store.histories.series_with(labels))
-
-    def states(self) -> Mapping[str, StateRecord]:
-        """Return the environments of the points, by id."""
-        return self.store.histories.states()
 
 
 @contextmanager

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -76,16 +76,16 @@ def experiment_options(command: Callable[..., Any]) -> Callable[..., Any]:
     @_common_options(_BLOCKS, _MAX_BLOCKS, _PROFILE_BLOCKS)
     @functools.wraps(command)
     def with_choice(
-        *, blocks: int | None, max_blocks: int | None, max_time: float | None, **others: Any
+        *, blocks: int | None, max_blocks: int | None, max_time_s: float | None, **others: Any
     ) -> Any:
-        if blocks is not None and (max_blocks is not None or max_time is not None):
+        if blocks is not None and (max_blocks is not None or max_time_s is not None):
             limit = "--max-blocks" if max_blocks is not None else "--max-time"
             raise UserError(
                 f"--blocks is an exact number of blocks, which {limit} would change",
                 hint="leave out one of them",
             )
         return _with_choice(
-            command, blocks=blocks, max_blocks=max_blocks, max_time=max_time, **others
+            command, blocks=blocks, max_blocks=max_blocks, max_time_s=max_time_s, **others
         )
 
     return with_choice
@@ -100,7 +100,7 @@ def calibration_options(command: Callable[..., Any]) -> Callable[..., Any]:
     @_common_options(_BLOCKS_OF_A_VERDICT)
     @functools.wraps(command)
     def with_choice(**options: Any) -> Any:
-        return _with_choice(command, max_blocks=None, profile_blocks=None, **options)
+        return _with_choice(command, **options)
 
     return with_choice
 
@@ -122,6 +122,7 @@ def _common_options(
         *of_blocks,
         click.option(
             "--max-time",
+            "max_time_s",
             type=Duration(),
             metavar="DURATION",
             help="Start no block that would exceed this total time, such as 45min or 1h30min.",
@@ -137,6 +138,7 @@ def _common_options(
         ),
         click.option(
             "--margin",
+            "margin_percent",
             type=Percent(0, MAX_MARGIN_PERCENT, min_open=True),
             metavar="PERCENT",
             help="The smallest difference that matters.",
@@ -150,30 +152,7 @@ def _common_options(
 
 
 def _with_choice(
-    command: Callable[..., Any],
-    *,
-    file: Path,
-    scale: str | None,
-    candidate: str | None,
-    concurrent: bool | None,
-    blocks: int | None,
-    max_blocks: int | None,
-    max_time: float | None,
-    profile_blocks: int | None,
-    collectors: tuple[str, ...] | None,
-    seed: int | None,
-    margin: float | None,
-    **others: Any,
+    command: Callable[..., Any], *, file: Path, scale: str | None, **options: Any
 ) -> Any:
-    overrides = Overrides(
-        blocks=blocks,
-        max_blocks=max_blocks,
-        max_time_s=max_time,
-        profile_blocks=profile_blocks,
-        collectors=collectors,
-        margin_percent=margin,
-        seed=seed,
-        candidate=candidate,
-        concurrent=concurrent,
-    )
-    return command(choice=ExperimentChoice(file, scale, overrides), **others)
+    overrides = {each.name: options.pop(each.name, None) for each in fields(Overrides)}
+    return command(choice=ExperimentChoice(file, scale, Overrides(**overrides)), **options)

@@ -186,7 +186,7 @@ def show(*, series: tuple[str, ...], html_file: Path | None, as_json: bool, stor
             written = write_text(html_file, html.as_html(shown, changed), PAGE, option="--html")
             err.print(f"page: {written}")
         if as_json:
-            echo(json.as_json(shown, changed, found.states()))
+            echo(json.as_json(shown, changed, found.store.histories.states()))
 
 
 def _show_series(histories: HistoriesView) -> None:

@@ -34,6 +34,7 @@ from millrace.model.events import (
     TrialsScheduled,
 )
 from millrace.model.phases import DRIVE
+from millrace.store.records import TrialRecord
 
 _NAMED = 4  # comparisons in a line; more are counted
 
@@ -278,7 +279,7 @@ def _closed_text(closed: ClosedComparison) -> str:
     return reasons.get(closed.state) or str(closed.verdict)
 
 
-def block_text(event: TrialBegan | TrialEnded) -> str:
+def block_text(trial: TrialBegan | TrialEnded | TrialRecord) -> str:
     """Return ``block 3``, or ``profile 1``; an A/A trial says so."""
-    block = f"{'profile' if event.purpose == 'profile' else 'block'} {event.block + 1}"
-    return f"{block}, control" if event.purpose == "control" else block
+    block = f"{'profile' if trial.purpose == 'profile' else 'block'} {trial.block + 1}"
+    return f"{block}, control" if trial.purpose == "control" else block

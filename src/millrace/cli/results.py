@@ -14,12 +14,13 @@ from rich.text import Text
 from millrace.app import results as use_case
 from millrace.cli.console import LineTable, err, out, print_json, print_table
 from millrace.cli.options import store_option
+from millrace.cli.progress import block_text
 from millrace.errors import Interrupted, UserError
 from millrace.levels import level_text
-from millrace.report.common.formatting import grouped_text
+from millrace.report.common.formatting import counted, grouped_text
 from millrace.shown_text import shown_line
 from millrace.store.checked import to_plain
-from millrace.store.records import StoredAttempt, StoredRun, TrialRecord
+from millrace.store.records import StoredAttempt, StoredRun
 from millrace.store.store import Store
 
 _STYLES = {"finished": "green", "failed": "red", "interrupted": "yellow", "open": "cyan"}
@@ -82,7 +83,7 @@ def show(run: str, store: Path, as_json: bool) -> None:
 def export(runs: tuple[str, ...], output: Path, force: bool, store: Path) -> None:
     """Write runs into one file for another machine."""
     ids = use_case.export_runs(store, runs, output, replace=force)
-    err.print(f"wrote {len(ids)} {_runs(ids)} to {output}")
+    err.print(f"wrote {counted(len(ids), 'run')} to {output}")
 
 
 @command.command("import")
@@ -119,10 +120,10 @@ def remove(runs: tuple[str, ...], yes: bool, store: Path) -> None:
         for run_id in ids:
             err.print(run_id)
         if not yes:
-            _confirm(f"Permanently remove {len(ids)} {_runs(ids)}?")
+            _confirm(f"Permanently remove {counted(len(ids), 'run')}?")
 
     removed = use_case.remove_runs(store, runs, confirm=confirm)
-    err.print(f"removed {len(removed.runs)} {_runs(removed.runs)}")
+    err.print(f"removed {counted(len(removed.runs), 'run')}")
     for path in removed.reports:
         err.print(f"removed the report {path}")
     for run_id in removed.recorded:
@@ -143,10 +144,6 @@ def _confirm(question: str) -> None:
         ) from None
     if not wanted:
         raise Interrupted("nothing was removed")
-
-
-def _runs(ids: Sequence[str]) -> str:
-    return "run" if len(ids) == 1 else "runs"
 
 
 def _print_header(stored: StoredRun) -> None:
@@ -180,21 +177,16 @@ def _print_trials(stored: StoredRun) -> None:
         outcome = (attempt.outcome if attempt else None) or "open"
         out.print(
             f"\n[bold]{trial.position + 1}[/] "
-            f"{_block(trial)}  "
+            f"{block_text(trial)}  "
             f"{escape(labels[trial.treatment_id])}  [{_STYLES[outcome]}]{outcome}[/]"
             + (f"  (attempt {attempt.number})" if attempt and attempt.number > 1 else ""),
             markup=True,
         )
         if attempt is not None:
-            _print_yield(attempt)
+            _print_results(attempt)
 
 
-def _block(trial: TrialRecord) -> str:
-    block = f"{'profile' if trial.purpose == 'profile' else 'block'} {trial.block + 1}"
-    return f"{block}, control" if trial.purpose == "control" else block
-
-
-def _print_yield(attempt: StoredAttempt) -> None:
+def _print_results(attempt: StoredAttempt) -> None:
     if attempt.steps:
         steps = (f"{shown_line(step.name)} {step.duration_s:.3g} s" for step in attempt.steps)
         out.print(f"  steps: {', '.join(steps)}")

@@ -16,8 +16,6 @@ In block b an A/A trial of treatment t takes its place in the random order from 
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from millrace.experiment.model import Plan, PlannedTrial, Treatment, sort_key
 from millrace.experiment.plan import trial_id
 from millrace.model.trials import Purpose
@@ -60,9 +58,7 @@ def with_aa_trials(plan: Plan, *, begun: int = 0, first: int | None = None) -> P
     bases = [each for each in plan.treatments if is_base[each.id]]
     having = aa_blocks(plan.seed, plan.experiment.blocks, begun=begun, first=first)
     trials = [*plan.trials, *(_aa_trial(plan, base, block) for block in having for base in bases)]
-    ordered = sorted(trials, key=lambda trial: _place(plan, trial))
-    placed = (replace(trial, position=at) for at, trial in enumerate(ordered))
-    return replace(plan, trials=tuple(placed))
+    return plan.only(sorted(trials, key=lambda trial: _place(plan, trial)))
 
 
 def _aa_trial(plan: Plan, base: Treatment, block: int) -> PlannedTrial:

@@ -12,8 +12,8 @@ existing factors, so that new ones need no change of schema, ids or store.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -179,3 +179,8 @@ class Plan:
     seed: int
     treatments: tuple[Treatment, ...]
     trials: tuple[PlannedTrial, ...]
+
+    def only(self, trials: Iterable[PlannedTrial], *, after: int = 0) -> Plan:
+        """Return the plan with these trials alone, at the positions from ``after`` on."""
+        placed = (replace(trial, position=after + at) for at, trial in enumerate(trials))
+        return replace(self, trials=tuple(placed))

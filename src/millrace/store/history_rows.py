@@ -89,24 +89,11 @@ class Recordings:
         return tuple(self.point(row, states) for row in ordered)
 
     def point(self, row: Sequence[Any], states: Mapping[int, str]) -> PointRecord:
-        _, recording, place, label, level, build, ratio, low, high, n_blocks, log_sd, state = row
+        _, recording, place, label, *measured, state = row
         if recording not in self._runs or state not in states:
             raise NotARecord(f"point {label!r} refers to a recording or state that is not there")
         _, at_utc, run_id = self._runs[recording]
-        made = PointRecord(
-            label,
-            at_utc,
-            run_id,
-            place,
-            level,
-            build,
-            ratio,
-            low,
-            high,
-            n_blocks,
-            log_sd,
-            states[state],
-        )
+        made = PointRecord(label, at_utc, run_id, place, *[*measured, states[state]])
         checked.point(made)
         return made
 

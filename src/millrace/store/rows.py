@@ -69,6 +69,10 @@ _RUN_COLUMNS = (
     "id", "digest", "name", "title", "scale", "created_utc", "seed", "blocks", "margin",
     "experiment_text", "millrace_command",
 )  # fmt: skip
+_ATTEMPT_COLUMNS = (
+    "id", "trial_id", "number", "started_utc", "ended_utc", "outcome", "failed_step", "reason",
+    "log_tail",
+)  # fmt: skip
 
 
 def insert_plan(
@@ -169,22 +173,10 @@ def insert_results(
     """Insert the steps, measurements, artefacts and instances of an attempt."""
     own = {"attempt_id": attempt_id}
     _insert_all(connection, schema.steps, [own | asdict(step) for step in result.steps])
-    _insert_all(
-        connection,
-        schema.measurements,
-        [
-            own | {"position": position} | asdict(measurement)
-            for position, measurement in enumerate(result.measurements)
-        ],
-    )
-    _insert_all(
-        connection,
-        schema.attempt_artefacts,
-        [
-            own | {"position": position} | asdict(artefact)
-            for position, artefact in enumerate(artefacts)
-        ],
-    )
+    measured = [own | {"position": at} | asdict(m) for at, m in enumerate(result.measurements)]
+    _insert_all(connection, schema.measurements, measured)
+    kept = [own | {"position": at} | asdict(each) for at, each in enumerate(artefacts)]
+    _insert_all(connection, schema.attempt_artefacts, kept)
     for position, instance in enumerate(result.instances):
         _insert_instance(connection, own | {"position": position}, instance)
 
@@ -196,15 +188,9 @@ def _insert_all(connection: Connection, table: Table, rows: list[dict[str, Any]]
 
 def _insert_instance(connection: Connection, own: dict[str, Any], instance: InstanceRecord) -> None:
     server = instance.server
-    differs_on_every_start = frozenset(server.host_variables)
-    shared = {
-        name: instance.effective[name]
-        for name in sorted(instance.effective)
-        if name not in differs_on_every_start
-    }
-    alone = {
-        name: value for name, value in instance.effective.items() if name in differs_on_every_start
-    }
+    shared, alone = dict(sorted(instance.effective.items())), {}
+    for name in shared.keys() & set(server.host_variables):
+        alone[name] = shared.pop(name)
     server_row = asdict(server) | {
         "build": server.build.to_json(),
         "host_variables": list(server.host_variables),
@@ -281,16 +267,8 @@ def _stored_attempts(
     return tuple(
         checked.record(
             StoredAttempt,
-            id=row.id,
-            trial_id=row.trial_id,
-            number=row.number,
+            **{name: getattr(row, name) for name in _ATTEMPT_COLUMNS},
             owner=owner_record(row),
-            started_utc=row.started_utc,
-            ended_utc=row.ended_utc,
-            outcome=row.outcome,
-            failed_step=_RENAMED_STEPS.get(row.failed_step, row.failed_step),
-            reason=row.reason,
-            log_tail=row.log_tail,
             steps=steps.get(row.id, ()),
             instances=instances.get(row.id, ()),
             measurements=measurements.get(row.id, ()),

@@ -237,8 +237,7 @@ def _only(plan: Plan, every: Sequence[Mapping[str, Level]]) -> Plan:
     wanted = {_key(levels) for levels in every}
     treatments = tuple(each for each in plan.treatments if _key(each.levels) in wanted)
     trials = [trial for trial in plan.trials if _key(trial.treatment.levels) in wanted]
-    placed = tuple(replace(trial, position=at) for at, trial in enumerate(trials))
-    return replace(plan, treatments=treatments, trials=placed)
+    return replace(plan.only(trials), treatments=treatments)
 
 
 def _key(levels: Mapping[str, Level]) -> frozenset[tuple[str, Level]]:

@@ -142,8 +142,7 @@ def member_plan(experiment: Experiment, server: str, *, seed: int, block: int) -
         for each in experiment.factors
     )
     plan = expand(replace(experiment, factors=factors, blocks=block + 1), seed=seed)
-    trials = tuple(replace(trial, position=block) for trial in plan.trials if trial.block == block)
-    return replace(plan, trials=trials)
+    return plan.only((trial for trial in plan.trials if trial.block == block), after=block)
 
 
 @dataclass(frozen=True)

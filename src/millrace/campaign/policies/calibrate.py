@@ -122,9 +122,8 @@ def block_plan(
         for trial in plan.trials
         if trial.block == block and is_contained(trial.treatment.levels)
     ]
-    placed = tuple(replace(trial, position=position + at) for at, trial in enumerate(trials))
     treatments = tuple(each for each in plan.treatments if is_contained(each.levels))
-    return replace(plan, treatments=treatments, trials=placed)
+    return replace(plan.only(trials, after=position), treatments=treatments)
 
 
 def groups_of(experiment: Experiment) -> tuple[FixedFactors, ...]:
