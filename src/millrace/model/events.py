@@ -1,17 +1,15 @@
 """Define what happens while millrace works: events of a run, and announcements.
 
-The scheduler and the trials emit the events of a run; progress and watching read them, from memory
-or from the run's event file. ``event`` names the kind, also in the file. Announcements are for
-whoever listens, and are not recorded.
+The scheduler and the trials emit the events of a run. Progress displays get them; the run's event
+file keeps them for other programs. ``event`` names the kind, also in the file. Announcements are
+for whoever listens, and are not recorded.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from typing import Annotated, Any, Literal
-
-from pydantic import Field, TypeAdapter, ValidationError
+from typing import Any, Literal
 
 from millrace.model.trials import Outcome, Purpose
 
@@ -183,19 +181,6 @@ def ignore(_event: Emitted) -> None:
     """Ignore an event."""
 
 
-_EVENT: TypeAdapter[Event] = TypeAdapter(
-    Annotated[Event, Field(discriminator="event")], config={"defer_build": True}
-)
-
-
 def to_json(event: Event) -> dict[str, Any]:
     """Return an event as plain data, without what is not known."""
     return {key: value for key, value in asdict(event).items() if value is not None}
-
-
-def from_json(document: object) -> Event | None:
-    """Return the event of plain data; None where it is none."""
-    try:
-        return _EVENT.validate_python(document)
-    except ValidationError:
-        return None

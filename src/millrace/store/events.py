@@ -1,22 +1,18 @@
-"""Append to and read the event file of a run: JSON lines that the runner writes as it measures.
+"""Append to the event file of a run: JSON lines that the runner writes as it measures.
 
-Progress displays read this file, so that nothing is written to the store during a measurement.
+A program of the user's can follow a run there; nothing is written to the store meanwhile.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO, Self
+from typing import Self
 
-from millrace import safe_json
-from millrace.model.events import Event, from_json, to_json
+from millrace.model.events import Event, to_json
 from millrace.store import private
 from millrace.store.artefacts import write_problem
-
-_OF_AN_EVENT = safe_json.Limits(text_chars=1 << 20, largest=2**64 - 1)  # counters of servers
 
 
 class EventLog:
@@ -57,33 +53,3 @@ def _ends_with_newline(path: Path) -> bool:
             return True
         file.seek(size - 1)
         return file.read(1) == b"\n"
-
-
-def read_events(path: Path) -> Iterator[Event]:
-    """Yield the events of a file, oldest first; none when there is no file.
-
-    Skips a line truncated by a crash, the line being written, and a line that is not an event or
-    exceeds the limits of an event.
-    """
-    try:
-        file = path.open("rb")
-    except FileNotFoundError:
-        return
-    with file:
-        for line in _whole_lines(file):
-            try:
-                event = from_json(safe_json.parse_object(line, _OF_AN_EVENT))
-            except safe_json.JsonRefused:
-                continue
-            if event is not None:
-                yield event
-
-
-def _whole_lines(file: BinaryIO) -> Iterator[bytes]:
-    """Yield each complete line, with at most the bytes that an event may have."""
-    is_begin = True
-    while piece := file.readline(_OF_AN_EVENT.size_bytes):
-        is_end = piece.endswith(b"\n")
-        if is_begin and is_end:
-            yield piece
-        is_begin = is_end

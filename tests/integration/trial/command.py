@@ -11,9 +11,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from millrace.model.events import Event, StepBegan, TrialEnded
-from millrace.store.events import read_events
 from millrace.store.records import StoredRun
 from millrace.store.store import Store
+from tests.event_files import read_events
 
 SOURCE = Path(__file__).parents[3] / "src"
 EVENT_LIMIT_S = 120.0

@@ -20,7 +20,8 @@ from millrace.model.events import (
     TrialBegan,
     TrialEnded,
 )
-from millrace.store.events import EventLog, read_events
+from millrace.store.events import EventLog
+from tests.event_files import read_events
 
 # JSON has no lone surrogates.
 TEXTS = st.text(st.characters(codec="utf-8"))
