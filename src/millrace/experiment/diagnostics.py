@@ -10,6 +10,9 @@ from typing import Any
 
 from millrace.errors import Diagnostic, nearest, nearest_names
 
+Table = Mapping[str, Any]
+"""A table of a TOML file as it was parsed: a user can have written any value."""
+
 # The command whose `list` shows all names of a kind.
 _LISTED = {"server": "servers", "configuration": "config"}
 
@@ -72,12 +75,7 @@ class Diagnostics:
         self.add(where, f"there is no {noun} {name!r}", expected, near[0] if near else None)
 
     def keys(
-        self,
-        where: str,
-        table: Mapping[str, Any],
-        known: Iterable[str],
-        *,
-        tables: Collection[str] = (),
+        self, where: str, table: Table, known: Iterable[str], *, tables: Collection[str] = ()
     ) -> dict[str, Any]:
         """Report every key of ``table`` that is not ``known``.
 
@@ -129,7 +127,7 @@ class Diagnostics:
         self.add(where, f"{shown(value)} is not right", f"a number above {above:g}, to {upto:g}")
         return None
 
-    def table(self, where: str, value: object) -> Mapping[str, Any]:
+    def table(self, where: str, value: object) -> Table:
         """Return a table, or an empty one after a diagnostic."""
         if isinstance(value, dict):
             return value

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from millrace.errors import Diagnostic, nearest
-from millrace.experiment.diagnostics import Diagnostics, is_line, shown
+from millrace.experiment.diagnostics import Diagnostics, Table, is_line, shown
 from millrace.experiment.model import Factor
 from millrace.levels import Level
 from millrace.workloads import FREE_LEVEL, Workload, WorkloadFactor
@@ -58,7 +58,7 @@ class Vocabulary:
 
 
 def read_factors(
-    errors: Diagnostics, where: str, raw: Mapping[str, Any], vocabulary: Vocabulary
+    errors: Diagnostics, where: str, raw: Table, vocabulary: Vocabulary
 ) -> dict[str, Factor]:
     """Return the valid factors of one ``[factors]`` table, by name.
 
@@ -81,9 +81,7 @@ def read_factors(
     return factors
 
 
-def _flattened(
-    where: str, raw: Mapping[str, Any], vocabulary: Vocabulary
-) -> list[tuple[str, str, Any]]:
+def _flattened(where: str, raw: Table, vocabulary: Vocabulary) -> list[tuple[str, str, Any]]:
     """Return (place, factor name, value) of each factor.
 
     ``replica.server = [...]`` is read as a nested table.

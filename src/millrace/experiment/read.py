@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from millrace.errors import Diagnostic, UserError, ValidationError, nearest
-from millrace.experiment.diagnostics import Diagnostics
+from millrace.experiment.diagnostics import Diagnostics, Table
 from millrace.experiment.levels import CONFIGURATION, is_among, resolved_level
 from millrace.experiment.model import MOST_FIXED_BLOCKS, Compare, Experiment, Factor
 from millrace.experiment.settings import Settings
@@ -222,9 +221,9 @@ def _one_candidate(factor: Factor, base: Level, wanted: str) -> Factor:
     return replace(factor, levels=tuple(each for each in factor.levels if each in (base, found)))
 
 
-def _used(factors: tuple[Factor, ...], definitions: Definitions) -> Mapping[str, Mapping[str, Any]]:
+def _used(factors: tuple[Factor, ...], definitions: Definitions) -> Definitions:
     """Return the configurations that the factors name, and those that these extend."""
-    used: dict[str, Mapping[str, Any]] = {}
+    used: dict[str, Table] = {}
     for factor in factors:
         if factor.name.rpartition(".")[2] == CONFIGURATION:
             for level in factor.levels:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from millrace import durations
-from millrace.experiment.diagnostics import Diagnostics, shown
+from millrace.experiment.diagnostics import Diagnostics, Table, shown
 from millrace.experiment.levels import DEFAULT_ROLE, SERVER, Vocabulary, read_factors
 from millrace.experiment.model import Factor
 from millrace.levels import Level
@@ -35,7 +34,7 @@ class Settings:
     margin_percent: float | None = None
     base: Level | None = None
     factors: Mapping[str, Factor] = field(default_factory=dict)
-    parameters: Mapping[str, Any] = field(default_factory=dict)
+    parameters: Table = field(default_factory=dict)
 
     def under(self, scale: Settings) -> Settings:
         """Return these settings with those of ``scale`` overriding them."""
@@ -49,12 +48,7 @@ class Settings:
 
 
 def read_settings(
-    errors: Diagnostics,
-    where: str,
-    table: Mapping[str, Any],
-    vocabulary: Vocabulary,
-    *,
-    parameters: Mapping[str, Any],
+    errors: Diagnostics, where: str, table: Table, vocabulary: Vocabulary, *, parameters: Table
 ) -> Settings:
     """Return the settings of the file (``where`` is empty) or of one scale."""
     prefix = f"{where}." if where else ""
@@ -101,9 +95,7 @@ def _duration(errors: Diagnostics, where: str, value: object) -> float | None:
     return None
 
 
-def _parameters(
-    errors: Diagnostics, where: str, raw: Mapping[str, Any], workload: Workload | None
-) -> Mapping[str, Any]:
+def _parameters(errors: Diagnostics, where: str, raw: Table, workload: Workload | None) -> Table:
     if workload is not None:
         for name, value in raw.items():
             if (expected := workload.parameters[name].diagnose(value)) is not None:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 from millrace import workloads
 from millrace.errors import Diagnostic, nearest
-from millrace.experiment.diagnostics import Diagnostics, shown
+from millrace.experiment.diagnostics import Diagnostics, Table, shown
 from millrace.experiment.levels import (
     DEFAULT_ROLE,
     OPTION,
@@ -48,7 +47,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _NAME_IN_WORDS = "A-Z a-z 0-9 . _ - in quotes, the first a letter or digit"
 _NEWEST_RUN = "latest"  # the words that commands accept as a run's id
 
-Definitions = Mapping[str, Mapping[str, Any]]
+Definitions = Mapping[str, Table]
 
 
 @dataclass(frozen=True)
@@ -82,7 +81,7 @@ class Checked:
     concurrent: bool
     seed: int | None
     default_scale: str | None
-    workload: Mapping[str, Any]
+    workload: Table
     definitions: Definitions
     compared: str
     root: Settings
@@ -103,7 +102,7 @@ class Checked:
         )
 
 
-def check(document: Mapping[str, Any], context: ValidationContext) -> tuple[Checked, Diagnostics]:
+def check(document: Table, context: ValidationContext) -> tuple[Checked, Diagnostics]:
     """Check a parsed file at all its scales, not only at the requested one."""
     errors = Diagnostics()
     document = errors.keys("", document, _TOP_KEYS, tables=_TABLES)
@@ -156,7 +155,7 @@ def check(document: Mapping[str, Any], context: ValidationContext) -> tuple[Chec
 
 
 def _tls_tables(
-    errors: Diagnostics, document: Mapping[str, Any], attached: Collection[str]
+    errors: Diagnostics, document: Table, attached: Collection[str]
 ) -> Mapping[str, Tls]:
     """Read the TLS settings of each server that has a table, and report errors."""
     tables = errors.table("tls", document.get("tls", {}))
@@ -178,7 +177,7 @@ def _tls(errors: Diagnostics, where: str, name: str, raw: object, attached: Coll
         return Tls()
 
 
-def _name(errors: Diagnostics, document: Mapping[str, Any]) -> str:
+def _name(errors: Diagnostics, document: Table) -> str:
     name = document.get("name")
     if name is None:
         errors.add("name", "is missing", _NAME_IN_WORDS)
@@ -194,22 +193,18 @@ def _name(errors: Diagnostics, document: Mapping[str, Any]) -> str:
     return ""
 
 
-def _optional_text(errors: Diagnostics, document: Mapping[str, Any], key: str) -> str | None:
+def _optional_text(errors: Diagnostics, document: Table, key: str) -> str | None:
     return errors.text(key, document[key]) if key in document else None
 
 
-def _published(
-    errors: Diagnostics, document: Mapping[str, Any], studies: Collection[str]
-) -> str | None:
+def _published(errors: Diagnostics, document: Table, studies: Collection[str]) -> str | None:
     name = _optional_text(errors, document, "published")
     if name is not None and name not in studies:
         errors.unknown("published", "published study", name, studies)
     return name
 
 
-def _collectors(
-    errors: Diagnostics, document: Mapping[str, Any], known: Collection[str]
-) -> tuple[str, ...]:
+def _collectors(errors: Diagnostics, document: Table, known: Collection[str]) -> tuple[str, ...]:
     """Return the collectors of all trials: all that exist, unless the file lists them."""
     if "collectors" not in document:
         return tuple(known)
@@ -223,14 +218,14 @@ def _collectors(
     return tuple(name for name in known if name in names)
 
 
-def _seed(errors: Diagnostics, document: Mapping[str, Any]) -> int | None:
+def _seed(errors: Diagnostics, document: Table) -> int | None:
     if "seed" not in document:
         return None
     return errors.integer("seed", document["seed"], 0, MAX_SEED)
 
 
 def _default_scale(
-    errors: Diagnostics, document: Mapping[str, Any], scales: Mapping[str, Settings]
+    errors: Diagnostics, document: Table, scales: Mapping[str, Settings]
 ) -> str | None:
     if (name := _optional_text(errors, document, "default_scale")) is not None:
         if name not in scales and (scales or not errors.has_error_at("scales")):
@@ -239,9 +234,7 @@ def _default_scale(
     return None
 
 
-def _workload(
-    errors: Diagnostics, document: Mapping[str, Any]
-) -> tuple[Workload | None, Mapping[str, Any]]:
+def _workload(errors: Diagnostics, document: Table) -> tuple[Workload | None, Table]:
     """Return the workload and its parameters.
 
     For an unknown workload, return the nearest one, so that everything else is checked as well.
@@ -271,7 +264,7 @@ def _workload(
 
 
 def _own_configurations(
-    errors: Diagnostics, document: Mapping[str, Any], context: ValidationContext
+    errors: Diagnostics, document: Table, context: ValidationContext
 ) -> Definitions:
     raw = errors.table("configurations", document.get("configurations", {}))
     own = {
@@ -290,7 +283,7 @@ def _own_configurations(
 
 
 def _compare(
-    errors: Diagnostics, document: Mapping[str, Any], vocabulary: Vocabulary
+    errors: Diagnostics, document: Table, vocabulary: Vocabulary
 ) -> tuple[str, Level | None]:
     """Return the compared factor and the base.
 
@@ -314,9 +307,7 @@ def _compare(
     return str(factor), base
 
 
-def _parameters_table(
-    errors: Diagnostics, document: Mapping[str, Any], workload: Workload | None
-) -> Mapping[str, Any]:
+def _parameters_table(errors: Diagnostics, document: Table, workload: Workload | None) -> Table:
     table = errors.table("parameters", document.get("parameters", {}))
     return errors.keys("parameters", table, workload.parameters) if workload else table
 

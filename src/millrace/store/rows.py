@@ -70,8 +70,7 @@ _RUN_COLUMNS = (
     "experiment_text", "millrace_command",
 )  # fmt: skip
 _ATTEMPT_COLUMNS = (
-    "id", "trial_id", "number", "started_utc", "ended_utc", "outcome", "failed_step", "reason",
-    "log_tail",
+    "id", "trial_id", "number", "started_utc", "ended_utc", "outcome", "reason", "log_tail",
 )  # fmt: skip
 
 
@@ -268,6 +267,7 @@ def _stored_attempts(
         checked.record(
             StoredAttempt,
             **{name: getattr(row, name) for name in _ATTEMPT_COLUMNS},
+            failed_step=_RENAMED_STEPS.get(row.failed_step, row.failed_step),
             owner=owner_record(row),
             steps=steps.get(row.id, ()),
             instances=instances.get(row.id, ()),
