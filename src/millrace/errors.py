@@ -92,6 +92,12 @@ def nearest(name: object, known: Iterable[str]) -> str | None:
     return next(iter(nearest_names(name, known)), None)
 
 
+def did_you_mean(name: object, known: Iterable[str]) -> str:
+    """Return a clause with the likeliest known name; empty where none is similar."""
+    near = nearest(name, known)
+    return f"; did you mean {near!r}?" if near else ""
+
+
 def nearest_names(name: object, known: Iterable[str]) -> list[str]:
     """Return up to three known names similar to a mistyped one, the likeliest first."""
     return get_close_matches(str(name), list(known), n=3)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from millrace.errors import Diagnostic, UserError, ValidationError, nearest
+from millrace.errors import Diagnostic, UserError, ValidationError, did_you_mean
 from millrace.experiment.diagnostics import Diagnostics, Table
 from millrace.experiment.levels import CONFIGURATION, is_among, resolved_level
 from millrace.experiment.model import MOST_FIXED_BLOCKS, Compare, Experiment, Factor
@@ -163,12 +163,8 @@ def _scale(path: Path, checked: Checked, wanted: str | None) -> str | None:
     scales = checked.scales
     if wanted is not None:
         if wanted not in scales:
-            near = nearest(wanted, scales)
             has = f"it has: {', '.join(scales)}" if scales else "it has no scales"
-            raise UserError(
-                f"{path} has no scale {wanted!r}; {has}"
-                + (f"; did you mean {near!r}?" if near else "")
-            )
+            raise UserError(f"{path} has no scale {wanted!r}; {has}{did_you_mean(wanted, scales)}")
         return wanted
     if not scales:
         return None

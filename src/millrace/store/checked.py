@@ -192,10 +192,7 @@ def point(checked: PointRecord) -> None:
     A store may hold millions of points, so their types are compared without a model.
     """
     of = checked
-    values = (
-        of.label, of.place, of.level, of.build, of.ratio, of.low, of.high, of.n_blocks, of.log_sd,
-    )  # fmt: skip
-    if not all(type(value) in types for value, types in zip(values, _POINT, strict=True)):
+    if not all(type(getattr(of, name)) in types for name, types in _POINT_TYPES):
         raise NotARecord(f"point {of.label!r} has a value of a wrong type")
     ratios = (of.ratio, of.low, of.high)
     if not all(ratio is None or _is_ratio(ratio) for ratio in ratios):
@@ -234,12 +231,18 @@ def _contradictions_of(part: HistoryPart, runs: Collection[str]) -> Iterator[str
             yield f"change {change.id} is of an unknown point"
 
 
-_NUMBER_OR_NONE = frozenset((float, int, type(None)))
-_POINT = (
-    frozenset((str,)), frozenset((int,)), frozenset((str, int, float, bool)),
-    frozenset((str, type(None))), frozenset((float, int)), _NUMBER_OR_NONE, _NUMBER_OR_NONE,
-    frozenset((int,)), _NUMBER_OR_NONE,
-)  # fmt: skip
+_POINT_TYPES = tuple(
+    (name, frozenset(types))
+    for names, types in (
+        (("label",), (str,)),
+        (("build",), (str, type(None))),
+        (("level",), (str, int, float, bool)),
+        (("place", "n_blocks"), (int,)),
+        (("ratio",), (float, int)),
+        (("low", "high", "log_sd"), (float, int, type(None))),
+    )
+    for name in names
+)
 
 
 def date_of(run_id: str, at_utc: str) -> None:

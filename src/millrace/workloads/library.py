@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from importlib.resources import files
 from typing import Any
 
-from millrace.errors import UserError, nearest
+from millrace.errors import UserError, did_you_mean
 from millrace.workloads.defaults import completed
 
 _BUILTIN = files("millrace.workloads") / "builtin"
@@ -30,9 +30,8 @@ def load(name: str) -> Mapping[str, Any]:
     Raise UserError for an unknown workload.
     """
     if name not in names():
-        near = nearest(name, names())
         raise UserError(
-            f"there is no workload {name!r}" + (f"; did you mean {near!r}?" if near else ""),
+            f"there is no workload {name!r}{did_you_mean(name, names())}",
             hint=f"use one of: {', '.join(names())}",
         )
     return completed(tomllib.loads((_BUILTIN / f"{name}.toml").read_text(encoding="utf-8")))

@@ -19,7 +19,7 @@ from millrace.analysis.compare.bisection import (
 )
 from millrace.campaign.blocks import n_blocks
 from millrace.campaign.scheduler import Batch, End
-from millrace.errors import TrialFailed, UserError, nearest
+from millrace.errors import TrialFailed, UserError, did_you_mean
 from millrace.experiment.levels import OPTION, SERVER
 from millrace.experiment.model import Compare, Experiment, Factor, Plan, short_name
 from millrace.experiment.plan import expand
@@ -58,9 +58,8 @@ def refuse_unknown(names: Sequence[str], known: Collection[str]) -> None:
     """Raise UserError for unknown servers."""
     for name in names:
         if name not in known:
-            near = nearest(name, known)
             raise UserError(
-                f"there is no server {name!r}" + (f"; did you mean {near!r}?" if near else ""),
+                f"there is no server {name!r}{did_you_mean(name, known)}",
                 hint="`millrace servers list` has all; `millrace servers add` adds your own",
             )
 
@@ -72,10 +71,9 @@ def experiment_text(workload: str, servers: Sequence[str]) -> str:
     """
     of_test = None if workload in workloads.names() else workloads.of_test(workload)
     if of_test is None and workload not in workloads.names():
-        near = nearest(workload, workloads.names())
         raise UserError(
             f"--workload {workload}: no workload, test or experiment file has this name"
-            + (f"; did you mean {near!r}?" if near else ""),
+            + did_you_mean(workload, workloads.names()),
             hint=f"use one of {', '.join(workloads.names())}, a test of theirs, or a file",
         )
     lines = [

@@ -20,7 +20,7 @@ from typing import NotRequired, TypedDict, cast
 
 from millrace import sizes
 from millrace.databases.base import version_key
-from millrace.errors import UserError, nearest
+from millrace.errors import UserError, did_you_mean
 from millrace.levels import Level
 from millrace.model.servers import Configuration, LeftOut, Option, option_name
 from millrace.servers.configurations.check import about
@@ -76,9 +76,8 @@ class _Draft:
 def lineage(name: str, definitions: Mapping[str, Definition]) -> tuple[str, ...]:
     """Return the configuration's name and those it extends, lowest first."""
     if name not in definitions:
-        near = nearest(name, definitions)
         raise UserError(
-            f"there is no configuration {name!r}" + (f"; did you mean {near!r}?" if near else ""),
+            f"there is no configuration {name!r}{did_you_mean(name, definitions)}",
             hint=f"use one of: {', '.join(sorted(definitions))}",
         )
     parent = definitions[name].get("extends")
