@@ -57,7 +57,7 @@ def ablate(
     stored, explanation = explained.stored, only_comparison(explained.compared)
     candidate = _treatment(stored, explanation.b)
     planned = alignments(explanation.likely_causes, _refuses(candidate), _given(explanation.b))
-    aligned = ablation_plan(
+    ablated = ablation_plan(
         stored,
         base=_treatment(stored, explanation.a),
         candidate=candidate,
@@ -66,7 +66,7 @@ def ablate(
         seed=random_seed(),
     )
     caller.on_event(AblationPlanned(explanation.candidate, planned.alignments, planned.left_out))
-    measured = _measure(path, aligned, caller)
+    measured = _measure(path, ablated, caller)
     found = ablation(measured)
     if found is None:
         raise TrialFailed(
@@ -86,26 +86,26 @@ def only_comparison(found: Sequence[Explanation]) -> Explanation:
     return found[0]
 
 
-def _measure(path: Path, aligned: AblationPlan, caller: Caller) -> StoredRun:
+def _measure(path: Path, ablated: AblationPlan, caller: Caller) -> StoredRun:
     """Execute the plan as a run that is recorded with its ablation."""
     with ExitStack() as stack:
-        purpose = f"run {aligned.plan.experiment.name}"
+        purpose = f"run {ablated.plan.experiment.name}"
         stack.enter_context(exclusive_host(purpose, caller.on_event))
         store = stack.enter_context(Store.open(path))
-        selection = _with_test(new_run(aligned.plan, caller), aligned)
+        selection = _recording_its_spec(new_run(ablated.plan, caller), ablated)
         try:
             execute_run(stack, store, selection, caller)
         except Interrupted as stopped:
             hint = (
-                f"`millrace explain {aligned.test.run}` shows what the blocks so far say; "
+                f"`millrace explain {ablated.spec.run}` shows what the blocks so far say; "
                 "with --ablate it starts again"
             )
             raise Interrupted(stopped.message, hint=hint) from None
         return store.load_run(selection.run.id)
 
 
-def _with_test(selection: RunSelection, aligned: AblationPlan) -> RunSelection:
-    spec = selection.run.spec.replace(tested=aligned.test)
+def _recording_its_spec(selection: RunSelection, ablated: AblationPlan) -> RunSelection:
+    spec = selection.run.spec.replace(tested=ablated.spec)
     return replace(selection, run=replace(selection.run, spec=spec))
 
 

@@ -31,7 +31,7 @@ from millrace.store.store import Store
 
 
 @dataclass(frozen=True)
-class Search:
+class BisectionRequest:
     """The request of a search: between ``good`` and ``bad``, in the list ``among``.
 
     ``workload`` is a built-in workload, a test of one, or an experiment file. ``options`` are
@@ -57,20 +57,25 @@ class BisectionOpened(Announcement):
 
 
 def bisect(
-    path: Path, search: Search, caller: Caller, *, limit_s: float | None = None, fresh: bool = False
+    path: Path,
+    request: BisectionRequest,
+    caller: Caller,
+    *,
+    limit_s: float | None = None,
+    fresh: bool = False,
 ) -> BisectionReport:
     """Measure one server at a time until the change is found, or ``limit_s`` has passed.
 
     Raise UserError where the ends are swapped, TrialFailed where an end cannot be measured.
     """
-    servers = servers_between(search.good, search.bad, search.among)
+    servers = servers_between(request.good, request.bad, request.among)
     refuse_unknown(servers, [row.name for row in install.list_servers()])
     experiment = bisection_experiment(
-        _experiment(search, servers),
+        _experiment(request, servers),
         servers,
-        workload=search.workload,
-        options=search.options,
-        confidence=search.confidence,
+        workload=request.workload,
+        options=request.options,
+        confidence=request.confidence,
     )
     with ExitStack() as stack:
         purpose = f"bisect {servers[0]} to {servers[-1]}"
@@ -88,10 +93,10 @@ def bisect(
         return BisectionReport(found, store.report_path(found.run.id))
 
 
-def _experiment(search: Search, servers: Sequence[str]) -> Experiment:
+def _experiment(request: BisectionRequest, servers: Sequence[str]) -> Experiment:
     """Return the experiment of the workload's file, or one made of a built-in workload."""
-    around, overrides = validation_context(), Overrides(margin_percent=search.margin_percent)
-    workload, scale = search.workload, search.scale
+    around, overrides = validation_context(), Overrides(margin_percent=request.margin_percent)
+    workload, scale = request.workload, request.scale
     if workload.endswith(".toml"):
         return read(Path(workload), scale=scale, context=around, overrides=overrides)
     if scale is not None:

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from millrace.app import bisect as use_case
-from millrace.app.bisect import Search
+from millrace.app.bisect import BisectionRequest
 from millrace.cli.bisect_output import print_found
 from millrace.cli.event_text import calling
 from millrace.cli.options import Duration, Percent, store_option
@@ -142,7 +142,7 @@ def command(
     Each trial measures the server that is expected to tell most, so that noise leads to more
     trials, not to a wrong answer. The same command resumes.
     """
-    search = Search(
+    request = BisectionRequest(
         good=good,
         bad=bad,
         among=among,
@@ -153,6 +153,6 @@ def command(
         confidence=confidence / 100,
     )
     with calling() as caller:
-        found = use_case.bisect(store, search, caller, limit_s=max_time, fresh=fresh)
+        found = use_case.bisect(store, request, caller, limit_s=max_time, fresh=fresh)
     page = write_text(found.page, as_html(found.found), PAGE, make_directory=True)
     print_found(found.found, page, as_json=as_json)

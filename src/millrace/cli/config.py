@@ -77,17 +77,17 @@ def list_(as_json: bool) -> None:
 @inspection_options
 def show(server: str, config: str, data_bytes: int, as_json: bool) -> None:
     """Show what CONFIG asks of SERVER, and what the server has when it runs with it."""
-    wanted, own = _found(f"{server}:{config}"), _found(server)
+    wanted, own = _parse_side(f"{server}:{config}"), _parse_side(server)
     with Listener() as listener, exclusive_host("config show", listener):
-        asked = _ask(wanted, data_bytes)
-        of_own = asked if wanted == own else _ask(own, data_bytes)
-    mismatches = variables.asked_against_effective(_records(asked), asked.effective)
+        asked = _inspect(wanted, data_bytes)
+        of_own = asked if wanted == own else _inspect(own, data_bytes)
+    mismatches = variables.asked_against_effective(_requested_options(asked), asked.effective)
     against_own = variables.diff(of_own.effective, asked.effective, ignored=asked.host_variables)
     if as_json:
         print_json(_show_as_data(asked, mismatches, against_own))
         return
     out.print(
-        f"[bold]{escape(_heading(asked))}[/], which says it is {escape(asked.version_reported)}",
+        f"[bold]{escape(_side_name(asked))}[/], which says it is {escape(asked.version_reported)}",
         markup=True,
     )
     if wanted == own:
@@ -106,9 +106,9 @@ def diff(a: str, b: str, data_bytes: int, as_json: bool) -> None:
 
     Both are started and asked. Paths, ports and host names, which always differ, are left out.
     """
-    sides = [_found(side) for side in (a, b)]
+    sides = [_parse_side(side) for side in (a, b)]
     with Listener() as listener, exclusive_host("config diff", listener):
-        of_a, of_b = (_ask(side, data_bytes) for side in sides)
+        of_a, of_b = (_inspect(side, data_bytes) for side in sides)
     differences = variables.diff(
         of_a.effective, of_b.effective, ignored={*of_a.host_variables, *of_b.host_variables}
     )
@@ -116,10 +116,10 @@ def diff(a: str, b: str, data_bytes: int, as_json: bool) -> None:
         headings = {"a": _side_as_data(of_a), "b": _side_as_data(of_b)}
         print_json({**headings, **_diff_as_data(differences)})
         return
-    _print_groups(differences, _heading(of_a), _heading(of_b))
+    _print_groups(differences, _side_name(of_a), _side_name(of_b))
 
 
-def _found(side: str) -> tuple[Server, str]:
+def _parse_side(side: str) -> tuple[Server, str]:
     """Return the server and configuration of ``SERVER[:CONFIG]``; UserError for a wrong name."""
     server, _, config = side.partition(":")
     config = config or _DEFAULT
@@ -127,18 +127,18 @@ def _found(side: str) -> tuple[Server, str]:
     return install.find(server), config
 
 
-def _ask(side: tuple[Server, str], data_bytes: int) -> InspectedConfig:
+def _inspect(side: tuple[Server, str], data_bytes: int) -> InspectedConfig:
     server, config = side
     err.print(f"querying {server.name}:{config}")
     definitions = configurations.load_builtin()
     return inspect_config(server, config, definitions=definitions, data_bytes=data_bytes)
 
 
-def _heading(asked: InspectedConfig) -> str:
+def _side_name(asked: InspectedConfig) -> str:
     return f"{asked.server}:{asked.configuration}"
 
 
-def _records(asked: InspectedConfig) -> list[OptionRecord]:
+def _requested_options(asked: InspectedConfig) -> list[OptionRecord]:
     return [
         OptionRecord(option.name, option.value, option.layer, option.optional)
         for option in asked.fitted.applied

@@ -71,14 +71,14 @@ class Alignments:
 
 @dataclass(frozen=True)
 class AblationPlan:
-    """An ablation's test and its plan: ``plan`` runs the treatments of ``test``."""
+    """An ablation: its ``spec``, and the plan that runs the treatments of it."""
 
     plan: Plan
-    test: Ablates
+    spec: Ablates
 
 
 def alignments(
-    suspects: Sequence[LikelyCause], refuses: Refuses, given: Collection[str]
+    likely_causes: Sequence[LikelyCause], refuses: Refuses, given: Collection[str]
 ) -> Alignments:
     """Return the alignments of the likeliest causes, each alone and all together.
 
@@ -89,18 +89,18 @@ def alignments(
     """
     found: list[Alignment] = []
     left_out: list[str] = []
-    for suspect in suspects:
-        if suspect.kind in _ELSEWHERE:
-            left_out.append(f"{suspect.about}: {_ELSEWHERE[suspect.kind]}")
-        if suspect.kind != "option":
+    for cause in likely_causes:
+        if cause.kind in _ELSEWHERE:
+            left_out.append(f"{cause.about}: {_ELSEWHERE[cause.kind]}")
+        if cause.kind != "option":
             continue
-        reasons = {name: _why_not(name, a, refuses) for name, (a, _) in suspect.settings.items()}
+        reasons = {name: _why_not(name, a, refuses) for name, (a, _) in cause.settings.items()}
         left_out += [f"{name}: {reason}" for name, reason in reasons.items() if reason]
-        settings = {name: a for name, (a, _) in suspect.settings.items() if a and not reasons[name]}
+        settings = {name: a for name, (a, _) in cause.settings.items() if a and not reasons[name]}
         if settings and len(found) == _MOST:
-            left_out.append(f"{suspect.about}: {_MOST} likelier suspects are tested")
+            left_out.append(f"{cause.about}: {_MOST} likelier suspects are tested")
         elif settings:
-            found.append(_alignment(suspect.about, settings, given))
+            found.append(_alignment(cause.about, settings, given))
     if not found:
         why = f" ({'; '.join(left_out)})" if left_out else ""
         raise UserError(
@@ -172,14 +172,14 @@ def ablation_plan(
     )
     plan = _only(expand(experiment, seed=seed), every)
     ids = {_key(treatment.levels): treatment.id for treatment in plan.treatments}
-    test = Ablates(
+    ablates = Ablates(
         run=run.id,
         base=ids[_key(base.levels)],
         candidate=ids[_key(candidate.levels)],
         aligned=tuple(Aligned(name=name, treatment=ids[_key(of)]) for name, of in levels.items()),
         left_out=wanted.left_out,
     )
-    return AblationPlan(plan, test)
+    return AblationPlan(plan, ablates)
 
 
 def _aligned(

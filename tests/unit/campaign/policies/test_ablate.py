@@ -155,15 +155,15 @@ def test_b_is_measured_with_the_settings_of_a(tmp_path: Path) -> None:
     made = ablation_plan(run, base=base, candidate=candidate, wanted=WANTED, blocks=4, seed=9)
     plan = made.plan
     treatments = {each.id: each for each in plan.treatments}
-    assert (made.test.base, made.test.candidate) == (base.id, candidate.id)
-    assert set(treatments) == {base.id, candidate.id, *made.test.treatments.values()}
-    assert made.test.run == "small-1"
-    assert made.test.left_out == WANTED.left_out
+    assert (made.spec.base, made.spec.candidate) == (base.id, candidate.id)
+    assert set(treatments) == {base.id, candidate.id, *made.spec.treatments.values()}
+    assert made.spec.run == "small-1"
+    assert made.spec.left_out == WANTED.left_out
     assert len(plan.trials) == 4 * 4
     assert [trial.position for trial in plan.trials] == list(range(16))
     for block in range(4):
         assert {t.treatment.id for t in plan.trials if t.block == block} == set(treatments)
-    aligned = treatments[made.test.treatments["binary log"]]
+    aligned = treatments[made.spec.treatments["binary log"]]
     assert aligned.levels["server"] == candidate.levels["server"]
     definition = plan.experiment.configurations[str(aligned.levels["configuration"])]
     assert definition["extends"] == "default"
@@ -188,7 +188,7 @@ def test_an_aligned_binary_log_has_the_server_id_that_it_needs(
     of = {each.id: str(each.levels["configuration"]) for each in made.plan.treatments}
     options = {
         name: made.plan.experiment.configurations[of[each]]["optional"]
-        for name, each in made.test.treatments.items()
+        for name, each in made.spec.treatments.items()
     }
     assert options["binary log"] == {"log_bin": True, **needed}
     assert options["checksums"] == {"innodb_checksum_algorithm": "none"}
@@ -204,7 +204,7 @@ def test_a_setting_that_is_a_factor_has_what_it_needs_by_a_configuration(tmp_pat
     candidate = next(t for t in run.treatments if levels.items() <= t.levels.items())
     wanted = alignments((suspect("binary log", log_bin=("ON", "OFF")),), takes_all, ())
     made = ablation_plan(run, base=base, candidate=candidate, wanted=wanted, blocks=2, seed=1)
-    (aligned,) = (t for t in made.plan.treatments if t.id in made.test.treatments.values())
+    (aligned,) = (t for t in made.plan.treatments if t.id in made.spec.treatments.values())
     assert aligned.levels["options.log_bin"] is True
     configuration = made.plan.experiment.configurations[str(aligned.levels["configuration"])]
     assert configuration["optional"] == {"server_id": "1"}
@@ -221,7 +221,7 @@ def test_a_setting_that_is_a_factor_is_aligned_by_its_level(tmp_path: Path) -> N
     candidate = next(t for t in run.treatments if levels.items() <= t.levels.items())
     wanted = Alignments((Alignment("sync", {"sync_binlog": "0"}),), ())
     made = ablation_plan(run, base=base, candidate=candidate, wanted=wanted, blocks=3, seed=1)
-    (aligned,) = (t for t in made.plan.treatments if t.id == made.test.treatments["sync"])
+    (aligned,) = (t for t in made.plan.treatments if t.id == made.spec.treatments["sync"])
     assert aligned.levels == {**candidate.levels, "options.sync_binlog": 0}
     assert len(made.plan.treatments) == 3
 
