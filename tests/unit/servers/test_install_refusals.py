@@ -13,7 +13,7 @@ from millrace.servers import added, catalogue, install
 from millrace.servers.sources.coordinates import Deb
 from millrace.servers.sources.fetch import room
 from tests.unit.servers import small_origin, small_servers
-from tests.unit.servers.test_install import left_in, offered
+from tests.unit.servers.test_install import left_in, offered, places  # noqa: F401 (a fixture)
 
 
 def test_no_token_of_an_address_is_kept_or_shown(tmp_path: Path) -> None:
