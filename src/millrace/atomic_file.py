@@ -7,8 +7,6 @@ next process that opens the results store it belongs to. The writer locks its dr
 kernel releases the claim when the process ends.
 """
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import glob

@@ -1,7 +1,5 @@
 """Write cells of CSV files so that a spreadsheet takes no text in them for a formula."""
 
-from __future__ import annotations
-
 # Spreadsheets skip blanks before a formula, and some take full-width signs for the ordinary ones.
 _FORMULA = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 _CONTROLS = ("\t", "\r", "\n")

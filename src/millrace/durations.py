@@ -1,7 +1,5 @@
 """Parse and format durations such as ``45min`` and ``1h30min``."""
 
-from __future__ import annotations
-
 import re
 
 _UNITS_S = {"h": 3600, "min": 60, "s": 1}

@@ -17,8 +17,6 @@
 Only these are shown without a traceback; anything else is a defect of millrace.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches

@@ -1,7 +1,5 @@
 """Format factors and their levels for reports, and parse levels from a command line."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 

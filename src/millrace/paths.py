@@ -21,8 +21,6 @@ is a user error. All directories but work are also checked for write access of o
 millrace runs and trusts the files in them (see ``shared_directories``).
 """
 
-from __future__ import annotations
-
 import errno
 import os
 import stat

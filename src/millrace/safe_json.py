@@ -5,8 +5,6 @@ RecursionError for deeply nested brackets, and uses 64 bytes of memory for two b
 values that this module returns can be stored, computed with and written again.
 """
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Refuse directories in which other users of the host could plant files."""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import os

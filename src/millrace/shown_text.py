@@ -7,8 +7,6 @@ passes through here; ``cli/console.py`` and ``report/common/output_files.py`` ar
 that apply it.
 """
 
-from __future__ import annotations
-
 import re
 
 # Unicode's categories Cc, Cf, Cs, Zl and Zp but for tab, newline and the end of a line of RFC 4180,

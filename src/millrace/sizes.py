@@ -1,7 +1,5 @@
 """Parse and format sizes as server options write them: ``128M`` is 128 x 1024 x 1024 bytes."""
 
-from __future__ import annotations
-
 import re
 
 _UNITS = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40, "P": 50, "E": 60}

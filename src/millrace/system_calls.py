@@ -3,8 +3,6 @@
 In the kernel, rights, user ids and mounts belong to a thread: change them in ``in_own_thread``.
 """
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import gc

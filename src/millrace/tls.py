@@ -1,7 +1,5 @@
 """Describe TLS with a server: the requested mode, and whether it may receive the password."""
 
-from __future__ import annotations
-
 import ipaddress
 import ssl
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Format instants for records and documents: UTC, ISO 8601, with seconds."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 
 

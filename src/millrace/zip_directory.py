@@ -1,7 +1,5 @@
 """Read the size of a zip archive's directory before ``zipfile`` loads all of it into memory."""
 
-from __future__ import annotations
-
 import os
 import struct
 import zipfile

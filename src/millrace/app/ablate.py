@@ -1,7 +1,5 @@
 """Measure the cost of likely causes by removing them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace

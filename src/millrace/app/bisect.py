@@ -1,7 +1,5 @@
 """Search for a level change between two servers of a list."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass

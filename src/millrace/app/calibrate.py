@@ -1,7 +1,5 @@
 """Calibrate a host: measure how reliable its verdicts are."""
 
-from __future__ import annotations
-
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path

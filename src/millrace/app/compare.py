@@ -1,7 +1,5 @@
 """Compare results of other benchmarks: paired treatments, and series."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 

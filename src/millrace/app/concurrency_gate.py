@@ -1,7 +1,5 @@
 """Refuse concurrent pairs where no calibration shows that they do not disturb each other."""
 
-from __future__ import annotations
-
 import shlex
 from datetime import UTC, datetime
 

@@ -1,7 +1,5 @@
 """Confirm or withdraw a change of a history by measuring its builds again."""
 
-from __future__ import annotations
-
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path

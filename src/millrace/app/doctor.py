@@ -3,8 +3,6 @@
 docs/doctor.md explains the checks in the same order.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Execute runs for the use cases: select, prepare, and hand them to the scheduler."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Read and plan experiments on this host."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Explain the difference between two treatments of a run, and measure the cost of settings."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product

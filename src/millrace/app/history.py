@@ -1,7 +1,5 @@
 """Keep histories: record runs, detect changes, show, acknowledge and forget them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace

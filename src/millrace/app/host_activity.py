@@ -1,7 +1,5 @@
 """Observe the current activity of a host: who else uses it, and what this process may do on it."""
 
-from __future__ import annotations
-
 import os
 import resource
 import shutil

@@ -1,7 +1,5 @@
 """Define doctor's checks: each has a reason and a rule from an observed host to a result."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path

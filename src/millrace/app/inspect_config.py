@@ -1,7 +1,5 @@
 """Find a server's effective settings: start it on an empty data directory, query it, stop it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any

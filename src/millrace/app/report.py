@@ -1,7 +1,5 @@
 """Analyze a stored run for its report."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Manage the stored runs: list, load, export, import and remove them."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager

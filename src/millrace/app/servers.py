@@ -1,7 +1,5 @@
 """List, install, add and verify servers; list and remove their snapshots; reserve the host."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass

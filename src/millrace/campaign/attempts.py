@@ -4,8 +4,6 @@ The two trials of a concurrent pair are claimed, executed and stored together, s
 counts without the other. While a trial measures, nothing is written to the store.
 """
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import os

@@ -1,7 +1,5 @@
 """Query a run that grows block by block: its blocks, its open block, and their time."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

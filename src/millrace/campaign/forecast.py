@@ -1,7 +1,5 @@
 """Estimate the time, disk space and downloads of a plan on this host."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from statistics import fmean

@@ -1,7 +1,5 @@
 """Hold the prepared input of a run's trials, and derive the spec of one trial from it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path

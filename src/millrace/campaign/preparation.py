@@ -4,8 +4,6 @@ They are installed servers, known options, the data, and disk space. All errors 
 beforehand are reported together, before anything is measured.
 """
 
-from __future__ import annotations
-
 import errno
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping

@@ -1,7 +1,5 @@
 """Derive the options that a treatment requests of its server."""
 
-from __future__ import annotations
-
 import psutil
 
 from millrace.experiment.levels import OPTION

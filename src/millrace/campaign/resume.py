@@ -6,8 +6,6 @@ that only a report uses (base, margin, published figures) do not make a new run,
 of blocks or the rule that decides it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from operator import attrgetter

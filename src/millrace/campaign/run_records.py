@@ -1,7 +1,5 @@
 """Write a run and its planned trials into the store, before they are measured."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Provide ``millrace analyze``: verdicts on numbers that were measured elsewhere."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable, Sequence
 from pathlib import Path

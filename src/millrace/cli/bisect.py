@@ -1,7 +1,5 @@
 """Provide ``millrace bisect``: find between which two servers of a list the level changed."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from pathlib import Path

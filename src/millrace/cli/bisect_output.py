@@ -1,7 +1,5 @@
 """Print the result of a bisection, at the end of the command and in reports of its run."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from millrace.analysis.compare.bisection import Bisection

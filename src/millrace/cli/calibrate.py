@@ -1,7 +1,5 @@
 """Provide ``millrace calibrate``: measure how far verdicts can be trusted on this host."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

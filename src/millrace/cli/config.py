@@ -1,7 +1,5 @@
 """Provide ``millrace config``: what configurations ask, and what servers make of them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Print data on stdout and talk on stderr; rich obeys ``NO_COLOR``."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys

@@ -1,7 +1,5 @@
 """Provide ``millrace doctor``: what about this host makes results less trustworthy."""
 
-from __future__ import annotations
-
 import click
 from rich.markup import escape
 from rich.padding import Padding

@@ -1,7 +1,5 @@
 """Call use cases from the command line, and say their events in words, a line each."""
 
-from __future__ import annotations
-
 import shlex
 import sys
 from collections.abc import Iterator

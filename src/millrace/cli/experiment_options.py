@@ -1,7 +1,5 @@
 """Define the options of an experiment that commands share: the file, and what overrides it."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass, fields

@@ -1,7 +1,5 @@
 """Provide ``millrace explain``: why one treatment of a run is slower than another."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 

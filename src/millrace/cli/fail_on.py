@@ -1,7 +1,5 @@
 """Define the option ``--fail-on``, which makes an exit status of a verdict."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Provide ``millrace history``: performance from version to version, and where it changed."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime

@@ -1,7 +1,5 @@
 """Provide the ``millrace`` command: assemble the commands, map errors to exit statuses."""
 
-from __future__ import annotations
-
 import os
 import sys
 from importlib import import_module

@@ -1,7 +1,5 @@
 """Define the options that several commands take, and the types of their values."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from pathlib import Path

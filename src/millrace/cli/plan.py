@@ -1,7 +1,5 @@
 """Provide ``millrace plan``: the trials of an experiment, and what they will take."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Provide ``millrace report``: show what a run found."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import click

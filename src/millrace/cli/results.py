@@ -1,7 +1,5 @@
 """Provide ``millrace results``: list, show, move and remove stored runs."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict

@@ -1,7 +1,5 @@
 """Provide ``millrace run``: measure an experiment, or resume it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import click

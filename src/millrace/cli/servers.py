@@ -1,7 +1,5 @@
 """Provide ``millrace servers``: list, install, show, verify, remove and add servers."""
 
-from __future__ import annotations
-
 import os
 import sys
 from dataclasses import asdict

@@ -1,7 +1,5 @@
 """Provide ``millrace snapshots``: list and remove the data directories that trials restore."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from typing import Any
 

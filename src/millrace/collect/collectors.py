@@ -4,8 +4,6 @@ Collectors run one after the other: at the begin in the order of ``registry``, a
 reverse, so that the window of each holds as little as possible of the others' work.
 """
 
-from __future__ import annotations
-
 import contextlib
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence

@@ -7,8 +7,6 @@ kernel counts flushes only for whole disks.
 Cost: one file where the measured part begins and where it ends, less than a millisecond.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from millrace.collect.model import CollectorResult, MarkCollector, Target

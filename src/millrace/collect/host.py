@@ -8,8 +8,6 @@ threads count for neither side, because most of their work is for the server.
 Cost: one small file for each process of the host and some more at each mark, some milliseconds.
 """
 
-from __future__ import annotations
-
 import functools
 import os
 from collections.abc import Collection, Iterable, Mapping, Sequence

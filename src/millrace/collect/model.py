@@ -1,7 +1,5 @@
 """Define the protocol of collectors, which observe a server at both ends of the measured part."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field

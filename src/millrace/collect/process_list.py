@@ -6,8 +6,6 @@ The gap to the next one is a second or a quarter of the time that has passed, wh
 Polling ends after 20 queries, which take two and a half minutes.
 """
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Sequence

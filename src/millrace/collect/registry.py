@@ -5,8 +5,6 @@ others have run, and end before the others run again. The window of thread usage
 the collectors that query the server, because their queries are not the clients' work.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from millrace.collect import (

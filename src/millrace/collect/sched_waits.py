@@ -14,8 +14,6 @@ a second, at first three times a second, then less often. Meanwhile the statemen
 half millisecond.
 """
 
-from __future__ import annotations
-
 import contextlib
 import math
 import random

@@ -1,7 +1,5 @@
 """Treat the processes of a server as one: a process with threads, or one process per session."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal

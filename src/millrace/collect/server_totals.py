@@ -11,8 +11,6 @@ sessions, none opens or closes for some microseconds. Three sessions stay open. 
 server is switched on for this.
 """
 
-from __future__ import annotations
-
 import contextlib
 
 from millrace.collect.model import CollectorResult, MarkCollector, Target

@@ -8,8 +8,6 @@ Cost: at most a hundredth of one CPU and a four hundredth of all, less with many
 thousandth; the section has the actual cost. The server is never stopped.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 from collections import Counter, defaultdict

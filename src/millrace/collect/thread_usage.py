@@ -10,8 +10,6 @@ Cost: five small files for each of the server's threads, and one query of the se
 some milliseconds.
 """
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Mapping, Sequence

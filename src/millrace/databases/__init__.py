@@ -1,7 +1,5 @@
 """Find the families of servers, in ``FAMILIES`` of each package here."""
 
-from __future__ import annotations
-
 import functools
 import importlib
 import pkgutil

@@ -5,8 +5,6 @@ No other room names one, sends it SQL or knows its options: it calls a capabilit
 caller decides how long a call may take and what to do when it fails.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager

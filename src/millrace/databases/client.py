@@ -1,7 +1,5 @@
 """Define sessions with a server, its address, and the queries that every server answers."""
 
-from __future__ import annotations
-
 import contextlib
 import re
 import socket as sockets

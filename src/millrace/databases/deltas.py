@@ -1,7 +1,5 @@
 """Compute the differences between two readings of the same counters. Pure."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import translate

@@ -1,7 +1,5 @@
 """Define how the servers of a family are initialised, started and stopped."""
 
-from __future__ import annotations
-
 import signal
 from collections.abc import Sequence
 from dataclasses import dataclass, field

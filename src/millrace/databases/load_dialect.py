@@ -1,7 +1,5 @@
 """Define what the load generator needs to know of a family's SQL."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 

@@ -5,8 +5,6 @@ workload's, and are opened before clients are driven. Data that cannot be read r
 with a hint; a lost session raises DatabaseError.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

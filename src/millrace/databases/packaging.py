@@ -1,7 +1,5 @@
 """Define the protocol by which millrace finds the parts of a family's builds."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Protocol

@@ -1,7 +1,5 @@
 """Define the client of a server with the facts of its family."""
 
-from __future__ import annotations
-
 from millrace.databases.base import Family
 from millrace.databases.client import Address, DatabaseClient
 from millrace.model.servers import Server

@@ -1,7 +1,5 @@
 """Define the checks of a snapshot's tables: statements, and the answers that they must repeat."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -14,8 +14,6 @@ In block b an A/A trial of treatment t takes its place in the random order from 
 ``"{seed}:{b}:{t}:control"``; all other trials keep theirs.
 """
 
-from __future__ import annotations
-
 from millrace.experiment.model import Plan, PlannedTrial, Treatment, sort_key
 from millrace.experiment.plan import trial_id
 from millrace.model.trials import Purpose

@@ -12,8 +12,6 @@ of the base, and in the next block the base has the other half: each is equally 
 on either half, give or take one.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 

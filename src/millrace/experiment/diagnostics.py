@@ -1,7 +1,5 @@
 """Collect every error of an experiment file, and check the types of its values."""
 
-from __future__ import annotations
-
 import json
 import unicodedata
 from collections.abc import Collection, Iterable, Mapping

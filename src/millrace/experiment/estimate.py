@@ -11,8 +11,6 @@ concurrent pair:
 The data file is added; it exists during all trials where the server reads it in some of them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any

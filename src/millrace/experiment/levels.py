@@ -1,7 +1,5 @@
 """Read the factors of an experiment, and check that each factor and level exists."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any

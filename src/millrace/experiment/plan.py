@@ -17,8 +17,6 @@ seed ``"{seed}:profile"``. Where pairs are concurrent, the pairs are permuted in
 millrace.experiment.concurrent_pairs).
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import secrets

@@ -1,7 +1,5 @@
 """Read and check an experiment file: TOML in, ``Experiment`` out."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 from dataclasses import dataclass, replace

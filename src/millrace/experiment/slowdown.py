@@ -9,8 +9,6 @@
 | ``NAME=VALUE``  | it runs with this option                                               |
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass

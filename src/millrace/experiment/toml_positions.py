@@ -5,8 +5,6 @@ The text has been parsed already, so this module reads only its outline: strings
 comments.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 

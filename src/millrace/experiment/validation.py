@@ -1,7 +1,5 @@
 """Check everything that an experiment file must satisfy before it is expanded to a plan."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """The CPU time of a process, exact to the nanosecond."""
 
-from __future__ import annotations
-
 import os
 import time
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 The quota is the smallest one of the group and the groups above it, in version 1 or 2.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 from collections.abc import Iterator

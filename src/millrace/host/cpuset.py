@@ -1,7 +1,5 @@
 """Partition the CPUs of this host in two, for pairs of trials that run at the same time."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Collection
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 The file may be malicious, so the number and the size of reads are limited.
 """
 
-from __future__ import annotations
-
 import io
 import itertools
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Lock a host so that only one measurement, of any user, runs on it at a time."""
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import json

@@ -4,8 +4,6 @@ The functions read /proc, /sys and /etc below ``root``. A fact that the host doe
 None.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -3,8 +3,6 @@
 A fact that the host does not report is None.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from millrace.host import parsers as text

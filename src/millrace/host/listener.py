@@ -5,8 +5,6 @@ user of this process, and owners of the socket's directory whom these two admitt
 generator follows the same rules and words (``listener.rs``); a test compares both.
 """
 
-from __future__ import annotations
-
 import errno
 import os
 import socket as sockets

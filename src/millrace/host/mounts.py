@@ -4,8 +4,6 @@ The namespace begins as a copy of the host's mounts and ends with the last proce
 mounts never change. Needs CAP_SYS_ADMIN and Linux 5.12; call it within ``in_own_thread``.
 """
 
-from __future__ import annotations
-
 import os
 import struct
 from collections.abc import Callable, Sequence

@@ -4,8 +4,6 @@ Each function takes the text of one file, or None where the host has no such fil
 (or nothing) for facts that are not in the text.
 """
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Collection, Mapping

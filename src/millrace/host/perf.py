@@ -1,7 +1,5 @@
 """Find the program perf, and report its abilities and the reasons for its failures."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

@@ -11,8 +11,6 @@ CAP_SYS_CHROOT perf cannot enter the mounts of another process. Of root's capabi
 those that read files and the kernel's symbols.
 """
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import os

@@ -3,8 +3,6 @@
 A malformed text raises ValueError: the kernel does not write one.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass

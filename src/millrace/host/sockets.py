@@ -6,8 +6,6 @@ Sockets are identified by their inode, which the link /proc/PID/fd/N contains, t
 ``socket:[inode]``.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import socket

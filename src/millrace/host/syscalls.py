@@ -3,8 +3,6 @@
 They are in syscalls.csv. An architecture may lack a call. The kernel never changes a number.
 """
 
-from __future__ import annotations
-
 import csv
 import functools
 import os

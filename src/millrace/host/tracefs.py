@@ -5,8 +5,6 @@ attaches it to a descriptor instead of a directory (fsopen and fsmount, Linux 5.
 with the last descriptor, so a killed process leaves none behind.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager

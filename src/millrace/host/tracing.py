@@ -4,8 +4,6 @@ An instance is a directory of the tracing file system (``tracefs``) with buffers
 removing the directory ends it. The next process removes an instance that a killed one left behind.
 """
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import itertools

@@ -1,7 +1,5 @@
 """Run the load generator: send it a specification, read its events and build a result."""
 
-from __future__ import annotations
-
 import contextlib
 import subprocess
 import tempfile

@@ -1,7 +1,5 @@
 """Measure how long idle CPUs take to wake, and disable idle states, with the load generator."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import os

@@ -1,7 +1,5 @@
 """List data sets, compute the checksum of one, and write one to a file."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 from dataclasses import asdict, dataclass

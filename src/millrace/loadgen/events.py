@@ -4,8 +4,6 @@
 one JSON line, checked once, and then read by attribute; ``to_json`` gives the line's keys back.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal

@@ -1,7 +1,5 @@
 """Find and run the load generator's program, and interpret its errors."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

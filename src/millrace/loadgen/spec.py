@@ -4,8 +4,6 @@ The program checks the specification itself and names the key of an error; these
 errors. Sizes and times have their unit in the name; a limit applies to one phase.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Mapping, Sequence

@@ -6,8 +6,6 @@ from then on it is read by attribute. Keys that an older or newer millrace wrote
 kept where the class says so.
 """
 
-from __future__ import annotations
-
 import re
 from datetime import datetime
 from typing import Annotated, Any, Self, TypeVar

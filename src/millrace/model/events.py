@@ -5,8 +5,6 @@ file keeps them for other programs. ``event`` names the kind, also in the file. 
 for whoever listens, and are not recorded.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any, Literal

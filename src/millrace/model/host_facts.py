@@ -4,8 +4,6 @@
 that the host does not report is None, as is one that an older millrace did not record.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from pydantic import AliasChoices, Field

@@ -4,8 +4,6 @@ The unit ends a name (``_s``, ``_bytes``); a name without one is a count. ``{pha
 name of a phase of the workload, ``{code}`` for a server's error code.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from typing import Literal

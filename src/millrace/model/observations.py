@@ -5,8 +5,6 @@ is checked before it is stored and when an archive is imported. Amounts are thos
 readings of a section, in seconds and bytes.
 """
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from pydantic import Field

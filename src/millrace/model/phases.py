@@ -1,7 +1,5 @@
 """The phases of a workload that its figures are about, whatever their names."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 

@@ -4,8 +4,6 @@ Stored runs of earlier versions are read under today's names. Identities of plan
 first names, so that a plan's runs, calibrations and histories stay its own after a renaming.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, TypeVar
 

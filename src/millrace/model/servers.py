@@ -1,7 +1,5 @@
 """Define what the rest of millrace knows about a server: plain values, no I/O."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path

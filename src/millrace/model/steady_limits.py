@@ -1,7 +1,5 @@
 """Define what a server's storage can hold, by which analyses check its steady state."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 

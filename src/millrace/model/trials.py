@@ -1,7 +1,5 @@
 """The words for what trials are for and how they end."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 Purpose = Literal["measure", "control", "profile"]

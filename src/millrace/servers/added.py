@@ -4,8 +4,6 @@
 <state>/servers/NAME/attached.json   an attached server; holds a password, mode 0600
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -5,8 +5,6 @@ millrace added, ``server.json`` the manifest. The directory is filled under anot
 when it is complete and its program has answered, so that every server under its own name works.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

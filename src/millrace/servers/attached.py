@@ -1,7 +1,5 @@
 """Query a server that somebody else runs, without starting, stopping or configuring it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path

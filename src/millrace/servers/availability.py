@@ -5,8 +5,6 @@ installs it under the exact name of its release and package revision, which expe
 then use.
 """
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor

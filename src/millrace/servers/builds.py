@@ -5,8 +5,6 @@ command starts to use it: its program, its own loader and libraries, its plugins
 system tables.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Iterator, Mapping

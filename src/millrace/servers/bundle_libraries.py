@@ -6,8 +6,6 @@ their own: they fit only their own loader, so they are bundled together with it,
 are newer than the host's.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,7 +1,5 @@
 """Read the catalogue of servers that millrace can install by itself (``catalogue.toml``)."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Check the space on the disk, and describe its refusals: full, read-only, no permission."""
 
-from __future__ import annotations
-
 import errno
 import shutil
 from collections.abc import Iterator

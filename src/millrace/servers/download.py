@@ -7,8 +7,6 @@ checksum is known, correct. An interrupted download leaves its part for the next
 one leaves nothing.
 """
 
-from __future__ import annotations
-
 import http.client
 import ssl
 import time

@@ -5,8 +5,6 @@
 <cache>/clients/             files of the package clients: lists of packages, mvn's plugin
 """
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager

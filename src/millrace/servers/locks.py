@@ -1,7 +1,5 @@
 """Lock between processes: one installs or runs a package client, the others wait."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 from collections.abc import Iterator

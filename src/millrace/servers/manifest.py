@@ -3,8 +3,6 @@
 Paths inside the server's directory are relative to it, so that the cache can be moved.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field

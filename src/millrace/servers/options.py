@@ -1,7 +1,5 @@
 """List a server's options by its own program, and fit a configuration to them."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 from dataclasses import replace

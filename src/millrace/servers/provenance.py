@@ -1,7 +1,5 @@
 """Read how a server program was built from the program and the libraries it would load."""
 
-from __future__ import annotations
-
 import functools
 import hashlib
 from collections.abc import Sequence

@@ -6,8 +6,6 @@ are created last, after every file, so that no file is written through one; then
 followed, and one that leads out of the directory is refused.
 """
 
-from __future__ import annotations
-
 import bz2
 import errno
 import gzip

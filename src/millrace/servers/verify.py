@@ -4,8 +4,6 @@ The server's own version and comment must also match the family under which it w
 added.
 """
 
-from __future__ import annotations
-
 import contextlib
 import secrets
 import time

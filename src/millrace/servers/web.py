@@ -4,8 +4,6 @@ urllib alone follows redirects from HTTPS to HTTP and FTP, and to services that 
 its network reaches, and reads the whole body of a redirect, whatever its length.
 """
 
-from __future__ import annotations
-
 import http.client
 import ipaddress
 import urllib.request

@@ -17,8 +17,6 @@ Files are never unpacked under a name from the archive: they are stored under th
 content. An archive is checked completely before its first row is written (``run_archive``).
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

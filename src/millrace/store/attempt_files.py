@@ -1,7 +1,5 @@
 """Read an attempt's files next to the database: histograms, series and observations."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from itertools import chain

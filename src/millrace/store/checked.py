@@ -4,8 +4,6 @@ The same rules apply to both, so that the keys that a report reads exist, whatev
 run. An invalid record raises NotARecord.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections import Counter

@@ -10,8 +10,6 @@ write. Connections are not pooled: when the last one closes, SQLite folds the wr
 the file, and nothing is left to be written during a measurement.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

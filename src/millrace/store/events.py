@@ -3,8 +3,6 @@
 A program of the user's can follow a run there; nothing is written to the store meanwhile.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

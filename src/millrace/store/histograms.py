@@ -3,8 +3,6 @@
 They are stored as the load generator wrote them; only the analysis decodes them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from pydantic import TypeAdapter, ValidationError

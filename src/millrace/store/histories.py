@@ -6,8 +6,6 @@ A store may hold ten thousand series of a thousand points. One query reads all i
 table, and memory holds one series at a time.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager

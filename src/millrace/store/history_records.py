@@ -8,8 +8,6 @@ Each version or commit has one point.
 A history contains enough of a run to find changes without it: points outlive their trials.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal

@@ -3,8 +3,6 @@
 Only this module and ``schema`` know the layout of the tables.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any

@@ -6,8 +6,6 @@ places, after a list of them was written. An import that fails removes the liste
 refers to; after a killed import the next command that writes does so.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass

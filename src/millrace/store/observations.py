@@ -4,8 +4,6 @@ The file keeps the observations unchanged; only the analysis interprets them. Ma
 server, so they are checked before they are stored, and read within limits.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 from collections.abc import Iterator, Mapping, Sequence

@@ -4,8 +4,6 @@ A user who can open a file of an SQLite database for reading can lock it, and so
 run. SQLite gives its write-ahead log and its index the permissions of the database.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import stat

@@ -1,7 +1,5 @@
 """Read the results store: its runs, and the places of their files."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path

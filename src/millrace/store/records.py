@@ -6,8 +6,6 @@ Units are in the names (``_s``, ``_bytes``); instants are UTC ISO 8601 text with
 can be derived is stored: rates, ratios and verdicts come from ``millrace.analysis``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from operator import attrgetter

@@ -3,8 +3,6 @@
 Only this module and ``schema`` know the layout of the tables.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections import defaultdict

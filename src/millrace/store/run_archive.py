@@ -4,8 +4,6 @@ Runs are read and checked one after another and then dropped from memory; added 
 while they are written. An import therefore holds one run in memory, whatever their number.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 import shutil

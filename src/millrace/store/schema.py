@@ -24,8 +24,6 @@ series by series (the table is its primary key), and are small: the data that a 
 shares is in rows of its own.
 """
 
-from __future__ import annotations
-
 from sqlalchemy import (
     JSON,
     BigInteger,

@@ -4,8 +4,6 @@ A series is one file of JSON lines next to the database: the load generator's ow
 (docs/load-spec.md).
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, Literal
 

@@ -10,8 +10,6 @@ process that died leaves its attempt open; the next process that claims the tria
 interrupted.
 """
 
-from __future__ import annotations
-
 import errno
 import math
 from collections.abc import Callable, Collection, Iterator, Sequence

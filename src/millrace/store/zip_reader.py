@@ -5,8 +5,6 @@ claims. This module therefore checks the directory's size before it is read, and
 pieces.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import stat

@@ -6,8 +6,6 @@ measured (``END``), so that no server stops while the other trial still measures
 alone waits for nobody.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack

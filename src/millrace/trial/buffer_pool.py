@@ -17,8 +17,6 @@ Read-ahead is no miss: its pages are there before they are requested. The page c
 operating system may serve a read where the server does not use direct I/O.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal

@@ -1,7 +1,5 @@
 """Prepare a server for driven clients: warm its tables, check the cache, wait until it settles."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 

@@ -1,7 +1,5 @@
 """Run the collectors of a trial over the measured part, one set for each of its servers."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack

@@ -16,8 +16,6 @@ all trials of a run or to none, by its largest number of clients (or of connecti
 loading is measured). Only single clients share a CPU, where nothing compares them with more.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import asdict, dataclass

@@ -1,7 +1,5 @@
 """Apply a trial's settings about idle CPUs while it measures."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Provide a workload's data as a file that servers read, and keep it in the page cache."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import shutil

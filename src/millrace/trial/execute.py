@@ -19,8 +19,6 @@ log. The two trials of a concurrent pair wait for each other (*barrier*) before 
 Each server of a trial has its own steps before and after the measurement.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace

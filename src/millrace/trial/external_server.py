@@ -1,7 +1,5 @@
 """Declare the steps of an attached server, in a database of the trial's own."""
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 from collections.abc import Iterator

@@ -10,8 +10,6 @@ however late a turn was. This needs no rights but those over millrace's own serv
 *An option* is an option that an experiment varies: see millrace.campaign.requested_options.
 """
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Iterator

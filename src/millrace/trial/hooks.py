@@ -5,8 +5,6 @@ specification, act right before the load starts, follow the load generator's eve
 it has ended, contribute facts and measurements, and refuse the measurement.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass, replace

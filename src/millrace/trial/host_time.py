@@ -6,8 +6,6 @@ forward. Steal is the time in which a virtual CPU wanted to run and the hypervis
 else; the kernel counts it in /proc/stat.
 """
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Collection, Iterator

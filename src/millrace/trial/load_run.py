@@ -1,7 +1,5 @@
 """Run the load generator for a trial, and let a server in trouble explain a failure."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Sequence
 

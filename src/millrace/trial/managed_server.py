@@ -1,7 +1,5 @@
 """Declare the steps of a server that millrace runs: from a data directory to a clean stop."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path

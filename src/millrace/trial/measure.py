@@ -1,7 +1,5 @@
 """Measure: run the measured phases of a trial, with everything that hooks do around them."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack

@@ -3,8 +3,6 @@
 Where clients are driven, the buffer pool must have served them as the experiment asks.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, closing

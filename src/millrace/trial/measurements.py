@@ -1,7 +1,5 @@
 """Derive steps, measurements and histograms from the load generator's phases, and verify tables."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal

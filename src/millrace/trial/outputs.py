@@ -1,7 +1,5 @@
 """Collect the outputs of a trial, which are kept when a later step fails."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace

@@ -1,7 +1,5 @@
 """Convert a workload's phases to the load generator's specification."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from pathlib import Path
 

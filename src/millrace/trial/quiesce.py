@@ -5,8 +5,6 @@ at once, by settings that it restores afterwards; old versions would keep dirty 
 only observes an external server. The family decides when a server has settled.
 """
 
-from __future__ import annotations
-
 import time
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Resolve a trial's workload: its definition with parameters and the levels of a treatment."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Keep the seconds of driven clients as JSON lines, also where the measurement fails."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from contextlib import ExitStack

@@ -3,8 +3,6 @@
 The library has a few lines of C, and is compiled once.
 """
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import tempfile

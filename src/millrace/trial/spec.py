@@ -1,7 +1,5 @@
 """Describe a trial before it starts: its servers by role, its workload and its settings."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 

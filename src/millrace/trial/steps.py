@@ -1,7 +1,5 @@
 """Execute the declared steps of a trial, each with a time limit."""
 
-from __future__ import annotations
-
 import contextlib
 import signal
 import time

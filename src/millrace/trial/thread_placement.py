@@ -7,8 +7,6 @@ busy for that, other threads switch as often meanwhile; then millrace takes the 
 for a client, which takes longer to find.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import time

@@ -1,7 +1,5 @@
 """Set the time limits of a workload's phases, so generous that they end only what hangs."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from millrace.trial.resolved_workload import ResolvedWorkload

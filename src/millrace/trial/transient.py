@@ -1,7 +1,5 @@
 """Say why a trial failed: by the host, for now, or by the server itself."""
 
-from __future__ import annotations
-
 import errno
 
 from millrace import databases

@@ -6,8 +6,6 @@ for the result. Both sides check every line: ``read_trial`` and ``read_message``
 InvalidDocument.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import replace

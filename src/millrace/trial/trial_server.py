@@ -1,7 +1,5 @@
 """Define the protocol between a trial and each of its servers, managed or external."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass

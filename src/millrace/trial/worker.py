@@ -9,8 +9,6 @@ Each further line of its input ends a wait. Where the input ends, the sender has
 or is gone: the trial then ends as by Ctrl-C, and nothing of it is left.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import threading

@@ -5,8 +5,6 @@ workload that defines a factor, a parameter or a metric of the same name keeps i
 primary metric of its own is the only one.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -7,8 +7,6 @@ of data sets exist: ``data``, one table that is loaded from a named set, and ``t
 interprets the latter and checks them in depth; this module checks what an experiment refers to.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal, Self, TypeVar

@@ -1,7 +1,5 @@
 """Load the workloads that come with millrace: one TOML file each in ``builtin/``."""
 
-from __future__ import annotations
-
 import tomllib
 from collections.abc import Mapping
 from importlib.resources import files

@@ -3,8 +3,6 @@
 All trials of an experiment share the parameters.
 """
 
-from __future__ import annotations
-
 import re
 from math import isfinite
 from typing import Literal, Self

@@ -6,8 +6,6 @@ lies within the table's rows. Statements of any other form may find nothing and 
 test that deletes rows without inserting them again proves nothing for its other statements.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal

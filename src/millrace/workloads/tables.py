@@ -4,8 +4,6 @@ The load generator makes the rows and is the authority on their meaning. The est
 purpose; they decide memory sizes that scale with the data, and the required disk space.
 """
 
-from __future__ import annotations
-
 import ast
 import operator
 import re

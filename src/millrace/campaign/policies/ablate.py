@@ -12,8 +12,6 @@ build, including its memory allocator, and other activity of the host cannot; th
 left out.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal

@@ -3,8 +3,6 @@
 Each block is one trial of one server; all trials run the same workload.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace

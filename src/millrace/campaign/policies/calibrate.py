@@ -12,8 +12,6 @@ when it has its verdicts, the same number for each group: ending with the first 
 groups would count quick ones too often.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -6,8 +6,6 @@ nearest obtainable builds that certainly have the old and the new level. The out
 change and about changes of other metrics measured in the same trials.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Measure exactly the blocks of the plan."""
 
-from __future__ import annotations
-
 from millrace.campaign.resume import RunSelection
 from millrace.campaign.run_records import waiting_trials
 from millrace.campaign.scheduler import Batch, End

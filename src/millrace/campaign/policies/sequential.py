@@ -7,8 +7,6 @@ rows in the store before they run, those of a block when it starts. Profiled tri
 blocks.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 

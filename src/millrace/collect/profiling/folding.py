@@ -13,8 +13,6 @@ A session that loads a table lives between the marks. At both marks its thread i
 for a connection, which identifies nothing. Only its calls identify it.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping

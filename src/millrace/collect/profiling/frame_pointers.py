@@ -7,8 +7,6 @@ build with frame pointers begin that way. In a build without them, almost none d
 functions with frames of varying size need a frame pointer.
 """
 
-from __future__ import annotations
-
 import functools
 import struct
 from collections.abc import Iterator, Sequence

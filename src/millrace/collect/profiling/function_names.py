@@ -6,8 +6,6 @@ server and of its compiler while the function stays the same. So this module dro
 instances of a template and copies count as one function.
 """
 
-from __future__ import annotations
-
 import ctypes
 import functools
 import re

@@ -4,8 +4,6 @@ A client knows its own end of a connection. For a UNIX socket the kernel reports
 (sock_diag); for TCP, the server's socket tables do.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from millrace.collect.threads.thread_reader import ThreadSample

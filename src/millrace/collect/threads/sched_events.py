@@ -7,8 +7,6 @@ then on the thread is ready, until it gets a CPU (``sched_switch`` again, of the
 it).
 """
 
-from __future__ import annotations
-
 import re
 from bisect import bisect_left, bisect_right
 from collections import defaultdict

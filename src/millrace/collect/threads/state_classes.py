@@ -1,7 +1,5 @@
 """Classify the states of sampled threads, and the targets on which they wait."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Literal

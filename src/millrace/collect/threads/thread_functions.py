@@ -5,8 +5,6 @@ with one of these functions, the function's address lies above the stack. Where 
 called it, the outermost frames hold a return address inside it.
 """
 
-from __future__ import annotations
-
 import functools
 import itertools
 import os

@@ -19,8 +19,6 @@ The first of these rules that gives a kind applies:
    connections that did nothing inside the window, because neither took part in it.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass

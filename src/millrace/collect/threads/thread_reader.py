@@ -1,7 +1,5 @@
 """Read what a server's threads do at a moment, from their files in /proc."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Run the load generator's ``threads`` command, which samples a server's threads."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import math

@@ -1,7 +1,5 @@
 """Find the kind of each thread of a server, from samples at both ends of the measured part."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import sys

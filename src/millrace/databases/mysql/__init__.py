@@ -1,7 +1,5 @@
 """Provide the families MySQL and MariaDB; differences of family and version are TOML data."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from millrace.databases.mysql.family import read_family

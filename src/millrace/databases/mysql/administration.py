@@ -2,8 +2,6 @@
 
 # ruff: noqa: S608 - names of databases and tables are our own, or quoted
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Collection, Sequence
 from pathlib import Path

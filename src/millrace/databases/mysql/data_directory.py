@@ -6,8 +6,6 @@ emptied: with its content newer servers, but not older ones, would load pages in
 while a trial warms up, and without the file they would write an error into their log.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

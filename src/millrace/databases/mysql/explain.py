@@ -4,8 +4,6 @@ Versions differ in the statements that they explain: MySQL and MariaDB to 5.5 ex
 The plan is for the values in the statement.
 """
 
-from __future__ import annotations
-
 import re
 
 from millrace.databases.base import version_key

@@ -1,7 +1,5 @@
 """Read the families of the mysqld line, one TOML file each."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 from collections.abc import Mapping

@@ -7,8 +7,6 @@ password, are data of the family and depend on the version: the last entry count
 not newer than the server.
 """
 
-from __future__ import annotations
-
 import signal
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Answer the queries of collectors for MySQL and MariaDB."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath

@@ -1,7 +1,5 @@
 """Define the queries, in mysqld.toml, by which servers of the mysqld line are observed."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from typing import Annotated, Any

@@ -4,8 +4,6 @@ The line accepts names with dashes or underscores; behind ``skip``, ``disable``,
 ``maximum``; and behind ``loose``, which makes a server ignore an option it does not know.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass

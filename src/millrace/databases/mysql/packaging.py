@@ -1,7 +1,5 @@
 """Find the program, messages and bootstrap SQL of MySQL and MariaDB in a tree."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath

@@ -5,8 +5,6 @@ MySQL from 5.6 leaves mutexes, the engine's locks and stages off, and MariaDB le
 altogether.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Query the tables that collectors read, and describe data that a server does not provide."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass

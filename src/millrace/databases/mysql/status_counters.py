@@ -6,8 +6,6 @@ remain (about ten a trial), and for all of them the rows, temporary tables and b
 answers (``Handler_``, ``Created_tmp_``, ``Bytes_``): a few thousand.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections import Counter

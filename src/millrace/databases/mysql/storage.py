@@ -14,8 +14,6 @@ an idle server keeps some. Nor is the newest transaction where the list is all b
 jump at a restart, and 5.5 stays behind. Purge that matters writes the log and moves its position.
 """
 
-from __future__ import annotations
-
 import contextlib
 import re
 from collections.abc import Iterator, Mapping, Sequence

@@ -7,8 +7,6 @@ as a whole. A table whose primary key cannot be sampled is only counted, up to a
 order, the same server may find other rows first.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from millrace.databases.client import Session

@@ -6,8 +6,6 @@ set.
 
 # ruff: noqa: S608 - names are quoted, values are in hex
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 

@@ -6,8 +6,6 @@ come), main (accepts connections), and background for all others. Sessions of cl
 database, millrace's own have none.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from millrace.databases.client import Row, Session

@@ -13,8 +13,6 @@ that prepared them exists. All executions that neither table shows (MySQL 5.6, M
 sessions) go into one row, which covers the whole server.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 

@@ -1,7 +1,5 @@
 """Find every error in configuration definitions, before any server is started."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 

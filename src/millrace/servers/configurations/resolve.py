@@ -10,8 +10,6 @@ Sizes are rounded (up; down at the host's limit) to 16M below 128M, to 128M belo
 above, the granularity of buffer pools, so that the server does not adjust the value.
 """
 
-from __future__ import annotations
-
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field

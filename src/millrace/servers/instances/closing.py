@@ -1,7 +1,5 @@
 """Close directories in which a server may have put anything, and open single files there."""
 
-from __future__ import annotations
-
 import os
 import stat
 from collections.abc import Callable

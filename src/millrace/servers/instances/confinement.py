@@ -19,8 +19,6 @@ than the process, and a session keyring of its own replaces root's. One thread t
 and starts the process; millrace's other threads stay as they are.
 """
 
-from __future__ import annotations
-
 import os
 import struct
 import subprocess

@@ -1,7 +1,5 @@
 """Read a server's error log: its end, its reasons for a failure, and signs of trouble."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Run a server in an instance's directories: initialise, restore, start, query, stop, kill."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal

@@ -1,7 +1,5 @@
 """Choose and create the directories, socket and port of an instance."""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import os

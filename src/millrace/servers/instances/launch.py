@@ -1,7 +1,5 @@
 """Start a server program with the right user, environment and limits."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import pwd

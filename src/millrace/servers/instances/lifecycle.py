@@ -10,8 +10,6 @@ Leaving the context always ends the server and removes everything. See
 millrace.servers.instances.ownership for the case that millrace itself is killed.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import secrets

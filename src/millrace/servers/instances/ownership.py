@@ -21,8 +21,6 @@ the directories that millrace creates for that id; those outside the present wor
 until a command works there.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

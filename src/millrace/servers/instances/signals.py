@@ -1,7 +1,5 @@
 """Turn Ctrl-C and SIGTERM into an exception that never interrupts a clean-up."""
 
-from __future__ import annotations
-
 import signal
 import threading
 from collections.abc import Callable, Iterator

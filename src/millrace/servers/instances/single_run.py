@@ -5,8 +5,6 @@ user of its own, which can create files nowhere. It has none of millrace's envir
 time, and a limit on its output.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal

@@ -11,8 +11,6 @@ find the keys of an earlier server. Where the kernel has no keys or denies them 
 most containers do), a server has none either.
 """
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import grp

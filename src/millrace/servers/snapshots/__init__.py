@@ -30,8 +30,6 @@ allocate another one. That is the same for all trials of a run, but differs from
 evicts automatically to stay below ``limit_bytes()``.
 """
 
-from __future__ import annotations
-
 from millrace.databases.table_checks import KeptTable
 from millrace.servers.snapshots.create_restore import (
     NotKept,

@@ -8,8 +8,6 @@ direct I/O, and for small files and small pieces, the same copy goes through the
 the copy is too, before it is written.
 """
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import fcntl

@@ -4,8 +4,6 @@ A snapshot leaves out files that each start of a server creates, and empties som
 family's rules). Everything else stays as it was at the clean stop.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import shutil

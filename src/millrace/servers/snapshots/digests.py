@@ -1,7 +1,5 @@
 """Compute digests of a snapshot's files past the page cache, so that cold files stay cold."""
 
-from __future__ import annotations
-
 import errno
 import hashlib
 import mmap

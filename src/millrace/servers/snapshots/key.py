@@ -7,8 +7,6 @@ in the files of a server that was stopped cleanly. An unforeseen option thus mak
 which only costs time; an option ignored by mistake would falsify a measurement.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

@@ -3,8 +3,6 @@
 The manifest holds the password of the server's accounts, so only its owner may read it.
 """
 
-from __future__ import annotations
-
 import errno
 import json
 import os

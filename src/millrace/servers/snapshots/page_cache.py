@@ -5,8 +5,6 @@ files with O_DIRECT do not notice the difference; buffered ones do, and would ot
 what the previous trial left in memory.
 """
 
-from __future__ import annotations
-
 import os
 import threading
 from pathlib import Path

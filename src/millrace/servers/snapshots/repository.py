@@ -10,8 +10,6 @@ process: a ``.part`` or ``.gone`` that can be locked is a leftover. A snapshot i
 lock, so nobody removes it. The directory's modification time is the time of the last use.
 """
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import fcntl

@@ -1,7 +1,5 @@
 """Run the user's own package clients, which know this host's mirrors, proxies and passwords."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

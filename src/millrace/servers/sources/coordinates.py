@@ -7,8 +7,6 @@ tarball:URL-or-path
 dir:path
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 

@@ -6,8 +6,6 @@ the lists and the hashes of the packages as it does for the host. The mirror and
 those of the host's own apt sources; other suites are expected on the same mirror.
 """
 
-from __future__ import annotations
-
 import platform
 import re
 from collections.abc import Mapping

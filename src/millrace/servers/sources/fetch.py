@@ -1,7 +1,5 @@
 """Fetch the artefact of a coordinate, whatever kind of source it has."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -7,8 +7,6 @@ mirrors. Where a request needs more than an address (a proxy, a password, a repo
 profile), or where other settings may apply, only ``mvn`` can fetch the artefact.
 """
 
-from __future__ import annotations
-
 import os
 import pwd
 import re

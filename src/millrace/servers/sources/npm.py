@@ -1,7 +1,5 @@
 """Fetch packages of the npm registry in the settings of the user's ``npm``."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from urllib.parse import urlsplit

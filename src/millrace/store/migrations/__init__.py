@@ -1,7 +1,5 @@
 """Migrate the schema when a store is opened; each file in ``versions`` is one revision."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from alembic import command
