@@ -1,10 +1,11 @@
-"""Escape untrusted text for display: control and invisible characters become visible escapes.
+"""Escape untrusted text for display and for cells of CSV files.
 
 A server's version, an error text, a name in a CSV file or an imported run may contain escape
 sequences that a terminal obeys (OSC 52 sets the clipboard), or bidirectional and zero-width
-characters that make a line look like another one. Everything that millrace prints or writes as text
-passes through here; ``cli/console.py`` and ``report/common/output_files.py`` are the boundaries
-that apply it.
+characters that make a line look like another one: these become visible escapes. Everything that
+millrace prints or writes as text passes through here; ``cli/console.py`` and
+``report/common/output_files.py`` are the boundaries that apply it. Cells of CSV files may also hold
+text that a spreadsheet would take for a formula: that gets an apostrophe.
 """
 
 import re
@@ -21,6 +22,11 @@ _HIDDEN = re.compile(
 )
 
 _LINE = str.maketrans({"\n": r"\n", "\r": r"\r", "\t": r"\t"})
+
+# Spreadsheets skip blanks before a formula, and some take full-width signs for the ordinary ones.
+_FORMULA = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+_CONTROLS = ("\t", "\r", "\n")
+_MARK = "'"
 
 
 def shown(text: str) -> str:
@@ -41,6 +47,16 @@ def shown_json(document: str) -> str:
     return _HIDDEN.sub(_json_escape, document)
 
 
+def defused_cell(cell: object) -> object:
+    """Return text that a spreadsheet would take for a formula with an apostrophe before it."""
+    return f"{_MARK}{cell}" if isinstance(cell, str) and _is_formula(cell) else cell
+
+
+def plain_cell(cell: str) -> str:
+    """Return the text of which ``defused_cell`` made ``cell``."""
+    return cell[len(_MARK) :] if cell.startswith(_MARK) and _is_formula(cell) else cell
+
+
 def _escape(found: re.Match[str]) -> str:
     code = ord(found[0])
     if code < 0x100:
@@ -51,3 +67,9 @@ def _escape(found: re.Match[str]) -> str:
 def _json_escape(found: re.Match[str]) -> str:
     units = found[0].encode("utf-16-be", "surrogatepass")
     return "".join(f"\\u{units[at : at + 2].hex()}" for at in range(0, len(units), 2))
+
+
+def _is_formula(text: str) -> bool:
+    # Apostrophes of the text count as well, so that each text has one form.
+    rest = text.lstrip(_MARK)
+    return rest.startswith(_CONTROLS) or rest.lstrip().startswith(_FORMULA)

@@ -17,7 +17,7 @@ from millrace.model.events import Announcement
 from millrace.store.history_records import ChangeRecord
 from millrace.store.records import StoredRun
 from millrace.store.store import Store
-from millrace.utc import utc_now
+from millrace.times import utc_now
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from millrace.errors import UserError
 from millrace.stats.change_points import Sensitivity
 from millrace.store.history_records import ChangeRecord, HistoryPart, Recorded
 from millrace.store.store import Store
-from millrace.utc import utc_now, utc_text
+from millrace.times import utc_now, utc_text
 
 _SHOWN_RUNS = 8
 _SHOWN_SERIES = 8

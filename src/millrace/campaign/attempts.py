@@ -25,10 +25,10 @@ from millrace.store import database, observations
 from millrace.store.checked import to_plain
 from millrace.store.records import PAIR_FAILED, AttemptResult, Owner, RunRecord
 from millrace.store.store import Store
+from millrace.times import utc_now
 from millrace.trial.concurrent_pair import PairTrial, execute_pair
 from millrace.trial.execute import execute_trial
 from millrace.trial.spec import TrialSpec
-from millrace.utc import utc_now
 
 _STORE_TRIES = 10
 _STORE_PAUSE_S = 3.0

@@ -25,7 +25,7 @@ from millrace.model.servers import InstalledServer, build_facts
 from millrace.servers import install
 from millrace.store.records import HostRecord, RunRecord, StoredRun, TrialRecord
 from millrace.store.store import Store
-from millrace.utc import utc_now
+from millrace.times import utc_now
 
 # Neither report settings nor the number of blocks make a new run.
 _OF_NO_TRIAL = ("source", "compare", "published", "design", "extensions", "confirms")

@@ -9,7 +9,7 @@ from millrace.experiment.model import Compare, Experiment, Factor, Plan, Planned
 from millrace.model.run_spec import CampaignPart, Design, Extension, RunSpec
 from millrace.store.records import HostRecord, RunRecord, StoredRun, TreatmentRecord, TrialRecord
 from millrace.store.store import Store
-from millrace.utc import utc_now
+from millrace.times import utc_now
 
 
 def new_run_record(

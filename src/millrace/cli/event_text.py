@@ -16,11 +16,11 @@ from millrace.campaign.policies.bisect import BisectionReviewed
 from millrace.campaign.policies.calibrate import CalibrationReviewed
 from millrace.campaign.policies.sequential import SequentialOpened
 from millrace.cli.progress import Listener
-from millrace.durations import in_words
 from millrace.model.events import Emitted, RunOpened
 from millrace.report.bisection.sentences import likeliest
 from millrace.report.common.formatting import counted
 from millrace.stats.bisection_model import Next
+from millrace.times import duration_in_words
 
 
 @contextmanager
@@ -72,7 +72,7 @@ def sequential_text(event: SequentialOpened) -> str:
     status = progress.status
     limits = f"at most {experiment.blocks} blocks"
     if experiment.max_time_s is not None:
-        limits += f" and {in_words(experiment.max_time_s)}"
+        limits += f" and {duration_in_words(experiment.max_time_s)}"
     if status is None:
         return f"run {run.id}: until each comparison is decided, {limits}, seed {run.seed}"
     done = f"run {run.id}: {counted(status.blocks, 'block')}"
@@ -94,7 +94,7 @@ def _calibration_text(event: CalibrationReviewed) -> str:
     left_s = _time_left_s(found, missing)
     text = f"{len(found.verdicts)} of {event.verdicts} verdicts, {found.false} false"
     if missing and left_s is not None:
-        text += f"; about {in_words(left_s)} left for the others"
+        text += f"; about {duration_in_words(left_s)} left for the others"
     return f"with slowdown {event.level}: {text}"
 
 

@@ -7,7 +7,8 @@ from typing import Any, TypeVar
 
 import click
 
-from millrace import durations, paths
+from millrace import paths
+from millrace.times import parse_duration
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -76,6 +77,6 @@ class Duration(click.ParamType[float]):
         if isinstance(value, float):
             return value
         try:
-            return durations.parse(str(value))
+            return parse_duration(str(value))
         except ValueError as error:
             self.fail(f"{error}.", param, ctx)

@@ -14,10 +14,10 @@ from millrace.campaign.run_records import design_of
 from millrace.cli.console import LineTable, err, out, print_json, print_table
 from millrace.cli.experiment_options import ExperimentChoice, experiment_options
 from millrace.cli.options import store_option
-from millrace.durations import in_words
 from millrace.experiment.estimate import Estimate
 from millrace.experiment.model import FEWEST_BLOCKS, Experiment, Plan, nothing_compared
 from millrace.sizes import readable
+from millrace.times import duration_in_words
 
 _HALVES = ("first half", "second half")
 
@@ -103,7 +103,7 @@ def _design(plan: Plan) -> str:
     if experiment.sequential:
         ends = "until each comparison is decided"
     if experiment.max_time_s is not None:
-        ends += f", for {in_words(experiment.max_time_s)} at most"
+        ends += f", for {duration_in_words(experiment.max_time_s)} at most"
     if experiment.concurrent:
         return f"{ends}; base and candidate side by side, each on half of the CPUs"
     having = sorted({trial.block + 1 for trial in plan.trials if trial.purpose == "control"})
@@ -144,12 +144,12 @@ def _basis(estimate: Estimate) -> str:
 def _time(estimate: Estimate, experiment: Experiment) -> str:
     """``about 5 min``; ``from 3 min (3 blocks) to 10 min (10 blocks)`` where looks decide."""
     if not experiment.sequential:
-        return f"about {in_words(estimate.time_s)}"
-    most = f"{in_words(estimate.time_s)} ({experiment.blocks} blocks)"
+        return f"about {duration_in_words(estimate.time_s)}"
+    most = f"{duration_in_words(estimate.time_s)} ({experiment.blocks} blocks)"
     limit_s = experiment.max_time_s
     if limit_s is not None and limit_s < estimate.time_s:
-        most = f"{in_words(limit_s)} (the limit)"
-    return f"from {in_words(estimate.least_time_s)} ({FEWEST_BLOCKS} blocks) to {most}"
+        most = f"{duration_in_words(limit_s)} (the limit)"
+    return f"from {duration_in_words(estimate.least_time_s)} ({FEWEST_BLOCKS} blocks) to {most}"
 
 
 def _as_data(plan: Plan, estimate: Estimate) -> dict[str, Any]:

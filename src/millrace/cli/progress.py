@@ -19,7 +19,6 @@ from rich.progress import (
 )
 
 from millrace.cli.console import err
-from millrace.durations import in_words
 from millrace.model.events import (
     ClosedComparison,
     DownloadMoved,
@@ -35,6 +34,7 @@ from millrace.model.events import (
 )
 from millrace.model.phases import DRIVE
 from millrace.store.records import TrialRecord
+from millrace.times import duration_in_words
 
 _NAMED = 4  # comparisons in a line; more are counted
 
@@ -245,7 +245,7 @@ class Forecast:
     def left(self, now_s: float) -> str:
         """Return the time left: ``about 12 min, at most 31 min``."""
         about, at_most = (
-            in_words(max(each - (now_s - self.at_s), 0.0))
+            duration_in_words(max(each - (now_s - self.at_s), 0.0))
             for each in (self.about_s, self.at_most_s)
         )
         return f"about {about}" if about == at_most else f"about {about}, at most {at_most}"

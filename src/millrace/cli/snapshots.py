@@ -10,7 +10,7 @@ from millrace.app import servers as use_case
 from millrace.cli.console import err, plain_table, print_json, print_table
 from millrace.servers import snapshots
 from millrace.servers.snapshots import SnapshotListing
-from millrace.utc import utc_text
+from millrace.times import utc_text
 
 
 @click.group("snapshots")

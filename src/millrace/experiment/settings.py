@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
-from millrace import durations
 from millrace.experiment.diagnostics import Diagnostics, Table, shown
 from millrace.experiment.levels import DEFAULT_ROLE, SERVER, Vocabulary, read_factors
 from millrace.experiment.model import Factor
 from millrace.levels import Level
+from millrace.times import parse_duration
 from millrace.workloads import Workload
 
 MAX_BLOCKS = 1000
@@ -90,7 +90,7 @@ def read_scale(errors: Diagnostics, where: str, raw: object, vocabulary: Vocabul
 def _duration(errors: Diagnostics, where: str, value: object) -> float | None:
     if isinstance(value, str):
         with suppress(ValueError):
-            return durations.parse(value)
+            return parse_duration(value)
     errors.add(where, f"{shown(value)} is not a duration", 'such as "45min" or "1h30min"')
     return None
 

@@ -8,8 +8,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from millrace.csv_cells import plain
 from millrace.errors import Diagnostic, UserError, ValidationError
+from millrace.shown_text import plain_cell
 
 LARGEST_BYTES = 64 << 20
 MOST_MISTAKES = 10  # errors of one file; further ones are mostly repetitions
@@ -63,7 +63,7 @@ class Sheet:
 
         Rows are in the file's order. Raises ValidationError at the end if there were errors.
 
-        The apostrophe before text that would be a formula is removed (see ``csv_cells``).
+        The apostrophe before text that would be a formula is removed (see ``shown_text``).
         """
         empty = True
         while (cells := self._next()) is not None:
@@ -72,7 +72,7 @@ class Sheet:
             empty = False
             line = self._reader.line_num
             if len(cells) == len(self._columns):
-                yield line, [plain(cell.strip()) for cell in cells]
+                yield line, [plain_cell(cell.strip()) for cell in cells]
             else:
                 cells_text = "1 cell" if len(cells) == 1 else f"{len(cells)} cells"
                 wanted = f"{len(self._columns)}, as in the first line"

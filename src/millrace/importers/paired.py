@@ -6,12 +6,11 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from millrace.csv_cells import defused
 from millrace.errors import UserError, nearest
 from millrace.importers.csv_reader import Sheet
 from millrace.importers.units import COLUMNS as MEASURE_COLUMNS
 from millrace.importers.units import Measure, Measures
-from millrace.shown_text import shown
+from millrace.shown_text import defused_cell, shown
 
 COLUMNS = ("block", "treatment", "value")
 _REMEDY = (
@@ -89,7 +88,7 @@ def as_csv(values: Sequence[Value], measure: Measure, *, base: str) -> str:
     for each in sorted(values, key=lambda each: each.treatment != base):
         names = (_safe(each.block), _safe(each.treatment))
         row = (*names, repr(each.value), measure.unit, measure.direction or "")
-        writer.writerow(map(defused, row))
+        writer.writerow(map(defused_cell, row))
     return text.getvalue()
 
 

@@ -18,7 +18,7 @@ from millrace.store import rows, run_archive, schema
 from millrace.store.artefacts import Artefacts, Staged
 from millrace.store.histories import add_part
 from millrace.store.records import StoredRun
-from millrace.utc import utc_now
+from millrace.times import utc_now
 
 Transaction = Callable[[], AbstractContextManager[Connection]]
 

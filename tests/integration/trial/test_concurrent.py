@@ -31,10 +31,10 @@ from millrace.model.servers import FittedOptions, Option
 from millrace.servers.instances import ownership, processes
 from millrace.store.records import PAIR_FAILED, AttemptResult, MeasurementRecord, StepRecord
 from millrace.store.store import Store
+from millrace.times import utc_now
 from millrace.trial.concurrent_pair import PairTrial, execute_pair
 from millrace.trial.resolved_workload import ResolvedWorkload
 from millrace.trial.spec import ServerSpec, TrialSpec
-from millrace.utc import utc_now
 from tests.conftest import ServerOf
 from tests.integration.trial.command import Place
 from tests.unit.workloads.small import driving

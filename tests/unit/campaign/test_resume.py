@@ -26,7 +26,7 @@ from millrace.store.records import (
     ServerRecord,
 )
 from millrace.store.store import Store
-from millrace.utc import utc_now
+from millrace.times import utc_now
 from tests.unit.servers import small_servers
 
 FILE = """

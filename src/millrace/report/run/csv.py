@@ -4,8 +4,7 @@ import csv
 import io
 
 from millrace.analysis.compare.model import Comparison, RunAnalysis, varied_factors
-from millrace.csv_cells import defused
-from millrace.shown_text import shown_line
+from millrace.shown_text import defused_cell, shown_line
 
 COLUMNS = (
     "run", "metric", "unit", "direction", "fixed_factors", "base", "candidate", "ratio", "low",
@@ -43,7 +42,7 @@ def as_csv(analysis: RunAnalysis) -> str:
 
 def _cell(value: object) -> object:
     """Return text on one line, for a reader that takes the file line by line."""
-    return defused(shown_line(value)) if isinstance(value, str) else value
+    return defused_cell(shown_line(value)) if isinstance(value, str) else value
 
 
 def _row(comparison: Comparison, analysis: RunAnalysis) -> list[object]:

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from millrace.analysis.compare.model import AaTrials, ComparisonStatus, RunAnalysis, RunStatus
 from millrace.analysis.compare.stopping import FAILURES
 from millrace.analysis.compare.verdict import margin_text
-from millrace.durations import in_words
 from millrace.model.run_spec import Design
 from millrace.report.common.formatting import counted, interval_text, ratio_text
 from millrace.report.run.sentences import MANY_BLOCKS
 from millrace.stats import FEWEST_BLOCKS
 from millrace.store.records import PAIR_FAILED
+from millrace.times import duration_in_words
 
 _STATES = {
     "decided": "decided",
@@ -29,7 +29,7 @@ def design_text(analysis: RunAnalysis) -> str:
         return beside + counted(analysis.run.blocks, "block")
     limits = f"at most {counted(design.blocks, 'block')}"
     if design.max_time_s is not None:
-        limits += f" and {in_words(design.max_time_s)}"
+        limits += f" and {duration_in_words(design.max_time_s)}"
     found = analysis.status
     reason = found.ending
     if reason == "closed":

@@ -30,7 +30,7 @@ from millrace.servers.snapshots.manifest import Snapshot
 from millrace.servers.snapshots.page_cache import State as PageCache
 from millrace.servers.snapshots.page_cache import bring, write_back
 from millrace.shown_text import shown_line
-from millrace.utc import utc_now
+from millrace.times import utc_now
 
 # Saving copies, reads and records each file: 100,000 tables with two files each.
 _MOST_FILES = 200_000

@@ -1,12 +1,13 @@
-"""Parse and format durations such as ``45min`` and ``1h30min``."""
+"""Read and write durations such as ``1h30min``, and instants in UTC (ISO 8601, with seconds)."""
 
 import re
+from datetime import UTC, datetime
 
 _UNITS_S = {"h": 3600, "min": 60, "s": 1}
 _DURATION = re.compile(r"(?:(\d+)h)?(?:(\d+)min)?(?:(\d+)s)?", re.ASCII)
 
 
-def parse(text: str) -> float:
+def parse_duration(text: str) -> float:
     """Return the seconds of a duration such as ``90s``, ``45min`` or ``1h30min``.
 
     Raises ValueError for any other text, and for an empty or zero duration.
@@ -25,9 +26,19 @@ def _seconds(matched: re.Match[str]) -> int:
     )
 
 
-def in_words(seconds: float) -> str:
+def duration_in_words(seconds: float) -> str:
     """Return a duration in words, such as ``40 s``, ``12 min`` or ``2 h 05 min``."""
     minutes = round(seconds / 60)
     if minutes < 2:
         return f"{seconds:.0f} s"
     return f"{minutes} min" if minutes < 120 else f"{minutes // 60} h {minutes % 60:02} min"
+
+
+def utc_now() -> str:
+    """Return the current time."""
+    return utc_text(datetime.now(UTC))
+
+
+def utc_text(instant: datetime) -> str:
+    """Return an instant, which has a time zone, as text."""
+    return instant.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millrace import durations
+from millrace.times import duration_in_words, parse_duration
 
 
 @pytest.mark.parametrize(
@@ -14,7 +14,7 @@ from millrace import durations
     [("90s", 90), ("45min", 2700), ("2h", 7200), ("1h30min", 5400), (" 1 h 5 s ", 3605)],
 )
 def test_a_duration_is_read(text: str, seconds: float) -> None:
-    assert durations.parse(text) == seconds
+    assert parse_duration(text) == seconds
 
 
 @pytest.mark.parametrize(
@@ -22,13 +22,13 @@ def test_a_duration_is_read(text: str, seconds: float) -> None:
 )
 def test_anything_else_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="45min"):
-        durations.parse(text)
+        parse_duration(text)
 
 
 @given(st.integers(0, 99), st.integers(0, 59), st.integers(1, 59))
 def test_the_parts_add_up(hours: int, minutes: int, seconds: int) -> None:
     text = f"{hours}h{minutes}min{seconds}s"
-    assert durations.parse(text) == hours * 3600 + minutes * 60 + seconds
+    assert parse_duration(text) == hours * 3600 + minutes * 60 + seconds
 
 
 @pytest.mark.parametrize(
@@ -37,4 +37,4 @@ def test_the_parts_add_up(hours: int, minutes: int, seconds: int) -> None:
      (7500, "2 h 05 min")],
 )  # fmt: skip
 def test_a_duration_is_told(seconds: float, text: str) -> None:
-    assert durations.in_words(seconds) == text
+    assert duration_in_words(seconds) == text

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from millrace.csv_cells import defused, plain
 from millrace.importers import paired
 from millrace.importers.paired import Value
 from millrace.importers.units import Measure
+from millrace.shown_text import defused_cell, plain_cell
 
 _NAMES = [
     '=HYPERLINK("http://evil","x")',
@@ -41,10 +41,10 @@ def begins_a_formula(cell: str) -> bool:
 
 @pytest.mark.parametrize("name", _NAMES)
 def test_a_name_comes_back_from_the_form_that_no_spreadsheet_computes(name: str) -> None:
-    cell = defused(name)
+    cell = defused_cell(name)
     assert isinstance(cell, str)
     assert not begins_a_formula(cell)
-    assert plain(cell) == name
+    assert plain_cell(cell) == name
 
 
 @pytest.mark.parametrize("name", _NAMES)
