@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests import selection
+
 ROOT = Path(__file__).parents[2]
 MODULE_LINES = 400
 
@@ -91,3 +93,8 @@ def test_paths_in_the_architecture_exist() -> None:
     ]
     assert len(named) > 50
     assert not missing
+
+
+def test_slow_tests_that_are_listed_exist() -> None:
+    listed = (ROOT / "tests/unit/slow.txt").read_text(encoding="utf-8").split()
+    assert set(listed) <= selection.all_tests().keys()
