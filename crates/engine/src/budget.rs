@@ -94,8 +94,8 @@ mod tests {
             std::thread::scope(|scope| {
                 for _ in 0..threads {
                     scope.spawn(|| {
-                        let mut allowance = ThreadBudget::new(Some(&budget));
-                        while allowance.take() {
+                        let mut own = ThreadBudget::new(Some(&budget));
+                        while own.take() {
                             taken.fetch_add(1, Ordering::Relaxed);
                         }
                     });
@@ -116,7 +116,7 @@ mod tests {
 
     #[test]
     fn without_a_budget_everything_may_begin() {
-        let mut allowance = ThreadBudget::new(None);
-        assert!((0..1000).all(|_| allowance.take()));
+        let mut own = ThreadBudget::new(None);
+        assert!((0..1000).all(|_| own.take()));
     }
 }

@@ -72,7 +72,7 @@ enum Command {
     Version,
 }
 
-/// Parse the command line and does what it says.
+/// Parse the command line and do what it says.
 pub fn main() -> Result<ExitCode, CliError> {
     let arguments = bench::with_parameters(&Cli::command(), std::env::args_os());
     let cli = Cli::parse_from(arguments);

@@ -54,8 +54,8 @@ def treatment_inputs(plan: Plan, servers: Mapping[str, Server]) -> dict[str, Pre
         except UserError as error:
             refused.setdefault(error.message, error)
     if refused:
-        remedies = dict.fromkeys(error.hint for error in refused.values() if error.hint)
-        raise UserError("\n".join(refused), hint="; ".join(remedies) or None)
+        hints = dict.fromkeys(error.hint for error in refused.values() if error.hint)
+        raise UserError("\n".join(refused), hint="; ".join(hints) or None)
     _refuse_unknown_options(found.values())
     return found
 

@@ -16,7 +16,7 @@ from millrace.analysis.history.series_verdicts import AnalyzedSeries
 from millrace.app.compare import ComparedSeries, Criteria, compare_paired, compare_series
 from millrace.cli.console import echo, err, out, print_json
 from millrace.cli.fail_on import check, fail_on_option
-from millrace.cli.options import Finite, Percent, sensitivity_option
+from millrace.cli.options import Finite, OrderedGroup, Percent, sensitivity_option
 from millrace.importers import hyperfine, paired, text_output
 from millrace.importers.paired import Value
 from millrace.importers.units import Measure
@@ -37,7 +37,7 @@ _base_option = click.option(
 )
 
 
-@click.group("analyze")
+@click.group("analyze", cls=OrderedGroup)
 def command() -> None:
     """Analyze numbers of any benchmark.
 

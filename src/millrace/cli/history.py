@@ -16,7 +16,12 @@ from millrace.app.confirm import Confirmation
 from millrace.app.history import HistoriesView, RecordedRun
 from millrace.cli.console import echo, err, out
 from millrace.cli.event_text import calling
-from millrace.cli.options import sensitivity_option, series_option, store_option
+from millrace.cli.options import (
+    OrderedGroup,
+    sensitivity_option,
+    series_option,
+    store_option,
+)
 from millrace.errors import UserError
 from millrace.experiment.settings import MAX_BLOCKS
 from millrace.report.common.formatting import counted
@@ -48,7 +53,7 @@ class Date(click.ParamType[datetime]):
         return found
 
 
-@click.group("history")
+@click.group("history", cls=OrderedGroup)
 def command() -> None:
     """Watch performance from version to version.
 

@@ -13,6 +13,13 @@ from millrace.times import parse_duration
 F = TypeVar("F", bound=Callable[..., Any])
 
 
+class OrderedGroup(click.Group):
+    """A group whose help lists the commands in the order of their definitions."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self.commands)
+
+
 def store_option(command: F) -> F:
     """Add ``--store PATH``; the command gets it as ``store``."""
     return click.option(

@@ -93,7 +93,7 @@ class DownloadBar:
 
     def __init__(self) -> None:
         self.bar = Progress(
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             BarColumn(24),
             DownloadColumn(),
             TransferSpeedColumn(),
@@ -133,9 +133,9 @@ class TrialBar:
         self._started = time.monotonic()
         self.bar = Progress(
             BarColumn(24),
-            TextColumn("{task.completed}/{task.total} trials"),
-            TextColumn("· {task.fields[left]} left ·"),
-            TextColumn("{task.fields[now]}"),
+            TextColumn("{task.completed}/{task.total} trials", markup=False),
+            TextColumn("· {task.fields[left]} left ·", markup=False),
+            TextColumn("{task.fields[now]}", markup=False),
             console=err,
             transient=True,
             refresh_per_second=1,  # drawing takes CPU from the server

@@ -176,13 +176,23 @@ class CollectorSet:
             except (*_FAILURES, ValidationError) as problem:
                 failed.append(self._collectors.pop(name))
                 if isinstance(problem, ValidationError):
-                    problem = Unavailable(
-                        f"figures that cannot be right: {problem.errors()[0]['msg']}"
-                    )
+                    problem = _impossible(problem)
                 self._missing.append((name, problem))
         for collector in failed:
             collector.close()
         return results
+
+
+def _impossible(problem: ValidationError) -> Unavailable:
+    """Return the error for a figure that a server or the kernel cannot have meant.
+
+    A figure that is missing is a defect of the collector: raise that.
+    """
+    first = problem.errors(include_input=False)[0]
+    if first["type"] == "missing":
+        raise problem
+    place = ".".join(map(str, first["loc"]))
+    return Unavailable(f"figures that cannot be right: {place}: {first['msg']}")
 
 
 def _connected(_name: str, collector: Collector) -> None:

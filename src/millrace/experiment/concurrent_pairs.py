@@ -19,7 +19,7 @@ from millrace.errors import Diagnostic, ValidationError
 from millrace.experiment.model import Compare, Experiment, Treatment, sort_key
 from millrace.levels import Level
 
-_REMEDY = "docs/design.md says what side by side needs; --interleaved measures without"
+_HINT = "docs/design.md says what side by side needs; --interleaved measures without"
 _TIMES = ("warmup_s", "time_s")
 
 FixedFactors = frozenset[tuple[str, Level]]
@@ -61,7 +61,7 @@ def refuse_unfit(experiment: Experiment, values: Iterable[Mapping[str, Any]]) ->
     """
     found = [*_compared(experiment), *_work(experiment, values)]
     if found:
-        raise ValidationError(experiment.source, found, hint=_REMEDY)
+        raise ValidationError(experiment.source, found, hint=_HINT)
 
 
 def _compared(experiment: Experiment) -> Iterator[Diagnostic]:

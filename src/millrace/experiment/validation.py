@@ -70,7 +70,7 @@ class ValidationContext:
 
 @dataclass(frozen=True)
 class Checked:
-    """The content of a file after the checks; usable only where ``diagnostics`` errors nothing."""
+    """The content of a file after the checks; usable only where there are no diagnostics."""
 
     name: str
     title: str

@@ -22,7 +22,7 @@ from millrace.safe_json import JsonRefused
 MEASURE = Measure("s", "lower")
 # Hyperfine exports each time that it measured.
 _LIMITS = safe_json.Limits(size_bytes=64 << 20, values=4_000_000)
-_REMEDY = "write the file with `hyperfine --export-json FILE COMMAND COMMAND ...`"
+_HINT = "write the file with `hyperfine --export-json FILE COMMAND COMMAND ...`"
 
 
 def read(paths: Sequence[Path]) -> tuple[Value, ...]:
@@ -41,10 +41,10 @@ def _means(path: Path) -> list[tuple[str, float]]:
     try:
         document = safe_json.parse(read_text(path), _LIMITS)
     except JsonRefused as error:
-        raise UserError(f"{path} is not JSON ({error})", hint=_REMEDY) from None
+        raise UserError(f"{path} is not JSON ({error})", hint=_HINT) from None
     results = document.get("results") if isinstance(document, dict) else None
     if not isinstance(results, list) or not results:
-        raise UserError(f"{path} has no results of hyperfine", hint=_REMEDY)
+        raise UserError(f"{path} has no results of hyperfine", hint=_HINT)
     means = [_mean(f"{path}, results[{number}]", result) for number, result in enumerate(results)]
     counts = Counter(name for name, _ in means)
     for name, count in counts.items():
@@ -59,17 +59,17 @@ def _means(path: Path) -> list[tuple[str, float]]:
 def _mean(where: str, result: Any) -> tuple[str, float]:
     name = _entry(result, "name") or _entry(result, "command")
     if not isinstance(name, str):
-        raise UserError(f"{where} has no command", hint=_REMEDY)
+        raise UserError(f"{where} has no command", hint=_HINT)
     measured = _entry(result, "measurements")
     if isinstance(measured, list) and measured:
         times = [_entry(_entry(each, "time_wall_clock"), "value") for each in measured]
     else:
         times = [_entry(result, "mean")]
     if not all(_is_time(s) for s in times):
-        raise UserError(f"{where} ({name}) has no times", hint=_REMEDY)
+        raise UserError(f"{where} ({name}) has no times", hint=_HINT)
     mean_s = fmean(times)
     if mean_s <= 0:
-        raise UserError(f"{where} ({name}): a time of {mean_s:g} s has no ratio", hint=_REMEDY)
+        raise UserError(f"{where} ({name}): a time of {mean_s:g} s has no ratio", hint=_HINT)
     return name, mean_s
 
 

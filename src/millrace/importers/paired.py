@@ -13,7 +13,7 @@ from millrace.importers.units import Measure, Measures
 from millrace.shown_text import defused_cell, shown
 
 COLUMNS = ("block", "treatment", "value")
-_REMEDY = (
+_HINT = (
     "a file of pairs has the columns block, treatment and value, separated by commas, and one row "
     "for each trial; unit and direction (higher or lower) may follow"
 )
@@ -36,7 +36,7 @@ def read(path: Path) -> tuple[Values, Measure]:
     Raises ValidationError with the lines of all errors, UserError for a file that cannot be read or
     has a single treatment.
     """
-    sheet = Sheet(path, hint=_REMEDY)
+    sheet = Sheet(path, hint=_HINT)
     places = [sheet.column(name) for name in COLUMNS]
     measures = Measures(sheet)
     values: dict[str, dict[str, float]] = {}
@@ -58,7 +58,7 @@ def read(path: Path) -> tuple[Values, Measure]:
     if len(values) == 1:
         raise UserError(
             f"{path} has a single treatment, {next(iter(values))}, so there is nothing to compare",
-            hint=_REMEDY,
+            hint=_HINT,
         )
     return values, measures.of()
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from millrace.importers.csv_reader import Sheet
 from millrace.importers.units import Measure, Measures
 
-_REMEDY = (
+_HINT = (
     "a file of a history has the columns label (or time) and value, and series where it holds "
     "several, separated by commas; unit and direction (higher or lower) may follow; "
     "rows are in the order of time"
@@ -31,7 +31,7 @@ def read(path: Path) -> tuple[Series, ...]:
 
     Raises ValidationError with the lines of all errors, UserError for a file that cannot be read.
     """
-    sheet = Sheet(path, hint=_REMEDY)
+    sheet = Sheet(path, hint=_HINT)
     label_place, value_place = sheet.column("label", "time"), sheet.column("value")
     series_place = sheet.column_if_any("series")
     measures = Measures(sheet)

@@ -60,7 +60,7 @@ class Document(BaseModel):
     )
 
     def to_json(self) -> dict[str, Any]:
-        """Return the document as plain data, with the keys that it was read or made with."""
+        """Return the document as plain data, with the values that it has, under today's keys."""
         return self.model_dump(mode="json", exclude_unset=True, by_alias=True)
 
     def replace(self, **changes: object) -> Self:

@@ -16,7 +16,7 @@ class SteadyLimits:
 
     dirty_share: float = 0.9
     log_bytes: float | None = None
-    purge_cycle: int = 0
+    purge_cycle: int = 128 * 300
     write_sooner: str = ""
     smaller_log: str = ""
     purge_faster: str = ""

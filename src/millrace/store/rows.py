@@ -185,9 +185,9 @@ def _insert_all(connection: Connection, table: Table, rows: list[dict[str, Any]]
 
 def _insert_instance(connection: Connection, own: dict[str, Any], instance: InstanceRecord) -> None:
     server = instance.server
-    shared, alone = dict(sorted(instance.effective.items())), {}
-    for name in shared.keys() & set(server.host_variables):
-        alone[name] = shared.pop(name)
+    effective, differing = instance.effective, frozenset(server.host_variables)
+    shared = {name: effective[name] for name in sorted(effective.keys() - differing)}
+    alone = {name: value for name, value in effective.items() if name in differing}
     server_row = asdict(server) | {
         "build": server.build.to_json(),
         "host_variables": list(server.host_variables),

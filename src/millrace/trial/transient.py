@@ -1,4 +1,4 @@
-"""Say why a trial failed: by the host, for now, or by the server itself."""
+"""Decide whether a failed trial may succeed later, and word the reason."""
 
 import errno
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from io import StringIO
 from typing import Any
 
 import pytest
+from rich.console import Console
 
+from millrace.cli import progress
 from millrace.cli.console import err
 from millrace.cli.progress import Forecast, Listener, review_text
 from millrace.experiment.model import Plan
@@ -142,3 +145,16 @@ def test_both_of_a_pair_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
     said = capsys.readouterr().err.splitlines()
     assert [line[:3] for line in said] == ["1/4", "2/4"]
     assert "failed at pair_failed: the other one" in said[0]
+
+
+def test_text_of_others_is_no_markup(monkeypatch: pytest.MonkeyPatch) -> None:
+    written = StringIO()
+    terminal = Console(file=written, force_terminal=True, width=200)
+    monkeypatch.setattr(progress, "err", terminal)
+    for bar in (progress.TrialBar().bar, progress.DownloadBar().bar):
+        task = bar.add_task("a[/b] [bold]c", total=1, left=":x:", now="[/b]")
+        terminal.print(bar.get_renderable())
+        bar.update(task, completed=1)
+    shown = written.getvalue()
+    assert "a[/b] [bold]c" in shown
+    assert "· :x: left ·" in shown

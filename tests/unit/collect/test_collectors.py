@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
+from millrace.collect import thread_usage
 from millrace.collect.collectors import CollectorFactory, Edge, Window, agreed, collecting
 from millrace.collect.model import Collector, CollectorResult, Target
 from millrace.collect.registry import COLLECTORS, PROFILE
+from millrace.databases.mysql import wait_statistics
 from millrace.errors import DatabaseError, Unavailable
 from millrace.loadgen.events import Event, Mark
-from millrace.model.observations import Threads, ThreadUsage, Usage
+from millrace.model.documents import Document
+from millrace.model.observations import Digest, Threads, ThreadUsage, Usage
 from millrace.model.sampled_threads import SampledThread, States
 from tests.unit.loadgen.made_events import interval, mark
 from tests.unit.loadgen.made_events import phase_ended as ended
@@ -328,7 +332,25 @@ def test_figures_that_cannot_be_right_are_missed(target: Target) -> None:
             return CollectorResult({"threads": negative()})
 
     found = collected(maker(Wrong()), target)
-    assert "cannot be right" in found["missing"][0]["what"]
+    assert "cannot be right: cpu_s" in found["missing"][0]["what"]
+
+
+def test_a_figure_that_a_collector_forgot_is_a_defect(target: Target) -> None:
+    class Forgetful(Recorded):
+        def result(self) -> CollectorResult:
+            return CollectorResult({"threads": ThreadUsage(cpu_s=1.0)})  # type: ignore[call-arg]
+
+    with pytest.raises(ValidationError):
+        collected(maker(Forgetful()), target)
+
+
+@pytest.mark.parametrize(
+    ("record", "names"), [(Usage, thread_usage._COUNTED), (Digest, wait_statistics._COUNTS)]
+)
+def test_figures_that_collectors_pass_by_name_are_recorded(
+    record: type[Document], names: Sequence[str]
+) -> None:
+    assert set(names) <= record.model_fields.keys()
 
 
 def test_a_defect_of_an_observer_is_not_hidden(target: Target) -> None:

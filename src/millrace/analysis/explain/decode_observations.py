@@ -27,8 +27,6 @@ from millrace.model.phases import MeasuredPhases
 from millrace.model.run_spec import WorkloadDefinition
 from millrace.store.records import StoredAttempt, StoredRun, TreatmentRecord, TrialRecord
 
-# Sections whose amounts (``Accrued``) are counted between two readings.
-_COUNTED = ("threads", "disk", "host", "status", "waits")
 _OF_WAITS = ("digests", "stages")  # sections that ``waits`` reads in the same go
 
 

@@ -97,7 +97,7 @@ def _too_few(observer: str, found: int, work: Work, *, pooled: bool) -> Missing:
         what = "no thread of the pool that serves the clients could be identified"
     else:
         what = f"of the threads that serve the {work.clients} clients, only {found} were found"
-    return Missing(observer=observer, what=f"{what}: their parts of the account are unknown")
+    return Missing(observer=observer, what=f"{what}: their parts of the time breakdown are unknown")
 
 
 def _split(

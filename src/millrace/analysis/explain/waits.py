@@ -58,10 +58,10 @@ class WaitComparison:
 class Coverage:
     """The share of the blocked time that the server's own instruments cover.
 
-    ``waits_us`` are their waits, ``blocked_us`` is blocked by the breakdown, ``spinning_us``
-    CPU time in loops that wait for a lock (None without a profile), all of one operation. The
-    servers' timers also run while a thread is ready and has no CPU, which is ``queue_us`` in all
-    (None where nobody measured it), and some waits enclose others.
+    ``waits_us`` are their waits, ``blocked_us`` is the blocked time of the breakdown,
+    ``spinning_us`` the CPU time in loops that wait for a lock (None without a profile), all of one
+    operation. The servers' timers also run while a thread is ready and has no CPU, which is
+    ``queue_us`` in all (None where nobody measured it), and some waits enclose others.
     """
 
     waits_us: float

@@ -96,7 +96,7 @@ def alignments(
         left_out += [f"{name}: {reason}" for name, reason in reasons.items() if reason]
         settings = {name: a for name, (a, _) in cause.settings.items() if a and not reasons[name]}
         if settings and len(found) == _MOST:
-            left_out.append(f"{cause.about}: {_MOST} likelier suspects are tested")
+            left_out.append(f"{cause.about}: {_MOST} likelier causes are tested")
         elif settings:
             found.append(_alignment(cause.about, settings, given))
     if not found:

@@ -6,6 +6,8 @@ The plan is for the values in the statement.
 
 import re
 
+from pydantic import ValidationError
+
 from millrace.databases.base import version_key
 from millrace.databases.client import Row, Session
 from millrace.databases.deltas import number
@@ -30,9 +32,11 @@ class MysqlExplainer:
         try:
             with query.understood("the plan"):
                 rows = session.rows(self._explains.form.replace("{sql}", sql))
+            return QueryPlan(rows=tuple(plain(row) for row in rows), error=None)
         except (DatabaseError, Unavailable) as error:
             return QueryPlan(rows=(), error=error.message)
-        return QueryPlan(rows=tuple(plain(row) for row in rows), error=None)
+        except ValidationError as error:
+            return QueryPlan(rows=(), error=f"not a plan: {error.errors()[0]['msg']}")
 
 
 def explains_of(observable: Observable, version: str) -> Explains:

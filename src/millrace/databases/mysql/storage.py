@@ -191,7 +191,8 @@ class InnodbStorage:
 
     def unsettled(self, samples: Sequence[PendingSample]) -> tuple[str, ...]:
         last = samples[-1]
-        now: PendingWork = last.work
+        now = last.work
+        assert isinstance(now, PendingWork)  # of this family: see PendingSample
         earlier = [sample for sample in samples if sample.at_s <= last.at_s - _STILL_S]
         if not earlier:
             return ("it was not watched for long enough",)

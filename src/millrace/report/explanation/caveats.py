@@ -66,7 +66,7 @@ def _statements(found: UnclosedStatements, explanation: Explanation) -> str:
         for each in found.statements
     )
     return (
-        f"The account{'s' if several else ''} of {named} "
+        f"The breakdown{'s' if several else ''} of {named} "
         f"{where} do{'' if several else 'es'} not close: do not trust "
         f"{'their' if several else 'its'} parts."
     )

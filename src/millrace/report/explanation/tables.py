@@ -1,4 +1,4 @@
-"""The tables of an explanation as plain text cells: account, efficiency, statements."""
+"""The tables of an explanation as plain text cells: breakdown, efficiency, statements."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

@@ -130,7 +130,7 @@ def test_what_cannot_be_aligned_is_named() -> None:
         "memory allocator: of the build, which no setting changes",
         "version_ssl_library: of the build, which no setting changes",
         "innodb_flush_method: empty in A",
-        "topic 2: 3 likelier suspects are tested",
+        "topic 2: 3 likelier causes are tested",
     )
 
 

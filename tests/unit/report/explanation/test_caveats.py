@@ -103,7 +103,7 @@ def test_statements_whose_accounts_do_not_close_are_named(study: Explanation) ->
     assert caveat_sentences(of_statements(study, unseen={}, looks=200_000)) == []
     (said,) = caveat_sentences(of_statements(study, unseen={"COMMIT": 60.0}, looks=200_000))
     assert re.fullmatch(
-        rf"The account of COMMIT \(2\d % unaccounted\) in {re.escape(B)} does not close: do not "
+        rf"The breakdown of COMMIT \(2\d % unaccounted\) in {re.escape(B)} does not close: do not "
         rf"trust its parts\.",
         said,
     )

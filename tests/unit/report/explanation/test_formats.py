@@ -360,7 +360,7 @@ def test_json_is_what_its_schema_says(study: Explanation, little: Explanation) -
 
 
 def test_where_nobody_is_suspected_it_says_why(study: Explanation) -> None:
-    why = "No suspects: latencies do not differ by more than chance."
+    why = "No likely causes: latencies do not differ by more than chance."
     alike = replace(study, likely_causes=(), why_no_likely_causes=why)
     for found, times in ((alike, 1), (study, 0)):
         assert " ".join(explained_text([found]).split()).count(why) == times

@@ -127,7 +127,7 @@ pub(super) fn with_clients(
     defaults
 }
 
-/// Read a value as what the workload's own default is, and checks that it is offered.
+/// Read a value as what the workload's own default is, and check that it is offered.
 fn value(builtin: &Builtin, name: &str, option: &str, text: &str) -> Result<Value, CliError> {
     let (Some(default), Some(variable)) = (builtin.defaults.get(name), builtin.variables.get(name))
     else {

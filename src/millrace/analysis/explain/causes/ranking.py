@@ -38,7 +38,7 @@ def why_no_causes(evidence: Evidence) -> str:
     """Explain why there are no likely causes, and which parts differ nevertheless."""
     if not evidence.why_alike:
         return (
-            f"No suspects: latencies differ, and nothing that was seen makes "
+            f"No likely causes: latencies differ, and nothing that was seen makes "
             f"{share_text(LEAST_SHARE)} of the difference or more."
         )
     parts = []
@@ -47,7 +47,7 @@ def why_no_causes(evidence: Evidence) -> str:
             more = "more" if line.difference.mean > 0 else "less"
             parts.append(f"{line.title} ({us_text(line.difference.mean)} {more} in B)")
     nevertheless = f" Parts of them do: {'; '.join(parts)}." if parts else ""
-    return f"No suspects: {evidence.why_alike}.{nevertheless}"
+    return f"No likely causes: {evidence.why_alike}.{nevertheless}"
 
 
 def _likely_cause(evidence: Evidence, found: Finding) -> LikelyCause:
