@@ -97,7 +97,7 @@ def test_the_program_that_is_looked_into_is_the_one_that_was_installed(
     asked: list[Path] = []
     monkeypatch.setattr(frame_pointers, "are_kept", asked.append)
     server = small_servers.installed(small_servers.tree(tmp_path / "small/tree"))
-    target: Any = SimpleNamespace(instance=SimpleNamespace(server=server))
+    target: Any = SimpleNamespace(client=SimpleNamespace(server=server))
     assert not profile._keeps_frame_pointers(target)
     assert asked == [server.program]
     attached = AttachedInstance(AttachedServer("theirs", "mysql", "mysql://u@127.0.0.1/"))

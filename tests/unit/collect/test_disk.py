@@ -166,6 +166,7 @@ def test_the_marks_are_both_needed(tmp_path: Path) -> None:
         seen.result()
 
 
+@pytest.mark.disk
 def test_the_disk_of_this_host(tmp_path: Path) -> None:
     try:
         seen = disk.collector(target(tmp_path))
