@@ -1,6 +1,6 @@
 """Run all tests: those that measure the host run alone, and again where they failed.
 
-    python -m tests.run -n 3     # options are those of pytest
+    python -m tests.run -n 4     # options are those of pytest
 
 The summary at the end says which tests were skipped and why, and which had to be tried again. The
 duration of each test is kept for `tests.repeat`.
