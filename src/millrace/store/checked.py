@@ -252,6 +252,11 @@ def _is_ratio(value: float) -> bool:
     return _SMALLEST <= value <= _LARGEST
 
 
+def clipped_ratio(value: float | None) -> float | None:
+    """Return a ratio as a record can hold it: bounds of few, noisy blocks may lie beyond."""
+    return None if value is None else min(max(value, _SMALLEST), _LARGEST)
+
+
 def _instant(where: str, text: str) -> None:
     try:
         instant(text)

@@ -30,6 +30,7 @@ _SERIES = (
 _MEASURED = (
     "place", "label", "level", "build", "ratio", "low", "high", "n_blocks", "log_sd",
 )  # fmt: skip
+_RATIOS = ("ratio", "low", "high")
 _CHANGE = (
     "id", "label", "earliest", "latest", "ratio", "low", "high", "n_points", "found_utc", "state",
     "reason", "note",
@@ -57,9 +58,14 @@ def change_record(row: AnyRow) -> ChangeRecord:
 
 def change_row(change: ChangeRecord, series_id: int) -> dict[str, Any]:
     """Return the row of a change; ``series_id`` is that of its series' row."""
-    remeasured = None if change.remeasured is None else asdict(change.remeasured)
-    named = {name: getattr(change, name) for name in _CHANGE}
+    again = change.remeasured
+    remeasured = None if again is None else _with_clipped_ratios(asdict(again))
+    named = _with_clipped_ratios({name: getattr(change, name) for name in _CHANGE})
     return {**named, "series_id": series_id, "remeasured": remeasured}
+
+
+def _with_clipped_ratios(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {**values, **{name: checked.clipped_ratio(values[name]) for name in _RATIOS}}
 
 
 _NONE = (-1, "", "")  # the recording of points without a reference to one
@@ -127,7 +133,7 @@ def insert_part(connection: Connection, part: HistoryPart) -> None:
     recordings = _insert_recordings(connection, [point for _, point in part.points])
     rows = [
         {
-            **{name: getattr(point, name) for name in _MEASURED},
+            **_with_clipped_ratios({name: getattr(point, name) for name in _MEASURED}),
             "series_id": ids[series],
             "recording_id": recordings[point.run_id],
             "state_id": states[point.state],

@@ -151,6 +151,18 @@ def test_changes_are_kept_as_they_are_and_by_their_ids(store: Store) -> None:
         store.histories.find_change("x")
 
 
+def test_bounds_of_noisy_blocks_can_be_read_again(store: Store) -> None:
+    (recorded,) = part_of(history([1.0]))
+    store.histories.record(part(replace(recorded.points[0][1], low=1e-304, high=1e304)))
+    again = Remeasured("run-c", "v0", "v1", 0.9, 1e-304, 1e304, 3, "inconclusive", "few", NOW)
+    store.histories.keep([replace(change(0, id="abc1"), low=1e-304, high=1e304, remeasured=again)])
+    (kept,) = store.histories.changes()
+    (history_,) = store.histories.read()
+    assert kept.remeasured is not None
+    for each in (history_.points[0], kept, kept.remeasured):
+        assert (each.low, each.high) == (1e-20, 1e20)
+
+
 def test_series_can_be_chosen_and_counted(store: Store) -> None:
     store.histories.record(part(point(1, 0.9)))
     both = HistoryPart(
