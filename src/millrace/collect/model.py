@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Generic, Protocol, TypeVar, runtime_checkable
 
+from millrace.databases.base import ServerClient
 from millrace.databases.client import Session
-from millrace.databases.server_client import ServerClient
 from millrace.errors import DatabaseError, TrialFailed, Unavailable
 from millrace.loadgen.statement_activity import StatementActivity
 

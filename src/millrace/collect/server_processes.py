@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from millrace.databases.server_client import ServerClient
+from millrace.databases.base import ServerClient
 from millrace.host.cpu_clock import CpuTime, cpu_time
 from millrace.servers.instances.instance import Instance
 

@@ -12,15 +12,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from millrace.databases.client import Address, DatabaseClient, Session
+from millrace.databases.client import Address, Connect, DatabaseClient, Session
 from millrace.databases.lifecycle import Lifecycle
 from millrace.databases.load_dialect import LoadDialect
 from millrace.databases.monitoring import Monitoring
 from millrace.databases.packaging import Packaging
 from millrace.databases.table_checks import KeptTable
 from millrace.model.instance_facts import ServerStateFact
-from millrace.model.servers import Configuration, KnownOptions, Option
+from millrace.model.servers import Configuration, KnownOptions, Option, Server
 from millrace.model.steady_limits import SteadyLimits
+from millrace.shown_text import shown_line
 from millrace.workloads.tables import Volume
 
 
@@ -96,24 +97,6 @@ class Options(Protocol):
 
     def keeps_binary_log(self, configuration: Configuration, version: str) -> bool:
         """Return whether the server keeps a log of changes, which grows with the data."""
-
-
-class Connect(Protocol):
-    """A function that opens a session with autocommit and UTC."""
-
-    def __call__(
-        self,
-        address: Address,
-        database: str | None,
-        limit_s: float | None,
-        *,
-        as_text: bool = False,
-    ) -> Session:
-        """Open a session, which the caller closes.
-
-        ``limit_s`` bounds each wait for an answer; with ``as_text`` every value comes as text.
-        Raise DatabaseError.
-        """
 
 
 @dataclass(frozen=True)
@@ -332,3 +315,19 @@ class Family:
 def version_key(version: str) -> tuple[int, ...]:
     """Return the leading numbers of a version, for comparisons: ``8.0.0-dmr`` is (8, 0, 0)."""
     return tuple(map(int, re.findall("[0-9]+", re.sub(r"[^0-9.].*", "", version, flags=re.S))))
+
+
+class ServerClient(DatabaseClient):
+    """A client of a server of a known family, whoever runs the server."""
+
+    def __init__(self, server: Server, family: Family, address: Address) -> None:
+        super().__init__(server, family.connect, address)
+        self.family = family
+
+    def version(self) -> str:
+        """Return the version that the server reports, on one line."""
+        return shown_line(self.family.administration.version(self))
+
+    def settings(self) -> dict[str, str]:
+        """Return every setting in force with its value, as the server shows them."""
+        return self.family.administration.settings(self)

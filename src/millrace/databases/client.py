@@ -99,10 +99,10 @@ class Address:
         return f"{self.user}@{self.text}"
 
 
-class Connector(Protocol):
-    """A family's way to open a session."""
+class Connect(Protocol):
+    """A function that opens a session with autocommit and UTC."""
 
-    def connect(
+    def __call__(
         self,
         address: Address,
         database: str | None,
@@ -110,7 +110,11 @@ class Connector(Protocol):
         *,
         as_text: bool = False,
     ) -> Session:
-        """Open a session; see ``Family.connect``."""
+        """Open a session, which the caller closes.
+
+        ``limit_s`` bounds each wait for an answer; with ``as_text`` every value comes as text.
+        Raise DatabaseError.
+        """
 
 
 class DatabaseClient:
@@ -121,9 +125,9 @@ class DatabaseClient:
 
     is_managed = False
 
-    def __init__(self, server: Server, connector: Connector, address: Address) -> None:
+    def __init__(self, server: Server, connect: Connect, address: Address) -> None:
         self._server = server
-        self._connector = connector
+        self._connect = connect
         self._address = address
 
     @property
@@ -141,7 +145,7 @@ class DatabaseClient:
 
         ``limit_s`` bounds each wait for an answer. Raise DatabaseError.
         """
-        return self._connector.connect(self._address, database, limit_s)
+        return self._connect(self._address, database, limit_s)
 
     def query(self, sql: str, *, limit_s: float | None = None) -> list[tuple[str | None, ...]]:
         """Return the rows of one statement in a session of its own, every value as text.
@@ -150,7 +154,7 @@ class DatabaseClient:
         """
         try:
             with contextlib.closing(
-                self._connector.connect(self._address, None, limit_s, as_text=True)
+                self._connect(self._address, None, limit_s, as_text=True)
             ) as session:
                 return [tuple(map(_text, row)) for row in session.query(sql)]
         except DatabaseError as error:

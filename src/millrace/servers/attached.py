@@ -6,8 +6,8 @@ from pathlib import Path
 from urllib.parse import parse_qs, quote, unquote, urlencode, urlsplit, urlunsplit
 
 from millrace import databases
+from millrace.databases.base import ServerClient
 from millrace.databases.client import Address, Session
-from millrace.databases.server_client import ServerClient
 from millrace.errors import DatabaseError, TrialFailed, UserError
 from millrace.model.servers import AttachedServer
 from millrace.tls import MODES, InvalidTls, Tls, default_mode, is_this_host, tls_settings

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from millrace import databases
-from millrace.databases.server_client import ServerClient
+from millrace.databases.base import ServerClient
 from millrace.errors import DatabaseError, TrialFailed
 from millrace.model.servers import AttachedServer, FittedOptions, InstalledServer
 from millrace.servers.attached import AttachedInstance

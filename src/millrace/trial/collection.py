@@ -9,8 +9,8 @@ from millrace.collect import thread_states
 from millrace.collect.collectors import CollectorSet, Window, collecting
 from millrace.collect.model import Target
 from millrace.collect.registry import COLLECTORS
+from millrace.databases.base import ServerClient
 from millrace.databases.client import QUERY_LIMIT_S
-from millrace.databases.server_client import ServerClient
 from millrace.loadgen import client as load_generator
 from millrace.loadgen.events import Event, LoadResult
 from millrace.loadgen.spec import LoadSpec

@@ -8,8 +8,7 @@ only observes an external server. The family decides when a server has settled.
 import time
 from dataclasses import dataclass
 
-from millrace.databases.base import PendingSample
-from millrace.databases.server_client import ServerClient
+from millrace.databases.base import PendingSample, ServerClient
 from millrace.servers.instances.instance import Instance
 from millrace.servers.snapshots import page_cache
 

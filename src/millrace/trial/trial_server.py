@@ -5,7 +5,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Protocol
 
-from millrace.databases.server_client import ServerClient
+from millrace.databases.base import ServerClient
 from millrace.store.records import StepRecord
 from millrace.trial import measurements, time_limits
 from millrace.trial.hooks import LiveServer

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, cast
 
 from millrace.collect.collectors import Window
-from millrace.databases.server_client import ServerClient
+from millrace.databases.base import ServerClient
 from millrace.host.cpuset import CpuPartition
 from millrace.loadgen.events import LoadResult
 from millrace.trial.hooks import LiveServer, MeasurementContext

@@ -12,6 +12,7 @@ from millrace.collect.server_processes import ServerProcesses
 from millrace.collect.threads.thread_functions import functions_of
 from millrace.collect.threads.thread_kinds import Server, Thread, kind_of
 from millrace.collect.threads.thread_reader import ThreadReader, ThreadSample
+from millrace.databases.base import ServerClient
 from millrace.databases.client import Session
 from millrace.databases.monitoring import (
     BACKGROUND,
@@ -21,7 +22,6 @@ from millrace.databases.monitoring import (
     POOL,
     ThreadRoleQuery,
 )
-from millrace.databases.server_client import ServerClient
 from millrace.errors import DatabaseError, Unavailable
 from millrace.host import procfs, sockets
 from millrace.host.sockets import Sockets

@@ -15,9 +15,8 @@ from fnmatch import fnmatch
 from pathlib import Path
 
 from millrace import paths, sizes
-from millrace.databases.base import SnapshotRules
+from millrace.databases.base import ServerClient, SnapshotRules
 from millrace.databases.client import QUERY_LIMIT_S, Session
-from millrace.databases.server_client import ServerClient
 from millrace.databases.table_checks import KeptTable, difference, read
 from millrace.errors import DatabaseError, HostError, TrialFailed
 from millrace.model.servers import FittedOptions

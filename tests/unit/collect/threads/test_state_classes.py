@@ -16,8 +16,8 @@ from millrace.collect.threads.state_classes import (
     classify,
     target_kind,
 )
+from millrace.databases.base import ServerClient
 from millrace.databases.monitoring import FileKinds
-from millrace.databases.server_client import ServerClient
 from millrace.errors import TrialFailed
 from millrace.host import syscalls
 from millrace.host.sockets import Sockets

@@ -11,14 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from millrace import databases
-from millrace.databases.base import PendingSample, PoolStatus
+from millrace.databases.base import PendingSample, PoolStatus, ServerClient
 from millrace.databases.mysql.storage import (
     InnodbStorage,
     PendingWork,
     pool_figures,
     pool_status_in,
 )
-from millrace.databases.server_client import ServerClient
 from millrace.errors import DatabaseError, TrialFailed
 from millrace.workloads.tables import Volume
 
