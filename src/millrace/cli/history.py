@@ -1,18 +1,18 @@
 """Provide ``millrace history``: performance from version to version, and where it changed."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from millrace.analysis.history.overview import ChangeView, group_changes
 from millrace.analysis.history.segments import EnvironmentChange
-from millrace.app import confirm as confirming
 from millrace.app import history as use_case
-from millrace.app.confirm import Confirmation
 from millrace.app.history import HistoriesView, RecordedRun
 from millrace.cli.console import echo, err, out
 from millrace.cli.event_text import calling
@@ -31,6 +31,9 @@ from millrace.report.common.terminal_table import show_table
 from millrace.report.history import html, json, tables
 from millrace.stats.change_points import Sensitivity
 from millrace.store.history_records import Recorded
+
+if TYPE_CHECKING:
+    from millrace.app.confirm import Confirmation
 
 _DATES = ("%Y-%m-%d", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M:%S%z", "%Y-%m-%d %H:%M:%S %z")
 
@@ -240,6 +243,9 @@ def confirm(*, change: str, blocks: int | None, store: Path) -> None:
     The result confirms or withdraws the change. Without a result it stays a candidate, and the same
     command adds blocks. Changes of other metrics that the same trials measure are settled too.
     """
+    # Imported here because what measures takes longer to read than another command takes.
+    from millrace.app import confirm as confirming  # noqa: PLC0415
+
     with calling() as caller:
         found = confirming.confirm(store, change, caller, blocks=blocks)
     _show_confirmation(found)

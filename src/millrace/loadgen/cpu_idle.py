@@ -83,7 +83,7 @@ def disable_idle_states() -> Iterator[DisabledIdleStates]:
             said = process.stdout.readline()
             if not said:
                 raise HostError(program.last_words(process.wait(), process.stderr.read()))
-            yield _DISABLED.validate_json(said)
+            yield _DISABLED.validate_json(said, strict=True)
             if process.poll() is not None:
                 raise HostError("what keeps the CPUs awake ended before the measurement did")
         finally:

@@ -14,7 +14,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import log
 
-from millrace.analysis.explain.observations import OBSERVER, US_PER_S, Observed, ObservedTrial
+from millrace.analysis.explain.observations import (
+    OBSERVER,
+    US_PER_S,
+    Observed,
+    ObservedTrial,
+    figure_of,
+)
 from millrace.analysis.explain.time_breakdown import ALPHA
 from millrace.model import measurements
 from millrace.stats import MeanEstimate, RatioEstimate, holm_marks, mean_estimate, paired_ratio
@@ -161,11 +167,11 @@ def server_cpu_s(trial: ObservedTrial, *, user_only: bool = False) -> float | No
 
 
 def _used(name: str) -> Callable[[Observed], float | None]:
-    return lambda observed: getattr(observed.process, name, None)
+    return lambda observed: figure_of(observed.process, name)
 
 
 def _did(name: str) -> Callable[[Observed], float | None]:
-    return lambda observed: getattr(observed.disk, name, None)
+    return lambda observed: figure_of(observed.disk, name)
 
 
 def _server_us(trial: ObservedTrial) -> float | None:
@@ -197,7 +203,7 @@ _FIGURES = (
     _Figure(
         "cpu_foreground", "server CPU, foreground", "µs",
         (("threads that serve clients",
-          _of(lambda observed: getattr(observed.foreground, "cpu_s", None), _PER_US)),),
+          _of(lambda observed: figure_of(observed.foreground, "cpu_s"), _PER_US)),),
     ),
     _Figure(
         "cpu_background", "server CPU, background", "µs",
@@ -206,7 +212,7 @@ _FIGURES = (
     _Figure(
         "cpu_observers", "server CPU, sessions of millrace", "µs",
         (("threads that serve millrace's observers",
-          _of(lambda seen: getattr(seen.background.get(OBSERVER), "cpu_s", None), _PER_US)),),
+          _of(lambda seen: figure_of(seen.background.get(OBSERVER), "cpu_s"), _PER_US)),),
     ),
     _Figure("cpu_server", "server CPU, all", "µs", ((_PROCESS, _server_us),)),
     _Figure(

@@ -7,7 +7,7 @@ in seconds and bytes; ``Observed.per_operation`` makes them those of one operati
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from millrace.model.observations import (
     Counters,
@@ -30,6 +30,11 @@ US_PER_S = 1e6
 FOREGROUND = ("connection", "pool")
 # Those of millrace's own sessions in the server.
 OBSERVER = "observer"
+
+
+def figure_of(record: object | None, name: str) -> Any:
+    """Return a figure of a record by name; None where there is no record."""
+    return None if record is None else getattr(record, name)
 
 
 @dataclass(frozen=True)
@@ -167,7 +172,7 @@ class Observed:
 
     def counted(self, name: str) -> float | None:
         """Return the growth of one of ``Counters``; None where the server lacks it."""
-        found = None if self.counters is None else getattr(self.counters, name)
+        found = figure_of(self.counters, name)
         return None if found is None else float(found.value)
 
     def per_operation(self, amount: float) -> float:

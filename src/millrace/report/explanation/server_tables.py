@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from millrace.analysis.explain.observations import figure_of
 from millrace.analysis.explain.plans import PlanSide
 from millrace.analysis.explain.waits import Amount, DigestComparison, WaitComparison
 from millrace.model.observations import PlanRow
@@ -46,14 +47,12 @@ def digests_table(found: Sequence[DigestComparison], labels: Labels) -> Table | 
     }
     sides = [side for row in found for side in (row.a, row.b)]
     shown = {
-        title: name
-        for title, name in asked.items()
-        if any(getattr(side, name, None) for side in sides)
+        title: name for title, name in asked.items() if any(figure_of(side, name) for side in sides)
     }
     rows = []
     for row in found:
         figures = [
-            known_text(getattr(side, name, None), figure_text)
+            known_text(figure_of(side, name), figure_text)
             for name in shown.values()
             for side in (row.a, row.b)
         ]

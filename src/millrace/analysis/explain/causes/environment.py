@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from millrace.analysis.explain.breakdown_model import PartKey
 from millrace.analysis.explain.causes.evidence import CPU, Evidence, SideEvidence, is_larger
 from millrace.analysis.explain.causes.model import Finding, count_text, listed
-from millrace.analysis.explain.observations import Observed
+from millrace.analysis.explain.observations import Observed, figure_of
 
 # A disturbance of only one side says nothing of the servers, so it ranks first.
 _WEIGHT = 4.0
@@ -134,7 +134,7 @@ _DISTURBANCES = (
     ),
     _Disturbance(
         "swapping",
-        lambda observed: getattr(observed.host.memory, "swap_used_bytes", None),
+        lambda observed: figure_of(observed.host.memory, "swap_used_bytes"),
         _SWAPPED_BYTES, ("data_read", *_OF_CPUS), _swap_clause,
     ),
 )  # fmt: skip
