@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from millrace.model.observations import PlanRow, QueryPlan
 
-Ways = Mapping[str, tuple[tuple[str, ...], ...]]
+ComparablePlans = Mapping[str, tuple[tuple[str, ...], ...]]
 """The plan of each statement, by its name: the columns of each step that are compared."""
 
 _COMPARED = ("select_type", "table", "type", "key")
@@ -19,7 +19,7 @@ _EXTRA_WORK = (
 )  # fmt: skip
 
 
-def executed_plans(plans: Mapping[str, QueryPlan]) -> Ways:
+def executed_plans(plans: Mapping[str, QueryPlan]) -> ComparablePlans:
     """Return the plan of each explained statement in comparable form."""
     return {
         name: tuple(tuple(step.values()) for step in plan_steps(plan.rows))

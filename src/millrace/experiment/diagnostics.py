@@ -34,6 +34,10 @@ class Diagnostics:
         """Add one diagnostic."""
         self.include(Diagnostic(where, message, expected, near))
 
+    def wrong_value(self, where: str, value: object, expected: str) -> None:
+        """Report a value that is not what its key expects."""
+        self.add(where, f"got {shown(value)}", expected)
+
     def include(self, diagnostic: Diagnostic) -> None:
         """Add a diagnostic that was found elsewhere."""
         placed = replace(diagnostic, where=self._as_written(diagnostic.where))
@@ -108,21 +112,21 @@ class Diagnostics:
     def boolean(self, where: str, value: object) -> bool:
         """Return a truth value, or False after a diagnostic."""
         if not isinstance(value, bool):
-            self.add(where, f"{shown(value)} is not right", "true or false")
+            self.wrong_value(where, value, "true or false")
         return value is True
 
     def integer(self, where: str, value: object, minimum: int, maximum: int) -> int | None:
         """Return an integer within its range, or None after a diagnostic."""
         if isinstance(value, int) and not isinstance(value, bool) and minimum <= value <= maximum:
             return value
-        self.add(where, f"{shown(value)} is not right", f"an integer from {minimum} to {maximum}")
+        self.wrong_value(where, value, f"an integer from {minimum} to {maximum}")
         return None
 
     def number(self, where: str, value: object, above: float, upto: float) -> float | None:
         """Return a number above ``above`` and at most ``upto``, or None after a diagnostic."""
         if isinstance(value, int | float) and not isinstance(value, bool) and above < value <= upto:
             return float(value)
-        self.add(where, f"{shown(value)} is not right", f"a number above {above:g}, to {upto:g}")
+        self.wrong_value(where, value, f"a number above {above:g}, to {upto:g}")
         return None
 
     def table(self, where: str, value: object) -> Table:

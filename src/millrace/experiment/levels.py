@@ -221,7 +221,7 @@ def _check_offered(
     elif offered.free and isinstance(level, str) and wanted == FREE_LEVEL:
         errors.add(at, f"{shown(level)} is not a name", wanted)
     else:
-        errors.add(at, f"{shown(level)} is not right", wanted)
+        errors.wrong_value(at, level, wanted)
 
 
 def _check_option(

@@ -100,7 +100,7 @@ def _parameters(errors: Diagnostics, where: str, raw: Table, workload: Workload 
         for name, value in raw.items():
             if (expected := workload.parameters[name].diagnose(value)) is not None:
                 place = f"{where or 'parameters'}.{name}"
-                errors.add(place, f"{shown(value)} is not right", expected)
+                errors.wrong_value(place, value, expected)
     return raw
 
 

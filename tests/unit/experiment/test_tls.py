@@ -47,7 +47,7 @@ def test_an_experiment_says_how_an_attached_server_is_reached(tmp_path: Path) ->
         (
             'mode = "required"\nallow_unverified = "yes"',
             "tls.staging.allow_unverified",
-            "is not right",
+            'got "yes"',
         ),
         ('mode = "required"\nkey = "x"', "tls.staging.key", "unknown key"),
         ('mode = "required"\n[tls.other]\nmode = "required"', "tls.other", "no attached server"),

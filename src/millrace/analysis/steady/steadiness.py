@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from millrace.analysis.plan_steps import Ways, executed_plans
+from millrace.analysis.plan_steps import ComparablePlans, executed_plans
 from millrace.analysis.steady.checks import (
     HOST_CHECKS,
     SteadyCheck,
@@ -70,7 +70,7 @@ class TrialSteadiness:
     found_s: float | None
     enough_s: float | None
     transactions: float
-    plans: Ways = field(default_factory=dict)
+    plans: ComparablePlans = field(default_factory=dict)
     limits: SteadyLimits = field(default_factory=SteadyLimits)
 
     @property
@@ -248,7 +248,7 @@ def _same_plans(trials: Sequence[TrialSteadiness]) -> list[SteadyCheck]:
     return [_plans_gate(trial, usual) for trial in trials]
 
 
-def _plans_gate(trial: TrialSteadiness, usual: Ways) -> SteadyCheck:
+def _plans_gate(trial: TrialSteadiness, usual: ComparablePlans) -> SteadyCheck:
     plans = trial.plans
     others = [name for name, way in plans.items() if way != usual[name]]
     figures = "statements were carried out as in most trials"
