@@ -34,7 +34,7 @@ def minimum_detectable_ratio(
     if n_blocks < 2:
         raise ValueError("one block says nothing about its own uncertainty")
     if not math.isfinite(_critical_t(n_blocks, alpha, looks)):
-        raise ValueError(f"at least {FEWEST_BLOCKS} blocks are wanted before the first look")
+        raise ValueError(f"at least {FEWEST_BLOCKS} blocks are needed before the first look")
     return from_log(_noncentrality(n_blocks, alpha, power, looks) * log_sd / math.sqrt(n_blocks))
 
 

@@ -132,4 +132,4 @@ def test_the_shipped_study_runs_at_smoke_scale(place: Place) -> None:
     treatments = {tuple(each.levels.values())[:2] for each in stored.treatments}
     assert len(treatments) == 18
     assert {attempt.outcome for attempt in stored.attempts} == {"finished"}
-    assert "at least 3 are wanted" in ran.stdout
+    assert "at least 3 are needed" in ran.stdout

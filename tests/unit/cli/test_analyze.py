@@ -106,7 +106,7 @@ def test_too_few_blocks_are_inconclusive(call: Call, file: Path, blocks: int) ->
     found = only(json.loads(call("paired", path, "--json")[0]))
     assert found["verdict"] == "inconclusive"
     assert found["low"] is found["high"] is found["minimum_detectable_effect"] is None
-    assert "at least 3 are wanted" in found["reason"]
+    assert "at least 3 are needed" in found["reason"]
 
 
 def test_treatments_that_share_no_block_are_inconclusive(call: Call, file: Path) -> None:

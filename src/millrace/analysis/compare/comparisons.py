@@ -21,7 +21,7 @@ from millrace.stats import (
     paired_ratio,
 )
 
-_AT_LEAST = f"at least {FEWEST_BLOCKS} are wanted"
+_AT_LEAST = f"at least {FEWEST_BLOCKS} are needed"
 
 
 def compare_with_base(

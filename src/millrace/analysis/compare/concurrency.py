@@ -52,7 +52,7 @@ def objection(
         return _NEVER
     return (
         f"its calibration {newest.run.id} has {len(newest.verdicts)} of the {ENOUGH} verdicts on "
-        "the base beside itself that are wanted"
+        "the base beside itself that are needed"
     )
 
 

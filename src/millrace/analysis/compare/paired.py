@@ -54,7 +54,7 @@ def compare_paired(
         pairs = ([ours[block] for block in blocks], [theirs[block] for block in blocks])
         estimate = fixed = found = None
         verdict: Verdict | None = None
-        reason = f"no block has both; at least {FEWEST_BLOCKS} are wanted"
+        reason = f"no block has both; at least {FEWEST_BLOCKS} are needed"
         if blocks:
             fixed = paired_ratio(*pairs, confidence=1 - alpha)
             estimate = paired_ratio(*pairs, confidence=1 - alpha, looks="any")

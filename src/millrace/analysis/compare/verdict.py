@@ -46,7 +46,7 @@ def decide(
     low, high = estimate.low, estimate.high
     if estimate.n_pairs < FEWEST_BLOCKS or low is None or high is None:
         blocks = "1 block" if estimate.n_pairs == 1 else f"{estimate.n_pairs} blocks"
-        return None, f"{blocks}; at least {FEWEST_BLOCKS} are wanted"
+        return None, f"{blocks}; at least {FEWEST_BLOCKS} are needed"
     return decide_interval(estimate.ratio, low, high, direction, margin)
 
 

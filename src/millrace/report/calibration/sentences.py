@@ -35,7 +35,7 @@ def sentences(found: Calibration) -> Iterator[str]:
             first = next(each.refused for each in found.verdicts if each.refused)
             yield f"{found.refused} of {verdicts} refused, as a run would; the first: {first}"
     else:
-        yield "no verdict yet: more blocks are wanted"
+        yield "no verdict yet: more blocks are needed"
     if limits := found.limits(found.excluding):
         low, high = map(percent_text, limits)
         yield (

@@ -174,7 +174,7 @@ def _about_warnings(group: Group) -> Iterator[str]:
 def _about_options(analysis: RunAnalysis) -> Iterator[str]:
     instances = [i for t in analysis.treatments for i in t.instances]
     if asked := len({(i.role, each.name) for i in instances for each in i.mismatches}):
-        yield f"{counted(asked, 'option')} asked for took another value on a server"
+        yield f"{counted(asked, 'requested option')} took another value on a server"
     if left_out := len({(i.role, each.name) for i in instances for each in i.left_out}):
         yield f"{counted(left_out, 'option')} left out where a server does not know them"
 

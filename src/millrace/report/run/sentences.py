@@ -186,12 +186,12 @@ def _wanted(comparison: Comparison, margin: float) -> str:
     wanted, seen = comparison.blocks_wanted, comparison.minimum_detectable
     if wanted is None or wanted > MANY_BLOCKS:
         difference = f"a difference of {margin_text(margin)}"
-        return f"; to settle {difference} would take more than {MANY_BLOCKS} blocks"
+        return f"; settling {difference} would take more than {MANY_BLOCKS} blocks"
     if seen is None or wanted <= comparison.n_blocks:
         return ""
     return (
         f"; these blocks can show a difference of {percent_text(seen)}, about "
-        f"{counted(wanted, 'block')} are wanted for one of {margin_text(margin)}"
+        f"{counted(wanted, 'block')} are needed for one of {margin_text(margin)}"
     )
 
 

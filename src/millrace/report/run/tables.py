@@ -123,7 +123,7 @@ def trials_text(treatment: TreatmentAnalysis) -> str:
 
 def ratios_table(analysis: RunAnalysis, metric: Metric) -> Table:
     """Return each comparison's ratio with its interval, blocks, and what the blocks can see."""
-    titles = ("ratio", "low", "high", "blocks", "detectable", "blocks wanted")
+    titles = ("ratio", "low", "high", "blocks", "detectable", "blocks needed")
     columns = (*text_columns("candidate", "base"), *map(Column, titles), *text_columns("verdict"))
     sections = tuple(
         Section(group.label, tuple(_ratio_row(c, analysis.factor) for c in group.in_metric(metric)))

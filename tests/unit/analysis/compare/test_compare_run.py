@@ -92,7 +92,7 @@ def test_two_blocks_give_an_estimate_but_no_verdict() -> None:
         compare_run(RunBuilder({BASE: (4.0, 4.1), SLOWER: (5.0, 5.2)}).build()), SLOWER
     )
     assert comparison.verdict is None
-    assert comparison.reason == "2 blocks; at least 3 are wanted"
+    assert comparison.reason == "2 blocks; at least 3 are needed"
     assert comparison.estimate is not None
     assert (comparison.minimum_detectable, comparison.blocks_wanted) == (None, 3)
 
@@ -120,7 +120,7 @@ def test_trials_lost_to_failures_are_named_where_too_few_are_left() -> None:
     comparison = one(compare_run(run), SLOWER)
     assert comparison.verdict is None
     lost = f"1 of 3 trials of {SLOWER} failed"
-    assert comparison.reason == f"2 blocks; at least 3 are wanted; {lost}"
+    assert comparison.reason == f"2 blocks; at least 3 are needed; {lost}"
 
 
 @pytest.mark.parametrize(

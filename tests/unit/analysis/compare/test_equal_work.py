@@ -73,7 +73,7 @@ def test_unequal_work_is_inconclusive_in_every_metric(name: str, share: float, s
         assert "0 % with mysql-5.6.24" in comparison.reason
         reported = sentence(comparison, analysis)
         assert "inconclusive, unequal work: " in reported
-        assert "are wanted" not in reported, "more blocks would not help"
+        assert "are needed" not in reported, "more blocks would not help"
     assert "gave" in answer(analysis), "as what these trials did, not as what a server does"
 
 

@@ -55,7 +55,7 @@ def test_an_inconclusive_one_says_why() -> None:
 def test_too_few_blocks_give_no_verdict(n_pairs: int, said: str) -> None:
     verdict, reason = decide(estimate(0.5, 0.6, 0.7, n_pairs), "higher", MARGIN)
     assert verdict is None
-    assert reason == f"{said} at least 3 are wanted"
+    assert reason == f"{said} at least 3 are needed"
 
 
 logs = st.floats(min_value=-0.5, max_value=0.5)

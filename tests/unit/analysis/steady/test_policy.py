@@ -137,7 +137,7 @@ def test_unsteady_trials_make_every_metric_inconclusive_and_say_why() -> None:
     said = sentence(analysis.comparisons()[0], analysis)
     assert "inconclusive, not steady: 5 of 5 trials" in said
     assert "operations = " in said
-    assert "blocks are wanted" not in said  # more blocks would not help
+    assert "blocks are needed" not in said  # more blocks would not help
     assert "inconclusive" in answer(analysis)
 
 

@@ -39,5 +39,5 @@ def test_an_option_counts_once_however_many_treatments_ask_for_it() -> None:
     load_s = {server: noisy(3, 3, seed=n) for n, server in enumerate(servers)}
     run = RunBuilder(load_s, factors={"configuration": ["wmf"]}).build()
     lines = notes.warnings(compare_run(run))
-    assert any(line.startswith("1 option asked for took another value") for line in lines)
+    assert any(line.startswith("1 requested option took another value") for line in lines)
     assert any(line.startswith("1 option left out") for line in lines)

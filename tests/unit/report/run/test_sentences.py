@@ -56,7 +56,7 @@ def test_a_spread_that_no_number_of_blocks_helps() -> None:
 
 def test_too_few_blocks() -> None:
     text = only_sentence(analysis(4.4, 4.5, base=(4.0, 4.1)))
-    assert text.endswith("over 2 blocks: no verdict, 2 blocks; at least 3 are wanted.")
+    assert text.endswith("over 2 blocks: no verdict, 2 blocks; at least 3 are needed.")
 
 
 def test_a_failure_names_step_and_reason_in_one_line() -> None:
