@@ -1,9 +1,10 @@
-"""Run all tests: those that measure the host run alone, and again where they failed.
+"""Run all tests: those that measure the host run alone, and failed tests once more.
 
     python -m tests.run -n 4     # options are those of pytest
 
-The summary at the end says which tests were skipped and why, and which had to be tried again. The
-duration of each test is kept for `tests.repeat`.
+The summary at the end says which tests were skipped and why, and which had to be tried again. A
+test that is not marked `quiet` and passes only then has a defect, or found one; it is listed to be
+mended, and does not fail the run by itself. The duration of each test is kept for `tests.repeat`.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ from xml.etree import ElementTree
 DURATIONS = Path(".pytest_cache", "durations.json")
 
 _LINES = 10
+# More failed tests that share the host are no accident, and are not tried again.
+_FEW = 3
 _PASSED, _FAILED, _NONE = 0, 1, 5  # exit statuses of pytest: all passed, some failed, none ran
 _WORKERS = re.compile(r"-n\d*|--numprocesses(=.*)?")
 
@@ -42,29 +45,28 @@ class Outcome:
 def main(arguments: Sequence[str]) -> int:
     """Run the tests and print the summary; return an exit status."""
     with tempfile.TemporaryDirectory(prefix="mr-tests-") as place:
-        shared = _pytest(Path(place, "shared.xml"), ["-m", "not quiet", *arguments])
-        if shared.status not in (_PASSED, _FAILED, _NONE):
-            return shared.status
-        alone = ["-m", "quiet", *_without_workers(arguments)]
-        quiet = _pytest(Path(place, "quiet.xml"), [*alone, "--cache-clear"])
-        again = None
-        if quiet.status == _FAILED:
-            only_failed = ["--last-failed", "--last-failed-no-failures=none"]
-            again = _pytest(Path(place, "again.xml"), [*alone, *only_failed])
-    keep_durations({**shared.seconds, **quiet.seconds})
-    print(*summary(shared, quiet, again), sep="\n")
-    statuses = (shared.status, (again or quiet).status)
+        shared = _tried(Path(place), "shared", ["-m", "not quiet", *arguments], _FEW)
+        if shared[-1].status not in (_PASSED, _FAILED, _NONE):
+            return shared[-1].status
+        quiet = _tried(Path(place), "quiet", ["-m", "quiet", *_without_workers(arguments)])
+    keep_durations({**shared[0].seconds, **quiet[0].seconds})
+    print(*summary(shared, quiet), sep="\n")
+    statuses = (shared[-1].status, quiet[-1].status)
     return next((status for status in statuses if status not in (_PASSED, _NONE)), _PASSED)
 
 
-def summary(shared: Outcome, quiet: Outcome, again: Outcome | None) -> list[str]:
-    """Return the lines that list skipped tests and tests that ran twice."""
-    skipped = {**shared.skipped, **quiet.skipped}
+def summary(*kinds: Sequence[Outcome]) -> list[str]:
+    """Return the lines that list skipped tests and tests that ran twice.
+
+    Each argument has the outcome of a run, and that of the repetition of its failed tests, if any.
+    """
+    skipped = {test: reason for first, *_ in kinds for test, reason in first.skipped.items()}
     lines = [f"{len(skipped)} skipped{':' if skipped else ''}", *_by_reason(skipped)]
-    if again is not None:
-        for test, message in quiet.failed.items():
-            ended = "failed again" if test in again.failed else "passed then"
-            lines.append(f"tried twice, {ended}: {test}: {message}")
+    for first, *others in kinds:
+        for again in others:
+            for test, message in first.failed.items():
+                ended = "failed again" if test in again.failed else "passed then"
+                lines.append(f"tried twice, {ended}: {test}: {message}")
     return lines
 
 
@@ -91,6 +93,18 @@ def _modules(names: Sequence[str]) -> str:
     """Return the module that has most of these tests, and how many others have some."""
     (first, _), *others = Counter(name.partition("::")[0] for name in names).most_common()
     return f"{first} and {len(others)} more" if others else first
+
+
+def _tried(
+    place: Path, name: str, arguments: Sequence[str], few: int | None = None
+) -> list[Outcome]:
+    """Run tests, and then those that failed, alone; not if more than ``few`` failed."""
+    first = _pytest(place / f"{name}.xml", [*arguments, "--cache-clear"])
+    if first.status != _FAILED or (few is not None and len(first.failed) > few):
+        return [first]
+    only_failed = ["--last-failed", "--last-failed-no-failures=none"]
+    again = _pytest(place / f"{name}-again.xml", [*_without_workers(arguments), *only_failed])
+    return [first, again]
 
 
 def _pytest(report: Path, arguments: Sequence[str]) -> Outcome:

@@ -88,7 +88,8 @@ def test_an_injected_change_is_found_and_confirmed(tmp_path: Path) -> None:
         with Store.open(place.store) as store:
             (fact,) = store.histories.changes()
         assert fact.remeasured is not None
-        assert fact.remeasured.n_blocks == blocks
+        # Where the disk stands still, a trial of half a second commits nothing.
+        assert 0 < fact.remeasured.n_blocks <= blocks
         if fact.state != "candidate":
             break
     again = fact.remeasured

@@ -25,12 +25,12 @@ def measured():
     before.touch()
     return "badly"
 
-@pytest.mark.quiet
-def test_noise(measured):
+{mark}
+def test_noise(measured, {argument}):
     assert measured == "well"
 
-@pytest.mark.quiet
-def test_defect():
+{mark}
+def test_defect({argument}):
     assert not {defective}
 
 @pytest.mark.skip(reason="no such device")
@@ -39,29 +39,55 @@ def test_device():
 """
 
 
+QUIET = "@pytest.mark.quiet"
+SHARED = "@pytest.mark.parametrize('number', range(1))"
+SHARED_MANY = "@pytest.mark.parametrize('number', range(3))"
+
+
 @pytest.mark.parametrize(
-    ("defective", "status", "ending"), [(False, 0, "passed then"), (True, 1, "failed again")]
+    ("mark", "defective", "status", "ending"),
+    [
+        (QUIET, False, 0, "passed then"),
+        (QUIET, True, 1, "failed again"),
+        (SHARED, False, 0, "passed then"),
+        (SHARED, True, 1, "failed again"),
+    ],
 )
-def test_a_quiet_test_is_tried_once_more_and_listed(
-    tmp_path: Path, defective: bool, status: int, ending: str
+def test_a_failed_test_is_tried_once_more_and_listed(
+    tmp_path: Path, mark: str, defective: bool, status: int, ending: str
 ) -> None:
-    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = quiet\n")
+    ran = run_tests(tmp_path, mark, defective=defective)
+    assert ran.returncode == status, ran.stdout + ran.stderr
+    lines = ran.stdout.splitlines()
     name = "test_defect" if defective else "test_noise"
-    (tmp_path / "test_it.py").write_text(TESTS.format(defective=defective))
-    ran = subprocess.run(
+    (listed,) = [line for line in lines if line.startswith("tried twice") and name in line]
+    assert listed.startswith(f"tried twice, {ending}: test_it::{name}")
+    at = lines.index("1 skipped:")
+    assert lines[at + 1] == "    1 × no such device (test_it)"
+    assert sum(line.startswith("tried twice") for line in lines) == 1 + defective
+
+
+def test_many_failed_tests_are_not_tried_again(tmp_path: Path) -> None:
+    ran = run_tests(tmp_path, SHARED_MANY, defective=True)
+    assert ran.returncode == 1
+    assert "tried twice" not in ran.stdout
+    assert "6 failed" in ran.stdout
+
+
+def run_tests(place: Path, mark: str, *, defective: bool) -> subprocess.CompletedProcess[str]:
+    """Run the tests above with the runner of all tests, in a directory of their own."""
+    (place / "pytest.ini").write_text("[pytest]\nmarkers = quiet\n")
+    argument = "" if mark == QUIET else "number"
+    text = TESTS.format(mark=mark, argument=argument, defective=defective)
+    (place / "test_it.py").write_text(text)
+    return subprocess.run(
         [sys.executable, "-c", "import sys; from tests import run; sys.exit(run.main(['-n1']))"],
-        cwd=tmp_path,
+        cwd=place,
         env={"PYTHONPATH": str(REPOSITORY), "PATH": "/usr/bin:/bin"},
         capture_output=True,
         text=True,
         check=False,
     )
-    assert ran.returncode == status, ran.stdout + ran.stderr
-    lines = ran.stdout.splitlines()
-    assert f"tried twice, {ending}: test_it::{name}: " in "\n".join(lines)
-    at = lines.index("1 skipped:")
-    assert lines[at + 1] == "    1 × no such device (test_it)"
-    assert sum(line.startswith("tried twice") for line in lines) == 1 + defective
 
 
 def test_reasons_fit_into_ten_lines() -> None:
@@ -70,7 +96,7 @@ def test_reasons_fit_into_ten_lines() -> None:
         "tests.b::test_1": "no perf",
         **{f"tests.c::test_{number}": f"reason {number:02}" for number in range(30)},
     }
-    lines = run.summary(Outcome(1, skipped, {"tests.d::test": "assert"}), Outcome(0, {}, {}), None)
+    lines = run.summary([Outcome(1, skipped, {"tests.d::test": "assert"})], [Outcome(0, {}, {})])
     assert len(lines) == 10
     assert lines[0] == "38 skipped:"
     assert lines[1] == "    8 × no perf (tests.a and 1 more)"

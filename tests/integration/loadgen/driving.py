@@ -248,7 +248,9 @@ def status(instance: Instance) -> dict[str, int]:
     """
     deadline = time.monotonic() + LIMIT_S
     while (clients := connected(instance)) > 1:
-        assert time.monotonic() < deadline, f"{clients} clients are still connected"
+        if time.monotonic() > deadline:
+            left = ask(instance, "SHOW FULL PROCESSLIST")
+            raise AssertionError(f"{clients} clients are still connected: {left}")
         time.sleep(0.01)
     rows = ask(instance, "SHOW GLOBAL STATUS")
     return {name: int(value) for name, value in rows if str(value).isdigit()}
