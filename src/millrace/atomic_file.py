@@ -57,10 +57,7 @@ def remove_drafts(path: Path) -> None:
 
 
 def remove_abandoned(directory: Path) -> None:
-    """Remove drafts in a directory whose writers no longer exist.
-
-    Skip those that cannot be removed.
-    """
+    """Remove drafts in a directory whose writers no longer exist, as far as they can be removed."""
     with contextlib.suppress(OSError), os.scandir(directory) as entries:
         for entry in entries:
             if _OURS.fullmatch(entry.name):

@@ -55,10 +55,7 @@ class DamagedResult(UserError):
 
 
 class UnusablePlace(UserError):
-    """An error for one of millrace's directories that cannot be used.
-
-    It counts against no server: once the user has repaired the directory, the same command resumes.
-    """
+    """A directory of millrace that the user must repair; it counts against no server."""
 
 
 @dataclass(frozen=True)
@@ -115,10 +112,7 @@ class ValidationError(UserError):
 
 
 class TrialFailed(MillraceError):
-    """The failure of a step of a trial, which is a result.
-
-    ``log_tail`` is the end of the server's log.
-    """
+    """The failure of a trial's step, a result; ``log_tail`` is the end of the server's log."""
 
     def __init__(
         self,
@@ -159,20 +153,13 @@ class DatabaseError(MillraceError):
 
 
 class HostError(MillraceError):
-    """An error of this host: no space, no network, no such program.
-
-    It may be transient, or the user may repair it, so that a second attempt makes sense. Exit
-    status 4.
-    """
+    """An error of this host that may pass or be repaired: no space, no network. Exit status 4."""
 
     exit_status = 4
 
 
 class PermanentHostError(HostError):
-    """An error of this host that a later attempt does not solve.
-
-    Examples are a missing file, a checksum mismatch, and a program that cannot run here.
-    """
+    """A lasting error of this host: a missing file, a wrong checksum, an unusable program."""
 
 
 class NotServed(PermanentHostError):
@@ -184,10 +171,7 @@ class Unavailable(MillraceError):
 
 
 class GateFailed(MillraceError):
-    """A verdict on which the user asked to fail (``--fail-on``).
-
-    ``exit_status`` is 10 for a regression, 11 where there is only an inconclusive verdict.
-    """
+    """A verdict that ``--fail-on`` names: exit status 10, or 11 for only an inconclusive one."""
 
     def __init__(self, message: str, *, exit_status: int, hint: str | None = None) -> None:
         super().__init__(message, hint=hint)

@@ -23,11 +23,7 @@ def factor_text(factor: str) -> str:
 
 
 def is_name(factor: str, level: Level) -> bool:
-    """Return whether a level is clear without its factor.
-
-    A server, a configuration, a test, and words such as ``InnoDB`` are; ``8``, ``8M``, ``on`` and
-    all values of server options are not.
-    """
+    """Return whether a level is clear without its factor: ``InnoDB`` is, ``8M`` and ``on`` not."""
     if factor.startswith(_OPTION) or not isinstance(level, str):
         return False
     # For example, replica.server of a replica.
@@ -42,10 +38,7 @@ def level_value(level: Level) -> str:
 
 
 def level_text(factor: str, level: Level) -> str:
-    """Return a level for a place among those of other factors.
-
-    Examples are ``InnoDB``, ``clients 8``, ``tls on`` and ``innodb_buffer_pool_size = 8M``.
-    """
+    """Return a level among other factors' levels: ``InnoDB``, ``clients 8``, ``option = 8M``."""
     if is_name(factor, level):
         return level_value(level)
     equals = "= " if factor.startswith(_OPTION) and not isinstance(level, bool) else ""
@@ -53,10 +46,7 @@ def level_text(factor: str, level: Level) -> str:
 
 
 def level_named(text: str, levels: Sequence[Level]) -> Level | None:
-    """Return the one of ``levels`` that ``text`` names; None where it names none of them.
-
-    A switch may be written ``true``, ``on`` or ``1``, and ``false``, ``off`` or ``0``.
-    """
+    """Return the one of ``levels`` that ``text`` names, or None; ``on`` and ``1`` are true."""
     exactly = [level for level in levels if str(level) == text]
     switch = _SWITCHES.get(text.lower())
     alike = [level for level in levels if isinstance(level, bool) and level is switch]
@@ -64,10 +54,7 @@ def level_named(text: str, levels: Sequence[Level]) -> Level | None:
 
 
 def levels_text(levels: Sequence[Level]) -> str:
-    """Return the accepted spellings of ``levels``.
-
-    Examples are ``1, 16`` and ``off, on (or false, true; or 0, 1)``.
-    """
+    """Return the accepted spellings: ``1, 16``, or ``off, on (or false, true; or 0, 1)``."""
     switches = [level for level in levels if isinstance(level, bool)]
     known = ", ".join(map(level_value, levels))
     if not switches:

@@ -34,22 +34,14 @@ _NO_RIGHTS = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR)
 
 
 def cache_dir() -> Path:
-    """Return the directory of downloads and unpacked servers; it may not exist yet.
-
-    Raises HostError where another user could have put files there.
-    """
+    """Return the (maybe missing) directory of downloads and servers; HostError if not safe."""
     place = _cache()
     refuse_shared(place, "MILLRACE_CACHE")
     return place
 
 
 def state_dir() -> Path:
-    """Return the directory of the results store and of the servers that a user added.
-
-    It may not exist yet.
-
-    Raises HostError where another user could have put files there.
-    """
+    """Return the (maybe missing) directory of results and added servers; HostError if not safe."""
     place = _state()
     refuse_shared(place, "MILLRACE_STATE")
     return place
@@ -61,10 +53,7 @@ def work_dir() -> Path:
 
 
 def snapshots_dir() -> Path:
-    """Return the directory of snapshots; it may not exist yet.
-
-    Raises HostError where another user could have put a snapshot there.
-    """
+    """Return the (maybe missing) directory of snapshots; HostError if not safe."""
     place = _snapshots()
     refuse_shared(place, "MILLRACE_SNAPSHOTS")
     return place
@@ -76,10 +65,7 @@ def default_store() -> Path:
 
 
 def refusal(error: OSError) -> UnusablePlace | None:
-    """Return the user's error for a missing right to write to one of the directories.
-
-    None for any other failure.
-    """
+    """Return the user's error for a missing right to one of the directories, else None."""
     if error.errno not in _NO_RIGHTS or not isinstance(error.filename, str):
         return None
     refused = Path(error.filename).absolute()
@@ -120,7 +106,6 @@ def _place(variable: str, root_place: str, xdg_variable: str, home_place: str) -
 
 
 def _device(path: Path) -> int:
-    """Return the file system of a path, which may not exist yet."""
     while not path.exists():
         path = path.parent
     return path.stat().st_dev
@@ -148,7 +133,6 @@ def _named(variable: str, *, file: bool = False) -> Path | None:
 
 
 def _complaint(path: Path) -> str | None:
-    """Return the reason that ``path`` is not a readable directory and cannot become one."""
     try:
         there = next(each for each in (path, *path.parents) if os.path.lexists(each))
         found = there.stat()

@@ -63,10 +63,7 @@ def parse_object(content: bytes | str, limits: Limits = SMALL) -> dict[str, Any]
 
 
 def read(path: Path, limits: Limits = SMALL) -> Any:
-    """Return the value in the file at ``path``, read up to the limit.
-
-    Raises OSError for a file that cannot be read and JsonRefused for invalid content.
-    """
+    """Return a file's value; raise OSError, or JsonRefused for invalid content."""
     with path.open("rb") as file:
         return parse(read_bounded(file, limits.size_bytes), limits)
 
@@ -95,7 +92,6 @@ def _refuse_constant(name: str) -> NoReturn:
 
 
 def _check(value: Any, limits: Limits) -> None:
-    """Raise JsonRefused where a value, or one inside it, exceeds a limit."""
     level = [value]
     for left in range(limits.depth, -1, -1):
         inner: list[Any] = []

@@ -47,11 +47,7 @@ def refuse_shared(place: Path, variable: str) -> None:
 
 
 def on_the_way(path: Path) -> Iterator[tuple[Path, os.stat_result]]:
-    """Yield the directories and links that an absolute path leads over, each with its own state.
-
-    This includes the targets of links. Raises OSError where a part is missing, or the links do not
-    end.
-    """
+    """Yield each directory and link that a path leads over; OSError for missing or endless ones."""
     place = Path("/")
     left = _parts(path)
     n_links = 0

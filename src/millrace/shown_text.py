@@ -35,10 +35,7 @@ def shown(text: str) -> str:
 
 
 def shown_line(text: str) -> str:
-    """Return ``text`` for a place of one line, such as a name or a cell.
-
-    Line ends and tabs are escaped too.
-    """
+    """Return ``text`` for a place of one line, with line ends and tabs escaped too."""
     return shown(text).translate(_LINE)
 
 

@@ -7,10 +7,7 @@ _SIZE = re.compile(r"(\d+)([KMGTPE]?)B?", re.IGNORECASE | re.ASCII)
 
 
 def parse(text: str) -> int:
-    """Return the bytes of a size such as ``4096``, ``192K`` or ``12G``.
-
-    Raises ValueError for any other text.
-    """
+    """Return the bytes of a size such as ``4096``, ``192K`` or ``12G``; else raise ValueError."""
     matched = _SIZE.fullmatch(text.strip())
     if matched is None:
         raise ValueError(f"{text!r} is not a size such as 128M or 12G")

@@ -8,10 +8,7 @@ _DURATION = re.compile(r"(?:(\d+)h)?(?:(\d+)min)?(?:(\d+)s)?", re.ASCII)
 
 
 def parse_duration(text: str) -> float:
-    """Return the seconds of a duration such as ``90s``, ``45min`` or ``1h30min``.
-
-    Raises ValueError for any other text, and for an empty or zero duration.
-    """
+    """Return the seconds of ``90s``, ``45min`` or ``1h30min``; else, or for 0, raise ValueError."""
     matched = _DURATION.fullmatch("".join(text.split()))
     seconds = 0 if matched is None else _seconds(matched)
     if seconds <= 0:

@@ -49,10 +49,7 @@ class Tls:
         return self.mode in VERIFYING
 
     def context(self) -> ssl.SSLContext | None:
-        """Return the TLS context of a session, None without TLS.
-
-        Raises UserError for a file of authorities that cannot be used.
-        """
+        """Return a session's TLS context, None without TLS; UserError for an unusable ``ca``."""
         if self.mode == "disabled":
             return None
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -65,11 +62,7 @@ class Tls:
 
 
 def tls_settings(mode: object, ca: object, *, allow_unverified: bool) -> Tls:
-    """Return the TLS settings that an address or an experiment requests.
-
-    Raises InvalidTls for a mode that does not exist, and for a ``ca`` that the mode lacks or does
-    not use.
-    """
+    """Return requested TLS settings; InvalidTls for no mode, and a missing or unused ``ca``."""
     if mode not in MODES:
         message = "is missing" if mode is None else "is no mode"
         raise InvalidTls("mode", mode, message, f"one of {', '.join(MODES)}")

@@ -42,10 +42,7 @@ def this_process(host_id: str) -> Owner:
 
 
 def is_alive(owner: Owner) -> bool:
-    """Return whether the owner's process still runs; a process of an earlier boot does not.
-
-    Use it for owners on this host: a run resumes only on the host where it started.
-    """
+    """Return whether a process of this host, the owner, still runs; not one of an earlier boot."""
     return (
         owner.boot_id == processes.boot_id() and ProcessId(owner.pid, owner.started_ticks).exists()
     )
@@ -117,8 +114,6 @@ def claim(store: Store, run: RunRecord, trial: PlannedTrial, *, retry_failed: bo
 
 
 def _concurrent(trials: Sequence[PlannedTrial], factor: str) -> Iterator[tuple[PlannedTrial, ...]]:
-    """Yield the trials that are measured at the same time: single ones, and pairs."""
-
     def key(trial: PlannedTrial) -> object:
         return (
             trial.id

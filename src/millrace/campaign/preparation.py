@@ -107,10 +107,7 @@ def _known_names(server: Server) -> Collection[str]:
 
 
 def refuse_missing_cpus(experiment: Experiment) -> None:
-    """Refuse clients on missing or forbidden CPUs, and concurrent pairs on a single CPU.
-
-    Raise ValidationError for the former, UserError for the latter.
-    """
+    """Raise ValidationError for missing client CPUs, UserError for a pair on a single CPU."""
     if experiment.concurrent:
         cpuset.cpu_partitions()
     wanted = cpu_numbers(str(experiment.parameters.get("client_cpus", ""))) or ()
@@ -126,10 +123,7 @@ def refuse_missing_cpus(experiment: Experiment) -> None:
 
 
 def refuse_attached(plan: Plan) -> None:
-    """Raise UserError for what attached servers cannot do: concurrent pairs, other options ...
-
-    Starts and installs nothing.
-    """
+    """Raise UserError for what attached servers cannot do, before anything starts."""
     others = {
         row.name: install.find(row.name)
         for row in install.list_servers()
@@ -188,10 +182,7 @@ def _treatment_input(
 
 
 def work_directory(place: Path) -> Path:
-    """Return the directory of instances' data, and create it if it is missing.
-
-    Raise UserError where it is not writable, HostError where the host fails to create it.
-    """
+    """Make the directory of instances' data; UserError or HostError where that fails."""
     try:
         place.mkdir(parents=True, exist_ok=True)
         if not os.access(place, os.R_OK | os.W_OK | os.X_OK, effective_ids=True):
@@ -205,11 +196,7 @@ def work_directory(place: Path) -> Path:
 
 
 def expected_data(experiment: Experiment) -> datasets.DataChecksum | None:
-    """Return rows, bytes and checksum of the named data set that the trials load.
-
-    They are computed once, then cached. None where the workload has tables of its own, which the
-    load generator verifies.
-    """
+    """Return the checksum of the named data set to load (cached); None for tables of its own."""
     data = experiment.checked_workload.data
     if data is None:
         return None
@@ -244,10 +231,7 @@ class Preparation:
         self._data_file: Path | None = None
 
     def __call__(self, plan: Plan, stored: StoredRun | None) -> RunInput:
-        """Return the input of a plan's trials; ``stored`` is the run so far.
-
-        Raise MillraceError where the plan is refused.
-        """
+        """Return the input of a plan's trials, or raise MillraceError; ``stored`` is the run."""
         key = tuple(treatment.id for treatment in plan.treatments)
         if key not in self._inputs:
             refuse_missing_cpus(plan.experiment)
@@ -270,10 +254,7 @@ def run_input(
     *,
     data_file: Path | None = None,
 ) -> RunInput:
-    """Return the input of a plan's trials, available until ``stack`` ends.
-
-    ``data_file`` is the experiment's data file where one exists already.
-    """
+    """Return the input of a plan's trials until ``stack`` ends, with any existing ``data_file``."""
     work_dir = work_directory(paths.work_dir())
     servers = installed_servers(plan, on_event)
     treatments = treatment_inputs(plan, servers)

@@ -14,11 +14,7 @@ from millrace.servers import configurations
 def configuration_of(
     experiment: Experiment, treatment: Treatment, *, family: str, version: str | None
 ) -> Configuration:
-    """Return the treatment's configuration for a server.
-
-    Its sizes are scaled to the data and this host (half the host for a concurrent pair). The
-    options that the experiment varies override it.
-    """
+    """Return the treatment's configuration, scaled to the data and its share of this host."""
     at_once = 2 if experiment.concurrent else 1
     resolved = configurations.resolve(
         str(treatment.resolved["configuration"]),
@@ -32,10 +28,7 @@ def configuration_of(
 
 
 def varied_options(treatment: Treatment) -> dict[str, Level]:
-    """Return the treatment's levels of server options, by option name.
-
-    They include the option that slows the server down.
-    """
+    """Return a treatment's levels of server options by name, including the one that slows down."""
     slowdown = slowdown_of(treatment.resolved)
     slowing = {slowdown.name: slowdown.value} if isinstance(slowdown, OptionGiven) else {}
     return {

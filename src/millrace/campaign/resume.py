@@ -77,7 +77,6 @@ def select_run(
 def _not_continued(
     store: Store, plan: Plan, experiment: Experiment, host: HostRecord
 ) -> str | None:
-    """Return a note about an imported run that would resume had it been measured here."""
     imported = store.runs_of(plan.digest, host.id, experiment.seed, imported=True)
     for run in imported:
         if measures_the_same(run, experiment):
@@ -114,7 +113,6 @@ def only_begun(stored: StoredRun) -> StoredRun:
 
 
 def _block(trial: TrialRecord | PlannedTrial) -> tuple[bool, int]:
-    """Return the block of a trial; profiled trials have blocks of their own."""
     return trial.purpose == "profile", trial.block
 
 
@@ -125,10 +123,7 @@ def _with_aa_trials(plan: Plan, stored: StoredRun, blocks: int) -> Plan:
 
 
 def _as_begun(plan: Plan, stored: StoredRun) -> Plan:
-    """Return the plan with started blocks unchanged.
-
-    Omitted trials are never added later: a block must be contemporaneous.
-    """
+    """Return the plan with started blocks unchanged: a block must be contemporaneous."""
     known = {trial.id for trial in stored.trials}
     begun = {_block(trial) for trial in stored.trials}
     kept = (
@@ -150,7 +145,6 @@ def _essence(spec: RunSpec) -> dict[str, object]:
 
 
 def _rebuilt(store: Store, run: RunRecord) -> Iterator[str]:
-    """Yield the differences between today's servers and those that the run measured."""
     ran = {
         instance.server.name: instance.server.build
         for attempt in store.load_run(run.id).attempts

@@ -63,10 +63,7 @@ class Batch:
 
 @dataclass(frozen=True)
 class End:
-    """The end of a run, with its ``reason``.
-
-    The scheduler raises ``error`` after the events.
-    """
+    """The end of a run, and the ``error`` that the scheduler raises after the events."""
 
     reason: str
     events: tuple[Emitted, ...] = ()
@@ -74,10 +71,7 @@ class End:
 
 
 class Policy(Protocol):
-    """The rule that decides what a run measures next.
-
-    It depends on the stored run alone, so that the run can resume.
-    """
+    """The rule that decides, from the stored run alone, what a run measures next."""
 
     def next_batch(self, stored: StoredRun | None) -> Batch | End:
         """Return the next trials; ``stored`` is the run so far, None before its first trial."""
@@ -242,10 +236,7 @@ class _Emitter:
 def _input_or_error(
     prepare: Prepare, batch: Batch, stored: StoredRun | None, *, is_last_try: bool = False
 ) -> RunInput | MillraceError:
-    """Return the input of a batch, or the error that makes its trials fail.
-
-    Raise errors that end the command.
-    """
+    """Return the input of a batch, or its trials' error; raise errors that end the command."""
     try:
         return prepare(batch.plan, stored)
     except (Interrupted, ValidationError):

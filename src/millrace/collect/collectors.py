@@ -101,10 +101,7 @@ class CollectorSet:
         return self._window_s is not None and bool(self._unsatisfied())
 
     def on_repeated_event(self, event: Event) -> None:
-        """Handle an event of a repetition of the measured part.
-
-        Only the collectors that observed too little run again; all others keep their first result.
-        """
+        """Handle an event of a repetition, only for the collectors that observed too little."""
         edge = self._window.edge(event)
         if edge == "begin":
             self._repeated = self._unsatisfied()
@@ -118,10 +115,9 @@ class CollectorSet:
         return [{"observer": name, **_described(problem)} for name, problem in self._missing]
 
     def document(self) -> dict[str, Any]:
-        """Return the document of all observations; empty where the measured part had no end.
+        """Return all observations; empty where the measured part had no end.
 
-        ``late_s`` of a section is the time from the begin to its collector's first reading, in
-        seconds.
+        ``late_s`` is the time from the begin to a section's first reading.
         """
         if self._window_s is None:
             return {}
@@ -164,8 +160,7 @@ class CollectorSet:
     ) -> dict[str, Result]:
         """Call every collector, or those of ``of``, and return the results by name.
 
-        A collector that fails takes no further part. It closes after all others were called, so
-        that nothing of it keeps running.
+        A collector that fails takes no further part, and closes after all others were called.
         """
         results = {}
         failed = []
@@ -184,10 +179,7 @@ class CollectorSet:
 
 
 def _impossible(problem: ValidationError) -> Unavailable:
-    """Return the error for a figure that a server or the kernel cannot have meant.
-
-    A figure that is missing is a defect of the collector: raise that.
-    """
+    """Return the error for a figure that cannot be right; raise it for a missing one, a defect."""
     first = problem.errors(include_input=False)[0]
     if first["type"] == "missing":
         raise problem
@@ -205,10 +197,7 @@ def _end(_name: str, collector: Collector) -> None:
 
 
 def agreed(sections: Mapping[str, object]) -> Mapping[str, object]:
-    """Return the sections with the same kind for a thread in all of them.
-
-    The kinds of the samples win, because samples observe more waits of a thread than two readings.
-    """
+    """Return the sections with the samples' kind of each thread: samples observe more waits."""
     usage, states = sections.get("threads"), sections.get("states")
     if not isinstance(usage, Threads) or not isinstance(states, States):
         return sections

@@ -22,11 +22,7 @@ _WRAP = 1 << 32  # the kernel counts milliseconds in 32 bits
 
 
 def collector(target: Target, root: Path = Path("/")) -> MarkCollector[str]:
-    """Create the collector of the disk below the data directory.
-
-    Raise Unavailable where this host does not show the data directory, or it is on no disk with
-    figures.
-    """
+    """Create the collector. Raise Unavailable where the data directory or its disk is not known."""
     if target.data_dir is None:
         raise Unavailable(
             "the server's data directory cannot be seen",
@@ -46,10 +42,7 @@ def collector(target: Target, root: Path = Path("/")) -> MarkCollector[str]:
 
 
 def disk_below(directory: Path, root: Path) -> str:
-    """Return the name of the device that holds ``directory``.
-
-    Raise Unavailable where there is none.
-    """
+    """Return the device that holds ``directory``; raise Unavailable where there is none."""
     _, mount = mount_below(root, directory)
     device = None if mount is None else block_device(root, mount)
     if device is None:

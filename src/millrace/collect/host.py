@@ -225,10 +225,7 @@ def others(
 def _heir(
     ended: procfs.Stat, before: Mapping[int, procfs.Stat], after: Mapping[int, procfs.Stat]
 ) -> int | None:
-    """Return the process whose children's time includes that of an ended process.
-
-    That is its parent, or the closest ancestor that has not ended.
-    """
+    """Return the closest ancestor that has not ended: it counts an ended process's time."""
     pid = ended.parent
     while pid in before:
         if _same(pid, before[pid], after) is not None:
@@ -238,13 +235,11 @@ def _heir(
 
 
 def _same(pid: int, stat: procfs.Stat, readings: Mapping[int, procfs.Stat]) -> procfs.Stat | None:
-    """Return a process in another reading; None where it is missing or its number was reused."""
     found = readings.get(pid)
     return found if found is not None and found.started_ticks == stat.started_ticks else None
 
 
 def _descendants(above: Collection[int], readings: Iterable[Mapping[int, procfs.Stat]]) -> set[int]:
-    """Return processes and all their descendants in any of the readings."""
     found = set(above)
     for reading in readings:
         children: dict[int, list[int]] = {}

@@ -36,10 +36,9 @@ class Target:
     own_pid: int = field(default_factory=os.getpid)
 
     def session(self, database: str | None = None) -> Session:
-        """Open a session for a collector, which closes it.
+        """Open a session that the caller closes, before the clients work; raise Unavailable.
 
-        A session without a database distinguishes its statements from the workload's. Open it
-        before the clients work. Raise Unavailable where the server refuses it.
+        A session without a database distinguishes its statements from the workload's.
         """
         try:
             return self.client.connect(database, limit_s=self.limit_s)

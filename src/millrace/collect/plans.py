@@ -18,10 +18,7 @@ NAME = "plans"
 
 
 def collector(target: Target) -> PlanCollector:
-    """Create the collector of the plans of ``target.statements``.
-
-    Raise Unavailable where the server does not report its version.
-    """
+    """Create the collector. Raise Unavailable where the server does not report its version."""
     explainer = target.client.family.monitoring.explainer(_version_of(target))
     return PlanCollector(target, explainer)
 

@@ -47,10 +47,7 @@ MOST_RUNS = 20
 
 
 def collector(target: Target) -> ProfileCollector:
-    """Create the collector of the profile of the target's process.
-
-    Raise Unavailable where perf cannot sample the process.
-    """
+    """Create the collector. Raise Unavailable where perf cannot sample the server's process."""
     pid = require_process(target)
     by = perf.find()
     settings = choose(by, os.cpu_count() or 1, functools.partial(_keeps_frame_pointers, target))

@@ -134,7 +134,6 @@ class SchedWaitCollector:
         self._watch.close()
 
     def _choose(self) -> None:
-        """Choose some of the threads that serve clients now."""
         self._server_tids |= frozenset(self._watch.sample())
         serving = self._watch.serving
         tids = [tid for tid, kind in self._watch.kinds().items() if kind == serving]
@@ -147,7 +146,6 @@ class SchedWaitCollector:
             self._listening = None
 
     def _listen(self) -> None:
-        """Trace events in windows until the measured part is over."""
         self._sampler_tid = threading.get_native_id()
         try:
             while not self._tids and not self._over.wait(_SEARCH_S):
@@ -186,7 +184,6 @@ class SchedWaitCollector:
 
 
 def _about(seconds: float) -> float:
-    """Return the time, varied at random by half."""
     return seconds * random.uniform(0.5, 1.5)  # noqa: S311
 
 
@@ -204,11 +201,7 @@ def collector(target: Target) -> SchedWaitCollector:
 
 
 def filters(tids: Collection[int], *, both: bool) -> Mapping[str, str]:
-    """Return, by event, the filter that admits only events about these threads.
-
-    With ``both``, it admits a switch that takes a thread off a CPU and one that puts it on a CPU;
-    otherwise only the former.
-    """
+    """Return, by event, the filter of these threads; with ``both``, also of their switches in."""
     switched = ("prev_pid", "next_pid") if both else ("prev_pid",)
     fields = {"sched_switch": switched, "sched_waking": ("pid",), "sched_wakeup": ("pid",)}
     return {
@@ -218,11 +211,7 @@ def filters(tids: Collection[int], *, both: bool) -> Mapping[str, str]:
 
 
 def wakers(own: Collection[int]) -> Callable[[int], Waker]:
-    """Return a function that classifies a thread that woke a thread of the server.
-
-    ``own`` are the server's threads. Kernel threads that deliver packets from the network stand for
-    their senders.
-    """
+    """Return the classifier of wakers of ``own`` threads; packets' kernel threads are "other"."""
 
     def waker(tid: int) -> Waker:
         if tid in own:
@@ -237,11 +226,7 @@ def wakers(own: Collection[int]) -> Callable[[int], Waker]:
 
 
 def weighted(windows: Sequence[tuple[float, float]], began_s: float) -> Sequence[Window]:
-    """Return the windows, in their order, with the weights of the time that they represent.
-
-    ``windows`` are pairs of begin and end. A window represents the time since the previous one, or
-    since the begin, relative to the mean of these times.
-    """
+    """Return the windows (begin, end), weighted by their shares of the time since the previous."""
     if not windows:
         return ()
     ends_s = [began_s, *(to_s for _, to_s in windows)]
@@ -277,11 +262,7 @@ def scheduled_statements(
     samples: Sequence[ActivitySample],
     sampler: int,
 ) -> tuple[ScheduledStatement, ...] | None:
-    """Return how often the thread of each statement was on a CPU, and ready without one.
-
-    The samples, which the thread ``sampler`` took, count by the weight of their windows. Return
-    None where there are none.
-    """
+    """Return how often statements' threads were on a CPU or ready, by weight; None: no samples."""
     if not samples:
         return None
     on_cpu: defaultdict[str, float] = defaultdict(float)

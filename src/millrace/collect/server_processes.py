@@ -20,10 +20,7 @@ class ServerProcesses:
     has_children: bool = False
 
     def pids(self) -> tuple[int, ...]:
-        """Return the current processes, the first one first.
-
-        Raise OSError where the first one has ended.
-        """
+        """Return the current processes, the first one first; raise OSError where that has ended."""
         if not self.has_children:
             return (self.main,)
         started = Path(f"/proc/{self.main}/task/{self.main}/children").read_text()
@@ -37,10 +34,7 @@ class ServerProcesses:
                     yield int(task.name), task
 
     def cpu_time(self) -> CpuTime:
-        """Return the CPU time of all running processes.
-
-        Raise OSError where the first one has ended.
-        """
+        """Return the time of all running processes; raise OSError where the first has ended."""
         times = [cpu_time(self.main)]
         for pid in self.pids()[1:]:
             with contextlib.suppress(OSError):

@@ -90,10 +90,7 @@ class StateCollector:
         self.sampler.close()
 
     def _map(self, activity: StatementActivity) -> None:
-        """Make the sampler read the clients' statements.
-
-        Where a client has a single statement, all of its time belongs to that one.
-        """
+        """Make the sampler read the statements of clients that have several."""
         if len(activity.statements()) < 2:
             return
         if self.watch.serving == POOL:

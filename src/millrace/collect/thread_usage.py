@@ -101,10 +101,7 @@ def collector(target: Target) -> MarkCollector[Reading]:
 
 
 def read(pid: int, samples: Mapping[int, ThreadSample], began_s: float) -> Reading:
-    """Read the files of a process and its threads; the samples of the threads began at ``began_s``.
-
-    Raise OSError where the process is gone.
-    """
+    """Read a process and its sampled threads; raise OSError where the process is gone."""
     tasks = f"/proc/{pid}/task"
     threads = {
         tid: RawThread(
@@ -172,10 +169,9 @@ def _sum(threads: Sequence[ThreadUsage], name: str) -> float | int | None:
 def _ended(
     before: Reading, after: Reading, process: Mapping[str, Figure], threads: Sequence[ThreadUsage]
 ) -> list[ThreadUsage]:
-    """Return the process's usage beyond that of its threads, as a list of at most one thread.
+    """Return the usage of ended threads as at most one thread.
 
-    The list is empty where no thread ended, unless the difference exceeds the time that reading the
-    threads one after the other took.
+    Without an ended thread, a difference up to the time of the readings themselves is none.
     """
     beyond = {
         name: None if total is None else max(0, total - (_sum(threads, name) or 0))
@@ -192,7 +188,6 @@ def _ended(
 
 
 def _figures(before: Counts, after: Counts) -> dict[str, Figure]:
-    """Return the usage between two readings, by the fields of ``Usage``."""
     user_s, system_s = cpu_between(before.cpu, after.cpu)
     waited_ns = after.runnable_ns
     return {

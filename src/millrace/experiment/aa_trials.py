@@ -45,10 +45,7 @@ def aa_blocks(
 
 
 def with_aa_trials(plan: Plan, *, begun: int = 0, first: int | None = None) -> Plan:
-    """Return the plan with its A/A trials, for the base of each group that compares anything.
-
-    ``begun`` and ``first`` are as for ``aa_blocks``.
-    """
+    """Return the plan with A/A trials of each group's base; see ``aa_blocks``."""
     compare = plan.experiment.compare
     is_base = {each.id: each.levels[compare.factor] == compare.base for each in plan.treatments}
     if all(is_base.values()) or plan.experiment.concurrent:
@@ -72,5 +69,4 @@ def _place(plan: Plan, trial: PlannedTrial) -> tuple[bool, int, bytes]:
 
 
 def _choice(seed: int, number: int, places: int) -> int:
-    """Return one of ``places`` places, the same for the same seed and number."""
     return sort_key(f"{seed}:{_CONTROL}:{number}")[0] % places

@@ -33,10 +33,7 @@ def fixed_factors(treatment: Treatment, factor: str) -> FixedFactors:
 def block_order(
     treatments: Iterable[Treatment], compare: Compare, seed: str, block: int
 ) -> list[tuple[Treatment, int]]:
-    """Return the trials of a block with its half of the CPUs each (0 or 1).
-
-    The trials of a pair are next to each other; the one on the first half comes first.
-    """
+    """Return a block's trials and their halves of the CPUs (0 or 1), pair by pair, half 0 first."""
     pairs: dict[FixedFactors, list[Treatment]] = {}
     for treatment in treatments:
         pairs.setdefault(fixed_factors(treatment, compare.factor), []).append(treatment)
@@ -55,10 +52,7 @@ def _base(pair: Iterable[Treatment], compare: Compare) -> Treatment:
 
 
 def refuse_unfit(experiment: Experiment, values: Iterable[Mapping[str, Any]]) -> None:
-    """Raise ValidationError where the pairs of an experiment cannot be concurrent.
-
-    ``values`` are the settings of each treatment's clients (see ``plan.chosen``).
-    """
+    """Raise ValidationError where pairs with these settings of clients cannot be concurrent."""
     found = [*_compared(experiment), *_work(experiment, values)]
     if found:
         raise ValidationError(experiment.source, found, hint=_HINT)

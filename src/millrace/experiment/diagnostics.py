@@ -67,10 +67,7 @@ class Diagnostics:
         self.add(where, f"there is no {noun} {name!r}", expected, nearest(name, names))
 
     def unlisted(self, where: str, noun: str, name: object, known: Collection[str]) -> None:
-        """Report an unknown server or configuration.
-
-        The diagnostic has the nearest names and the command that lists all.
-        """
+        """Report an unknown server or configuration, the nearest names, and where all are."""
         near = nearest_names(name, known)
         others = f", such as {', '.join(near)}" if near else ""
         expected = f"a name that `millrace {_LISTED[noun]} list` shows{others}"
@@ -79,13 +76,10 @@ class Diagnostics:
     def keys(
         self, where: str, table: Table, known: Iterable[str], *, tables: Collection[str] = ()
     ) -> dict[str, Any]:
-        """Report every key of ``table`` that is not ``known``.
-
-        Return the table with corrected keys.
+        """Report unknown keys of ``table``; return it with corrected keys.
 
         A misspelt key is replaced by the nearest known one where the table lacks that one and both
-        or neither are tables (``tables`` are the known keys with tables); other unknown keys are
-        left out.
+        or neither are tables (``tables`` are the known keys with tables); others are left out.
         """
         names = sorted(known)
         meant = {key: value for key, value in table.items() if key in names}

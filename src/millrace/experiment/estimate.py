@@ -117,7 +117,6 @@ def estimate(
 
 
 def _fewest(plan: Plan) -> list[PlannedTrial]:
-    """Return the trials that are executed whatever the results are."""
     if not plan.experiment.sequential:
         return list(plan.trials)
     return [t for t in plan.trials if t.purpose == "profile" or t.block < FEWEST_BLOCKS]

@@ -39,10 +39,7 @@ class Vocabulary:
         return self.workload.factors if self.workload else {}
 
     def has_factor(self, name: str) -> bool:
-        """Return whether a factor of this name can be varied.
-
-        Options always can: only a server knows the existing ones.
-        """
+        """Return whether a factor can be varied; only a server knows which options exist."""
         return name.startswith(OPTION) or name in self.factor_names()
 
     def factor_names(self) -> list[str]:
@@ -58,10 +55,7 @@ class Vocabulary:
 def read_factors(
     errors: Diagnostics, where: str, raw: Table, vocabulary: Vocabulary
 ) -> dict[str, Factor]:
-    """Return the valid factors of one ``[factors]`` table, by name.
-
-    A misspelt name is reported and replaced by the nearest one, where the table lacks that one.
-    """
+    """Return the valid factors of a table by name, misspelt ones under the nearest missing name."""
     factors = {}
     flat = _flattened(where, raw, vocabulary)
     there = {name for _, name, _ in flat}
@@ -80,10 +74,7 @@ def read_factors(
 
 
 def _flattened(where: str, raw: Table, vocabulary: Vocabulary) -> list[tuple[str, str, Any]]:
-    """Return (place, factor name, value) of each factor.
-
-    ``replica.server = [...]`` is read as a nested table.
-    """
+    """Return (place, factor, value) of each factor; ``replica.server = []`` is a nested table."""
     known = {*vocabulary.factor_names(), SERVER, CONFIGURATION}
     flat = []
     for key, value in raw.items():
@@ -164,7 +155,6 @@ def _as_it_is(level: Level) -> Level:
 
 
 def _sameness(name: str, vocabulary: Vocabulary) -> Callable[[object, object], bool]:
-    """Return the function that decides whether two levels of a factor are the same."""
     offered = vocabulary.of_workload().get(name)
     caseless = offered is not None and offered.caseless
     numbers = offered is not None and offered.kind_of_level == "number"
@@ -187,7 +177,6 @@ def _check_alias(errors: Diagnostics, place: str, alias: str, levels: list[objec
 
 
 def _check_for(errors: Diagnostics, name: str, vocabulary: Vocabulary) -> LevelCheck:
-    """Return the check of one level of this factor, which reports a level that does not exist."""
     if name.startswith(OPTION):
         return lambda at, level: _check_option(errors, at, level, name, vocabulary)
     kind = name.rpartition(".")[2]

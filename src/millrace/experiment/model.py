@@ -128,11 +128,7 @@ def nothing_compared(experiment: Experiment) -> str | None:
 
 @dataclass(frozen=True)
 class Treatment:
-    """A combination of levels, one per factor.
-
-    ``levels`` are as named by the user; ``resolved`` has aliases replaced by their levels. ``id``
-    is the same in every plan.
-    """
+    """One level per factor, as named and ``resolved``; ``id`` is the same in every plan."""
 
     id: str
     levels: Mapping[str, Level]
@@ -168,11 +164,7 @@ class PlannedTrial:
 
 @dataclass(frozen=True)
 class Plan:
-    """The ordered trials of an experiment.
-
-    ``digest`` identifies what is measured (not the number of blocks), so that an interrupted run is
-    found again and a finished one can get more blocks.
-    """
+    """The ordered trials; ``digest`` identifies what is measured, not the number of blocks."""
 
     experiment: Experiment
     digest: str

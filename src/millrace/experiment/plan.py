@@ -38,11 +38,7 @@ _PROFILE: Purpose = "profile"
 
 
 def expand(experiment: Experiment, *, seed: int) -> Plan:
-    """Return the plan of an experiment.
-
-    The seed decides only the order, and the half of the CPUs of each trial of a pair. Raises
-    ValidationError where pairs cannot be concurrent.
-    """
+    """Return the plan; the seed decides order and halves. Raise ValidationError for unfit pairs."""
     treatments = tuple(
         _treatment(experiment, levels)
         for levels in product(*(factor.levels for factor in experiment.factors))
@@ -98,10 +94,7 @@ def digest(experiment: Experiment) -> str:
 
 
 def chosen(experiment: Experiment, treatment: Treatment) -> dict[str, Any]:
-    """Return the workload's factors and parameters that the experiment sets for a treatment.
-
-    A value for which the test has a default of its own is missing unless the user wrote it.
-    """
+    """Return a treatment's factors and parameters, without a test's own defaults."""
     offered = experiment.workload.get("factors", {})
     levels = {name: treatment.resolved[name] for name in treatment.levels if name in offered}
     return {**experiment.parameters, **levels}
@@ -132,7 +125,6 @@ def _treatment(experiment: Experiment, levels: tuple[Level, ...]) -> Treatment:
 def _definitions(
     experiment: Experiment, resolved: Mapping[str, Level]
 ) -> dict[str, list[Mapping[str, Any]]]:
-    """Return, by role's factor, the definitions that make up a treatment's configuration."""
     definitions = {}
     for factor, level in resolved.items():
         if factor.rpartition(".")[2] == CONFIGURATION:
@@ -152,10 +144,7 @@ def _block_order(
     seed: str,
     block: int,
 ) -> Sequence[tuple[Treatment, int | None]]:
-    """Return the treatments of a block, each with its half of the CPUs.
-
-    The half is None where the treatment has all CPUs.
-    """
+    """Return the treatments of a block, each with its half of the CPUs, None for all."""
     if experiment.concurrent and purpose == _MEASURE:
         return concurrent_pairs.block_order(treatments, experiment.compare, seed, block)
     ordered = sorted(treatments, key=lambda treatment: sort_key(f"{seed}:{block}:{treatment.id}"))

@@ -143,10 +143,7 @@ def _document(path: Path, text: str) -> dict[str, Any]:
 
 
 def _placed(errors: Diagnostics, text: str) -> list[Diagnostic]:
-    """Return the diagnostics with their lines, in the order of the file.
-
-    Those without a line come last.
-    """
+    """Return the diagnostics with their lines, in the file's order; those without come last."""
     lines = key_lines(text)
     placed = [
         replace(diagnostic, line=line_of(diagnostic.where, lines))
@@ -204,7 +201,6 @@ def _level(factor: Factor, base: Level) -> Level:
 
 
 def _one_candidate(factor: Factor, base: Level, wanted: str) -> Factor:
-    """Return the compared factor with the base and one other level, in the order of the file."""
     others = [level for level in factor.levels if level != base]
     found = level_named(wanted, others)
     if found is None:
@@ -216,7 +212,6 @@ def _one_candidate(factor: Factor, base: Level, wanted: str) -> Factor:
 
 
 def _used(factors: tuple[Factor, ...], definitions: Definitions) -> Definitions:
-    """Return the configurations that the factors name, and those that these extend."""
     used: dict[str, Table] = {}
     for factor in factors:
         if factor.name.rpartition(".")[2] == CONFIGURATION:

@@ -22,10 +22,7 @@ _SINGLE_VALUES = ("blocks", "max_time_s", "profile_blocks", "margin_percent", "b
 
 @dataclass(frozen=True)
 class Settings:
-    """The settings that a scale may override; None where unset.
-
-    The file itself is the first scale. ``where`` is the place of the scale, empty for the file.
-    """
+    """Settings that a scale at ``where`` (empty: the file) may override; None where unset."""
 
     where: str = ""
     blocks: int | None = None
@@ -105,10 +102,7 @@ def _parameters(errors: Diagnostics, where: str, raw: Table, workload: Workload 
 
 
 def with_default_parameters(root: Settings, workload: Workload | None) -> Settings:
-    """Return the settings with the workload's defaults for parameters that the file leaves out.
-
-    Values with a default per test stay unset: they depend on the treatment's test.
-    """
+    """Return the settings with defaults of parameters, except those that depend on the test."""
     if workload is None:
         return root
     defaults = {
@@ -120,10 +114,7 @@ def with_default_parameters(root: Settings, workload: Workload | None) -> Settin
 
 
 def require_complete(errors: Diagnostics, settings: Settings, vocabulary: Vocabulary) -> None:
-    """Report missing settings.
-
-    Only the merged settings show whether everything required is present.
-    """
+    """Report missing settings: only the merged ones have to be complete."""
     at = f" at {settings.where.replace('.', ' ', 1)}" if settings.where else ""
     for role in vocabulary.roles:
         name = SERVER if role == DEFAULT_ROLE else f"{role}.{SERVER}"

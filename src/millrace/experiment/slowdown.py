@@ -67,10 +67,7 @@ def slowdown_of(levels: Mapping[str, Level]) -> Slowdown | None:
 
 
 def slowdown_named(level: str) -> Slowdown:
-    """Return the slowdown of a level.
-
-    Raises ValueError for an unknown one.
-    """
+    """Return the slowdown of a level; raise ValueError for an unknown one."""
     name, equals, value = level.partition("=")
     share, delay = _SHARE.fullmatch(value), _DELAY.fullmatch(value)
     if name == CPU and share is not None and float(share[1]) < 100:

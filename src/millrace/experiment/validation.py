@@ -155,7 +155,6 @@ def check(document: Table, context: ValidationContext) -> tuple[Checked, Diagnos
 def _tls_tables(
     errors: Diagnostics, document: Table, attached: Collection[str]
 ) -> Mapping[str, Tls]:
-    """Read the TLS settings of each server that has a table, and report errors."""
     tables = errors.table("tls", document.get("tls", {}))
     return {name: _tls(errors, f"tls.{name}", name, raw, attached) for name, raw in tables.items()}
 
@@ -233,10 +232,7 @@ def _default_scale(
 
 
 def _workload(errors: Diagnostics, document: Table) -> tuple[Workload | None, Table]:
-    """Return the workload and its parameters.
-
-    For an unknown workload, return the nearest one, so that everything else is checked as well.
-    """
+    """Return the workload and its parameters; of the nearest one for an unknown name."""
     if "workload" not in document:
         errors.add("workload", "is missing", f"one of {', '.join(workloads.names())}")
         return None, {}
@@ -283,11 +279,7 @@ def _own_configurations(
 def _compare(
     errors: Diagnostics, document: Table, vocabulary: Vocabulary
 ) -> tuple[str, Level | None]:
-    """Return the compared factor and the base.
-
-    For an unknown factor, return the nearest one, or an empty name, so that the base is checked as
-    well.
-    """
+    """Return the compared factor and the base; for an unknown factor the nearest, or ""."""
     if "compare" not in document:
         errors.add("compare", "is missing", "a table [compare] with factor and base")
         return SERVER, None
@@ -313,7 +305,6 @@ def _parameters_table(errors: Diagnostics, document: Table, workload: Workload |
 def _base(
     errors: Diagnostics, root: Settings, scale: Settings, compared: str, vocabulary: Vocabulary
 ) -> None:
-    """Check that the base is one of the compared levels, at this scale too."""
     merged = root.under(scale)
     factors = {factor.name: factor for factor in completed(merged.factors, vocabulary.roles)}
     if merged.base is None:

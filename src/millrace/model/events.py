@@ -58,10 +58,7 @@ class ScheduledTrial:
 
 @dataclass(frozen=True, kw_only=True)
 class TrialsScheduled:
-    """Trials come next: the ``waiting`` ones of ``trials``, by id, in about ``estimate_s``.
-
-    ``rows`` is the number of rows that each loads, where the workload says so.
-    """
+    """The ``waiting`` ones of ``trials`` come next, each with ``rows`` rows where that is known."""
 
     trials: tuple[ScheduledTrial, ...]
     waiting: tuple[str, ...]

@@ -147,11 +147,7 @@ class TimedEvent(Document):
 
 
 class Waits(Section):
-    """The waits of the whole server, the longest first.
-
-    ``why`` is the reason where it measures none (not ``enabled``). ``not_instrumented`` are the
-    classes of waits that it does not measure.
-    """
+    """The server's waits, the longest first, or ``why`` it measures none, or not some classes."""
 
     enabled: bool | None = None
     why: str | None = None
@@ -231,11 +227,7 @@ class Pressure(OpenDocument):
 
 
 class HostActivity(Section):
-    """The activity of the host between the marks.
-
-    ``others`` are the busiest of the processes that used ``other_cpu_s``. ``disturbed`` are the
-    likely disturbances, one clause each.
-    """
+    """The host between the marks: the busiest ``others``, and likely disturbances as clauses."""
 
     cpus: Count | None = None
     cpu: HostCpu | None = None
@@ -249,10 +241,7 @@ class HostActivity(Section):
 
 
 class ProfileSamples(Document):
-    """CPU samples of the server by folded stack; ``lost`` ones are not in ``stacks``.
-
-    The recording took ``seconds``, in ``runs`` runs of the measured part.
-    """
+    """CPU samples by folded stack, without ``lost`` ones, of ``runs`` runs in ``seconds``."""
 
     event: str = ""
     frequency_hz: Count | None = None

@@ -31,11 +31,7 @@ class MeasuredPhases:
 
 
 def measured_phases(kinds: Sequence[tuple[str, str]], primary: Iterable[str]) -> MeasuredPhases:
-    """Return the phases that figures are about.
-
-    ``kinds`` are the name and the kind of each phase, in order; ``primary`` are the measurements
-    that the primary metric consists of.
-    """
+    """Return the phases of these names and kinds; ``primary`` are the primary metric's figures."""
     driven = next((name for name, kind in kinds if kind == DRIVE), None)
     counted = {name.removesuffix(DURATION) for name in primary if name.endswith(DURATION)}
     timed = tuple(name for name, _ in kinds if name in counted) if driven is None else (driven,)

@@ -176,11 +176,7 @@ class Ablates(Document):
 
 
 class Calibrates(ExactDocument):
-    """The experiment for which a run calibrates this host, by ``digest`` and ``name``.
-
-    Its ``factor`` was held at ``base``. A verdict has at most ``blocks`` blocks; ``margin`` is a
-    fraction.
-    """
+    """The calibrated experiment, its ``factor`` at ``base``; ``blocks`` limits a verdict's."""
 
     digest: str
     name: str
@@ -191,11 +187,7 @@ class Calibrates(ExactDocument):
 
 
 class Bisects(ExactDocument):
-    """The search of a run for the first server of a new level of ``workload``.
-
-    ``members`` are the servers, the good one first and the bad one last. Levels differ by more than
-    ``margin`` (a fraction).
-    """
+    """A search of ``members``, from good to bad, for a new level beyond ``margin`` (a fraction)."""
 
     members: Annotated[Items[str], Field(min_length=2, max_length=10_000)]
     workload: str

@@ -63,10 +63,7 @@ class Statements(Document):
 
 
 class States(Document):
-    """The sampled states of threads; ``cpu_s`` is the sampler's own CPU time.
-
-    ``statements`` is None where those of threads are unknown.
-    """
+    """The threads' states; ``cpu_s`` is the sampler's. ``statements`` is None where unknown."""
 
     rate_hz: Count | None = None
     ticks: Count | None = None

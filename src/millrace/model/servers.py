@@ -110,11 +110,7 @@ class LeftOut:
 
 @dataclass(frozen=True)
 class Configuration:
-    """A named option set with its layers applied, sizes already scaled to data and host.
-
-    ``left_out`` are options its layers take out for this server's version, each with its reason;
-    fitting passes them on.
-    """
+    """Layered, scaled options; ``left_out`` are those taken out for this server's version."""
 
     name: str
     options: tuple[Option, ...]
@@ -139,10 +135,7 @@ class ArtefactFact(OpenDocument):
 
 
 class BuildFacts(OpenDocument):
-    """The build of a server, as trials record it: its provenance, and its content at that time.
-
-    An attached server has no other fact than that. Older stores lack some of these.
-    """
+    """A build as trials record it, as far as known; an attached server has no other fact."""
 
     attached: bool | None = None
     source: str | None = None

@@ -50,10 +50,7 @@ def write(
     *,
     replace: bool = False,
 ) -> None:
-    """Write ``runs`` with their files and points of histories to ``path``, atomically.
-
-    Raises UserError for an existing file unless ``replace``.
-    """
+    """Write runs, files and histories atomically; UserError for a file, unless ``replace``."""
     if not replace and os.path.lexists(path):
         raise UserError(
             f"{path}: is there already; nothing was exported",

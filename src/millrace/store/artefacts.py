@@ -44,10 +44,7 @@ def disk_full(path: Path) -> HostError:
 
 @contextlib.contextmanager
 def written_atomically(path: Path, *, option: str = "--store") -> Iterator[Path]:
-    """Provide a draft of ``path`` (see ``atomic_file``), durable once the block has ended.
-
-    Raises errors of the disk as errors that the user can act on, see ``write_problem``.
-    """
+    """Provide a durable draft of ``path``, with the disk's errors as ``write_problem``'s."""
     try:
         with atomic_file.atomic_write(path, durable=True) as draft:
             yield draft
@@ -94,10 +91,7 @@ class Artefacts:
 
     @contextlib.contextmanager
     def staging(self) -> Iterator[Staged]:
-        """Provide a staging area for files of an import, removed when the block ends.
-
-        It is locked meanwhile, so that ``unsettled`` finds only those of killed processes.
-        """
+        """Provide a locked staging area for an import, removed when the block ends."""
         self._make_directory()
         try:
             place = Path(tempfile.mkdtemp(prefix=_STAGED, dir=self.directory))
@@ -115,11 +109,7 @@ class Artefacts:
                 self.directory.rmdir()
 
     def adopt(self, staged: Staged, names: Iterable[str]) -> None:
-        """Move missing files into their places.
-
-        A list of them is written first, so that a later command knows which files came with an
-        import.
-        """
+        """Move missing files into their places, after a list for later commands was written."""
         new = [name for name in names if not self.path(name).exists()]
         try:
             staged.list_adopted(new)

@@ -22,10 +22,7 @@ CHECKS: Mapping[str, Callable[[bytes], object]] = {
 
 
 def read_back(stored: StoredRun, artefacts: Artefacts, *, observations_too: bool) -> StoredRun:
-    """Return ``stored`` with what the files of its attempts hold.
-
-    Raises DamagedResult for a file that is missing, changed or invalid.
-    """
+    """Return ``stored`` with its attempts' files; raise DamagedResult unless all are intact."""
     attempts = (_with_files(attempt, artefacts) for attempt in stored.attempts)
     if observations_too:
         attempts = (_with_observations(attempt, artefacts) for attempt in attempts)
@@ -54,10 +51,7 @@ def _with_observations(attempt: StoredAttempt, artefacts: Artefacts) -> StoredAt
 def _contents(
     attempt: StoredAttempt, kind: str, artefacts: Artefacts, parse: Callable[[bytes], _Content]
 ) -> list[_Content]:
-    """Return the contents of the attempt's files of a kind, in their order.
-
-    ``parse`` raises ValueError for invalid bytes.
-    """
+    """Return what ``parse`` (which may raise ValueError) makes of an attempt's files of a kind."""
     found = []
     for artefact in attempt.artefacts:
         if artefact.kind != kind:

@@ -185,10 +185,7 @@ def change(checked: ChangeRecord) -> ChangeRecord:
 
 
 def point(checked: PointRecord) -> None:
-    """Raise NotARecord for a point of a history with values of wrong types, or with no ratio.
-
-    A store may hold millions of points, so their types are compared without a model.
-    """
+    """Raise NotARecord for a point of wrong types or without a ratio; quickly, without a model."""
     of = checked
     if not all(type(getattr(of, name)) in types for name, types in _POINT_TYPES):
         raise NotARecord(f"point {of.label!r} has a value of a wrong type")

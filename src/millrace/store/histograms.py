@@ -25,10 +25,7 @@ def as_artefact(result: AttemptResult) -> Iterator[tuple[str, str, bytes]]:
 
 
 def parse(content: bytes) -> tuple[HistogramRecord, ...]:
-    """Return the records in a file's bytes.
-
-    Raises ValueError, with the reason, for invalid bytes.
-    """
+    """Return the records in a file's bytes; raise ValueError for invalid ones."""
     try:
         return _RECORDS.validate_json(content)
     except ValidationError as error:
@@ -36,10 +33,7 @@ def parse(content: bytes) -> tuple[HistogramRecord, ...]:
 
 
 def check(content: bytes) -> None:
-    """Raise ValueError for a file's bytes that are not valid histograms.
-
-    They are invalid where they exceed the limits, or have records of wrong types or counts below 0.
-    """
+    """Raise ValueError for bytes beyond the limits, of wrong types, or with counts below 0."""
     safe_json.parse(content, OF_A_FILE)
     for each in checked.from_json(tuple[HistogramRecord, ...], content):
         if each.count < 0 or not 0 <= each.sum_s <= _LONGEST_S:

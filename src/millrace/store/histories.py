@@ -162,10 +162,7 @@ class Histories:
     def keep(
         self, changes: Sequence[ChangeRecord], examined: Mapping[str, int] | None = None
     ) -> None:
-        """Store new and changed changes.
-
-        ``examined`` is the number of points of each series at the time of the search.
-        """
+        """Store new and changed changes, and the number of points ``examined`` for each series."""
         table = schema.history_series
         with self._writing() as connection:
             _keep(connection, changes)
@@ -196,10 +193,7 @@ class Histories:
 
 
 def add_part(connection: Connection, part: HistoryPart, *, of_runs: Collection[str]) -> None:
-    """Add the points of these runs, which were just imported, with their changes.
-
-    Existing points and changes stay, as do the runs that were recorded here.
-    """
+    """Add points of runs just imported, and their changes; what exists stays."""
     taken = _taken(connection, part)
     recorded = set(connection.scalars(select(schema.history_recordings.c.run_id)))
     new = set(of_runs) - recorded
@@ -230,7 +224,6 @@ def _place(each: tuple[str, PointRecord]) -> Place:
 
 
 def _taken(connection: Connection, part: HistoryPart) -> dict[Place, str]:
-    """Return the runs of the existing points, by place."""
     points, series, recordings = (
         schema.history_points,
         schema.history_series,
@@ -248,7 +241,6 @@ def _taken(connection: Connection, part: HistoryPart) -> dict[Place, str]:
 
 
 def _blocks_of(connection: Connection, run_id: str) -> dict[Place, int]:
-    """Return the numbers of blocks of a run's points, by place."""
     points, series, recordings = (
         schema.history_points,
         schema.history_series,

@@ -84,10 +84,7 @@ class PointRecord:
 
 @dataclass(frozen=True)
 class History:
-    """A series with its points in their order.
-
-    ``examined`` is the number of points at the last search for changes.
-    """
+    """A series with its points in order; ``examined`` of them were searched for changes."""
 
     series: SeriesRecord
     points: tuple[PointRecord, ...]
@@ -142,11 +139,7 @@ class ChangeRecord:
 
 @dataclass(frozen=True)
 class HistoryPart:
-    """Points, each with the id of its series, and all records that they refer to.
-
-    A run adds such a part to histories, and an archive contains one. Changes are those of these
-    points.
-    """
+    """Points with their series' ids, and all that they refer to: of a run, or in an archive."""
 
     series: tuple[SeriesRecord, ...] = ()
     states: tuple[StateRecord, ...] = ()

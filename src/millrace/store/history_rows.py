@@ -82,11 +82,7 @@ class Recordings:
         self._runs = {row.id: (rank, row.at_utc, row.run_id) for rank, row in enumerate(ordered)}
 
     def points(self, rows: Iterable[AnyRow], states: Mapping[int, str]) -> tuple[PointRecord, ...]:
-        """Return the points of rows, by date.
-
-        The rows (see ``point_columns``) are in the order of ``recording_id`` and ``place``;
-        ``states`` are keys by id.
-        """
+        """Return the points by date, of rows by recording and place; ``states`` are keys by id."""
         runs = self._runs
         # Nearly in the order of time already, so that sorting costs little.
         ordered = sorted(rows, key=lambda row: runs.get(row.recording_id, _NONE)[0])
@@ -124,10 +120,7 @@ def series_ids(connection: Connection, keys: Collection[str]) -> dict[str, int]:
 
 
 def insert_part(connection: Connection, part: HistoryPart) -> None:
-    """Insert the points of ``part``, which no series has yet, and what they refer to.
-
-    Changes are left out.
-    """
+    """Insert new points and what they refer to, but no changes."""
     ids = _insert_series(connection, part.series)
     states = _insert_states(connection, part.states)
     recordings = _insert_recordings(connection, [point for _, point in part.points])
@@ -177,7 +170,6 @@ def _insert_states(connection: Connection, states: Sequence[StateRecord]) -> dic
 
 
 def _insert_recordings(connection: Connection, points: Sequence[PointRecord]) -> dict[str, int]:
-    """Insert a recording for each run that has none yet, in the order of the points."""
     table = schema.history_recordings
     query = select(table.c.run_id, table.c.id)
     known = {row.run_id: row.id for row in connection.execute(query)}

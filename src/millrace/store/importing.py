@@ -60,10 +60,7 @@ def referred(connection: Connection, names: Collection[str]) -> set[str]:
 
 
 def is_trusted_for(run_id: str) -> ColumnElement[bool]:
-    """Return the condition of runs that may serve as evidence about this run.
-
-    For a run that was, or will be, measured here, only runs measured here qualify.
-    """
+    """Return the condition of runs that are evidence for one: measured here, if it was."""
     of_run = schema.runs.alias()
     is_imported = exists().where(of_run.c.id == run_id, of_run.c.imported_utc.is_not(None))
     return or_(schema.runs.c.imported_utc.is_(None), is_imported)
@@ -100,7 +97,6 @@ def _add(
 
 
 def _settle(artefacts: Artefacts, staged: Staged, writing: Transaction) -> None:
-    """Remove files that an import moved into place and no run refers to."""
     names = staged.adopted()
     if names:
         with writing() as connection:

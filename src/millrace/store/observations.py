@@ -30,10 +30,7 @@ def as_artefacts(result: AttemptResult) -> Iterator[tuple[str, str, bytes]]:
 
 
 def parse(content: bytes) -> Observations:
-    """Return the observations in a file's bytes; of another version's, the version alone.
-
-    Raises ValueError, with the reason, for invalid bytes.
-    """
+    """Return the observations, or another version alone; raise ValueError for invalid bytes."""
     document = safe_json.parse_object(content, OF_A_FILE)
     version = document.get("version", VERSION)
     try:
@@ -43,10 +40,7 @@ def parse(content: bytes) -> Observations:
 
 
 def readable(observed: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the observations, or a note on what is missing where they could not be read back.
-
-    A server may have answered anything.
-    """
+    """Return a server's observations, or a note where they could not be read back."""
     try:
         parse(_content(observed))
     except (ValueError, RecursionError) as error:
@@ -61,10 +55,7 @@ def _content(observed: Mapping[str, Any]) -> bytes:
 
 
 def with_counters(found: Observations, family: str) -> Observations:
-    """Return observations in which the server's counters also have neutral names.
-
-    ``family`` gives them; nothing is added where this millrace does not know the family.
-    """
+    """Return observations with the neutral names of a known family's counters."""
     status = found.status
     if status is None:
         return found

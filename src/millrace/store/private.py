@@ -15,10 +15,7 @@ _OF_OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
 def make_file(path: Path) -> None:
-    """Make an empty file for a new store, which only this user can open.
-
-    Errors of the system are ignored, because SQLite reports them again.
-    """
+    """Make a new store's file for this user alone; SQLite reports errors."""
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     with contextlib.suppress(OSError):
         os.close(os.open(os.path.realpath(path), flags, 0o600))
@@ -31,11 +28,7 @@ def make_directory(path: Path) -> None:
 
 
 def close_store(path: Path) -> None:
-    """Remove the rights of other users from a store of this user.
-
-    This includes the database, SQLite's files next to it, and the directories of events and
-    artefacts.
-    """
+    """Remove the rights of other users from a store's files and directories."""
     real = os.path.realpath(path)
     for ending in _OF_SQLITE:
         _close(real + ending, stat.S_IFREG)

@@ -58,10 +58,7 @@ class StoreReader:
     def runs_of(
         self, digest: str, host_id: str, seed: int | None, *, imported: bool = False
     ) -> list[RunRecord]:
-        """Return the runs of this experiment (by digest) on this host, the newest first.
-
-        With ``seed`` only those in that order. They were measured here, or else all ``imported``.
-        """
+        """Return an experiment's runs on this host (or ``imported`` ones), the newest first."""
         return self._runs_where(
             runs.c.digest == digest,
             runs.c.host_id == host_id,
@@ -70,18 +67,12 @@ class StoreReader:
         )
 
     def ablations_of(self, run_id: str) -> list[RunRecord]:
-        """Return the ablations of a run, the newest first.
-
-        For a run that was measured here, only ablations measured here.
-        """
+        """Return a run's ablations, the newest first; for a run measured here, only those here."""
         tested = runs.c.spec["tested", "run"].as_string()
         return self._runs_where(tested == run_id, importing.is_trusted_for(run_id))
 
     def calibrations_of(self, run: RunRecord) -> list[RunRecord]:
-        """Return the runs that calibrate a run's host, the newest first.
-
-        For a run that was, or will be, measured here, only calibrations measured here.
-        """
+        """Return the calibrations of a run's host, newest first; those that are evidence for it."""
         calibrated = runs.c.spec["calibrates", "digest"].as_string()
         return self._runs_where(
             runs.c.host_id == run.host.id, calibrated.is_not(None), importing.is_trusted_for(run.id)
@@ -146,7 +137,6 @@ def _has_attempt(*outcomes: str) -> Any:
 def _no_single_run(
     path: Path, wanted: str, matching: Sequence[Any], known: Sequence[Any]
 ) -> UserError:
-    """Return the error for a prefix that fits no run, or more than one."""
     shown = (matching or known)[:8]
     lines = "\n".join(f"  {row.id}  {row.name}  {row.created_utc}" for row in shown)
     if matching:

@@ -53,10 +53,7 @@ class HostRecord:
     facts: HostFacts
 
     def environment(self) -> dict[str, object]:
-        """Return the environment: facts that a reboot, an update or a setting changes, by name.
-
-        Measurements in different environments are not comparable. An unknown fact is None.
-        """
+        """Return the facts that a reboot or a setting changes, by name: comparable if equal."""
         return {
             path.replace(".", " ").replace("_", " "): attrgetter(path)(self.facts)
             for path in _ENVIRONMENT
@@ -90,10 +87,7 @@ class RunRecord:
 
     @property
     def design(self) -> Design:
-        """The rule that last decided the number of blocks.
-
-        A run of a millrace that did not record it is fixed at its blocks.
-        """
+        """The rule that last decided the number of blocks; fixed where none was recorded."""
         later = (each.design for each in self.spec.extensions or () if each.design is not None)
         *_, last = (self.spec.design, *later)
         return Design(kind="fixed", blocks=self.blocks) if last is None else last
@@ -104,10 +98,7 @@ class RunRecord:
         return self.spec.workload.measured
 
     def environment_changes(self, host: HostRecord, versions: Mapping[str, str]) -> Iterator[str]:
-        """Yield the differences of a host and its load generator from the start of the run.
-
-        A reboot, an update or a setting changes them; all trials of a block share one environment.
-        """
+        """Yield what changed since the start: trials of a block share one environment."""
         for name in ("load_generator", "data"):
             before, now = self.versions.get(name), versions.get(name)
             if before != now:
@@ -210,11 +201,7 @@ class InstanceRecord:
 
 @dataclass(frozen=True)
 class MeasurementRecord:
-    """A measured figure.
-
-    The unit ends the name (``load_duration_s``, ``table_allocated_bytes``, ``rows``). ``role``
-    names the instance that it belongs to.
-    """
+    """A figure of the instance ``role``; its unit ends its name (``load_duration_s``, ``rows``)."""
 
     name: str
     value: float

@@ -217,10 +217,7 @@ def _shared_row(connection: Connection, table: Table, row: dict[str, Any]) -> st
 
 
 def stored_run(connection: Connection, run_id: str, from_block: int = 0) -> StoredRun:
-    """Return a run with all its rows, each kind read once.
-
-    Trials are limited to the blocks from ``from_block`` on.
-    """
+    """Return a run with the rows of its blocks from ``from_block`` on."""
     runs, treatments, trials = schema.runs, schema.treatments, schema.trials
     mine = and_(trials.c.run_id == run_id, trials.c.block >= from_block)
     run = connection.execute(select(runs).where(runs.c.id == run_id)).one()
@@ -249,7 +246,6 @@ def stored_run(connection: Connection, run_id: str, from_block: int = 0) -> Stor
 def _stored_attempts(
     connection: Connection, mine: ColumnElement[bool]
 ) -> tuple[StoredAttempt, ...]:
-    """Return the attempts of the trials for which ``mine`` holds."""
     attempts, trials = schema.attempts, schema.trials
     steps = _by_attempt(connection, mine, schema.steps, _step_record)
     measurements = _by_attempt(connection, mine, schema.measurements, _measurement_record)
@@ -307,7 +303,6 @@ def _artefact_record(row: AnyRow) -> ArtefactRecord:
 
 
 def _of_columns(kind: type[T], row: AnyRow) -> T:
-    """Return the record of a row whose columns have the names of the record's fields."""
     names = (each.name for each in fields(kind))  # type: ignore[arg-type]
     return checked.record(kind, **{name: getattr(row, name) for name in names})
 

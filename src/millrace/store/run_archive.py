@@ -222,7 +222,6 @@ def _refuse_unusable_id(path: Path, entry: RunEntry) -> None:
 
 
 def _document(archive: Archive, name: str, sha256: str) -> bytes:
-    """Return the bytes of a JSON document, checked against the limits and the manifest."""
     content = archive.read(name, _OF_A_RUN.size_bytes)
     if hashlib.sha256(content).hexdigest() != sha256:
         raise wrong(archive.path, f"{name} was changed: its SHA-256 is not the one in {MANIFEST}")
@@ -234,7 +233,6 @@ def _document(archive: Archive, name: str, sha256: str) -> bytes:
 
 
 def _meet(path: Path, stored: StoredRun, met: _Met) -> None:
-    """Record the references of a run; raise UserError where they contradict another run."""
     for trial in stored.trials:
         if trial.id in met.trials:
             raise wrong(path, f"trial {trial.id} is there 2 times")

@@ -42,10 +42,7 @@ def check(content: bytes) -> None:
 
 
 def parse(content: bytes) -> tuple[Mapping[str, Any], ...]:
-    """Return the events in a file's bytes.
-
-    Raises ValueError, with the reason, for invalid bytes.
-    """
+    """Return the events in a file's bytes; raise ValueError for invalid ones."""
     lines = content.splitlines()
     if len(lines) > _MOST_LINES:
         raise ValueError(f"more than {_MOST_LINES:,} lines")

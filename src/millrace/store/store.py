@@ -114,10 +114,7 @@ class Store(StoreReader):
             rows.insert_plan(connection, run.id, treatments, trials)
 
     def delete_unstarted_blocks(self, run_id: str) -> None:
-        """Remove the blocks of a run in which no trial was started.
-
-        They can then be decided again. ``blocks`` is then the number of the remaining ones.
-        """
+        """Remove blocks without a started trial, to be decided again; ``blocks`` shrinks."""
         runs, trials, attempts = schema.runs, schema.trials, schema.attempts
         with self._writing() as connection:
             mine = connection.execute(
@@ -296,23 +293,13 @@ class Store(StoreReader):
                         raise write_problem(file, error) from error
 
     def export_runs(self, run_ids: Sequence[str], path: Path, *, replace: bool = False) -> None:
-        """Write runs with their files and points of histories into one archive.
-
-        See ``millrace.store.archive_writer``.
-
-        Raises UserError for an existing file unless ``replace``.
-        """
+        """Write runs, files and histories into one archive; see ``archive_writer.write``."""
         runs = [self.load_run(run_id) for run_id in run_ids]
         history = self.histories.of_runs(run_ids)
         archive_writer.write(path, runs, self.artefacts, history, replace=replace)
 
     def import_file(self, path: Path) -> importing.Imported:
-        """Add the runs of an archive with their points of histories, all or none.
-
-        Existing runs are skipped.
-
-        Raises UserError, and changes nothing, when anything in the file is wrong.
-        """
+        """Add an archive's new runs and points, all or none; UserError for a wrong file."""
         return importing.import_file(path, self.artefacts, self._writing)
 
     @contextmanager
@@ -322,6 +309,5 @@ class Store(StoreReader):
 
 
 def _extended(document: object, extension: Extension) -> dict[str, Any]:
-    """Return the specification of a run that gets more blocks."""
     spec = RunSpec.model_validate(document)
     return spec.replace(extensions=(*(spec.extensions or ()), extension)).to_json()

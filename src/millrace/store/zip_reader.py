@@ -34,10 +34,7 @@ _PIECE_BYTES = 1 << 20
 
 
 class Archive:
-    """An open archive.
-
-    Raises UserError for a member that is damaged, too large or missing.
-    """
+    """An open archive; UserError for a member that is damaged, too large or missing."""
 
     def __init__(self, path: Path, opened: zipfile.ZipFile) -> None:
         self.path = path
@@ -141,7 +138,6 @@ def _no_file(path: Path, problem: str) -> UserError:
 
 
 def _check_directory(path: Path, file: BinaryIO) -> None:
-    """Refuse an archive whose directory is too large to read; exports have no comment."""
     end = zip_directory.read_end(file)
     if end.has_comment:
         raise zipfile.BadZipFile("it does not end as one")

@@ -82,10 +82,7 @@ class Phase(Part):
         return self
 
     def statements(self, values: Mapping[str, Level]) -> tuple[str, ...]:
-        """Return the phase's statements for one treatment.
-
-        ``values`` are its levels and the parameters.
-        """
+        """Return the phase's statements for a treatment's levels and parameters."""
         if self.sql is None:
             return ()
         if isinstance(self.sql, str):
@@ -113,10 +110,7 @@ def _of_level(by_level: Mapping[str, _Entry], level: str) -> _Entry:
 
 
 class Test(Part):
-    """A test that clients can run; ``values`` are its own defaults.
-
-    The load generator checks the rest.
-    """
+    """A test of clients with its own default ``values``; the load generator checks the rest."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
 

@@ -23,10 +23,7 @@ def names() -> tuple[str, ...]:
 
 
 def load(name: str) -> Mapping[str, Any]:
-    """Return a workload's complete definition as plain data.
-
-    Raise UserError for an unknown workload.
-    """
+    """Return a workload's complete definition as plain data; raise UserError if unknown."""
     if name not in names():
         raise UserError(
             f"there is no workload {name!r}{did_you_mean(name, names())}",

@@ -129,10 +129,7 @@ class Parameter(Part):
 
 
 def cpu_numbers(text: str) -> tuple[int, ...] | None:
-    """Return the CPUs that a text names, in order; None, for all CPUs, when it is empty.
-
-    Raise ValueError for any other text, for example one with a range from 3 to 1.
-    """
+    """Return the CPUs that a text names, None for an empty one; raise ValueError for any other."""
     if not text:
         return None
     if not _CPU_RANGES.fullmatch(text):

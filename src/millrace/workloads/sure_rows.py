@@ -108,10 +108,7 @@ class _Known:
         return " ".join(filled.split())
 
     def rows_of(self, name: str, text: str, gone: bool) -> Rows | None:
-        """Return the effect of a statement on the rows that it certainly finds.
-
-        None where it may find none. ``gone`` is whether the test removes rows permanently.
-        """
+        """Return a statement's effect on rows surely found, else None; ``gone``: not all stay."""
         if "terms" in self._statements[name] or text.upper().count("SELECT") > 1:
             return None
         if match := _SELECT.fullmatch(text):
@@ -146,10 +143,7 @@ class _Known:
         return first <= low and high <= first + rows - 1
 
     def _range(self, generator: Mapping[str, Any]) -> tuple[int, int]:
-        """Return the least and the greatest number of a generator.
-
-        Raise ValueError for other kinds.
-        """
+        """Return the least and greatest number of a generator; ValueError for other kinds."""
         match generator.get("kind"):
             case "integer" | "permutation":
                 return self._number(generator["low"]), self._number(generator["high"])
@@ -163,7 +157,7 @@ class _Known:
         raise ValueError(f"no range: {generator.get('kind')}")
 
     def _reaches(self, name: str, text: str, match: re.Match[str]) -> bool:
-        """Return whether the end of a range is its begin plus a number that is not negative."""
+        """Return whether a range's end is its begin plus a number that is not negative."""
         end = self._generator(name, text, match, "end")
         if match["key"] != "?" or end.get("kind") != "derived":
             return False

@@ -67,16 +67,12 @@ class TableSet(Part):
         return Volume(tables, rows, rows * row_bytes, rows * indexes)
 
     def _widths(self) -> dict[str, int]:
-        """Return the columns whose length does not depend on their content."""
         texts = [self.create] if isinstance(self.create, str) else self.create.values()
         return {name: int(width) for text in texts for name, width in _CHAR.findall(text)}
 
 
 def evaluated(number: Number, values: Mapping[str, Any]) -> int:
-    """Return a number, or the result of integer arithmetic over ``{values}``.
-
-    Raise ValueError for anything else.
-    """
+    """Return a number, or integer arithmetic over ``{values}``; else raise ValueError."""
     if not isinstance(number, str):
         return int(number)
     text = re.sub(r"\{(\w+)\}", lambda match: f"({values[match[1]]})", number)

@@ -142,10 +142,7 @@ def ablation_plan(
     blocks: int,
     seed: int,
 ) -> AblationPlan:
-    """Return the plan of the ablation.
-
-    Raises UserError where an alignment makes B equal to A.
-    """
+    """Return the plan; raise UserError where an alignment makes B equal to A."""
     run, spec = stored.run, stored.run.spec
     configurations = spec.configuration_documents()
     levels: dict[str, dict[str, Level]] = {}
@@ -188,8 +185,7 @@ def _aligned(
 ) -> dict[str, Level]:
     """Return the candidate's levels with the settings of the base.
 
-    A setting that is a factor changes its level; any other becomes an option of a configuration,
-    which is added to ``configurations``.
+    Those that are no factors become options of a new one of ``configurations``.
     """
     levels = dict(candidate.levels)
     options: dict[str, str | int | bool] = {}
@@ -210,10 +206,7 @@ def _aligned(
 
 
 def _option(name: str, value: str) -> dict[str, str | int | bool]:
-    """Return an option that sets a variable.
-
-    ON and OFF are written as numbers, which all versions accept.
-    """
+    """Return an option that sets a variable; all versions accept ON and OFF as numbers."""
     switched = {"ON": True, "OFF": False}.get(value)
     if switched is None:
         return {name: value}
@@ -223,7 +216,6 @@ def _option(name: str, value: str) -> dict[str, str | int | bool]:
 
 
 def _factor(factor: FactorSpec, every: Sequence[Mapping[str, Level]]) -> Factor:
-    """Return a factor with the levels that any of the treatments has."""
     name = factor.name
     levels = tuple(dict.fromkeys(of[name] for of in every))
     aliases = {level: of for level, of in factor.aliases.items() if level in levels}

@@ -63,10 +63,7 @@ def refuse_unknown(names: Sequence[str], known: Collection[str]) -> None:
 
 
 def experiment_text(workload: str, servers: Sequence[str]) -> str:
-    """Return the text of an experiment file for a built-in workload, or for a test of one.
-
-    Raises UserError where there is neither.
-    """
+    """Return an experiment file for a built-in workload or a test of one; UserError for neither."""
     of_test = None if workload in workloads.names() else workloads.of_test(workload)
     if of_test is None and workload not in workloads.names():
         raise UserError(
@@ -185,7 +182,6 @@ class Bisect:
 
 
 def _following(found: Bisection | None, block: int) -> OpenTrial | None:
-    """Return the next trial: an open one, else one of the most informative server."""
     if found is None:
         return OpenTrial(0, 0)
     if found.open is not None:

@@ -169,10 +169,7 @@ def next_block(
 
 
 def injected_level(group: GroupCalibration, found: Calibration, injected_kind: str) -> str | None:
-    """Return the slowdown to inject in a group; None where its noise is not known.
-
-    A started slowdown is kept, even where later blocks changed the smallest detectable change.
-    """
+    """Return the slowdown of a group, a started one first; None where its noise is not known."""
     begun = [each.level for each in group.injected if _kind(each.level) == _kind(injected_kind)]
     if begun:
         return begun[-1]
@@ -210,7 +207,6 @@ def _verdicts(group: GroupCalibration | None) -> int:
 
 
 def _is_injected(group: GroupCalibration, level: str) -> bool:
-    """Return whether there is a verdict on this slowdown."""
     return any(each.verdicts for each in group.injected if each.level == level)
 
 
@@ -219,7 +215,6 @@ def _key(fixed: FixedFactors) -> frozenset[tuple[str, Level]]:
 
 
 def _refuse_failing(found: Calibration) -> None:
-    """Raise TrialFailed where trials of a group fail repeatedly."""
     for group in found.groups:
         name = group.label or "the base"
         finished = group.noise.n_blocks if group.noise is not None else len(group.under_way)
@@ -258,10 +253,7 @@ ChooseBlock = Callable[[Calibration | None], CalibrationBlock | None]
 
 @dataclass(frozen=True)
 class CalibrationReviewed(Announcement):
-    """The event that a block with the slowdown ``level`` ended.
-
-    ``found`` is the calibration including it, which needs ``verdicts`` A/A verdicts.
-    """
+    """A block with ``level`` ended; ``found``, including it, needs ``verdicts`` A/A verdicts."""
 
     found: Calibration
     level: str
@@ -269,10 +261,7 @@ class CalibrationReviewed(Announcement):
 
 
 class Calibrate:
-    """The policy of a calibration: its blocks are those that ``choose_block`` returns.
-
-    Reviews count towards ``verdicts`` A/A verdicts.
-    """
+    """The policy that measures what ``choose_block`` returns, for ``verdicts`` A/A verdicts."""
 
     def __init__(
         self, experiment: Experiment, *, seed: int, verdicts: int, choose_block: ChooseBlock

@@ -35,10 +35,7 @@ WhyNot = Callable[[PointRecord], str]
 
 
 def unobtainable(series: SeriesRecord) -> WhyNot:
-    """Return the check of whether the series' builds are obtainable.
-
-    A build is obtainable where it is unchanged on this host, or in the catalogue.
-    """
+    """Return the check that builds are unchanged on this host, or in the catalogue."""
     if series.factor.rpartition(".")[2] != SERVER:
         return lambda _point: ""
 
@@ -143,7 +140,6 @@ def builds_of(
 
 
 def _segment(history: History, change: ChangeRecord) -> tuple[list[PointRecord], Mapping[str, int]]:
-    """Return the points of the change's segment, and their places by label."""
     for segment in segments(history.points):
         points = [history.points[index] for index in segment]
         places = {point.label: place for place, point in enumerate(points)}
@@ -171,7 +167,6 @@ def _pair(
 def _nearest(
     side: str, points: Sequence[PointRecord], change: ChangeRecord, why_not: WhyNot
 ) -> PointRecord:
-    """Return the first of ``points`` whose build can be measured."""
     refused = ""
     for point in points:
         reason = why_not(point)
@@ -274,7 +269,6 @@ def outcomes(
 
 
 def _same_trials(one: SeriesRecord, other: SeriesRecord) -> bool:
-    """Return whether two series differ only in their metric."""
     return one == replace(
         other, id=one.id, metric=one.metric, title=one.title, unit=one.unit, direction=one.direction
     )

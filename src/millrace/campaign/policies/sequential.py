@@ -62,10 +62,7 @@ class SequentialOpened(Announcement):
 
 
 class Sequential:
-    """The policy that measures the blocks a sequential run still needs.
-
-    ``unknown_s`` is the expected time of a trial as long as none has ended.
-    """
+    """The policy of a sequential run; ``unknown_s`` is the time of a trial while none has ended."""
 
     def __init__(
         self, selection: RunSelection, *, retry_failed: bool = False, unknown_s: float = 0.0
@@ -77,10 +74,7 @@ class Sequential:
         self._is_opened = self._is_profiled = False
 
     def next_batch(self, stored: StoredRun | None) -> Batch | End:
-        """Return the open block, then new ones, then profiled trials.
-
-        See ``campaign.scheduler.Policy``.
-        """
+        """Return the open block, then new ones, then profiled trials; see ``scheduler.Policy``."""
         if self._is_opened:
             now = progress(self._selection, stored, unknown_s=self._unknown_s)
             return self._following(now, (self._assessed(now),))
@@ -98,7 +92,6 @@ class Sequential:
         return Batch(plan, now.blocks, resumes=True, retry_failed=self._retry_failed, events=events)
 
     def _following(self, now: Progress, events: tuple[Emitted, ...]) -> Batch | End:
-        """Return the next block; after the last one the profiled trials, once."""
         if now.next_block:
             plan = replace(self._selection.plan, trials=now.next_block)
             return Batch(plan, now.next_block[0].block + 1, events=events)
@@ -209,7 +202,6 @@ def _of_stored_run(
 
 
 def _begun(plan: Plan, stored: StoredRun) -> tuple[tuple[PlannedTrial, ...], list[PlannedTrial]]:
-    """Return the started trials in their order, and the profiled trials that did not start."""
     places = {trial.id: place for place, trial in enumerate(stored.trials)}
     planned = [(stored_trial_id(stored.run, trial), trial) for trial in plan.trials]
     begun = [replace(t, position=places[name]) for name, t in planned if name in places]
@@ -218,7 +210,6 @@ def _begun(plan: Plan, stored: StoredRun) -> tuple[tuple[PlannedTrial, ...], lis
 
 
 def _later(plan: Plan, status: RunStatus) -> list[PlannedTrial]:
-    """Return the trials of treatments that still need blocks, in blocks that did not start yet."""
     return [
         trial
         for trial in plan.trials
@@ -229,7 +220,6 @@ def _later(plan: Plan, status: RunStatus) -> list[PlannedTrial]:
 
 
 def _placed(trials: Iterable[PlannedTrial], after: int) -> tuple[PlannedTrial, ...]:
-    """Return the trials with the next positions in the order of the run."""
     return tuple(replace(trial, position=after + at) for at, trial in enumerate(trials))
 
 

@@ -36,20 +36,14 @@ _LANDING = frozenset((0xD503245F, 0xD503233F, 0xD503237F))
 
 
 def are_kept(program: Path) -> bool | None:
-    """Return whether the functions of a program keep frame pointers; None where that is unknown.
-
-    Raise OSError where the program cannot be read.
-    """
+    """Return whether a readable program keeps frame pointers (else OSError); None where unknown."""
     status = program.stat()
     share = _share(program, status.st_mtime_ns, status.st_size)
     return None if share is None else share >= _KEPT_SHARE
 
 
 def begins_with_frame(code: bytes, machine: str) -> bool:
-    """Return whether a function's first bytes save the caller's frame pointer and set their own.
-
-    ``machine`` is the ELF header's machine, such as ``EM_X86_64``.
-    """
+    """Return whether a function's code, for an ELF ``machine``, first saves the frame pointer."""
     if machine == _X86_64:
         return _frame_x86_64(code)
     return machine == _AARCH64 and _frame_aarch64(code)
@@ -68,11 +62,7 @@ def _frame_aarch64(code: bytes) -> bool:
 
 @functools.cache
 def _share(program: Path, _mtime_ns: int, _size_bytes: int) -> float | None:
-    """Return the share of functions that begin with a frame.
-
-    A developer's build changes under the same name, so time and size belong to the key of the
-    cache.
-    """
+    """Return the share of functions that begin with a frame; time and size distinguish builds."""
     try:
         with opened(program) as elf:
             machine = str(elf["e_machine"])
@@ -85,10 +75,7 @@ def _share(program: Path, _mtime_ns: int, _size_bytes: int) -> float | None:
 
 
 def _functions(elf: ELFFile) -> list[int]:
-    """Return the addresses of functions that are long enough to judge, from one symbol table.
-
-    The fullest table counts: ``.symtab``, or else ``.dynsym``.
-    """
+    """Return addresses of functions long enough to judge: ``.symtab``'s, or else ``.dynsym``'s."""
     section = elf.get_section_by_name(".symtab") or elf.get_section_by_name(".dynsym")
     if section is None or elf.elfclass != 64 or not elf.little_endian:
         return []

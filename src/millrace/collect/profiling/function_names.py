@@ -35,10 +35,7 @@ _KEPT_OPERATOR, _KEPT_SPACE = "\1", "\2"
 
 
 def short(symbol: str) -> str:
-    """Return the name of the function of a symbol, mangled or not, without types and copies.
-
-    A symbol that cannot be demangled stays as it is.
-    """
+    """Return a symbol's function without types and copies; as it is if it cannot be demangled."""
     name, _, version = symbol.partition("@")
     if not name:
         return symbol
@@ -59,11 +56,7 @@ def demangled(symbol: str) -> str | None:
 
 @functools.cache
 def _demangler() -> Callable[[str], str | None] | None:
-    """Return the demangler of the host's C++ library; None where there is no libstdc++.
-
-    Many builds of perf lack one, and others print names differently. libstdc++ is missing where the
-    host has only a C++ library of another vendor.
-    """
+    """Return the demangler of libstdc++, if the host has it: many builds of perf lack one."""
     try:
         function, free = ctypes.CDLL("libstdc++.so.6").__cxa_demangle, ctypes.CDLL(None).free
     except (OSError, AttributeError):

@@ -64,10 +64,7 @@ if os.getppid() == int(sys.argv[1]):
 
 @dataclass(frozen=True)
 class Settings:
-    """The settings of a recording.
-
-    Where perf follows calls by DWARF, it keeps ``stack_bytes`` of the stack with each sample.
-    """
+    """The settings of a recording; ``stack_bytes`` of each sample's stack are kept for DWARF."""
 
     frequency_hz: int
     call_graph: CallGraph
@@ -127,10 +124,7 @@ class Recording:
 
     @property
     def may_resume(self) -> bool:
-        """Return whether another ``begin`` adds to the recording.
-
-        A perf without ``--control`` starts over, and one that reached its size limit has ended.
-        """
+        """Return whether another ``begin`` adds to it: without ``--control`` it starts over."""
         return self._perf.has_control and not self._running().has_ended_well()
 
     def begin(self) -> None:
@@ -345,7 +339,6 @@ class _Recorder:
         self._process.wait()
 
     def _refusal(self) -> Unavailable:
-        """Return the reason why perf ended, in its own words."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(_CONTROL_LIMIT_S)
         self._stderr.seek(0)

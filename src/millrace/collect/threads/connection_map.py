@@ -12,11 +12,7 @@ from millrace.loadgen.statement_activity import StatementActivity
 
 
 def connection_map(activity: StatementActivity, pid: int, port: int | None) -> dict[int, int]:
-    """Return the slots of clients by the inodes of the server's sockets, as far as they are known.
-
-    ``pid`` is the server's process, ``port`` the one on which it listens. Raise OSError where the
-    statement activity is gone.
-    """
+    """Return the known slots of clients by the inodes of the server's sockets, or raise OSError."""
     ends = _ends(activity, pid, port)
     return {
         ends[client.by, client.socket]: client.slot
@@ -28,10 +24,7 @@ def connection_map(activity: StatementActivity, pid: int, port: int | None) -> d
 def slots_of_threads(
     samples: Mapping[int, ThreadSample], slots: Mapping[int, int]
 ) -> dict[int, int]:
-    """Return the slots of clients by the threads that wait for their clients in ``samples``.
-
-    ``slots`` are by the inodes of the server's sockets.
-    """
+    """Return the slots of clients by the threads that wait on their sockets (slots by inode)."""
     inodes = {tid: sockets.inode_of(each.waits_on or "") for tid, each in samples.items()}
     return {
         tid: slots[inode] for tid, inode in inodes.items() if inode is not None and inode in slots
@@ -39,7 +32,6 @@ def slots_of_threads(
 
 
 def _ends(activity: StatementActivity, pid: int, port: int | None) -> Mapping[tuple[str, int], int]:
-    """Return the server's ends of connections by the clients' ends."""
     ways = {client.by for client in activity.clients()}
     found: dict[tuple[str, int], int] = {}
     if "inode" in ways:

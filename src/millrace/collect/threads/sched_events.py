@@ -35,10 +35,7 @@ _IN_INTERRUPT = frozenset("hHzZ")  # by a device or a timer, whatever thread ran
 
 @dataclass(frozen=True)
 class SwitchOut:
-    """A thread left its CPU in a scheduler state, such as S.
-
-    The state is R where it could go on, but ``to`` preempted it.
-    """
+    """A thread left its CPU in a scheduler state such as S, or R where ``to`` preempted it."""
 
     at_s: float
     tid: int
@@ -144,11 +141,7 @@ def waits(
     tids: Collection[int],
     waker: Callable[[int], Waker],
 ) -> Mapping[int, Waits]:
-    """Return the waits of each thread in ``windows``.
-
-    ``waker`` classifies a thread that woke another one. An interrupt and thread 0 count as the
-    kernel.
-    """
+    """Return the waits of each thread in ``windows``; ``waker`` classifies who woke it."""
     found = {tid: Waits() for tid in tids}
     known = by_thread(events)
     for tid, of_thread in found.items():
@@ -176,10 +169,9 @@ def inside(events: Sequence[Event], window: Window) -> Sequence[Event]:
 
 
 def state_at(events: Sequence[Event], at_s: float, sampler: int) -> SchedState | None:
-    """Return the state of a thread at a moment, from its sorted events in a window around it.
+    """Return a thread's state by its sorted events around a moment; None where none shows it.
 
-    Return None where no event shows it. A thread that the ``sampler`` preempted a moment ago counts
-    as on a CPU.
+    A thread that the ``sampler`` preempted a moment ago counts as on a CPU.
     """
     now: SchedState | None = None
     last: SwitchOut | SwitchIn | Wakeup | None = None
@@ -217,10 +209,7 @@ def _after(event: SwitchOut | SwitchIn | Wakeup) -> SchedState:
 
 
 def _add(to: Waits, events: Sequence[Event], window: Window, waker: Callable[[int], Waker]) -> None:
-    """Add the waits of a thread in a window.
-
-    A wait whose end is missing from the trace, although the thread went on, does not count.
-    """
+    """Add a thread's waits in a window, but for those whose end is missing from the trace."""
     left: SwitchOut | None = None
     by: int | None = None
     ended = 0

@@ -168,11 +168,7 @@ def in_table(table: bytes, texts: bytes, names: frozenset[str]) -> Iterator[Func
 
 
 def _places(texts: bytes, name: str) -> Iterator[tuple[int, str]]:
-    """Yield the places in a string table that hold symbols of a function, and its name.
-
-    A symbol is plain, mangled (the name after its length, the parameters after it) or that of a
-    copy (``.isra.0``).
-    """
+    """Yield the places in a string table of a function's plain and mangled names and copies."""
     plain = name.encode()
     length = b"%d" % len(plain)
     behind = len(plain)

@@ -62,10 +62,7 @@ class ThreadSamples:
 
 @dataclass(frozen=True)
 class Sampled:
-    """The samples of all threads, at ``ticks`` moments.
-
-    Sampling took ``cpu_s``; ``realtime`` samples did not wait for other processes.
-    """
+    """All samples, at ``ticks`` moments; ``realtime`` ones did not wait for other processes."""
 
     rate_hz: float
     ticks: int

@@ -41,11 +41,7 @@ NEEDS_PTRACE = (
 
 @dataclass(frozen=True)
 class ThreadActivity:
-    """The facts of a thread from between the marks.
-
-    ``waited_on`` are the links on which it waited; ``waited_for_io`` says whether it waited for
-    asynchronous reads and writes.
-    """
+    """A thread between the marks: the links it waited on, and whether for asynchronous I/O."""
 
     name: str = ""
     waited_on: Collection[str] = ()
@@ -149,10 +145,7 @@ class ThreadWatch:
         return POOL if self._roles.has_pool else CONNECTION
 
     def kinds(self, activity: Mapping[int, ThreadActivity] | None = None) -> Mapping[int, str]:
-        """Return the kind of each thread that existed at a mark or was sampled in between.
-
-        Call it while the threads exist: workers of a pool start on demand.
-        """
+        """Return the kind of each thread of the marks or samples, while the threads exist."""
         activity = activity or {}
         if self._roles.has_pool:
             workers = _kinds_by_function(self.pid, self._instance, of_pools=True)
@@ -195,10 +188,7 @@ class ThreadWatch:
         self._roles.close()
 
     def _last_startup_thread(self) -> tuple[int, int] | None:
-        """Return start and number of the last thread from before the server accepted connections.
-
-        That is the thread that waits for signals, which also writes the pid file.
-        """
+        """Return start and number of the last startup thread, which writes the pid file."""
         return max(
             (
                 (procfs.stat(sample.stat).started_ticks, tid)
@@ -239,10 +229,7 @@ class ThreadWatch:
 def _kinds_by_function(
     pid: int, instance: ServerClient, *, of_pools: bool
 ) -> Mapping[tuple[int, int], str]:
-    """Return the kinds of threads by their outermost functions, keyed by number and start.
-
-    With ``of_pools``, the result holds the workers of a pool, otherwise all others.
-    """
+    """Return kinds by outermost functions of pool workers or all others, by number and start."""
     server = instance.server
     if not isinstance(server, InstalledServer):
         return {}
@@ -261,10 +248,7 @@ def _kinds_by_function(
 
 
 def _pid_file_written(instance: ServerClient) -> tuple[int, int] | None:
-    """Return the time of a server's pid file as the latest possible start of a thread.
-
-    Return None where it wrote none.
-    """
+    """Return a pid file's time as the latest start of a thread; None where there is none."""
     if not isinstance(instance, Instance):
         return None
     try:
