@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import json_file
-from millrace.stats import proportion_limits
+from millrace.stats.proportions import proportion_limits
 
 EXPERIMENT = """
 name = "a-a"

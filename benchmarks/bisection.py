@@ -25,9 +25,9 @@ import numpy as np
 
 from benchmarks import json_file
 from benchmarks.trial_noise import DATA, MISSING, pools
-from millrace.stats import proportion_limits
 from millrace.stats.bisection import next_step
 from millrace.stats.bisection_model import Found, Measured, Next, NoChange, Search, Skipped
+from millrace.stats.proportions import proportion_limits
 
 SUSPECTS = 64
 MOST_RUNS = 1500

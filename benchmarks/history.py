@@ -39,7 +39,8 @@ from benchmarks.history_series import (
 )
 from benchmarks.history_tools import TOOLS, Missing, detect, installed
 from benchmarks.trial_noise import recorded
-from millrace.stats import change_points, proportion_limits
+from millrace.stats.change_points import change_points
+from millrace.stats.proportions import proportion_limits
 
 Found = list[list[int]]
 Detector = Callable[[Sequence[History]], tuple[Found, float]]

@@ -40,7 +40,7 @@ from millrace.loadgen.cpu_idle import disable_idle_states
 from millrace.loadgen.datasets import versions
 from millrace.servers.instances.instance import Instance
 from millrace.servers.instances.signals import signals_as_errors
-from millrace.stats import RatioEstimate, paired_ratio
+from millrace.stats.ratio import RatioEstimate, paired_ratio
 
 OPTIONS = {
     "max_connections": "1000",

@@ -9,7 +9,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from millrace.stats import proportion_limits
+from millrace.stats.proportions import proportion_limits
 
 AnyRate = TypeVar("AnyRate", bound="Rate")
 

@@ -32,7 +32,9 @@ from millrace.analysis.compare.comparability import (
 )
 from millrace.analysis.compare.equal_work import ComparabilityRules, TrialWork
 from millrace.analysis.steady.steadiness import ALPHA, TrialSteadiness, assess_trials
-from millrace.stats import FIRST_LOOK, Looks, Trend, classify_trend
+from millrace.stats.ratio import Looks
+from millrace.stats.sequential import FIRST_LOOK
+from millrace.stats.trend import Trend, classify_trend
 
 MARGIN = 0.02
 MOST = 40  # blocks

@@ -20,7 +20,7 @@ from benchmarks.rates import Rate, rate_of, show
 from benchmarks.trial_noise import DATA, MISSING, pools
 from millrace.analysis.steady.policy import are_refused
 from millrace.analysis.steady.steadiness import ALIKE_ALPHA, ALPHA
-from millrace.stats import Trend, classify_trend, detect_shared_drift
+from millrace.stats.trend import Trend, classify_trend, detect_shared_drift
 
 MARGIN = 0.02
 LEVEL = 1000.0

@@ -27,8 +27,7 @@ from benchmarks.trial_noise import (
     pairs,
     pools,
 )
-from millrace.stats import FEWEST_BLOCKS, FIRST_LOOK
-from millrace.stats.sequential import sides
+from millrace.stats.sequential import FEWEST_BLOCKS, FIRST_LOOK, sides
 
 ALPHA = 0.05
 MARGIN = np.log(1.02)

@@ -56,7 +56,7 @@ from millrace.experiment.model import Experiment
 from millrace.loadgen import datasets
 from millrace.model.events import Emitted
 from millrace.report.calibration.json import as_json
-from millrace.stats import proportion_limits, sign_test
+from millrace.stats.proportions import proportion_limits, sign_test
 from millrace.store.store import Store
 
 SERVER = "mysql-8.0.33"

@@ -9,9 +9,10 @@ import numpy as np
 
 from docs.pictures.noise import correlated
 from docs.pictures.svg import Picture, Plot, percent_ticks
-from millrace.stats import change_points, steady_state
 from millrace.stats.bisection import next_step
 from millrace.stats.bisection_model import Measured, Next, Posterior, Search
+from millrace.stats.change_points import change_points
+from millrace.stats.steady import steady_state
 
 
 def steady() -> Picture:

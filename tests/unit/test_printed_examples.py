@@ -20,8 +20,8 @@ from millrace.report.calibration.sentences import head_line
 from millrace.report.history.tables import group_text
 from millrace.report.run.design import controls_text
 from millrace.servers.attached import parse_dsn
-from millrace.stats import RatioEstimate
 from millrace.stats.bisection_model import Found, Measured, NoChange
+from millrace.stats.ratio import RatioEstimate
 from millrace.workloads import library
 from tests import examples
 from tests.examples import Example

@@ -20,7 +20,8 @@ from scipy import signal, stats
 from benchmarks.trial_noise import DATA, Pool, drifting, pools
 from millrace.analysis.compare.model import Verdict
 from millrace.analysis.compare.verdict import decide, decide_interval
-from millrace.stats import FIRST_LOOK, Looks, paired_ratio
+from millrace.stats.ratio import Looks, paired_ratio
+from millrace.stats.sequential import FIRST_LOOK
 
 ALPHA = 0.05
 NO_MARGIN = 1e-9

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from millrace.stats import paired_ratio
+from millrace.stats.ratio import paired_ratio
 from tests.unit.cli.judged import Call, caller, check_refused, noise, write_pairs
 
 

@@ -23,7 +23,7 @@ from millrace.errors import UserError
 from millrace.model.observations import Observations
 from millrace.model.run_spec import Ablates, Aligned
 from millrace.report.explanation.sentences import command as shown_command
-from millrace.stats import MeanEstimate
+from millrace.stats.mean import MeanEstimate
 from millrace.store.records import StoredRun, TreatmentRecord, TrialRecord
 from tests.unit.cli.observed_store import keep
 from tests.unit.report.explanation.explained import (

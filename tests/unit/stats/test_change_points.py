@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from benchmarks import history_series, trial_noise
-from millrace.stats import change_points
-from millrace.stats.change_points import follows_trend
+from millrace.stats.change_points import change_points, follows_trend
 
 Array = NDArray[np.float64]
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats as reference
 
-from millrace.stats import count_differences, count_limits
+from millrace.stats.counts import count_differences, count_limits
 
 
 def test_limits_are_garwoods() -> None:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from millrace.stats import benjamini_yekutieli
+from millrace.stats.multiple_tests import benjamini_yekutieli
 from millrace.stats.sequential import p_value
 
 P_VALUES = st.lists(st.floats(0, 1), max_size=20)

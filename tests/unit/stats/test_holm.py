@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millrace.stats import holm, holm_marks, mean_estimates
+from millrace.stats.mean import mean_estimates
+from millrace.stats.multiple_tests import holm, holm_marks
 
 P_VALUES = st.lists(st.floats(0, 1), max_size=20)
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats as reference
 
-from millrace.stats import OwnError, mean_estimate, mean_estimates
+from millrace.stats.mean import OwnError, mean_estimate, mean_estimates
 
 VALUES = st.lists(st.floats(-1e6, 1e6), min_size=2, max_size=20)
 

@@ -7,14 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millrace.stats import (
-    Looks,
-    RatioEstimate,
-    blocks_to_decide,
-    blocks_wanted,
-    minimum_detectable_ratio,
-    paired_ratio,
-)
+from millrace.stats.power import blocks_to_decide, blocks_wanted, minimum_detectable_ratio
+from millrace.stats.ratio import Looks, RatioEstimate, paired_ratio
 from millrace.stats.sequential import sides
 
 spreads = st.floats(min_value=1e-4, max_value=0.3)

@@ -10,14 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binom, binomtest
 
-from millrace.stats import (
+from millrace.stats.proportions import (
     against_at_most_half,
     binomial_upper_tail,
     fair_coin_e_value,
     proportion_limits,
-    sd_limits,
     sign_test,
 )
+from millrace.stats.spread import sd_limits
 
 
 def test_the_limits_are_those_of_clopper_and_pearson() -> None:

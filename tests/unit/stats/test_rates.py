@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millrace.stats import Looks, compare_rates
+from millrace.stats.rates import compare_rates
+from millrace.stats.ratio import Looks
 
 Side = list[tuple[int, int]]
 

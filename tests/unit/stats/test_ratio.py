@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millrace.stats import RatioEstimate, paired_ratio
+from millrace.stats.ratio import RatioEstimate, paired_ratio
 
 positive = st.floats(min_value=1e-3, max_value=1e9)
 pairs = st.lists(st.tuples(positive, positive), min_size=2, max_size=20)

@@ -20,8 +20,9 @@ from benchmarks.trial_noise import (
     pairs,
     pools,
 )
-from millrace.stats import FIRST_LOOK, classify_trend, paired_ratio
-from millrace.stats.sequential import sides
+from millrace.stats.ratio import paired_ratio
+from millrace.stats.sequential import FIRST_LOOK, sides
+from millrace.stats.trend import classify_trend
 
 SPLITS = 4
 ALPHA = 0.05

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy import stats
 
-from millrace.stats import paired_ratio, sequential
+from millrace.stats import sequential
+from millrace.stats.ratio import paired_ratio
 from millrace.stats.sequential import critical_t, interval, mean_interval, p_value, sides
 
 ALPHA = 0.05

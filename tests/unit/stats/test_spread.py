@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millrace.stats import paired_ratio, summarise
+from millrace.stats.ratio import paired_ratio
+from millrace.stats.spread import summarise
 
 values = st.lists(st.floats(min_value=1e-3, max_value=1e6), min_size=2, max_size=30)
 

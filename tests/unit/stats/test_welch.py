@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from millrace.stats import welch_p
+from millrace.stats.mean import welch_p
 
 
 def test_an_example_by_hand() -> None:

@@ -15,7 +15,6 @@ from millrace.analysis.compare.metrics import Metric, read_metrics
 from millrace.analysis.steady.policy import unsteady_sides
 from millrace.analysis.steady.steadiness import TrialSteadiness, by_treatment
 from millrace.model.run_spec import Bisects, Direction
-from millrace.stats import FIRST_LOOK, welch_p
 from millrace.stats.bisection import FIRST_RUNS, next_step, posterior
 from millrace.stats.bisection_model import (
     Found,
@@ -26,6 +25,8 @@ from millrace.stats.bisection_model import (
     Search,
     Skipped,
 )
+from millrace.stats.mean import welch_p
+from millrace.stats.sequential import FIRST_LOOK
 from millrace.store.records import RunRecord, StoredAttempt, StoredRun
 
 INSTALL = "install"

@@ -33,14 +33,10 @@ from millrace.analysis.steady.steadiness import TrialSteadiness, assess_trial, a
 from millrace.levels import Level, level_text
 from millrace.model.measurements import SLOWDOWN_STOPPED_S, SLOWDOWN_WINDOW_S
 from millrace.model.run_spec import Calibrates, Direction
-from millrace.stats import (
-    FEWEST_BLOCKS,
-    RatioEstimate,
-    minimum_detectable_ratio,
-    paired_ratio,
-    sd_limits,
-    summarise,
-)
+from millrace.stats.power import minimum_detectable_ratio
+from millrace.stats.ratio import RatioEstimate, paired_ratio
+from millrace.stats.sequential import FEWEST_BLOCKS
+from millrace.stats.spread import sd_limits, summarise
 from millrace.store.records import PAIR_FAILED, StoredAttempt, StoredRun, TrialRecord
 
 # Whether the two trials of such blocks are compared.

@@ -7,7 +7,8 @@ from millrace.analysis.compare.metrics import Metric
 from millrace.analysis.compare.model import Verdict
 from millrace.levels import Level
 from millrace.model.run_spec import Calibrates, Direction
-from millrace.stats import RatioEstimate, proportion_limits, sign_test
+from millrace.stats.proportions import proportion_limits, sign_test
+from millrace.stats.ratio import RatioEstimate
 from millrace.store.records import RunRecord
 
 TABLE = (5, 10, 20, 40)

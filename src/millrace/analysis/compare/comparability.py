@@ -13,7 +13,7 @@ from typing import Literal
 from millrace.analysis.compare.equal_work import ComparabilityRules, TrialWork, unequal_work
 from millrace.analysis.steady.policy import lasts, unsteady_sides
 from millrace.analysis.steady.steadiness import TrialSteadiness
-from millrace.stats import FIRST_LOOK
+from millrace.stats.sequential import FIRST_LOOK
 
 Incomparability = Literal["unequal", "unsteady"]
 

@@ -27,7 +27,7 @@ from millrace.errors import UserError
 from millrace.levels import Level, level_named, level_text, levels_text
 from millrace.model.run_spec import Design, RunSpec
 from millrace.model.trials import Purpose
-from millrace.stats import Looks, RatioEstimate, paired_ratio
+from millrace.stats.ratio import Looks, RatioEstimate, paired_ratio
 from millrace.store.records import (
     PAIR_FAILED,
     ServerRecord,

@@ -13,13 +13,9 @@ from millrace.analysis.compare.model import Comparison, Verdict
 from millrace.analysis.compare.treatment_model import Failure, TreatmentAnalysis
 from millrace.analysis.compare.verdict import decide
 from millrace.levels import level_text
-from millrace.stats import (
-    FEWEST_BLOCKS,
-    RatioEstimate,
-    blocks_wanted,
-    minimum_detectable_ratio,
-    paired_ratio,
-)
+from millrace.stats.power import blocks_wanted, minimum_detectable_ratio
+from millrace.stats.ratio import RatioEstimate, paired_ratio
+from millrace.stats.sequential import FEWEST_BLOCKS
 
 _AT_LEAST = f"at least {FEWEST_BLOCKS} are needed"
 

@@ -16,7 +16,7 @@ from datetime import datetime
 from millrace.analysis.compare.applicable_calibration import stale
 from millrace.analysis.compare.calibration_model import Calibration
 from millrace.levels import Level
-from millrace.stats import binomial_upper_tail
+from millrace.stats.proportions import binomial_upper_tail
 from millrace.store.records import RunRecord
 
 ENOUGH = 20

@@ -8,7 +8,7 @@ from statistics import fmean
 
 from millrace.model import measurements
 from millrace.model.phases import MeasuredPhases
-from millrace.stats import Looks
+from millrace.stats.ratio import Looks
 from millrace.store.records import RunRecord, StoredAttempt, StoredRun
 
 

@@ -21,8 +21,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from millrace.model import measurements
-from millrace.stats import Looks, compare_rates, log_ratios, mean_limits
-from millrace.stats.rates import NEGLIGIBLE
+from millrace.stats.mean import mean_limits
+from millrace.stats.rates import NEGLIGIBLE, compare_rates
+from millrace.stats.ratio import Looks, log_ratios
 from millrace.store.records import StoredAttempt, TrialRecord
 
 COUNT_TOLERANCE = NEGLIGIBLE  # of the transactions asked for

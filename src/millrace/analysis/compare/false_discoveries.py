@@ -15,7 +15,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from millrace.analysis.compare.model import Comparison, Group
-from millrace.stats import RatioEstimate, benjamini_yekutieli
+from millrace.stats.multiple_tests import benjamini_yekutieli
+from millrace.stats.ratio import RatioEstimate
 
 
 def adjusted_p_values(estimates: Sequence[RatioEstimate | None]) -> tuple[float | None, ...]:

@@ -11,8 +11,7 @@ from functools import lru_cache
 
 from millrace.errors import DamagedResult, UserError
 from millrace.model.run_spec import Of, Time
-from millrace.stats import Histogram
-from millrace.stats.histogram import decode, merge
+from millrace.stats.histogram import Histogram, decode, merge
 from millrace.store.records import HistogramRecord, StoredAttempt
 
 NS_PER_S = 1e9

@@ -9,8 +9,8 @@ from millrace.analysis.compare.metrics import Metric
 from millrace.analysis.compare.treatment_model import Failure, TreatmentAnalysis
 from millrace.analysis.variables import VariablesDiff
 from millrace.levels import Level, level_text
-from millrace.stats import Looks, RatioEstimate
 from millrace.stats.effects import Effect
+from millrace.stats.ratio import Looks, RatioEstimate
 from millrace.store.records import RunRecord, ServerRecord, TrialRecord
 
 Verdict = Literal["regression", "improvement", "equivalent", "inconclusive", "failed"]

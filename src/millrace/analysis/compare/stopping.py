@@ -34,7 +34,7 @@ from millrace.analysis.compare.model import (
 from millrace.analysis.compare.treatment_model import TreatmentAnalysis
 from millrace.analysis.compare.verdict import power
 from millrace.model.run_spec import Design
-from millrace.stats import FEWEST_BLOCKS, FIRST_LOOK
+from millrace.stats.sequential import FEWEST_BLOCKS, FIRST_LOOK
 
 FAILURES = 3  # of one treatment's trials, one after the other; the next would fail like these
 

@@ -11,7 +11,7 @@ from millrace.analysis.steady.steadiness import TrialSteadiness
 from millrace.analysis.variables import Mismatch
 from millrace.levels import Level
 from millrace.model.instance_facts import InstanceFacts
-from millrace.stats import Summary
+from millrace.stats.spread import Summary
 from millrace.store.records import OptionRecord, ServerRecord
 
 

@@ -18,7 +18,7 @@ from millrace.analysis.steady.steadiness import steadiness
 from millrace.analysis.variables import asked_against_effective
 from millrace.levels import Level, level_text
 from millrace.model import measurements
-from millrace.stats import summarise
+from millrace.stats.spread import summarise
 from millrace.store.records import (
     PAIR_FAILED,
     InstanceRecord,

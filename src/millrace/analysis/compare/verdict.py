@@ -13,7 +13,9 @@ from dataclasses import dataclass
 
 from millrace.analysis.compare.model import Verdict
 from millrace.model.run_spec import Direction
-from millrace.stats import FEWEST_BLOCKS, RatioEstimate, blocks_to_decide, minimum_detectable_ratio
+from millrace.stats.power import blocks_to_decide, minimum_detectable_ratio
+from millrace.stats.ratio import RatioEstimate
+from millrace.stats.sequential import FEWEST_BLOCKS
 
 NEARLY_EVEN = 0.1  # up to this margin, 1 / (1 + m) is about 1 - m and goes without saying
 

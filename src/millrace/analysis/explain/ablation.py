@@ -16,7 +16,7 @@ from millrace.analysis.steady.policy import unsteady_sides
 from millrace.analysis.steady.steadiness import by_treatment
 from millrace.levels import Level
 from millrace.model.run_spec import Ablates
-from millrace.stats import MeanEstimate, mean_estimate
+from millrace.stats.mean import MeanEstimate, mean_estimate
 from millrace.store.records import StoredRun
 
 ALL = "all of these"

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from millrace.analysis.explain.observations import Loop, Noun
-from millrace.stats import MeanEstimate
+from millrace.stats.mean import MeanEstimate
 
 PartKey = Literal[
     "cpu_user", "cpu_system", "on_cpu", "runnable", "running", "lock", "log_flush", "log_write",

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from millrace.stats import HolmMark, MeanEstimate
+from millrace.stats.mean import MeanEstimate
+from millrace.stats.multiple_tests import HolmMark
 
 KERNEL = "[kernel]"
 UNKNOWN = "[unknown]"

@@ -23,7 +23,9 @@ from millrace.analysis.explain.observations import (
 )
 from millrace.analysis.explain.time_breakdown import ALPHA
 from millrace.model import measurements
-from millrace.stats import MeanEstimate, RatioEstimate, holm_marks, mean_estimate, paired_ratio
+from millrace.stats.mean import MeanEstimate, mean_estimate
+from millrace.stats.multiple_tests import holm_marks
+from millrace.stats.ratio import RatioEstimate, paired_ratio
 
 _KB = 1024.0
 

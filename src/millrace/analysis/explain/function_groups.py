@@ -11,7 +11,7 @@ from importlib.resources import files
 from pydantic import TypeAdapter
 
 from millrace.analysis.explain.call_tree import KERNEL, UNKNOWN, Frame, Key
-from millrace.stats import MeanEstimate
+from millrace.stats.mean import MeanEstimate
 
 
 @dataclass(frozen=True)

@@ -16,14 +16,9 @@ from millrace.analysis.explain.call_tree import Key, Path, key_of, path_of
 from millrace.analysis.explain.efficiency import server_cpu_s
 from millrace.analysis.explain.observations import ObservedTrial, Profile
 from millrace.analysis.explain.time_breakdown import ALPHA
-from millrace.stats import (
-    HolmMark,
-    MeanEstimate,
-    OwnError,
-    count_differences,
-    holm_marks,
-    mean_estimates,
-)
+from millrace.stats.counts import count_differences
+from millrace.stats.mean import MeanEstimate, OwnError, mean_estimates
+from millrace.stats.multiple_tests import HolmMark, holm_marks
 
 CONFIDENCE = 0.95
 FEWEST_SAMPLES = 10  # of a function on both sides together, to ask whether it differs

@@ -45,7 +45,8 @@ from millrace.analysis.explain.profile_cost import (
     table,
 )
 from millrace.analysis.explain.time_breakdown import ALPHA
-from millrace.stats import MeanEstimate, holm_marks, mean_estimate
+from millrace.stats.mean import MeanEstimate, mean_estimate
+from millrace.stats.multiple_tests import holm_marks
 
 SPINNING = "spinning"
 

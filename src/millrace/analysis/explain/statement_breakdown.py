@@ -34,7 +34,7 @@ from millrace.analysis.explain.time_breakdown import (
     sampled_value,
     summed,
 )
-from millrace.stats import MeanEstimate, mean_estimate
+from millrace.stats.mean import MeanEstimate, mean_estimate
 
 _CLASSES: Mapping[PartKey, tuple[str, ...]] = {
     "running": ("running",),

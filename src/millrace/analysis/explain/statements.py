@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from millrace.analysis.explain.observations import US_PER_S, ObservedTrial
 from millrace.model.observations import Digest, QueryPlan
-from millrace.stats import MeanEstimate, mean_estimate
+from millrace.stats.mean import MeanEstimate, mean_estimate
 
 _COMMENT = re.compile(r"/\*.*?\*/|(?:--\s|#)[^\n]*", re.DOTALL)
 _LITERAL = re.compile(

@@ -33,7 +33,8 @@ from millrace.analysis.explain.breakdown_model import (
     share_error,
 )
 from millrace.analysis.explain.observations import US_PER_S, Observed, ObservedTrial
-from millrace.stats import MeanEstimate, holm_marks, mean_estimate
+from millrace.stats.mean import MeanEstimate, mean_estimate
+from millrace.stats.multiple_tests import holm_marks
 
 ALPHA = 0.05
 _FAILED_MATTERS = 0.001  # of the operations tried

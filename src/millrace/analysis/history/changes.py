@@ -17,8 +17,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from millrace.analysis.history.segments import segments
-from millrace.stats import ChangePoint, change_points
-from millrace.stats.change_points import Sensitivity
+from millrace.stats.change_points import ChangePoint, Sensitivity, change_points
 from millrace.store.history_records import ChangeRecord, History, PointRecord
 
 _ID_DIGITS = 10

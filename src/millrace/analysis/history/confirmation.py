@@ -11,7 +11,7 @@ from millrace.analysis.compare.compare_run import compare_run
 from millrace.analysis.compare.comparisons import paired_values
 from millrace.analysis.compare.model import Comparison, RunAnalysis
 from millrace.analysis.compare.verdict import decide, power
-from millrace.stats import RatioEstimate, paired_ratio
+from millrace.stats.ratio import RatioEstimate, paired_ratio
 from millrace.store.history_records import ChangeRecord, Remeasured, SeriesRecord
 from millrace.store.records import StoredRun
 

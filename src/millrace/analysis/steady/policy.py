@@ -23,7 +23,8 @@ from statistics import median
 
 from millrace.analysis.steady.checks import HOST_CHECKS
 from millrace.analysis.steady.steadiness import PLANS, TrialSteadiness
-from millrace.stats import against_at_most_half, fair_coin_e_value, fisher
+from millrace.stats.proportions import against_at_most_half, fair_coin_e_value
+from millrace.stats.rates import fisher
 
 FREQUENT = 0.5  # of the trials of a side that were long enough
 _FEWEST = 2  # unsteady trials: a single one is no rule

@@ -30,7 +30,7 @@ from millrace.analysis.steady.checks import (
 from millrace.model import measurements
 from millrace.model.instance_facts import ServerStateFact
 from millrace.model.steady_limits import SteadyLimits
-from millrace.stats import Looks
+from millrace.stats.ratio import Looks
 from millrace.stats.steady import warm_up
 from millrace.stats.trend import Trend, classify_trend, detect_shared_drift
 from millrace.store.records import StoredAttempt, StoredRun, TrialRecord

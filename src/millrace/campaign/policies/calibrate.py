@@ -33,7 +33,7 @@ from millrace.experiment.slowdown import AGAIN, CPU, FSYNC, NONE, SlowFsync, Sto
 from millrace.levels import Level
 from millrace.model.events import Announcement, Emitted
 from millrace.model.run_spec import Calibrates, CampaignPart
-from millrace.stats import FEWEST_BLOCKS
+from millrace.stats.sequential import FEWEST_BLOCKS
 from millrace.store.records import StoredRun
 
 SUFFIX = "-calibration"

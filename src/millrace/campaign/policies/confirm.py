@@ -22,7 +22,7 @@ from millrace.levels import Level, level_value
 from millrace.model.run_spec import CampaignPart, FactorSpec
 from millrace.model.servers import InstalledServer
 from millrace.servers import install
-from millrace.stats import blocks_wanted
+from millrace.stats.power import blocks_wanted
 from millrace.store.histories import Histories
 from millrace.store.history_records import ChangeRecord, History, PointRecord, SeriesRecord
 from millrace.store.records import StoredRun

@@ -18,7 +18,7 @@ from millrace.campaign.run_records import design_of, stored_trial_id, waiting_tr
 from millrace.campaign.scheduler import Batch, End
 from millrace.experiment.model import Plan, PlannedTrial
 from millrace.model.events import Announcement, ClosedComparison, Emitted, RunAssessed
-from millrace.stats import FIRST_LOOK
+from millrace.stats.sequential import FIRST_LOOK
 from millrace.store.records import StoredRun
 
 

@@ -8,7 +8,7 @@ from millrace.report.common.charts import LogAxis, Tick
 from millrace.report.common.formatting import counted, known_text, percent_text, value_text
 from millrace.report.common.pages import environment, heading
 from millrace.report.common.wording import repeating
-from millrace.stats import RatioEstimate
+from millrace.stats.ratio import RatioEstimate
 
 
 @dataclass(frozen=True)

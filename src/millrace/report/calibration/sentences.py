@@ -20,7 +20,7 @@ from millrace.report.common.formatting import (
     seconds_text,
 )
 from millrace.report.common.tables import Column, Row, Table, plain_table, text_columns
-from millrace.stats import RatioEstimate
+from millrace.stats.ratio import RatioEstimate
 
 
 def sentences(found: Calibration) -> Iterator[str]:

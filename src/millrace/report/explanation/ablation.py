@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from millrace.analysis.explain.ablation import ALL, Ablation, Recovery, is_certain
 from millrace.analysis.explain.model import Explanation
-from millrace.stats import MeanEstimate
+from millrace.stats.mean import MeanEstimate
 
 
 def sentences(found: Ablation, *, base: str, candidate: str) -> tuple[str, ...]:

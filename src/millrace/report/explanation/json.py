@@ -40,7 +40,7 @@ from millrace.report.common.json_parts import (
 from millrace.report.explanation.ablation import ablation_sentences
 from millrace.report.explanation.caveats import caveat_sentences
 from millrace.report.explanation.sentences import answer, title
-from millrace.stats import MeanEstimate
+from millrace.stats.mean import MeanEstimate
 from millrace.store.records import RunRecord
 
 Version = Literal["millrace.explanation/2"]

@@ -21,7 +21,8 @@ from millrace.report.common.formatting import (
     whole_percent_text,
 )
 from millrace.report.common.tables import Column, Row, Section, Table, plain_table, text_columns
-from millrace.stats import MeanEstimate, RatioEstimate
+from millrace.stats.mean import MeanEstimate
+from millrace.stats.ratio import RatioEstimate
 
 Labels = tuple[str, str]  # of A and B
 

@@ -33,7 +33,7 @@ from millrace.report.history.tables import (
     state_text,
     too_few,
 )
-from millrace.stats import RatioEstimate
+from millrace.stats.ratio import RatioEstimate
 from millrace.store.history_records import PointRecord
 
 

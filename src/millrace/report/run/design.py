@@ -9,7 +9,7 @@ from millrace.analysis.compare.verdict import margin_text
 from millrace.model.run_spec import Design
 from millrace.report.common.formatting import counted, interval_text, ratio_text
 from millrace.report.run.sentences import MANY_BLOCKS
-from millrace.stats import FEWEST_BLOCKS
+from millrace.stats.sequential import FEWEST_BLOCKS
 from millrace.store.records import PAIR_FAILED
 from millrace.times import duration_in_words
 

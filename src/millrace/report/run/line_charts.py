@@ -13,7 +13,7 @@ from millrace.report.common.charts import MOST_LINES, WIDE, Line, LineChart, Log
 from millrace.report.common.formatting import latency_text, percent_text
 from millrace.report.run.matrix import row_label, sections
 from millrace.report.run.sentences import verdict_text
-from millrace.stats import RatioEstimate
+from millrace.stats.ratio import RatioEstimate
 
 _PERCENTS = (10, 50, 75, 90, 95, 99, 99.9, 99.99, 99.999)
 

@@ -20,7 +20,7 @@ from millrace.levels import Level
 from millrace.model.run_spec import Direction
 from millrace.report.common.json_parts import From, HostPart, Part, RunPart, TextOrNull
 from millrace.report.run.treatment_schema import TreatmentPart
-from millrace.stats import Looks
+from millrace.stats.ratio import Looks
 
 Version = Literal["millrace.report/3"]
 VERSION: Version = "millrace.report/3"

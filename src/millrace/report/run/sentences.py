@@ -9,7 +9,7 @@ from millrace.analysis.compare.verdict import margin_text
 from millrace.levels import factor_text, level_text
 from millrace.report.common.formatting import counted, percent_text, ratio_text
 from millrace.report.common.wording import first_line, listed
-from millrace.stats import RatioEstimate
+from millrace.stats.ratio import RatioEstimate
 
 FEW = 4  # comparisons at most that the answer names one by one
 _FEW_REASONS = 2

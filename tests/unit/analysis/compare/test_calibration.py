@@ -29,7 +29,8 @@ from millrace.report.calibration.sentences import (
     smallest_text,
     verdicts_text,
 )
-from millrace.stats import FEWEST_BLOCKS, FIRST_LOOK, paired_ratio
+from millrace.stats.ratio import paired_ratio
+from millrace.stats.sequential import FEWEST_BLOCKS, FIRST_LOOK
 from tests.unit.analysis.query_runs import Levels, QueryRun, Values, nothing_else
 from tests.unit.analysis.seconds import events
 

@@ -24,7 +24,7 @@ from millrace.analysis.compare.comparability import (
 )
 from millrace.analysis.compare.equal_work import ComparabilityRules, TrialWork
 from millrace.analysis.steady.policy import lasts, unsteady_sides
-from millrace.stats import Trend
+from millrace.stats.trend import Trend
 
 NAMES = ("mysql-5.6.24", "mysql-8.0.12")
 MOST = 16  # blocks

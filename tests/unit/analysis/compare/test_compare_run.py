@@ -10,7 +10,7 @@ import pytest
 from millrace.analysis.compare.compare_run import compare_run
 from millrace.analysis.compare.model import Comparison, RunAnalysis
 from millrace.errors import UserError
-from millrace.stats import paired_ratio
+from millrace.stats.ratio import paired_ratio
 from millrace.store.records import StoredRun
 from tests.unit.analysis.builders import Fails, RunBuilder, noisy
 

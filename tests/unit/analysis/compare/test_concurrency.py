@@ -19,7 +19,7 @@ from millrace.analysis.compare.concurrency import ENOUGH, objection
 from millrace.analysis.compare.metrics import read_metrics
 from millrace.levels import Level
 from millrace.model.run_spec import Calibrates
-from millrace.stats import paired_ratio
+from millrace.stats.ratio import paired_ratio
 from millrace.store.records import PAIR_FAILED, RunRecord
 from tests.unit.analysis.builders import Fails, RunBuilder, study
 

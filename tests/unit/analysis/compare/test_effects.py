@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from millrace.analysis.compare.compare_run import compare_run
 from millrace.analysis.compare.effects import dependences
 from millrace.analysis.compare.model import Dependence, Term
-from millrace.stats import Looks, RatioEstimate
 from millrace.stats.effects import cell_of, factor_effects
+from millrace.stats.ratio import Looks, RatioEstimate
 from millrace.stats.sequential import FIRST_LOOK, sides
 from tests.unit.analysis.builders import Fails
 from tests.unit.analysis.crossed import BASE, BINLOG, CANDIDATE, analysed

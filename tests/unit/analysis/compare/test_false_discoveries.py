@@ -14,7 +14,7 @@ from millrace.analysis.compare.model import Comparison, RunAnalysis
 from millrace.report.run.matrix import matrix
 from millrace.report.run.sentences import answer, sentence, verdict_text
 from millrace.report.run.tables import results_table
-from millrace.stats import Looks, RatioEstimate, paired_ratio
+from millrace.stats.ratio import Looks, RatioEstimate, paired_ratio
 from tests.unit.analysis.builders import Fails, RunBuilder
 
 BASE, SLOWER = "mysql-5.6.24", "mysql-5.7.22"

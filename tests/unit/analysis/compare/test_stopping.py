@@ -16,7 +16,7 @@ from millrace.analysis.compare.compare_run import compare_run
 from millrace.analysis.compare.model import RunAnalysis, RunStatus
 from millrace.analysis.compare.stopping import run_status
 from millrace.model.run_spec import Design
-from millrace.stats import Looks
+from millrace.stats.ratio import Looks
 from millrace.store.records import StoredRun
 from tests.unit.analysis.builders import Fails, noisy
 from tests.unit.analysis.query_runs import Levels, QueryRun

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from millrace.analysis.compare.verdict import decide, power
-from millrace.stats import RatioEstimate, paired_ratio
+from millrace.stats.ratio import RatioEstimate, paired_ratio
 
 Direction = Literal["higher", "lower"]
 MARGIN = 0.02

@@ -19,7 +19,7 @@ from millrace.analysis.explain.ablation import (
 )
 from millrace.model.run_spec import Ablates, Aligned, Direction
 from millrace.report.explanation.ablation import sentences
-from millrace.stats import MeanEstimate
+from millrace.stats.mean import MeanEstimate
 from millrace.store.records import MeasurementRecord, StoredAttempt, StoredRun, TrialRecord
 from tests.unit.analysis.seconds import events
 from tests.unit.store.stored_records import LATER, NOW, OWNER, begun

@@ -14,7 +14,7 @@ from millrace.analysis.steady.checks import SteadyCheck
 from millrace.analysis.steady.policy import reasons, unsteady_sides
 from millrace.analysis.steady.steadiness import State, TrialSteadiness
 from millrace.report.run.sentences import answer, sentence
-from millrace.stats import Trend
+from millrace.stats.trend import Trend
 from tests.unit.analysis.query_runs import Levels, QueryRun
 from tests.unit.analysis.seconds import events
 

@@ -9,7 +9,7 @@ import pytest
 from millrace.analysis.compare.metrics import Metric
 from millrace.analysis.explain.ablation import ALL, Ablation, Recovery
 from millrace.report.explanation.ablation import ablation_sentences, sentences
-from millrace.stats import MeanEstimate
+from millrace.stats.mean import MeanEstimate
 from tests.unit.report.explanation.explained import explained_study, explained_text
 
 RATE = Metric("rate", "transactions per second", "1/s", "higher", ("n",), (), True)

@@ -21,7 +21,8 @@ from millrace.analysis.explain.plans import PlanComparison
 from millrace.analysis.explain.profiles import GroupDifference
 from millrace.analysis.explain.time_breakdown import trial_breakdown
 from millrace.levels import Level
-from millrace.stats import MeanEstimate, mean_estimate, paired_ratio
+from millrace.stats.mean import MeanEstimate, mean_estimate
+from millrace.stats.ratio import paired_ratio
 from millrace.store.records import InstanceRecord
 
 Text = Callable[[float], str]

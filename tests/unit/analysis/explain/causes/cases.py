@@ -18,7 +18,7 @@ from millrace.analysis.explain.time_breakdown import breakdown_difference, time_
 from millrace.levels import Level
 from millrace.model.instance_facts import InstanceFacts
 from millrace.model.servers import BuildFacts
-from millrace.stats import mean_estimate
+from millrace.stats.mean import mean_estimate
 from millrace.store.records import InstanceRecord, OptionRecord, ServerRecord
 from tests.unit.analysis.observations import Scene, Truth, seen
 
