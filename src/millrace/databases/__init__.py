@@ -36,10 +36,7 @@ def says_disk_full(text: str) -> bool:
 
 
 def get(name: str) -> Family:
-    """Return the family called ``name``.
-
-    Raise UserError, with the nearest names, if there is none.
-    """
+    """Return the family called ``name``. Raise UserError, with the nearest names."""
     family = _families().get(name)
     if family is None:
         near = nearest(name, names())
@@ -49,10 +46,7 @@ def get(name: str) -> Family:
 
 
 def option_forms(name: str) -> tuple[str, ...]:
-    """Return the options that a name may refer to in any family.
-
-    The first is the name itself; then follow the options it switches.
-    """
+    """Return the options a name may refer to in any family: itself, then those it switches."""
     spelt = [family.options.forms(name) for family in _families().values()]
     return tuple(dict.fromkeys(form for forms in spelt for form in forms))
 

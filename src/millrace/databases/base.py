@@ -101,10 +101,7 @@ class Options(Protocol):
 
 @dataclass(frozen=True)
 class TableSize:
-    """The size of a table by the server's own accounts.
-
-    ``is_pooled`` says whether the table's pages go through the buffer pool.
-    """
+    """A table's size by the server's account; ``is_pooled`` if its pages use the buffer pool."""
 
     name: str
     engine: str
@@ -142,10 +139,7 @@ class Administration(Protocol):
 
 
 class SelfTest(Protocol):
-    """The checks that show that a server works.
-
-    All return a detail in words and raise TrialFailed.
-    """
+    """The checks that a server works; each returns a detail in words or raises TrialFailed."""
 
     def insert(self, client: DatabaseClient, database: str, limit_s: float) -> str:
         """Insert rows into a fresh table, and verify them."""
@@ -171,32 +165,22 @@ class PoolStatus:
 
 @dataclass(frozen=True)
 class PendingSample:
-    """A sample of the pending work, with its time in seconds from the beginning.
+    """A sample of the pending work, which only the family interprets."""
 
-    Only the family interprets ``work``.
-    """
-
-    at_s: float
+    at_s: float  # since the beginning
     work: Any
 
 
 @dataclass(frozen=True)
 class StorageState:
-    """The state of the storage engine at a mark of the measurement.
-
-    ``figures`` are named counts for the checks of the steady state. A server that does not report
-    one leaves it out.
-    """
+    """The storage engine at a mark of the measurement; a server may lack some ``figures``."""
 
     pool: PoolStatus
-    figures: Mapping[str, int]
+    figures: Mapping[str, int]  # for the checks of the steady state
 
 
 class Storage(Protocol):
-    """The buffer pool, and the work that a server puts off.
-
-    ``pool_option`` is the option that sizes the buffer pool.
-    """
+    """The buffer pool, sized by ``pool_option``, and the work that a server puts off."""
 
     @property
     def pool_option(self) -> str: ...
@@ -211,10 +195,7 @@ class Storage(Protocol):
         """Read the state at a mark, within a millisecond. Raise DatabaseError."""
 
     def state_afterwards(self, client: DatabaseClient, database: str) -> ServerStateFact:
-        """Return the part of the state that can be read when clients are no longer measured.
-
-        That is the capacity of the log, and the statistics of tables. Never raise.
-        """
+        """Return what can be read later: the log's capacity, tables' statistics. Never raise."""
 
     def limits(self, settings: Mapping[str, str]) -> SteadyLimits:
         """Return the limits of a server with these effective settings."""
@@ -223,17 +204,10 @@ class Storage(Protocol):
         """Return the work that the server has put off. Raise TrialFailed."""
 
     def unsettled(self, samples: Sequence[PendingSample]) -> tuple[str, ...]:
-        """Return in words the work that still goes on, by the samples so far, the oldest first.
-
-        Return an empty tuple when the server is settled.
-        """
+        """Return in words the work that goes on, by samples from the oldest; none once settled."""
 
     def forced_flushing(self, client: DatabaseClient) -> AbstractContextManager[Mapping[str, str]]:
-        """Make a managed server do at once, inside the block, the work that it puts off.
-
-        Yield the changed settings with their original values, which are restored at the end of the
-        block.
-        """
+        """Make a managed server do put-off work in the block; yield settings to be restored."""
 
 
 class SnapshotRules(Protocol):
@@ -255,17 +229,10 @@ class SnapshotRules(Protocol):
         """Return whether a file of the data directory belongs to a table; None stands for all."""
 
     def prepare(self, client: DatabaseClient) -> str | None:
-        """Make the next stop a clean and complete one.
-
-        Return the reason why the tables would not survive it; None where they do. Raise
-        TrialFailed.
-        """
+        """Make the next stop clean; return why it would lose tables, or None. Raise TrialFailed."""
 
     def record_tables(self, session: Session) -> tuple[KeptTable, ...]:
-        """Read the tables by statements whose answers a restored server must repeat.
-
-        Raise DatabaseError, and ValueError for an unexpected answer.
-        """
+        """Read the tables as a restored server must repeat it. Raise DatabaseError, ValueError."""
 
     def truncated_files(self, options: Iterable[Option]) -> Sequence[str]:
         """Return the files that are kept without their content."""

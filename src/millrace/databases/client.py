@@ -54,10 +54,7 @@ class Session(Protocol):
 
 @dataclass(frozen=True)
 class Address:
-    """A server's address and the account to log in with.
-
-    A socket takes precedence over host and port.
-    """
+    """A server's address and the account to log in with; a socket precedes host and port."""
 
     server: str
     user: str
@@ -68,10 +65,7 @@ class Address:
     tls: Tls = field(default_factory=Tls)
 
     def doubt(self, connected: sockets.socket) -> str | None:
-        """Return why the peer of ``connected`` must not receive the password, and the remedy.
-
-        Return None where the peer is verified, or where the user allows an unverified one.
-        """
+        """Return why ``connected``'s peer must not get the password, and a remedy, or None."""
         if self.tls.verifies or self.tls.allow_unverified:
             return None
         if self.socket is None:
@@ -110,18 +104,11 @@ class Connect(Protocol):
         *,
         as_text: bool = False,
     ) -> Session:
-        """Open a session, which the caller closes.
-
-        ``limit_s`` bounds each wait for an answer; with ``as_text`` every value comes as text.
-        Raise DatabaseError.
-        """
+        """Open a session to close; ``limit_s`` bounds each answer. Raise DatabaseError."""
 
 
 class DatabaseClient:
-    """A client of a server at an address, whoever runs the server.
-
-    ``is_managed`` says whether millrace started the server and may set its variables.
-    """
+    """A client of any server; ``is_managed`` if millrace started it and may set its variables."""
 
     is_managed = False
 
@@ -141,17 +128,11 @@ class DatabaseClient:
         return self._address.port
 
     def connect(self, database: str | None = None, *, limit_s: float | None = None) -> Session:
-        """Open a session with autocommit and UTC, which the caller closes.
-
-        ``limit_s`` bounds each wait for an answer. Raise DatabaseError.
-        """
+        """Open a session to close; ``limit_s`` bounds each answer. Raise DatabaseError."""
         return self._connect(self._address, database, limit_s)
 
     def query(self, sql: str, *, limit_s: float | None = None) -> list[tuple[str | None, ...]]:
-        """Return the rows of one statement in a session of its own, every value as text.
-
-        Raise TrialFailed with the server's own words. The error names no step: the caller knows it.
-        """
+        """Return a statement's rows, as text, in a session of its own. Raise TrialFailed."""
         try:
             with contextlib.closing(
                 self._connect(self._address, None, limit_s, as_text=True)
@@ -163,10 +144,7 @@ class DatabaseClient:
     def rows(
         self, sql: str, *, n_columns: int, limit_s: float = QUERY_LIMIT_S
     ) -> list[tuple[str | None, ...]]:
-        """Return the rows of one statement.
-
-        Raise TrialFailed where their number of columns is not ``n_columns``.
-        """
+        """Return the rows of a statement. Raise TrialFailed unless all have ``n_columns``."""
         rows = self.query(sql, limit_s=limit_s)
         if any(len(row) != n_columns for row in rows):
             columns = sorted({len(row) for row in rows})
@@ -176,10 +154,7 @@ class DatabaseClient:
         return rows
 
     def count(self, sql: str, value: str | None) -> int:
-        """Return the count in an answer to ``sql``.
-
-        Raise TrialFailed where the answer is not a count.
-        """
+        """Return the count in an answer to ``sql``. Raise TrialFailed for another answer."""
         try:
             return count_of(value)
         except ValueError as error:
@@ -197,10 +172,7 @@ class DatabaseClient:
 
 
 def count_of(value: object) -> int:
-    """Return a server's value as a count.
-
-    Raise ValueError unless it is a whole number of 64 bits.
-    """
+    """Return a server's value as a count of at most 64 bits. Raise ValueError."""
     text = str(value)
     if not _COUNT.fullmatch(text) or int(text) > _LARGEST_COUNT:
         raise ValueError(f"{text[:40]!r} is no count of 64 bits")

@@ -14,10 +14,7 @@ _LARGEST = 2**64 - 1  # the largest value of a server's counter
 
 
 def number(text: object) -> Number | None:
-    """Return a value as a number; None where no server counts to it.
-
-    Values without a number are ON, a date, a position in a file or infinity.
-    """
+    """Return a value as a number; None for others (ON, a date), and where no server counts to."""
     value = text if isinstance(text, int | float) else _parsed(str(text))
     return value if value is not None and abs(value) <= _LARGEST else None
 
@@ -32,10 +29,7 @@ def _parsed(text: str) -> Number | None:
 def split_gauges(
     values: Mapping[str, Number], gauges: Iterable[str]
 ) -> tuple[dict[str, Number], dict[str, Number]]:
-    """Return the counters and the gauges among some values.
-
-    ``gauges`` are names or shell patterns, in any case.
-    """
+    """Return counters and gauges; ``gauges`` are names or shell patterns, in any case."""
     known = re.compile("|".join(map(translate, gauges)) or r"(?!)", re.IGNORECASE)
     counted = {name: value for name, value in values.items() if not known.match(name)}
     return counted, {name: value for name, value in values.items() if name not in counted}

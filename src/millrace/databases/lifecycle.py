@@ -60,10 +60,7 @@ class Lifecycle(Protocol):
         """Return the file with the server's process id, written just before it accepts sessions."""
 
     def initialisation(self, site: Site, options: Sequence[Option]) -> Initialisation:
-        """Return the run that creates a data directory with ``Family.account`` as its only account.
-
-        ``options`` are the ``init_options`` of the configuration.
-        """
+        """Return the run that creates a data directory with ``init_options`` and one account."""
 
     def start_arguments(self, site: Site) -> tuple[str, ...]:
         """Return the arguments that start the server, without those for its options."""

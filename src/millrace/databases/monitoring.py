@@ -118,11 +118,7 @@ class ThreadNames:
 
 @dataclass(frozen=True)
 class FileKinds:
-    """The kinds of a server's files.
-
-    ``patterns`` match the last part of a file's name; the first match counts. Commits wait for the
-    kinds in ``commit_logs``.
-    """
+    """The kinds of files, by the first pattern of their name; commits wait for ``commit_logs``."""
 
     patterns: tuple[tuple[re.Pattern[str], str], ...] = ()
     commit_logs: frozenset[str] = frozenset()
@@ -157,10 +153,7 @@ class Monitoring(Protocol):
         """Return the storage engine's report on itself: one text or none."""
 
     def process_list(self, session: Session, database: str) -> Sequence[Row]:
-        """Return at most 100 sessions, working ones first.
-
-        Statements are included only for sessions in ``database``.
-        """
+        """Return up to 100 sessions, working ones first; statements only of ``database``."""
 
     def explainer(self, version: str) -> Explainer:
         """Return the explainer for a version."""

@@ -13,10 +13,7 @@ class Incomplete(UserError):
 
 @dataclass(frozen=True)
 class Located:
-    """A server's parts in a tree.
-
-    ``sql_dir`` holds the files that initialise a data directory; None where there are none.
-    """
+    """A server's parts in a tree; ``sql_dir``, if any, has the files that initialise."""
 
     base_dir: Path
     program: Path

@@ -11,15 +11,11 @@ _ALL_THREADS = 2  # CPUCLOCK_SCHED: the nanoseconds that all threads of a proces
 
 @dataclass(frozen=True)
 class CpuTime:
-    """The CPU time of a thread or a process since it began.
+    """The CPU time of a thread, or of a process with its ended threads, since it began."""
 
-    A process counts its ended threads, too. ``user_s`` and ``system_s`` come from the kernel's
-    clock ticks; ``total_ns`` is exact.
-    """
-
-    user_s: float
+    user_s: float  # from the kernel's clock ticks
     system_s: float
-    total_ns: int
+    total_ns: int  # exact
 
 
 def cpu_time(pid: int) -> CpuTime:

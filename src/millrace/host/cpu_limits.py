@@ -1,7 +1,4 @@
-"""The CPU time that a process may use: its CPU affinity and its control group's quota.
-
-The quota is the smallest one of the group and the groups above it, in version 1 or 2.
-"""
+"""The CPUs that a process may use: its affinity, and the least quota of its control groups."""
 
 import contextlib
 import os
@@ -13,10 +10,7 @@ from millrace.host.files import read, read_file
 
 
 def allowed_cpus(pid: int) -> int | None:
-    """Return the number of CPUs on which the threads of a process may run, all threads together.
-
-    Return None where the process is gone.
-    """
+    """Return the number of CPUs that a process's threads may use in all; None where it is gone."""
     allowed: set[int] = set()
     try:
         tasks = os.listdir(f"/proc/{pid}/task")  # noqa: PTH208 - quick
@@ -29,12 +23,7 @@ def allowed_cpus(pid: int) -> int | None:
 
 
 def quota_cpus(process: str, root: Path) -> float | None:
-    """Return the CPU quota of a process as a number of CPUs; None without a quota.
-
-    The number may be a fraction.
-
-    ``process`` is a process number or ``self``.
-    """
+    """Return the quota, maybe a fraction, of a process or ``self`` in CPUs; None without one."""
     groups = text.control_groups(read(root, f"proc/{process}/cgroup"))
     quotas = [*_version_2(root, groups.get("")), *_version_1(root, groups.get("cpu"))]
     return min(quotas, default=None)

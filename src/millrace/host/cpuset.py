@@ -21,10 +21,7 @@ class CpuPartition:
 
 
 def cpu_partitions() -> tuple[CpuPartition, CpuPartition]:
-    """Return two partitions of the CPUs that this process may use.
-
-    Raise UserError where there is only one CPU.
-    """
+    """Return two partitions of this process's CPUs. Raise UserError where it has only one."""
     return partition(os.sched_getaffinity(0), core_of)
 
 
@@ -58,10 +55,7 @@ def partition(cpus: Collection[int], core_of: CoreOf) -> tuple[CpuPartition, Cpu
 
 
 def core_of(cpu: int, root: Path = _CPUS) -> tuple[int, int]:
-    """Return the package and the core of a CPU.
-
-    Where the kernel does not report them, each CPU counts as a core of its own.
-    """
+    """Return the package and the core of a CPU; a core of its own where they are unknown."""
     try:
         package, core = (
             int((root / f"cpu{cpu}" / "topology" / name).read_text(encoding="ascii"))

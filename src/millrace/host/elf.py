@@ -1,7 +1,4 @@
-"""Read from an ELF file its libraries, its build id, its compilers and its symbols.
-
-The file may be malicious, so the number and the size of reads are limited.
-"""
+"""Read facts from an ELF file, which may be malicious: number and size of reads are limited."""
 
 import io
 import itertools
@@ -30,17 +27,13 @@ _MOST_COMMENT = 200
 
 @dataclass(frozen=True)
 class Elf:
-    """The facts of an ELF file.
+    """The facts of an ELF file."""
 
-    ``needed`` are the names of its libraries, ``comment`` the distinct texts that compilers left in
-    it, ``names`` the bytes of its symbol name tables.
-    """
-
-    needed: tuple[str, ...]
+    needed: tuple[str, ...]  # names of libraries
     build_id: str | None
-    comment: tuple[str, ...]
+    comment: tuple[str, ...]  # the distinct texts that compilers left
     sections: frozenset[str]
-    names: bytes
+    names: bytes  # of the symbol name tables
 
     def has_symbol(self, name: str) -> bool:
         """Return whether the file defines or uses a function or variable of this name."""
@@ -58,19 +51,13 @@ def is_elf(path: Path) -> bool:
 
 @contextmanager
 def opened(path: Path) -> Iterator[ELFFile]:
-    """Open an ELF file that may be malicious.
-
-    Raise OSError, and ELFError for any damage that code inside the block runs into.
-    """
+    """Open an ELF file that may be malicious. Raise OSError, and ELFError for damage."""
     with _Bounded(path) as file, _damage_as_error():
         yield ELFFile(file)
 
 
 def needed(path: Path) -> tuple[str, ...]:
-    """Return the names of the libraries that an ELF file needs (DT_NEEDED).
-
-    There are none for any other file.
-    """
+    """Return the names of the libraries that an ELF file needs; none for any other file."""
     try:
         with opened(path) as elf:
             return _needed(elf)

@@ -1,8 +1,4 @@
-"""Facts of a host that decide whether results are comparable: hardware, system and settings.
-
-The functions read /proc, /sys and /etc below ``root``. A fact that the host does not report is
-None.
-"""
+"""Read the facts of a host that decide whether results are comparable; None where unknown."""
 
 import hashlib
 import json
@@ -52,11 +48,7 @@ def facts(work_dir: Path, *, root: Path = Path("/")) -> HostFacts:
 
 
 def host_id(known: HostFacts) -> str:
-    """Return 12 hexadecimal digits that identify this host.
-
-    They are a digest of the hardware and the installation. A reboot, an update of the system or a
-    changed setting does not change them.
-    """
+    """Return 12 hex digits that identify hardware and installation, whatever the settings."""
     cpu = known.cpu
     of_cpu = (cpu.vendor, cpu.model, cpu.sockets, cpu.cores, cpu.threads)
     identity = [known.machine, known.kernel.architecture, *of_cpu]
@@ -175,10 +167,7 @@ def _container(root: Path) -> str | None:
 
 
 def _limits(root: Path) -> dict[str, Any]:
-    """Return the control group's limits of CPUs, maybe a fraction, and memory.
-
-    The group may be of version 1 or 2.
-    """
+    """Return the control group's limits (version 1 or 2) of CPUs, maybe a fraction, and memory."""
     groups = text.control_groups(read(root, "proc/self/cgroup"))
     unified = root / "sys/fs/cgroup" / groups.get("", "")
     memory = number(unified, "memory.max")

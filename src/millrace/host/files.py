@@ -1,7 +1,4 @@
-"""Read files of /proc, /sys and /etc below a root, and find the device below a directory.
-
-A fact that the host does not report is None.
-"""
+"""Read files of /proc, /sys and /etc below a root, None for missing facts; find block devices."""
 
 from pathlib import Path
 
@@ -36,10 +33,7 @@ def mount_below(root: Path, directory: Path) -> tuple[Path, text.Mount | None]:
 
 
 def block_device(root: Path, mount: text.Mount) -> Path | None:
-    """Return the directory in /sys of the whole device (not the partition) below a filesystem.
-
-    Return None where there is none.
-    """
+    """Return the directory in /sys of the whole device below a filesystem; None without one."""
     device = root / "sys/dev/block" / mount.device
     if not device.exists() and mount.source.startswith("/dev/"):
         # btrfs and others report a device number of their own; the source names the real device.

@@ -38,10 +38,7 @@ def bind(source: Path, target: Path) -> None:
 
 
 def mount_empty(directory: Path, *, size_bytes: int) -> None:
-    """Mount an empty file system in memory, for this user alone.
-
-    Raise OSError where the kernel refuses.
-    """
+    """Mount an empty file system in memory, for this user alone. Raise OSError."""
     options = f"mode=700,size={size_bytes}".encode()
     flags = _MS_NOSUID | _MS_NODEV
     checked(libc.mount(b"tmpfs", os.fsencode(directory), b"tmpfs", flags, options))

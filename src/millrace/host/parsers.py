@@ -104,10 +104,7 @@ class Mount:
 
 
 def mounts(text: str | None) -> tuple[Mount, ...]:
-    """Parse /proc/self/mountinfo, in its order.
-
-    A mount's options are those of the mount, then those of the filesystem.
-    """
+    """Parse /proc/self/mountinfo; options of the mount precede those of the filesystem."""
     found = []
     for line in (text or "").splitlines():
         before, separator, after = line.partition(" - ")
@@ -133,11 +130,7 @@ def _unescape(text: str) -> str:
 
 
 def mount_of(path: str, table: tuple[Mount, ...]) -> Mount | None:
-    """Return the filesystem that holds the absolute ``path``.
-
-    That is the one with the deepest mount point above it, and the one mounted last where several
-    share a mount point.
-    """
+    """Return the filesystem of an absolute path: the one mounted deepest, then last, above it."""
     best = None
     for mount in table:
         inside = mount.point == "/" or f"{path}/".startswith(f"{mount.point}/")
@@ -168,10 +161,7 @@ _CPU_STATES = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "st
 
 
 def cpu_ticks(text: str | None) -> Mapping[str, int] | None:
-    """Return the ticks of all CPUs since boot by CPU state, from the first line of /proc/stat.
-
-    A state that an old kernel does not count is 0.
-    """
+    """Return the ticks of all CPUs since boot by state, from /proc/stat; 0 for uncounted ones."""
     for line in (text or "").splitlines():
         name, *values = line.split()
         if name == "cpu" and len(values) >= 4:
@@ -181,10 +171,7 @@ def cpu_ticks(text: str | None) -> Mapping[str, int] | None:
 
 
 def cpu_steal(text: str | None, cpus: Collection[int]) -> tuple[int, int] | None:
-    """Return the stolen ticks and all ticks of some CPUs since boot, from /proc/stat.
-
-    Return None where it does not list one of them, or does not count stolen time.
-    """
+    """Return the stolen and all ticks of some CPUs since boot; None where /proc/stat lacks any."""
     found: dict[int, tuple[int, int]] = {}
     for line in (text or "").splitlines():
         match = re.match(r"cpu(\d+) ([\d ]+)$", line)
@@ -208,20 +195,13 @@ def numbers(text: str | None) -> Mapping[str, int]:
 
 
 def pressure_s(text: str | None) -> Mapping[str, float]:
-    """Parse a file of /proc/pressure into seconds since boot.
-
-    ``some`` is the time in which at least one task waited, ``full`` that in which all tasks that
-    were not idle waited.
-    """
+    """Parse /proc/pressure: seconds since boot in which ``some`` or all (``full``) tasks waited."""
     found = re.findall(r"^(some|full) .*\btotal=(\d+)$", text or "", flags=re.MULTILINE)
     return {name: int(total_us) / 1e6 for name, total_us in found}
 
 
 def control_groups(text: str | None) -> Mapping[str, str]:
-    """Parse /proc/self/cgroup into the group's path by controller, without the leading slash.
-
-    The group of version 2 has the empty string as its controller.
-    """
+    """Parse /proc/self/cgroup: paths without leading slash by controller, "" in version 2."""
     groups: dict[str, str] = {}
     for line in (text or "").splitlines():
         _, _, named = line.partition(":")

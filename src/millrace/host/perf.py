@@ -36,10 +36,7 @@ class Perf:
 
 
 def find() -> Perf:
-    """Return the perf on PATH.
-
-    Raise Unavailable where there is none, or it is for another kernel.
-    """
+    """Return the perf on PATH. Raise Unavailable for none, or one for another kernel."""
     program = shutil.which("perf")
     if program is None:
         raise Unavailable(
@@ -62,10 +59,7 @@ def find() -> Perf:
 
 
 def environment() -> dict[str, str]:
-    """Return the environment of every perf.
-
-    It holds no setting of the user that would change what perf records or where it looks for files.
-    """
+    """Return every perf's environment, without settings that change what or where it records."""
     path = os.environ.get("PATH", os.defpath)
     return {"PATH": path, "LC_ALL": "C", "PERF_CONFIG": "/dev/null", "DEBUGINFOD_URLS": ""}
 

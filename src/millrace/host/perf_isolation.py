@@ -85,10 +85,7 @@ def _own_directories(place: int) -> Iterator[str]:
 
 
 def _drop_capabilities() -> None:
-    """Drop root's capabilities, except for reading, from programs that this thread starts.
-
-    Raise OSError where the kernel refuses.
-    """
+    """Drop root's capabilities but reading from programs this thread starts. Raise OSError."""
     for capability in range(64):
         if capability in (_CAP_DAC_READ_SEARCH, _CAP_SYSLOG):
             continue

@@ -1,7 +1,4 @@
-"""Parse the kernel's files about a process or a thread below /proc: bytes in, plain values out.
-
-A malformed text raises ValueError: the kernel does not write one.
-"""
+"""Parse files about a process or thread in /proc into plain values; ValueError if malformed."""
 
 import os
 from collections.abc import Mapping
@@ -9,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _READ_BYTES = 1 << 16
-_LIMIT_BYTES = 16 << 20
+_LIMIT_BYTES = 16 << 20  # any process can make its environ and cmdline terabytes long
 _KERNEL_THREAD = 0x00200000  # PF_KTHREAD
 _RUNNING = b"running"
 
@@ -46,20 +43,14 @@ class Stat:
 
 @dataclass(frozen=True)
 class Call:
-    """The system call in which a thread is blocked: number and arguments.
-
-    The number is -1 where the thread is blocked without a system call, such as in a page fault.
-    """
+    """The system call that blocks a thread; number -1 where none does, as in a page fault."""
 
     number: int
     arguments: tuple[int, ...]
 
 
 def read(path: str | Path, limit_bytes: int = _LIMIT_BYTES) -> bytes:
-    """Return the content of a file of /proc, or its first ``limit_bytes``. Raise OSError.
-
-    The limit matters because any process can make its ``environ`` and ``cmdline`` terabytes long.
-    """
+    """Return the content of a file of /proc, or its first ``limit_bytes``. Raise OSError."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         parts = []
@@ -142,19 +133,13 @@ def call(raw: bytes) -> Call | None:
 
 
 def stack_pointer(raw: bytes) -> int | None:
-    """Return the stack pointer of a waiting thread, from /proc/PID/task/TID/syscall.
-
-    Return None while the thread runs or is runnable.
-    """
+    """Return a waiting thread's stack pointer, from its syscall file; None while it runs."""
     words = raw.split()
     return None if words[0] == _RUNNING else int(words[-2], 16)
 
 
 def writes_through(raw: bytes) -> bool:
-    """Return whether writes to a descriptor wait for the disk (O_DSYNC).
-
-    The text is /proc/PID/fdinfo/N.
-    """
+    """Return whether writes wait for the disk (O_DSYNC), by the text of /proc/PID/fdinfo/N."""
     for line in raw.splitlines():
         name, _, value = line.partition(b":")
         if name == b"flags":

@@ -89,10 +89,7 @@ def listening_tcp(text: str) -> set[int]:
 
 
 def accepted_tcp(text: str, port: int) -> dict[int, int]:
-    """Return the connected sockets of the server at ``port`` in /proc/net/tcp or tcp6.
-
-    The result maps the port at the other end to the socket's inode.
-    """
+    """Return the connected sockets' inodes at ``port``, by the other port, in /proc/net/tcp(6)."""
     rows = [line.split() for line in text.splitlines()[1:]]
     return {
         int(row[2].rpartition(":")[2], 16): int(row[9])
@@ -103,19 +100,13 @@ def accepted_tcp(text: str, port: int) -> dict[int, int]:
 
 
 def listening_unix(text: str) -> set[int]:
-    """Return the inodes of the listening sockets in /proc/net/unix.
-
-    A socket's name may hold any character there, even a newline.
-    """
+    """Return the listening sockets' inodes in /proc/net/unix; names there may hold newlines."""
     rows = filter(None, map(_UNIX_ROW.fullmatch, text.split("\n")))
     return {int(row["inode"]) for row in rows if int(row["flags"], 16) & _ACCEPTS}
 
 
 def own() -> frozenset[int]:
-    """Return the inodes at the other ends of this process's UNIX sockets, as of now.
-
-    Raise OSError where the kernel does not report them.
-    """
+    """Return the inodes at the other ends of this process's UNIX sockets now. Raise OSError."""
     ours = set()
     for name in os.listdir("/proc/self/fd"):  # noqa: PTH208 - quick, at a mark
         try:
@@ -129,19 +120,13 @@ def own() -> frozenset[int]:
 
 
 def peers() -> Mapping[int, int]:
-    """Return the inode at the other end of each connected UNIX socket.
-
-    Raise OSError where the kernel does not report them.
-    """
+    """Return the inode at the other end of each connected UNIX socket. Raise OSError."""
     pairs = (peer(body) for body in _unix_sockets(_ALL_STATES, _SHOW_PEER))
     return dict(pair for pair in pairs if pair is not None)
 
 
 def _unix_sockets(states: int, show: int) -> Iterator[bytes]:
-    """Yield the kernel's messages about the UNIX sockets in these states.
-
-    Raise OSError where the kernel reports none.
-    """
+    """Yield the kernel's messages about the UNIX sockets in these states. Raise OSError."""
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _NETLINK_SOCK_DIAG) as asked:
         asked.settimeout(_ANSWER_LIMIT_S)
         request = _REQUEST.pack(socket.AF_UNIX, 0, 0, states, 0, show, _NO_COOKIE, _NO_COOKIE)
@@ -174,10 +159,7 @@ def _inode(body: bytes) -> int:
 
 
 def peer(body: bytes) -> tuple[int, int] | None:
-    """Return the inodes of a UNIX socket and its other end, from a message.
-
-    Return None where the socket has no other end.
-    """
+    """Return the inodes of a message's UNIX socket and of its other end; None without one."""
     if len(body) < _MESSAGE.size:
         return None
     at = _MESSAGE.size

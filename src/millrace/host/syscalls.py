@@ -1,7 +1,4 @@
-"""System calls in which a server's threads wait: their numbers by architecture, and their use.
-
-They are in syscalls.csv. An architecture may lack a call. The kernel never changes a number.
-"""
+"""System calls in which threads wait: numbers by architecture, and uses (syscalls.csv)."""
 
 import csv
 import functools
@@ -25,11 +22,7 @@ def names(architecture: str | None = None) -> Mapping[int, str]:
 
 @functools.cache
 def uses() -> Mapping[str, str]:
-    """Return the uses of system calls by name.
-
-    They are lock, sync, read, write, send, receive (or wait for it), sleep, and queue (of
-    asynchronous reads and writes).
-    """
+    """Return uses by name: lock, sync, read, write, send, receive, sleep, queue (asynchronous)."""
     return {row["name"]: row["use"] for row in _rows() if row["use"]}
 
 

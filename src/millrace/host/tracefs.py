@@ -30,10 +30,7 @@ _AS_ROOT = (
 
 @contextmanager
 def opened() -> Iterator[Path]:
-    """Yield the directory of the tracing file system.
-
-    Raise Unavailable where this process may not use it.
-    """
+    """Yield the directory of the tracing file system. Raise Unavailable where it is forbidden."""
     writable = next((place for place in _PLACES if _may_use(place)), None)
     if writable is not None:
         yield writable

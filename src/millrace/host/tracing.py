@@ -32,10 +32,7 @@ class Tracing:
     """A trace of the scheduler's events; ``close`` discards it."""
 
     def __init__(self, events: Collection[str]) -> None:
-        """Prepare a trace that records nothing before ``start``.
-
-        Raise Unavailable where tracing is not allowed.
-        """
+        """Prepare a trace that ``start`` begins. Raise Unavailable where that is not allowed."""
         self._events = events
         with contextlib.ExitStack() as opened:
             self._directory = _create_instance(opened)

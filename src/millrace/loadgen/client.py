@@ -30,10 +30,7 @@ _GRACE_S = 0.7  # less than the grace of a trial's steps
 
 
 class LoadFailed(TrialFailed):
-    """A run that failed.
-
-    ``result`` holds its results until then, None where it did not even log in.
-    """
+    """A run that failed; ``result`` holds its results until then, None if it did not log in."""
 
     def __init__(
         self,

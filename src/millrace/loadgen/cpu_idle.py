@@ -20,10 +20,7 @@ _END_LIMIT_S = 10.0
 
 @dataclass(frozen=True)
 class IdleLatency:
-    """The median time in microseconds that one CPU takes to run a signalled thread.
-
-    ``idle_us``: when the CPU is idle. ``awake_us``: when it is kept awake.
-    """
+    """The median µs that a CPU takes to run a signalled thread: when idle, when kept awake."""
 
     cpu: int
     idle_us: float

@@ -59,10 +59,7 @@ def data_checksum(data_set: str, rows: int, seed: int) -> DataChecksum:
 
 
 def write_data_file(path: Path, data_set: str, rows: int, seed: int) -> None:
-    """Write a data set to ``path``, and remove the file on any failure.
-
-    Raise HostError where the file cannot be written.
-    """
+    """Write a data set to ``path``. Raise HostError; remove the file on any failure."""
     try:
         program.ask(["data", data_set, *_size(rows, seed), "--output", str(path)])
     except BaseException:

@@ -107,11 +107,7 @@ class LoadedTable(Document):
 
 
 class TablesResult(Document):
-    """A phase that loaded, verified or warmed the tables of a workload.
-
-    ``tables`` and ``method`` apply to loading; ``method_reason`` says why the method is not the
-    requested one.
-    """
+    """A phase that loaded (with ``tables`` and ``method``), verified or warmed tables."""
 
     type: Literal["phase"] = "phase"
     name: str
@@ -119,16 +115,13 @@ class TablesResult(Document):
     duration_s: Count
     tables: Items[LoadedTable] = ()
     method: str | None = None
-    method_reason: str | None = None
+    method_reason: str | None = None  # for a method other than the requested one
     warnings: int = 0
     generator_wait_s: Count | None = None
 
 
 class HistogramResult(Document):
-    """A histogram of latencies: HdrHistogram V2 in base64, of nanoseconds.
-
-    ``min_s`` and ``max_s`` are None where ``count`` is 0.
-    """
+    """Latencies as an HdrHistogram V2 in base64, of nanoseconds; no extremes without a count."""
 
     encoded: str
     count: int
@@ -138,15 +131,11 @@ class HistogramResult(Document):
 
 
 class Record(Document):
-    """One kind of transaction or statement of the measured part.
-
-    ``count`` is the number that succeeded; ``errors`` counts the others by the server's code;
-    ``response`` is None in a closed loop.
-    """
+    """A kind of transaction or statement; ``response`` is None in a closed loop."""
 
     name: str
-    count: int
-    errors: ByCode
+    count: int  # of those that succeeded
+    errors: ByCode  # of the others, by the server's code
     retries: int
     rows: int
     affected_rows: int
@@ -157,34 +146,26 @@ class Record(Document):
 
 
 class Pacing(Document):
-    """The pacing of a drive phase, and the punctuality of an open loop's schedule.
-
-    ``scheduled`` transactions arrived in the measured part; ``late`` ones began late and
-    ``skipped`` ones never.
-    """
+    """The pacing of a drive phase, and the punctuality of an open loop's schedule."""
 
     kind: Literal["closed", "open"]
     rate: Count | None = None
     arrivals: str | None = None
     max_lateness_s: Count | None = None
-    scheduled: int = 0
-    late: int = 0
-    skipped: int = 0
+    scheduled: int = 0  # that arrived in the measured part
+    late: int = 0  # that began late
+    skipped: int = 0  # that never began
 
 
 class ClientUsage(Document):
-    """The resources of the host that the load generator itself used.
-
-    ``max_rss_bytes`` is of the whole run, None where the host does not tell it; ``host_share``, the
-    share of all CPUs, is of a drive phase.
-    """
+    """The resources of the host that the load generator itself used."""
 
     user_s: Count
     system_s: Count
     voluntary_switches: int
     involuntary_switches: int
-    max_rss_bytes: int | None = None
-    host_share: Count | None = None
+    max_rss_bytes: int | None = None  # of the whole run, where the host reports it
+    host_share: Count | None = None  # of all CPUs, in a drive phase
 
 
 class DriveResult(Document):
@@ -285,10 +266,7 @@ def read_event(line: Mapping[str, object]) -> Event:
 
 @dataclass(frozen=True)
 class LoadResult:
-    """The result of a run.
-
-    ``client`` is None where the program ended before it could report its usage.
-    """
+    """The result of a run; ``client`` is None if the program ended before it reported usage."""
 
     server_version: str
     phases: tuple[AnyPhaseResult, ...]

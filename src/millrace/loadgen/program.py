@@ -16,10 +16,7 @@ NAME = "millrace-load"
 
 
 def find_load_generator() -> Path:
-    """Return the program: ``MILLRACE_LOAD``, else next to the running Python, else on ``PATH``.
-
-    Raise UserError where ``MILLRACE_LOAD`` names no program, HostError where none is found.
-    """
+    """Return MILLRACE_LOAD's program, Python's neighbour, or PATH's. Raise UserError, HostError."""
     named = os.environ.get("MILLRACE_LOAD")
     if named:
         if not os.access(named, os.X_OK) or Path(named).is_dir():
@@ -41,11 +38,7 @@ def find_load_generator() -> Path:
 
 
 def ask(arguments: Sequence[str], standard_input: str = "") -> dict[str, Any]:
-    """Run the program to its end and return its JSON object.
-
-    The program ends with millrace: when millrace is killed, and when an exception (Ctrl-C) passes
-    through here.
-    """
+    """Run the program to its end, at the latest millrace's own; return its JSON object."""
     command = [str(find_load_generator()), "--die-with-parent", *arguments]
     try:
         done = subprocess.run(

@@ -130,14 +130,11 @@ class Closed:
 
 @dataclass(frozen=True)
 class Open:
-    """An open loop: ``rate`` transactions begin per second in all, at any speed of the server.
-
-    A transaction that would begin more than ``max_lateness_s`` late is skipped.
-    """
+    """An open loop: ``rate`` transactions begin per second in all, at any speed of the server."""
 
     rate: float
     arrivals: Literal["poisson", "constant"]
-    max_lateness_s: float | None = None
+    max_lateness_s: float | None = None  # later transactions are skipped
 
 
 @dataclass(frozen=True)
@@ -182,30 +179,23 @@ Phase = LoadData | Statement | LoadTables | VerifyTables | WarmTables | Drive
 
 @dataclass(frozen=True)
 class Tables:
-    """The workload of phases on tables.
-
-    ``definition`` holds the workload's tables, generators, statements and tests. ``values``
-    override a test's own values, and these override ``defaults``.
-    """
+    """The workload of phases on tables: tables, generators, statements, tests, and values."""
 
     definition: Mapping[str, object]
     defaults: Mapping[str, object]
-    values: Mapping[str, Level]
+    values: Mapping[str, Level]  # override a test's own, and these the ``defaults``
     seed: int
 
 
 @dataclass(frozen=True)
 class LoadSpec:
-    """One run: ``session`` is SQL for every new session, then the phases in order.
-
-    ``error_hints``, which are not sent, are advice for the server's errors by their codes.
-    """
+    """One run: ``session`` is SQL for every new session, then the phases in order."""
 
     connection: Connection
     session: Sequence[str]
     phases: Sequence[Phase]
     tables: Tables | None = None
-    error_hints: Mapping[int, str] = field(default_factory=dict)
+    error_hints: Mapping[int, str] = field(default_factory=dict)  # by code; not sent
 
     def to_json(self) -> str:
         """Return the specification as JSON for the load generator, with the password."""

@@ -87,10 +87,7 @@ class StatementActivity:
 
     @contextlib.contextmanager
     def mapped(self) -> Iterator[MappedActivity]:
-        """Map the file into memory for the block.
-
-        Raise OSError or ValueError where no load generator has filled it.
-        """
+        """Map the file into memory. Raise OSError or ValueError where it was never filled."""
         names = self.statements()
         with (
             self.path.open("rb") as file,
@@ -99,10 +96,7 @@ class StatementActivity:
             yield MappedActivity(content, names)
 
     def _read(self) -> tuple[bytes, int, int] | None:
-        """Return the file's bytes, its number of slots and the length of its names.
-
-        Return None where it is not complete.
-        """
+        """Return the file's bytes, number of slots and length of names; None while incomplete."""
         content = self.path.read_bytes()
         if len(content) < _HEADER_BYTES:
             return None

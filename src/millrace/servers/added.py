@@ -83,11 +83,7 @@ def add_tarball(
 def add_package(
     name: str, family: str, package: Deb, *, on_event: OnEvent = ignore
 ) -> InstalledServer:
-    """Add the server of a Debian package, which names its version; apt verifies it.
-
-    Raise UserError where the name is taken, HostError where the package cannot be downloaded, or
-    cannot run here.
-    """
+    """Add a Debian package's server; apt verifies it. Raise UserError, HostError."""
     assert package.version is not None
     workspace = room("downloads") / f"added-{name}"
     with _adding(name, family, on_event):
@@ -104,10 +100,7 @@ def add_package(
 def add_directory(
     name: str, family: str, directory: Path, *, on_event: OnEvent = ignore
 ) -> InstalledServer:
-    """Add the server of an installed tree or a developer's build tree, used in place.
-
-    Raise UserError that names the missing parts.
-    """
+    """Add the server of an installed or build tree, used in place. Raise UserError."""
     directory = directory.expanduser().absolute()
     if not directory.is_dir():
         raise UserError(f"there is no directory {directory}")
@@ -118,10 +111,7 @@ def add_directory(
 
 
 def add_attached(name: str, family: str, dsn: str) -> AttachedServer:
-    """Add a running server that somebody else runs, without connecting to it now.
-
-    Raise UserError, which never shows the password, for an invalid address.
-    """
+    """Add a running server without connecting. Raise UserError, which shows no password."""
     server = AttachedServer(name=name, family=family, dsn=dsn)
     attached.parse_dsn(server)
     with _adding(name, family, ignore), assemble.workplace(_directory(name)) as place:
@@ -132,10 +122,7 @@ def add_attached(name: str, family: str, dsn: str) -> AttachedServer:
 
 
 def added(name: str) -> Server | None:
-    """Return the server that the user added under this name.
-
-    Raise HostError for a damaged record.
-    """
+    """Return the server that the user added as ``name``. Raise HostError for a damaged record."""
     if _NAME.fullmatch(name) is None:
         return None
     directory = _directory(name)
@@ -238,10 +225,7 @@ def _adding(name: str, family: str, on_event: OnEvent) -> Iterator[None]:
 
 @contextmanager
 def _errors_naming_archive(location: str, tree: Path) -> Iterator[None]:
-    """Raise errors of an archive that the user named as errors of the user.
-
-    Messages name the archive instead of ``tree``, where it was unpacked and which no longer exists.
-    """
+    """Raise an archive's errors as the user's; name it instead of ``tree``, which is removed."""
     shown = without_secrets(location) if "://" in location else location
     try:
         yield

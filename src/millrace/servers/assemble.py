@@ -35,10 +35,7 @@ _SHARED_OBJECT = re.compile(r".*\.so(\.\w+)*")
 
 @dataclass(frozen=True)
 class ServerRequest:
-    """The requested name and family of a server, and its origin.
-
-    ``version`` is the version that its program must report; None accepts any.
-    """
+    """The requested server and its origin; a ``version`` of None accepts any that it reports."""
 
     name: str
     family: str
@@ -47,19 +44,13 @@ class ServerRequest:
 
 
 def draft_of(final: Path) -> Path:
-    """Return the directory that becomes the finished server ``final``.
-
-    Its name is always the same, so that the next attempt clears what a killed process left there.
-    """
+    """Return the directory that becomes ``final``: one name, so that leftovers are cleared."""
     return final.with_name(f".{final.name}.part")
 
 
 @contextmanager
 def workplace(final: Path) -> Iterator[Path]:
-    """Yield an empty directory that is renamed to ``final`` when the block succeeds.
-
-    The caller holds a lock for it.
-    """
+    """Yield an empty directory that success renames to ``final``; the caller holds a lock."""
     place = draft_of(final)
     if place.exists():
         shutil.rmtree(place)
@@ -145,10 +136,7 @@ def finish(
 def assemble(
     final: Path, request: ServerRequest, arrived: Arrived, parts: Sequence[Part], on_event: OnEvent
 ) -> InstalledServer:
-    """Unpack an artefact that arrived, and finish its server in the directory ``final``.
-
-    Raise the errors of ``unpack`` and ``finish``.
-    """
+    """Unpack an artefact and finish its server in ``final``. Raise as ``unpack``, ``finish``."""
     on_event(Notice(f"unpacking {request.name}"))
     with workplace(final) as place:
         unpack_parts(arrived.file, parts, place / "tree", request.family)
@@ -179,10 +167,7 @@ def _bundle_libraries(
 
 
 def _share_dir(located: Located, place: Path) -> Path:
-    """Return the share directory; where the SQL lies elsewhere, a directory with links to both.
-
-    The SQL lies elsewhere in a build tree, for example.
-    """
+    """Return the share directory; if the SQL lies elsewhere (build tree), links to both."""
     if located.sql_dir is None or located.sql_dir == located.share_dir:
         return located.share_dir
     together = place / "share"
@@ -221,10 +206,7 @@ def _check(request: ServerRequest, answer: Build, located: Located) -> None:
 def _often_lacking(
     name: str, program: Path, base_dir: Path, workspace: Path, on_event: OnEvent
 ) -> tuple[Package, ...]:
-    """Return the packages of libraries that the program needs and hosts often lack.
-
-    A host that cannot fetch them may still have them, so a failure is only reported.
-    """
+    """Return packages of libraries that hosts often lack; a failure to fetch is only reported."""
     known = catalogue.libraries()
     lacking = bundle_libraries.lacking(program, base_dir, known)
     try:
@@ -246,10 +228,7 @@ def _inside(place: Path, path: Path) -> str:
 
 
 def ask(request: ServerRequest, argv: Sequence[str], env: dict[str, str]) -> Build:
-    """Query the server program for its build.
-
-    Raise PermanentHostError when the program cannot run here.
-    """
+    """Query the server program for its build. Raise PermanentHostError if it cannot run here."""
     packaging = databases.get(request.family).packaging
     try:
         done = single_run.run(request.name, argv, env, packaging.version_arguments, _ANSWER_LIMIT_S)

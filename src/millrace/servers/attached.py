@@ -29,10 +29,7 @@ _ALWAYS_LIMITED = (
 
 
 class AttachedInstance(ServerClient):
-    """The client of a server that somebody else runs.
-
-    ``limits`` lists what millrace cannot control or observe there, a sentence each.
-    """
+    """The client of a server that somebody else runs; ``limits`` are sentences."""
 
     def __init__(self, server: AttachedServer, *, role: str = "server") -> None:
         super().__init__(server, databases.get(server.family), parse_dsn(server))
@@ -60,10 +57,7 @@ class AttachedInstance(ServerClient):
 
 
 def parse_dsn(server: AttachedServer) -> Address:
-    """Return the address in ``server.dsn``.
-
-    Raise UserError, which never quotes the password, when it is invalid.
-    """
+    """Return the address in ``server.dsn``. Raise UserError, which never quotes the password."""
     try:
         parts = urlsplit(server.dsn)
         port = parts.port
@@ -92,19 +86,13 @@ def parse_dsn(server: AttachedServer) -> Address:
 
 
 def lacks_password(server: AttachedServer) -> bool:
-    """Return whether ``server.dsn`` has no password; an empty one (``user:@host``) counts as one.
-
-    Raise UserError like ``parse_dsn``.
-    """
+    """Return whether ``server.dsn`` lacks even an empty password. Raise UserError."""
     parse_dsn(server)
     return urlsplit(server.dsn).password is None
 
 
 def with_password(server: AttachedServer, password: str) -> AttachedServer:
-    """Return the server with a password in its address.
-
-    Raise UserError for one that is not Unicode.
-    """
+    """Return the server with a password in its address. Raise UserError unless it is Unicode."""
     try:
         quoted = quote(password, safe="")
     except UnicodeEncodeError:

@@ -21,11 +21,7 @@ from millrace.servers.sources.fetch import require_served, suite_versions
 
 
 def newest(suite: Suite) -> Deb:
-    """Return the newest package of a suite, with its version.
-
-    Raise HostError where apt or its mirror cannot be queried, NotServed where the suite no longer
-    has the package.
-    """
+    """Return the newest package of a suite, with its version. Raise HostError, NotServed."""
     with tempfile.TemporaryDirectory(prefix="millrace-apt-") as scratch:
         served = suite_versions(suite.package, Path(scratch))
     if not served:
@@ -54,10 +50,7 @@ def install_newest(suite: Suite, on_event: OnEvent) -> InstalledServer:
 
 
 def name_of(family: str, package: Deb) -> str:
-    """Return the exact name of a package with a version: the catalogue's, where it has this build.
-
-    Debian builds a version once, whichever suites have it.
-    """
+    """Return a build's exact name, the catalogue's if there: Debian builds a version once."""
     assert package.version is not None
     for entry in catalogue.entries().values():
         for source in entry.sources:
@@ -72,10 +65,7 @@ _AT_ONCE = 4
 
 @dataclass(frozen=True)
 class Availability:
-    """The availability of a server: ``served`` is None where no source could be queried.
-
-    ``reason`` says why it is unavailable, or which exact build a suite's name means.
-    """
+    """The availability of a server (None: no answer), with the reason or a suite's exact build."""
 
     served: bool | None
     reason: str = ""

@@ -18,10 +18,7 @@ from millrace.servers import bundle_libraries, provenance
 
 
 def digests(server: InstalledServer) -> dict[str, str]:
-    """Return the SHA-256 of each existing file of the build, by its path.
-
-    A file that has not changed since this process hashed it is not read again.
-    """
+    """Return the SHA-256 of each existing file of the build by path; read only changed files."""
     return {str(path): provenance.sha256(path) for path in _files(server) if path.is_file()}
 
 

@@ -50,10 +50,7 @@ class BundledLibraries:
 def bundle(
     program: Path, base_dir: Path, fetched: Iterable[Fetched], into: Path
 ) -> BundledLibraries:
-    """Copy the libraries that ``program`` and its plugins need from ``fetched`` into ``into``.
-
-    The plugins are those of ``base_dir``.
-    """
+    """Copy what ``program`` and the plugins of ``base_dir`` need from ``fetched`` into ``into``."""
     fetched = list(fetched)
     supplied = {name: path for each in fetched for name, path in _supplied(each.directory).items()}
     own_libc = _newer_than_host(supplied.get("libc.so.6"))
@@ -129,10 +126,7 @@ def plugins(base_dir: Path) -> list[Path]:
 def needed_libraries(
     programs: Iterable[Path], locate: Callable[[str], Path | None]
 ) -> frozenset[str]:
-    """Return the names of the libraries that programs need, directly or through others.
-
-    ``locate`` returns the file of a library by name, None where its own needs do not count.
-    """
+    """Return the libraries that programs need, also through those that ``locate`` finds."""
     names: set[str] = set()
     waiting = list(programs)
     while waiting:

@@ -26,10 +26,7 @@ _REFUSALS = frozenset(
 
 @contextmanager
 def refusals_as_errors(purpose: str) -> Iterator[None]:
-    """Raise HostError where the file system refuses an operation for ``purpose``.
-
-    Raise UserError where a directory that the user can configure denies permission.
-    """
+    """Raise HostError where the disk refuses ``purpose``, UserError in a configurable directory."""
     try:
         yield
     except OSError as error:
@@ -47,10 +44,7 @@ def refusals_as_errors(purpose: str) -> Iterator[None]:
 
 
 def require_space(path: Path, wanted_bytes: int, what: str, *, hint: str = "") -> None:
-    """Raise HostError where ``wanted_bytes`` more would fill the disk of ``path``.
-
-    ``what`` needs them; ``hint`` extends the advice to the user.
-    """
+    """Raise HostError where ``wanted_bytes`` more for ``what`` would fill the disk of ``path``."""
     free_bytes = shutil.disk_usage(path.parent).free
     if free_bytes < wanted_bytes + _KEPT_FREE_BYTES:
         raise HostError(

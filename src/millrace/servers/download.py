@@ -82,10 +82,7 @@ def download(
 
 
 def require_served(url: str) -> None:
-    """Query whether an address has a file, without downloading it.
-
-    Raise NotServed where it has none, HostError where there is no answer.
-    """
+    """Query whether an address has a file, without download. Raise NotServed, HostError."""
     if not url.startswith(("http://", "https://")):
         raise UserError(f"{without_secrets(url)}: only http and https addresses can be downloaded")
     request = urllib.request.Request(url, method="HEAD")  # noqa: S310

@@ -85,10 +85,7 @@ def installed(name: str) -> InstalledServer | None:
 
 
 def find(name: str) -> Server:
-    """Return the server of this name, installed, added or attached, with its current files.
-
-    Raise UserError that gives the nearest names, or says that the server can be installed.
-    """
+    """Return the server of this name, with its current files. Raise UserError."""
     server = installed(name) or added.refreshed(name)
     if isinstance(server, InstalledServer):
         return builds.as_it_is(server)
@@ -173,10 +170,7 @@ def _install(entry: Entry, on_event: OnEvent) -> InstalledServer:
 
 
 def _no_source(entry: Entry, failures: Sequence[HostError]) -> HostError:
-    """Return one error that names every source with its reason.
-
-    Its type is that of the failure that is most likely transient.
-    """
+    """Return one error with every source's reason, of the type most likely transient."""
     if len(failures) == 1:
         return failures[0]
     transient = [each for each in failures if not isinstance(each, PermanentHostError)]

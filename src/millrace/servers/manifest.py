@@ -1,7 +1,4 @@
-"""Read and write the manifest of an installed server (``server.json``), which is enough to run it.
-
-Paths inside the server's directory are relative to it, so that the cache can be moved.
-"""
+"""Read and write the manifest of an installed server, which is enough to run it."""
 
 import json
 from collections.abc import Mapping
@@ -21,26 +18,18 @@ _VERSION = 1
 
 @dataclass(frozen=True)
 class Layout:
-    """The locations of a server's parts: paths relative to its directory, or absolute.
-
-    ``loader`` is the server's own dynamic loader, None where the host's is used; ``library_dirs``
-    come before the host's in the search.
-    """
+    """The locations of a server's parts: relative to its directory, which may move, or absolute."""
 
     base_dir: str
     program: str
     share_dir: str
-    loader: str | None = None
-    library_dirs: tuple[str, ...] = ()
+    loader: str | None = None  # the server's own, None where the host's is used
+    library_dirs: tuple[str, ...] = ()  # searched before the host's
 
 
 @dataclass(frozen=True)
 class Manifest:
-    """The record of an installed server.
-
-    ``files`` is the SHA-256 of each file of the build, by its path, which is relative to the
-    server's directory, or absolute.
-    """
+    """The record of an installed server; ``files`` maps paths, as in Layout, to SHA-256."""
 
     name: str
     family: str
@@ -54,10 +43,7 @@ _MANIFEST = TypeAdapter(Manifest)
 
 
 def launch(layout: Layout, directory: Path) -> tuple[tuple[str, ...], dict[str, str]]:
-    """Return the arguments that start the server program, and additional environment variables.
-
-    With its own loader, the libraries are passed only to the loader, so that no child uses them.
-    """
+    """Return arguments and variables to start a server; an own loader alone gets its libraries."""
     program = str(directory / layout.program)
     libraries = ":".join(str(directory / each) for each in layout.library_dirs)
     if layout.loader is not None:
@@ -87,11 +73,7 @@ def server(manifest: Manifest, directory: Path) -> InstalledServer:
 
 
 def write(manifest: Manifest, directory: Path) -> None:
-    """Write the manifest atomically.
-
-    Raise PermanentHostError where it could not be read back: an archive may give a build's files
-    any names.
-    """
+    """Write the manifest atomically. Raise PermanentHostError where it could not be read back."""
     document = {"manifest_version": _VERSION, **asdict(manifest)}
     text = json.dumps(document, indent=2, ensure_ascii=False) + "\n"
     try:
@@ -105,10 +87,7 @@ def write(manifest: Manifest, directory: Path) -> None:
 
 
 def read(directory: Path) -> Manifest | None:
-    """Return the manifest in a directory, None where there is none.
-
-    Raise HostError when damaged.
-    """
+    """Return the manifest in a directory, None if there is none. Raise HostError when damaged."""
     try:
         document = safe_json.read(directory / FILE)
         if document["manifest_version"] != _VERSION:

@@ -130,10 +130,7 @@ def _unknown_options(
 
 
 def refuses(server: InstalledServer, name: str, value: str | None) -> bool:
-    """Return whether the server knows an option but refuses the value (None: a bare flag).
-
-    The program prints its options with this one to find out.
-    """
+    """Return whether the server, asked to list options, knows one but refuses the value."""
     rules = databases.get(server.family).options
     if not knows(rules, known(server), name):
         return False
@@ -148,22 +145,16 @@ def refuses(server: InstalledServer, name: str, value: str | None) -> bool:
 
 
 def _says_refused(instance: Instance) -> bool:
-    """Return whether the log reports a refused value.
-
-    Plugins, such as InnoDB in MySQL 8, refuse their values while the program ends without error.
-    """
+    """Return whether the log reports a refused value: for plugins, programs end without error."""
     return instance.family.options.value_refused in instance.log_tail()
 
 
 def _ask(server: InstalledServer, rules: Options) -> KnownOptions:
-    """List the program's options, in an instance created for that.
-
-    Some versions (mysqld 10.1.8) crash without an initialised data directory.
-    """
+    """List the program's options, in an instance created for that."""
     arguments = list(rules.listing_arguments)
     with lifecycle.create(server, FittedOptions("default", ()), role="options") as instance:
         status, text = instance.program_output(arguments, _HELP_LIMIT_S)
-        if status != 0 or not rules.parse_listing(text).defaults:
+        if status != 0 or not rules.parse_listing(text).defaults:  # 10.1.8 crashes without data
             instance.initialise(_INITIALISE_LIMIT_S)
             status, text = instance.program_output(arguments, _HELP_LIMIT_S)
         place, said = str(instance.directory), instance.log_tail(5)

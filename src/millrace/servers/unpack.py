@@ -126,10 +126,7 @@ def _damaged(archive: Path, error: Exception) -> Unusable:
 
 
 def extract_member(archive: Path, member: str, into: Path) -> Path:
-    """Extract one file of an archive into a directory.
-
-    Raise PermanentHostError when the archive has no such member.
-    """
+    """Extract one file of an archive. Raise PermanentHostError when it has no such member."""
     name = PurePosixPath(member).name
     unpack(
         archive,
@@ -315,10 +312,7 @@ def _unpack_tar(archive: Path, target: _Target) -> None:
 
 
 def _decompressed(archive: Path, magic: bytes) -> IO[bytes]:
-    """Return the content of a compressed file.
-
-    Unlike tarfile's own decompressors, these return no more at once than the caller requests.
-    """
+    """Return a compressed file's content; unlike tarfile's, never more at once than requested."""
     if magic.startswith(b"\x1f\x8b"):
         return cast("IO[bytes]", gzip.open(archive))
     if magic.startswith(b"BZh"):
@@ -330,10 +324,7 @@ def _decompressed(archive: Path, magic: bytes) -> IO[bytes]:
 
 @contextmanager
 def _tar_stream(archive: Path, target: _Target) -> Iterator[_Bounded]:
-    """Yield the archive as a stream for tarfile.
-
-    Other programs decompress the formats that tarfile cannot read.
-    """
+    """Yield the archive for tarfile; other programs decompress what tarfile cannot read."""
     with archive.open("rb") as file:
         magic = file.read(8)
     purpose = f"to unpack {archive.name}"

@@ -1,8 +1,4 @@
-"""Verify that a server works: boot, query, insert, load, stop. Each step is timed.
-
-The server's own version and comment must also match the family under which it was installed or
-added.
-"""
+"""Verify that a server works and is of its family: boot, query, insert, load, stop."""
 
 import contextlib
 import secrets
@@ -26,16 +22,12 @@ _ROWS = 1000
 
 @dataclass(frozen=True)
 class VerifyResult:
-    """The result of a verification.
+    """The result of a verification."""
 
-    ``steps`` are (name, duration in seconds, detail) of the steps that passed. ``reason`` names the
-    step that failed and why; None when ``ok``.
-    """
-
-    steps: tuple[tuple[str, float, str], ...]
+    steps: tuple[tuple[str, float, str], ...]  # that passed: name, seconds, detail
     version_reported: str | None
     ok: bool
-    reason: str | None = None
+    reason: str | None = None  # the step that failed, and why
 
 
 @dataclass
@@ -110,10 +102,7 @@ def _quietly(act: Callable[[float], None], limit_s: float) -> str:
 
 
 def _ask_version(instance: ServerClient, progress: _Progress) -> str:
-    """Return the version.
-
-    Raise TrialFailed unless the server identifies itself as of its family.
-    """
+    """Return the version. Raise TrialFailed unless the server says that it is of its family."""
     progress.version, says = instance.family.administration.identity(instance)
     named = instance.server.family
     if not instance.family.matches(says):

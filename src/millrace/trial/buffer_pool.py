@@ -57,10 +57,7 @@ class Occupancy:
 
 @dataclass(frozen=True)
 class CacheMode:
-    """The origin of the pages that a measurement read; ``reason`` is a sentence with the figures.
-
-    ``misses`` are reads per request, None where there were no requests.
-    """
+    """The origin of the pages that were read; ``misses`` per request, None without requests."""
 
     mode: Mode
     misses: float | None
@@ -68,11 +65,9 @@ class CacheMode:
 
 
 def occupancy(tables: Sequence[TableSize], pool: PoolStatus) -> Occupancy:
-    """Return the occupancy by all of the tables with their indexes.
-
-    The pool's data also belong to other tables and to undo, which a fresh server has little of.
-    """
+    """Return the occupancy by all of the tables with their indexes."""
     needed = sum(table.data_bytes + table.index_bytes for table in tables if table.is_pooled)
+    # The pool's data also belong to other tables and to undo: little, in a fresh server.
     if not any(table.is_pooled for table in tables):
         return Occupancy(0, pool.total_bytes, pool.data_bytes, None, None)
     return Occupancy(
@@ -105,10 +100,7 @@ def cache_mode(tables: Sequence[TableSize], before: PoolStatus, after: PoolStatu
 
 
 def require_fit(requested: Mode, found: Occupancy, pool_option: str, *, passes: int) -> None:
-    """Raise TrialFailed where the tables cannot be in memory, or cannot but be, as ``requested``.
-
-    ``passes`` is the number of times that the tables were read.
-    """
+    """Raise TrialFailed where the tables, read ``passes`` times, do not fit as ``requested``."""
     if requested == "cached" and found.can_fit is False:
         raise _refused(requested, f"the run must be cached, but {found}", pool_option)
     if requested == "cached" and found.is_resident is False:

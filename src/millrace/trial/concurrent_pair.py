@@ -54,10 +54,7 @@ class PairTrial:
 
 
 def execute_pair(pair: Sequence[PairTrial]) -> tuple[AttemptResult, ...]:
-    """Execute both trials and return their results in order: both finished, or both failed.
-
-    Raise Interrupted, after both have closed everything, when the user stops the run.
-    """
+    """Execute both trials: both finish or both fail. Raise Interrupted once both have closed."""
     messages: _Messages = SimpleQueue()
     workers: list[_Worker] = []
     try:
@@ -72,10 +69,7 @@ def execute_pair(pair: Sequence[PairTrial]) -> tuple[AttemptResult, ...]:
 
 
 class _Worker:
-    """The process of one trial.
-
-    ``result`` is None until the trial ends; ``waits_at`` is the point at which it waits.
-    """
+    """The process of one trial; ``result`` is None until it ends, ``waits_at`` unless it waits."""
 
     def __init__(self, trial: PairTrial, messages: _Messages) -> None:
         self.label = trial.label

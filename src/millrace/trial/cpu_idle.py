@@ -176,10 +176,7 @@ def fact(
     awake: DisabledIdleStates | None = None,
     driven: DriveResult | None = None,
 ) -> CpuIdleFact:
-    """Return the fact that records the settings, and their effect once it is known.
-
-    The effect is how the CPUs were kept awake, whether the clients polled, and their CPUs.
-    """
+    """Return the fact of the settings and, once known, of their effect on CPUs and clients."""
     effect: dict[str, object] = {}
     if awake is not None:
         effect["kept_awake_by"] = asdict(awake)

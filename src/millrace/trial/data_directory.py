@@ -43,10 +43,7 @@ class DataDirectory:
 
     @classmethod
     def initialised(cls, instance: Instance) -> DataDirectory:
-        """Return the data directory as the server initialises it, with nothing loaded.
-
-        Its files are in the page cache, where the initialisation leaves them.
-        """
+        """Return the directory as the server initialises it, with its files in the page cache."""
         options = replace(instance.options, applied=instance.init_options())
         key = snapshots.key(instance.server, options, {"initialised": True}, user=instance.runs_as)
         return cls(instance, key, "warm", is_warmed=False)
@@ -108,11 +105,7 @@ class DataDirectory:
         return self.snapshot is not None and self._restored is not None
 
     def check_tables(self, _limit_s: float) -> None:
-        """Raise TrialFailed unless the started server has the tables of the snapshot.
-
-        Small tables that are warmed up afterwards are read as a whole; others must stay out of
-        memory.
-        """
+        """Raise TrialFailed unless the server has the snapshot's tables; read whole if warmed."""
         assert self.snapshot is not None
         snapshots.verify_tables(self._instance, self.snapshot, whole=self._is_warmed)
 

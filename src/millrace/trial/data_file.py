@@ -33,10 +33,7 @@ def generated_file(workload: ResolvedWorkload, work_dir: Path) -> Iterator[Path]
 
 
 def linked_into(directory: Path, data_file: Path) -> Path:
-    """Return the data file under the only directory that a server may read.
-
-    A hard link takes no disk space.
-    """
+    """Return the data file, linked if possible, in the only directory that a server may read."""
     place = directory / data_file.name
     try:
         os.link(data_file, place)
@@ -47,10 +44,7 @@ def linked_into(directory: Path, data_file: Path) -> Path:
 
 
 def sync_and_cache(data_file: Path | None) -> None:
-    """Write back dirty pages, and read a data file into the page cache.
-
-    Every trial thereby starts from the same state.
-    """
+    """Write back dirty pages and cache a data file, so that every trial starts alike."""
     os.sync()
     if data_file is not None:
         with data_file.open("rb", buffering=0) as file:

@@ -70,10 +70,7 @@ class StopInjection(WindowHook):
 
 
 def slowed_server(server: Server, slowdown: Slowdown | None) -> Server:
-    """Return the server as it is started for a slowdown.
-
-    Raise UserError for an attached server, HostError where a compiler is missing.
-    """
+    """Return the slowed server. Raise UserError if it is attached, HostError without a compiler."""
     if slowdown is None:
         return server
     if not isinstance(server, InstalledServer):
@@ -144,8 +141,5 @@ class _Turns:
 
 
 def owed(share: float, turn: int, stopped_s: float) -> float:
-    """Return the seconds for which turn number ``turn`` (from 1) must stop the process.
-
-    After stops of ``stopped_s`` in all, this meets the share of all turns to the end of this one.
-    """
+    """Return the seconds to stop in turn ``turn`` (from 1) to meet the share of all turns."""
     return share * turn * _TURN_S - stopped_s

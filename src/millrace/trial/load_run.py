@@ -132,10 +132,7 @@ def _emit_interval(event: Event, emit: Emit) -> None:
 
 
 def _let_the_server_explain(check: Check) -> None:
-    """Raise the server's own reason for a failure, which its client sees as a lost connection.
-
-    A process that is killed closes its sockets a moment before it is gone.
-    """
+    """Raise the server's own reason; a killed process closes its sockets before it is gone."""
     for _ in range(10):
         check()
         time.sleep(0.1)

@@ -158,10 +158,7 @@ class ManagedServer:
             raise
 
     def _refuse_taken_port(self, failure: TrialFailed) -> None:
-        """Raise HostError where another process listens at the server's port.
-
-        That is no failure of the server.
-        """
+        """Raise HostError, no failure of the server, where another process has its port."""
         instance = self._instance
         instance.kill()
         if instance_paths.is_listened_at(instance.port):

@@ -1,7 +1,4 @@
-"""Read a server's counters at the edges of the measured part: CPU time, buffer pool, pending work.
-
-Where clients are driven, the buffer pool must have served them as the experiment asks.
-"""
+"""Read a server's counters at both edges of the measured part, and require its cache mode."""
 
 import time
 from collections.abc import Iterator, Mapping
@@ -20,11 +17,7 @@ from millrace.trial.hooks import LiveServer, MeasurementContext, MeasurementHook
 
 
 def hooks(measurement: MeasurementContext, opened: ExitStack) -> Iterator[MeasurementHook]:
-    """Yield a hook for each server whose clients are driven.
-
-    Each has a session of its own, opened here, so that only some short queries fall into the
-    measured part.
-    """
+    """Yield a hook for each driven server, with a session opened before the measured part."""
     if measurement.spec.workload.drives:
         for server in measurement.servers:
             session = opened.enter_context(closing(server.client.connect(limit_s=QUERY_LIMIT_S)))

@@ -27,10 +27,7 @@ _FEWEST_STATEMENTS = 20
 
 
 def step_records(result: LoadResult) -> tuple[StepRecord, ...]:
-    """Return the phases as steps, one after another from the load generator's first.
-
-    A drive phase includes its connecting and warming up.
-    """
+    """Return the phases as steps in a row; drive phases include connecting and warming up."""
     records = []
     offset_s = 0.0
     for position, phase in enumerate(result.phases):
@@ -43,10 +40,7 @@ def step_records(result: LoadResult) -> tuple[StepRecord, ...]:
 
 
 def measurements(result: LoadResult) -> tuple[MeasurementRecord, ...]:
-    """Return the measurements of the measured phases: durations, work, the load generator's CPU.
-
-    Where clients were driven, the CPU time is that of the measured part.
-    """
+    """Return durations, work, and the load generator's CPU time (if driven: while measured)."""
     found = [each for phase in result.phases for each in _of_phase(phase)]
     usage = result.client
     if usage is not None and result.driven() is None:
@@ -196,10 +190,7 @@ def refuse_no_rows(rows: Mapping[str, Rows], result: LoadResult) -> None:
 
 
 def _cell(rows: Sequence[Sequence[str | None]] | None, column: int) -> int:
-    """Return a count in the only row of an answer, 0 where it has none.
-
-    Raise TrialFailed for any other value.
-    """
+    """Return a count in an answer's only row, 0 without a row. Raise TrialFailed if it is none."""
     try:
         return count_of(rows[0][column] or 0) if rows else 0
     except (IndexError, ValueError) as error:

@@ -37,10 +37,7 @@ class TrialOutputs:
     observations: dict[str, Mapping[str, object]] = field(default_factory=dict)
 
     def add_facts(self, role: str | None = None, **facts: object) -> None:
-        """Add facts to the record of one server, or of all servers.
-
-        Raise TrialFailed where a server's answers cannot be facts.
-        """
+        """Add facts to the record of one or all servers. Raise TrialFailed for impossible ones."""
         for name in self.instances if role is None else (role,):
             record = self.instances[name]
             try:

@@ -17,10 +17,7 @@ _POLL_S = 0.5
 
 @dataclass(frozen=True)
 class Quiesced:
-    """The end of the wait; ``unsettled`` names the work that still went on, if any.
-
-    ``forced_flushing`` are the variables that were changed for it, and are restored.
-    """
+    """The end of the wait: work that still goes on, variables changed for it (and restored)."""
 
     settled: bool
     duration_s: float
@@ -29,11 +26,7 @@ class Quiesced:
 
 
 def quiesce(client: ServerClient, *, limit_s: float) -> Quiesced:
-    """Wait until the server has settled, for ``limit_s`` at most.
-
-    Also write back the file system of a managed server. Raise TrialFailed when the server does not
-    answer.
-    """
+    """Wait up to ``limit_s`` until it settles; write back a managed server. Raise TrialFailed."""
     began = time.monotonic()
     storage = client.family.storage
     samples = [PendingSample(0.0, storage.pending(client))]

@@ -113,10 +113,7 @@ class ResolvedWorkload:
 
     @property
     def making_phases(self) -> tuple[Phase, ...]:
-        """The phases that make the data for driven clients, before the first that reads it.
-
-        There are none where the phases themselves are measured.
-        """
+        """The phases that make the data for driven clients; none where phases are measured."""
         if not self.checked.drives:
             return ()
         phases = self.checked.phases
@@ -137,11 +134,7 @@ class ResolvedWorkload:
 
 
 def _named_in(part: Any) -> set[str]:
-    """Return the factors and parameters that a part of a definition names.
-
-    It names them as ``{name}``, or to choose among texts (``by``). Built-in names such as
-    ``{table}`` do not count.
-    """
+    """Return the factors and parameters that a definition names, as ``{name}`` or in ``by``."""
     match part:
         case str():
             return set(re.findall(r"\{(\w+)\}", part)) - _BUILT_IN

@@ -1,7 +1,4 @@
-"""Make a server wait in fsync and fdatasync, by a library that is loaded before its own.
-
-The library has a few lines of C, and is compiled once.
-"""
+"""Make a server wait in fsync and fdatasync by a preloaded library of a few lines of C."""
 
 import shutil
 import subprocess

@@ -47,10 +47,7 @@ def scan_limit_s(workload: ResolvedWorkload) -> float:
 
 
 def _driving_s(workload: ResolvedWorkload) -> float:
-    """Return the time of connecting, warm-up and twice the measured part.
-
-    Only the last requests of each client may exceed the part's own end.
-    """
+    """Return the time to connect, warm up and measure twice: only last requests may exceed it."""
     values = workload.values
     operations, rate = int(values["operations"]), float(values["rate"])
     measured_s = float(values["time_s"])

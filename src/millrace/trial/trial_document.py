@@ -60,10 +60,7 @@ class ServerDocument(ExactDocument):
 
 
 class TrialDocument(ExactDocument):
-    """The spec of a trial, on the CPUs of a partition or on all.
-
-    The worker generates the data file where a server reads it.
-    """
+    """The spec of a trial; the worker generates the data file where a server reads it."""
 
     name: str
     cpu_partition: CpuPartition | None

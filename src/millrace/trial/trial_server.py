@@ -44,10 +44,7 @@ class TrialServer(Protocol):
 def loading_steps(
     trial: TrialContext, server: LiveServer, keep_facts: Callable[..., None]
 ) -> Iterator[Step]:
-    """Yield the steps that make the database's tables for driven clients; none without them.
-
-    ``keep_facts`` gets the facts about how they were loaded.
-    """
+    """Yield the steps that make tables for driven clients; ``keep_facts`` gets facts about it."""
     workload = trial.spec.workload
     if not workload.making_phases:
         return

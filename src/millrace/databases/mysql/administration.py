@@ -123,10 +123,7 @@ class MysqlSelfTest:
     """The checks of MySQL and MariaDB: see ``databases.base.SelfTest``."""
 
     def insert(self, client: DatabaseClient, database: str, limit_s: float) -> str:
-        """Insert rows by one statement.
-
-        No file is involved, for which a server could ask by another name.
-        """
+        """Insert by one statement, without a file: a server could ask for another one."""
         rows = ", ".join(f"({i}, '{name}')" for i, name in _rows())
         return _fill(client, database, f"INSERT INTO t VALUES {rows}", limit_s)
 

@@ -1,7 +1,4 @@
-"""Open sessions with MySQL and MariaDB through PyMySQL, and translate its errors.
-
-``_Session`` bounds what a server can make PyMySQL do.
-"""
+"""Open sessions with MySQL and MariaDB through PyMySQL, bound them, and translate errors."""
 
 from __future__ import annotations
 
@@ -318,10 +315,7 @@ def _unverified(wish: str, doubt: str) -> pymysql.OperationalError:
 
 
 def _tls_failure(error: pymysql.OperationalError) -> pymysql.OperationalError | None:
-    """Return the meaning and the remedy of a failure to begin TLS; None for another failure.
-
-    The load generator uses the same words.
-    """
+    """Return a failed TLS handshake in the load generator's words; None for another failure."""
     cause = getattr(error, "original_exception", None)
     if error.args[0] == CR.CR_SSL_CONNECTION_ERROR:
         meaning = (

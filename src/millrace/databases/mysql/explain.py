@@ -53,11 +53,7 @@ def verb_of(sql: str) -> str:
 
 
 def plain(row: Row) -> PlanRow:
-    """Return a row of a plan as JSON has it.
-
-    MariaDB returns the number of rows as text. It becomes a number, unless the text says more:
-    ``10 (5%)``.
-    """
+    """Return a plan's row as JSON has it, with MariaDB's row count, if it is one, as a number."""
     values = {name: query.plain(value) for name, value in row.items()}
     rows = number(values.get("rows"))
     return values if rows is None else {**values, "rows": rows}

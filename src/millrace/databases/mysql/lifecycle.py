@@ -34,17 +34,14 @@ class Script(_Data):
 
 
 class InitialisationEntry(_Data):
-    """The creation of data directories by servers from the version ``since`` on.
-
-    ``first`` are statements before the ``scripts``, ``accounts`` those that leave the accounts.
-    """
+    """The creation of data directories by servers from the version ``since`` on."""
 
     since: str
     method: Literal["bootstrap", "initialize"]
     arguments: tuple[str, ...]
-    first: tuple[str, ...] = ()
+    first: tuple[str, ...] = ()  # statements before the scripts
     scripts: tuple[Script, ...] = ()
-    accounts: tuple[str, ...]
+    accounts: tuple[str, ...]  # statements that leave the accounts
 
 
 class StartEntry(_Data):
@@ -56,10 +53,7 @@ class StartEntry(_Data):
 
 @dataclass(frozen=True)
 class MysqlLifecycle:
-    """The lifecycle of a family's servers: see ``databases.base.Lifecycle``.
-
-    ``initialisations`` and ``starts`` are the entries of the family's TOML file.
-    """
+    """The lifecycle by the entries of a TOML file: see ``databases.lifecycle.Lifecycle``."""
 
     initialisations: Sequence[InitialisationEntry]
     starts: Sequence[StartEntry]

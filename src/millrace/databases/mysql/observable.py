@@ -32,10 +32,7 @@ class Table(_Data):
 
 
 class Explains(_Data):
-    """The syntax in which some versions explain statements.
-
-    Versions from ``since`` explain ``{sql}`` by ``form``, if its first word is one of ``verbs``.
-    """
+    """The ``form`` in which versions from ``since`` explain statements beginning with ``verbs``."""
 
     since: str
     form: str

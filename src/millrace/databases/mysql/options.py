@@ -46,10 +46,7 @@ class MysqlOptions:
         return arguments(options)
 
     def parse_listing(self, text: str) -> KnownOptions:
-        """Return the options in the output of ``--verbose --help``.
-
-        It describes each option, and lists those with a value again in a table with their defaults.
-        """
+        """Parse ``--verbose --help``: all options, then a table of those with defaults."""
         described, table = text, ""
         if (rule := _TABLE_RULE.search(text)) is not None:
             described, table = text[: rule.start()], text[rule.end() :].lstrip("\n")
@@ -88,10 +85,7 @@ def _is_from(version: str, since: tuple[int, ...] | None) -> bool:
 
 
 def forms(name: str) -> tuple[str, ...]:
-    """Return the options that a name may refer to: itself, and the rest behind a prefix.
-
-    ``skip_log_bin`` may be an option of that name, or ``log_bin`` switched off.
-    """
+    """Return the options of a name: itself, and the rest behind a prefix (``skip_log_bin``)."""
     name = option_name(name).removeprefix(_LOOSE)
     stripped = [name.removeprefix(prefix) for prefix in _PREFIXES if name.startswith(prefix)]
     return (name, *stripped)

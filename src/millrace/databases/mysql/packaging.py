@@ -71,10 +71,7 @@ class MysqlPackaging:
         return Build("mariadb" if "mariadb" in rest else "mysql", match[1])
 
     def missing(self, build: Build, located: Located) -> str | None:
-        """Name the missing system tables; None if there is nothing to miss.
-
-        MySQL from 5.7 carries its system tables in the program; all others read them from files.
-        """
+        """Name missing system tables, which MySQL from 5.7 has in the program; None for none."""
         in_program = build.family == "mysql" and version_key(build.version) >= (5, 7)
         return None if in_program or located.sql_dir is not None else " or ".join(_SYSTEM_TABLES)
 

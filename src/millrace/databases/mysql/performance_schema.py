@@ -65,10 +65,7 @@ def summaries(
 
 
 def _setup(session: Session, observable: Observable, database: str) -> Setup:
-    """Return the setup.
-
-    Raise Unavailable where it is off, missing from the build, or unreadable.
-    """
+    """Return the setup. Raise Unavailable where it is off, missing or unreadable."""
     try:
         (row,) = session.rows(observable.performance_schema)
     except DatabaseError as error:
@@ -100,10 +97,7 @@ def require_instruments(table: Table, setup: Setup) -> None:
 
 
 def classes_off(table: Table, setup: Setup) -> tuple[str, ...]:
-    """Return the classes of a table's instruments that are mostly off, sorted.
-
-    A class is ``wait/synch/mutex``, for example.
-    """
+    """Return the classes (such as wait/synch/mutex) of instruments that are mostly off."""
     classes: dict[str, list[bool]] = {}
     for name, is_on in _instruments_of(table, setup).items():
         parts = 3 if name.startswith("wait/") else 2

@@ -20,10 +20,7 @@ SCHEMA_RIGHT = "GRANT SELECT ON performance_schema.* to millrace's account"
 
 @dataclass(frozen=True)
 class TableQuery:
-    """A query for the rows of a table.
-
-    ``columns`` are millrace's names of the columns that it returns.
-    """
+    """A query for the rows of a table, and millrace's names of its columns."""
 
     sql: str
     columns: frozenset[str]
@@ -31,10 +28,7 @@ class TableQuery:
 
 @contextlib.contextmanager
 def understood(what: str) -> Iterator[None]:
-    """Turn the exceptions that an unexpected answer causes inside the block into Unavailable.
-
-    The causes are values of other types, and missing columns and rows.
-    """
+    """Turn exceptions by an unexpected answer (types, missing columns, rows) into Unavailable."""
     try:
         yield
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
@@ -43,10 +37,7 @@ def understood(what: str) -> Iterator[None]:
 
 
 def table_query(session: Session, table: Table, database: str) -> TableQuery:
-    """Return the query for the columns of a table that this server has.
-
-    Raise Unavailable where the table does not exist, or the account may not read it.
-    """
+    """Return the query for the columns that the server has. Raise Unavailable without a table."""
     try:
         # With LIMIT 0, servers do not open some tables, and do not check the rights to them.
         sql = f"SELECT * FROM {table.name} LIMIT 1"  # noqa: S608 - from mysqld.toml

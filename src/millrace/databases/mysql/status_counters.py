@@ -58,10 +58,7 @@ class MysqlStatusCounters:
         self._compression_sql = self._query_for("compression", database, may_be_off=True)
 
     def _query_for(self, name: str, database: str, *, may_be_off: bool) -> str | None:
-        """Return the query for the rows of a table.
-
-        Return None where the server lacks the table, or has it with all its metrics off.
-        """
+        """Return the query for a table's rows; None where it is missing or all is off."""
         table = self._observable.tables[name]
         try:
             sql = query.table_query(self._session, table, database).sql
@@ -132,10 +129,7 @@ def require_values(name: str, rows: Collection[Row]) -> None:
 
 
 def compression_in(rows: Iterable[Row]) -> dict[str, Number]:
-    """Return how many pages of all sizes were compressed and decompressed, and the seconds it took.
-
-    Names are ``INNODB_CMP.compress_ops`` and so on.
-    """
+    """Return (un)compressed pages of all sizes, and seconds: INNODB_CMP.compress_ops and so on."""
     found: dict[str, Number] = {}
     for row in rows:
         for name, value in row.items():
@@ -146,10 +140,7 @@ def compression_in(rows: Iterable[Row]) -> dict[str, Number]:
 def deltas_of(
     before: CounterReading, after: CounterReading, observable: Observable, own: Mapping[str, int]
 ) -> CounterDeltas:
-    """Return the increases between two readings, and the gauges at the second one.
-
-    ``own`` are the number of millrace's statements between the readings, by their status variable.
-    """
+    """Return the increases, less ``own`` statements by status variable, and the final gauges."""
     counted, gauges = split_gauges(after.status, observable.gauges)
     metrics_counted, metric_gauges = split_gauges(after.metrics, observable.metric_gauges)
     return CounterDeltas(
@@ -161,10 +152,7 @@ def deltas_of(
 
 
 def _without(own: Mapping[str, int], deltas: Mapping[str, Number]) -> dict[str, Number]:
-    """Subtract millrace's own statements from the deltas.
-
-    Leave out the counters that no other statement changed.
-    """
+    """Subtract millrace's own statements; leave out the counters that no other changed."""
     sent = {**own, **dict.fromkeys(_EVERY_STATEMENT, sum(own.values()))}
     less = {name: value - sent.get(name, 0) for name, value in deltas.items()}
     return {name: value for name, value in less.items() if value > 0}

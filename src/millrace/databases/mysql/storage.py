@@ -101,10 +101,7 @@ class PendingWork:
 
 @dataclass(frozen=True)
 class FlushOverride:
-    """A global variable that makes a server write back sooner at ``at_least`` or ``at_most``.
-
-    One of the two bounds is None.
-    """
+    """A variable that hastens writing at a bound; one of ``at_least``, ``at_most`` is None."""
 
     variable: str
     at_least: float | None = None
@@ -150,10 +147,7 @@ class InnodbStorage:
         )
 
     def _pending_state(self, session: Session) -> dict[str, int]:
-        """Return the counts of pages to write back and of undo logs to purge, and log positions.
-
-        Return an empty mapping where the server does not report them.
-        """
+        """Return the counts of pages and undo logs, and log positions; empty if not reported."""
         try:
             with oddities_as_errors():
                 rows = session.query(self.query)
@@ -226,10 +220,7 @@ class InnodbStorage:
                 _set(client, variable, value)
 
     def parse(self, text: str) -> PendingWork:
-        """Return the pending work in a server's answer to ``query``.
-
-        Raise ValueError for a figure beyond 64 bits.
-        """
+        """Return the pending work in an answer to ``query``. Raise ValueError beyond 64 bits."""
         found = {
             name: matched[1]
             for name, pattern in self.figures.items()
@@ -320,10 +311,7 @@ def _number(
 
 
 def _age_s(value: object) -> float:
-    """Return the age of a table's statistics in seconds.
-
-    Raise ValueError for an implausible one.
-    """
+    """Return the age of statistics in seconds. Raise ValueError for an implausible one."""
     age_s = float(str(value))
     if not abs(age_s) < _LARGEST_AGE_S:
         raise ValueError(f"{age_s} seconds are no age")

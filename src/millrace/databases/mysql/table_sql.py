@@ -1,8 +1,4 @@
-"""Write statements that read a table in the same way each time, whatever its columns.
-
-A row is read as one string of bytes: each value as the server stores it, whatever its character
-set.
-"""
+"""Write statements that read any table alike: each row is one string of its stored bytes."""
 
 # ruff: noqa: S608 - names are quoted, values are in hex
 
@@ -112,10 +108,7 @@ class Table:
         return f"SELECT MAX(value) FROM ({rows}) AS part"
 
     def part(self, since: str | None, n_rows: int) -> str:
-        """Return the statement that counts and sums the first ``n_rows`` rows from ``since`` on.
-
-        ``since`` is the least value of the key's ``first`` column; None reads from the beginning.
-        """
+        """Return the statement that counts and sums ``n_rows`` rows from a key value or first."""
         condition = "" if since is None else f"WHERE {self._first_sql} >= {since} "
         return self._summed(condition, "ASC", n_rows)
 

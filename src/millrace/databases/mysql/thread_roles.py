@@ -81,9 +81,6 @@ def kinds_in(rows: Iterable[Row], observable: Observable) -> dict[int, str]:
 
 
 def kind_of(name: str, observable: Observable) -> str:
-    """Return the kind of a thread by its name in the Performance Schema.
-
-    A name is ``thread/innodb/io_read_thread``, for example. An unknown one is ``background``.
-    """
+    """Return a thread's kind by its name, such as thread/innodb/io_read_thread."""
     kinds = (each.kind for each in observable.thread_kinds if each.pattern.search(name))
     return next(kinds, BACKGROUND)

@@ -19,10 +19,7 @@ _OPTION = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 
 
 def about(name: str) -> str:
-    """Return the option that a spelling refers to.
-
-    ``skip_log_bin`` and ``log-bin`` both refer to ``log_bin``.
-    """
+    """Return the option that a spelling refers to: ``log_bin`` for ``skip_log_bin``."""
     return databases.option_forms(name)[-1]
 
 
@@ -30,10 +27,7 @@ def check(
     definitions: Mapping[str, Mapping[str, object]],
     known: Mapping[str, Mapping[str, object]] | None = None,
 ) -> list[Diagnostic]:
-    """Return the diagnostics of ``definitions``, which may also extend those in ``known``.
-
-    ``where`` starts with ``configurations.NAME``, as in an experiment file.
-    """
+    """Return the diagnostics of ``definitions``, which may also extend those in ``known``."""
     everything = {**(known or {}), **definitions}
     diagnostics: list[Diagnostic] = []
     for name, definition in definitions.items():

@@ -53,10 +53,7 @@ _When = TypedDict(
 
 @dataclass(frozen=True)
 class _Section:
-    """One part of a definition that applies to the server.
-
-    ``label`` becomes the layer of its options.
-    """
+    """A part of a definition that applies to the server; ``label`` is its options' layer."""
 
     label: str
     tables: _Tables
@@ -185,10 +182,7 @@ _MIB = 1 << 20
 
 
 def scaled(rule: SizeRule, *, data_bytes: int, host_memory_bytes: int) -> str:
-    """Return the size that a checked rule gives for this data and host.
-
-    The size is an option's value, such as ``4G``.
-    """
+    """Return the size, such as ``4G``, that a checked rule gives for this data and host."""
     published, minimum = sizes.parse(rule["published"]), sizes.parse(rule["minimum"])
     size = min(published, max(minimum, _up(rule["per_data_byte"] * data_bytes)))
     share = rule.get("host_memory_share")

@@ -107,10 +107,7 @@ class Instance(ServerClient):
         return self._address.socket or self.socket
 
     def initialise(self, limit_s: float) -> None:
-        """Create the data directory, with ``Family.account`` as its only account.
-
-        Raise TrialFailed, with the server's own words, when that fails or takes too long.
-        """
+        """Create the data directory with ``Family.account`` alone. Raise TrialFailed."""
         todo = self.family.lifecycle.initialisation(self._site, self.init_options())
         for name in todo.directories:
             instance_paths.make_given_away(self.data_dir / name, self._runs_as.uid)
@@ -195,11 +192,7 @@ class Instance(ServerClient):
             raise self._failure(step, ending(status))
 
     def stop(self, limit_s: float) -> None:
-        """Ask the server to end cleanly, and wait for it.
-
-        It has ended afterwards in any case. Raise TrialFailed when it crashed, or had to be killed
-        after ``limit_s``.
-        """
+        """Stop the server, or kill it after ``limit_s``. Raise TrialFailed unless it ends well."""
         self.check_alive(step="stop")
         self._error_log.begin_phase()
         by = self.family.lifecycle.stop_signal

@@ -35,22 +35,15 @@ _OWN_NAME = "millrace"  # of the users that are in no list of users
 
 @dataclass(frozen=True)
 class RunsAs:
-    """The user that a server runs as.
-
-    ``uid``, also the number of its group, is set where that is not the user of millrace.
-    ``argument`` is for the server's own ``--user``, which root needs.
-    """
+    """The user that a server runs as."""
 
     name: str
-    uid: int | None = None
-    argument: str | None = None
+    uid: int | None = None  # and the number of its group; None for the user of millrace
+    argument: str | None = None  # for the server's own --user, which root needs
 
 
 def choose_user(server: InstalledServer, directories: Sequence[Path], *, uid: int | None) -> RunsAs:
-    """Return the user for a server: ``uid``, or the user of millrace where it is None.
-
-    Raise HostError where that user cannot access the program, its files and ``directories``.
-    """
+    """Return the user ``uid``, or millrace's. Raise HostError where it cannot access a path."""
     if uid is None:
         name = _name_of_this_user()
         return RunsAs(name=name, argument=name if os.geteuid() == 0 else None)

@@ -141,10 +141,7 @@ def release(record: OwnershipRecord) -> None:
 
 
 def running() -> list[OwnershipRecord]:
-    """Return the instances of this state directory, orphans included, oldest first.
-
-    Raise HostError where another user could have put a record there.
-    """
+    """Return all recorded instances, oldest first. Raise HostError if others could write there."""
     folder = _folder()
     if not folder.is_dir():
         return []

@@ -21,10 +21,7 @@ _ENVIRONMENT_BYTES = 1 << 18  # a server starts with a few hundred bytes
 
 @dataclass(frozen=True)
 class ProcessId:
-    """A process, which its start time distinguishes from a later one with the same number.
-
-    The start time is field 22 of /proc/PID/stat, in ticks since boot.
-    """
+    """A process; its start in ticks since boot distinguishes it from later ones of its number."""
 
     pid: int
     started_ticks: int

@@ -36,11 +36,7 @@ class ProgramOutput:
 def run(
     name: str, argv: Sequence[str], env: Mapping[str, str], arguments: Sequence[str], limit_s: float
 ) -> ProgramOutput:
-    """Run the program of the server ``name``, and end everything that it started.
-
-    Raise OSError or TimeoutExpired where it does not run, and HostError where its user cannot
-    access it.
-    """
+    """Run a program and end all that it started. Raise OSError, TimeoutExpired, HostError."""
     with (
         users.reserved() as uid,
         tempfile.TemporaryFile() as output,
@@ -68,11 +64,8 @@ def run(
 
 
 def _beginning(file: IO[bytes]) -> str:
-    """Return the beginning of a file's text.
-
-    Open the file again: a program can set flags of the open file that it shares, such as O_DIRECT,
-    with which reads fail.
-    """
+    """Return the beginning of a file's text."""
+    # A program can set flags of the file it shares, such as O_DIRECT, with which reads fail.
     with open(f"/proc/self/fd/{file.fileno()}", "rb") as opened:  # noqa: PTH123 - no path of a file
         return opened.read(_OUTPUT_LIMIT_BYTES).decode("utf-8", errors="replace")
 

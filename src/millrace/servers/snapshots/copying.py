@@ -45,14 +45,10 @@ _Range = tuple[int, int]  # start and end in bytes
 
 @dataclass(frozen=True)
 class Copied:
-    """The result of a copy.
+    """The result of a copy."""
 
-    ``bytes`` is the apparent size of all files; ``how`` is ``reflink`` where every file shares the
-    original's blocks, else ``copy``.
-    """
-
-    how: str
-    bytes: int
+    how: str  # reflink where every file shares the original's blocks, else copy
+    bytes: int  # the apparent size of all files
 
 
 @dataclass(frozen=True)
@@ -108,10 +104,7 @@ def copy_tree(source: Path, target: Path, uid: int | None) -> Copied:
 def in_threads(
     work: Callable[[_Item, threading.Event], _Result], items: list[_Item]
 ) -> list[_Result]:
-    """Call ``work`` for each item in several threads, and return the results in order.
-
-    ``work`` ends early once its event is set. On failure or interruption, all threads have ended.
-    """
+    """Return the results of ``work`` in threads; at a failure, set their event and await them."""
     stopped = threading.Event()
     with ThreadPoolExecutor(THREADS) as threads:
         try:

@@ -36,22 +36,15 @@ _MOST_FILES = 200_000
 
 
 class NotKept(HostError):
-    """An error for a data directory that cannot be kept as a snapshot.
-
-    The trial that created it continues with it.
-    """
+    """An error for a data directory that cannot be a snapshot; its trial continues with it."""
 
 
 @dataclass(frozen=True)
 class Restored:
-    """The result of a restore.
+    """The result of a restore."""
 
-    ``seconds`` include write-back and page cache; ``how`` is ``reflink`` or ``copy``; ``bytes`` are
-    the files' sizes.
-    """
-
-    seconds: float
-    how: str
+    seconds: float  # with write-back and page cache
+    how: str  # reflink or copy
     bytes: int
     page_cache: PageCache
 
@@ -181,10 +174,7 @@ def _make(
     made_s: float,
     tables: tuple[KeptTable, ...],
 ) -> Snapshot:
-    """Move the data directory into the draft, describe it and publish it; or revert everything.
-
-    Publishing comes last: the data directory cannot be moved back after it.
-    """
+    """Move the data directory into the draft and publish it last, or revert everything."""
     data_dir, kept = instance.data_dir, draft / manifest.DATA
     try:
         _move(data_dir, kept)
@@ -213,7 +203,7 @@ def _make(
                 "the names of its files and tables are more than the manifest of a snapshot holds"
             )
         write_back(draft)
-        return repository.publish(draft, key)
+        return repository.publish(draft, key)  # the directory cannot be moved back after it
     except BaseException:
         moved = not data_dir.exists() or not any(data_dir.iterdir())
         if moved and kept.exists():
@@ -316,10 +306,7 @@ def verify_tables(client: ServerClient, snapshot: Snapshot, *, whole: bool) -> N
 
 
 def _problem(session: Session, table: KeptTable, *, whole: bool) -> str | None:
-    """Return why a table differs from the recorded one; None if it does not.
-
-    Raise DatabaseError when the session is lost.
-    """
+    """Return why a table differs from the record, or None. Raise DatabaseError if disconnected."""
     expected = (table.whole if whole else None) or table.sample
     try:
         found = read(session, expected.statements)

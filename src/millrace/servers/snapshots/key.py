@@ -45,10 +45,7 @@ class SnapshotKey:
 def key(
     server: InstalledServer, options: FittedOptions, data: Mapping[str, object], *, user: str
 ) -> SnapshotKey:
-    """Return the key of a data directory that ``server`` creates with ``options`` as ``user``.
-
-    ``data`` are plain data (JSON) that identify its content: tables, values, seed, generator.
-    """
+    """Return the key of a directory that ``server`` creates as ``user`` with ``data`` (JSON)."""
     parts = {
         "format": FORMAT,
         "millrace": __version__,

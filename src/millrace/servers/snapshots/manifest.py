@@ -93,10 +93,7 @@ class Snapshot:
         return None
 
     def content_damage(self) -> str | None:
-        """Return why its files' contents differ from the kept ones; None if they do not.
-
-        Read all of them. Raise OSError.
-        """
+        """Return why its files, all read, differ from the kept ones, or None. Raise OSError."""
         if self.digests.keys() != {file.path for file in self.files}:
             return "its manifest lacks digests"
         return contents.damage(self.data_dir, self.digests)

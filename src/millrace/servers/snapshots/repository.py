@@ -42,14 +42,10 @@ class Unusable(HostError):
 
 @dataclass(frozen=True)
 class SnapshotListing:
-    """A directory among the snapshots.
-
-    ``snapshot`` is None where its manifest cannot be read. ``damage`` describes that, or a change
-    of its files.
-    """
+    """A directory among the snapshots, and its damage, if any."""
 
     name: str
-    snapshot: Snapshot | None
+    snapshot: Snapshot | None  # None where its manifest cannot be read
     damage: str | None
     allocated_bytes: int
     used_s: float  # since the epoch
@@ -72,11 +68,7 @@ def find(key: SnapshotKey) -> Snapshot | None:
 
 @contextlib.contextmanager
 def in_use(snapshot: Snapshot) -> Iterator[None]:
-    """Keep an intact snapshot from being removed inside the block, and count it as used now.
-
-    Raise Unusable when it is gone, or was changed and has been removed; OSError when it cannot be
-    read.
-    """
+    """Keep an intact snapshot in the block, as used now. Raise Unusable, which removes; OSError."""
     with _locked(snapshot.directory, fcntl.LOCK_SH) as there:
         damage = _damage(snapshot) if there else "it is gone"
         if damage is None:
@@ -88,10 +80,7 @@ def in_use(snapshot: Snapshot) -> Iterator[None]:
 
 
 def _damage(snapshot: Snapshot) -> str | None:
-    """Return why a snapshot is not intact; None if it is.
-
-    Compare its files' names, sizes and times each time, and their contents once in this process.
-    """
+    """Return why a snapshot is not intact, or None; read contents once in this process."""
     damage = (
         snapshot.damage() if _is_own(snapshot.directory) else "another user could have changed it"
     )
@@ -228,10 +217,7 @@ def publish(directory: Path, key: SnapshotKey) -> Snapshot:
 
 
 def free_bytes(path: Path) -> int:
-    """Return how much an ordinary user can still write to the file system of ``path``.
-
-    The path need not exist.
-    """
+    """Return the bytes a user can write to the file system of a path that need not exist."""
     while not path.exists():
         path = path.parent
     return shutil.disk_usage(path).free

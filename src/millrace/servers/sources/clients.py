@@ -29,10 +29,7 @@ _GRACE_S = 10
 
 
 def require(program: str, purpose: str) -> str:
-    """Return the path of a program.
-
-    Raise HostError, which names it and the package to install, when it is missing.
-    """
+    """Return the path of a program. Raise HostError with the package to install."""
     path = shutil.which(program)
     if path is None:
         raise HostError(

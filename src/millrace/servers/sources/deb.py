@@ -53,10 +53,7 @@ Debug::NoLocking "true";
 
 @dataclass(frozen=True)
 class Packages:
-    """The fetched packages: the requested one, and every other package of its closure.
-
-    ``used`` is the coordinate with its version.
-    """
+    """The fetched packages: the requested one, ``used`` with its version, and its closure."""
 
     main: Path
     others: tuple[Path, ...]
@@ -85,10 +82,7 @@ def fetch(coordinate: Deb, root: Path, archives: Path, on_event: OnEvent) -> Pac
 
 
 def versions(coordinate: Deb, root: Path, archives: Path, on_event: OnEvent) -> list[str]:
-    """Return every version of a package that its suite serves today, the newest first.
-
-    ``root`` and errors are as in ``fetch``; apt's configuration is written into ``archives``.
-    """
+    """Return every version that the suite serves today, newest first; otherwise like ``fetch``."""
     configuration = _prepare(coordinate, root, archives)
     purpose = f"to find {coordinate}"
     on_event(Notice(f"querying apt for {coordinate.package} of {coordinate.suite}"))
@@ -144,10 +138,7 @@ def _host_mirrors(root: Path) -> list[tuple[str, str]]:
 
 
 def main_mirror(mirrors: list[tuple[str, str]], host_suite: str) -> str | None:
-    """Return the URI of the host's distribution itself among the (URI, suite) pairs.
-
-    Third parties publish suites of the same name; only the distribution has ``-updates`` too.
-    """
+    """Return the URI of the distribution itself: third parties have no suites ``-updates``."""
     serving = [uri for uri, suite in mirrors if suite == host_suite]
     updated = [uri for uri in serving if (uri, f"{host_suite}-updates") in mirrors]
     likely = updated or [uri for uri in serving if uri.endswith("/debian")]
@@ -163,10 +154,7 @@ def security_mirror(mirrors: list[tuple[str, str]], host_suite: str, mirror: str
 
 
 def require_version(coordinate: Deb, served: list[str]) -> Deb:
-    """Return the coordinate with its version, never another one; the newest where it names none.
-
-    Raise NotServed unless the version is among those ``served``.
-    """
+    """Return the coordinate with its version or the newest. Raise NotServed unless served."""
     version = coordinate.version or next(iter(served), None)
     if version is None or version not in served:
         serves = f"it serves {', '.join(served)}" if served else "it has no such package"

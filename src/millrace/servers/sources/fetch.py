@@ -47,10 +47,7 @@ class Arrived:
 
 
 def fetch(source: Source, workspace: Path, on_event: OnEvent) -> Arrived:
-    """Fetch a source of the catalogue into ``workspace`` and verify it.
-
-    Raise HostError; an artefact with a wrong checksum has then been removed.
-    """
+    """Fetch and verify a source of the catalogue. Raise HostError; a wrong artefact is removed."""
     coordinate, size_bytes, sha256 = source.coordinate, source.size_bytes, source.sha256
     match coordinate:
         case Maven():
@@ -77,10 +74,7 @@ def fetch(source: Source, workspace: Path, on_event: OnEvent) -> Arrived:
 
 
 def require_served(source: Source, workspace: Path) -> None:
-    """Query whether a source of the catalogue still has its artefact, without downloading it.
-
-    Raise NotServed where it does not, HostError where it cannot be queried.
-    """
+    """Query whether a source has its artefact, without download. Raise NotServed, HostError."""
     match source.coordinate:
         case Deb() as coordinate:
             served = suite_versions(coordinate, workspace)
@@ -97,20 +91,14 @@ def require_served(source: Source, workspace: Path) -> None:
 
 
 def fetch_package(coordinate: Deb, workspace: Path, on_event: OnEvent) -> Arrived:
-    """Fetch a package that the catalogue does not have, verified by apt alone.
-
-    Raise HostError; NotServed where its suite does not have it.
-    """
+    """Fetch a package that apt alone verifies. Raise HostError; NotServed if its suite lacks it."""
     packages = _fetch_deb(coordinate, workspace / "packages", on_event)
     artefact = _artefact(str(packages.used), packages.main)
     return Arrived(packages.main, artefact, _packages(coordinate.suite, packages.others))
 
 
 def suite_versions(coordinate: Deb, workspace: Path) -> list[str]:
-    """Return every version of a package that its suite serves today, the newest first.
-
-    Raise HostError where apt or its mirror cannot be queried.
-    """
+    """Return every version of a package in its suite, the newest first. Raise HostError."""
     root = _clients() / "apt" / coordinate.suite
     with exclusive(root / "lock", f"apt for {coordinate.suite}", ignore):
         return deb.versions(coordinate, root, workspace, ignore)
@@ -178,10 +166,7 @@ def _refuse_unsafe(url: str, sha256: str | None) -> None:
 
 
 def room(name: str) -> Path:
-    """Return the directory ``name`` of the cache, or of the state if the cache is read-only.
-
-    It may not exist yet.
-    """
+    """Return a directory of the cache, or of the state if that is read-only; it may be missing."""
     place = paths.cache_dir() / name
     ways = (place, *place.parents)
     there = next(each for each in ways if os.access(each, os.F_OK, effective_ids=True))
@@ -218,10 +203,7 @@ def _fetch_plainly(
     source: Source,
     on_event: OnEvent,
 ) -> bool:
-    """Fetch ``file`` from the ``address`` its client knows; False when the client must fetch it.
-
-    Unlike the clients, this continues an earlier partial download.
-    """
+    """Fetch ``file``, continuing a partial download; False when only the client can fetch it."""
     if file.is_file():
         return True
     url = address()

@@ -30,10 +30,7 @@ _HOME = re.compile(r"^Maven home: (.+)$", re.MULTILINE)
 
 
 def address(coordinate: Maven) -> str | None:
-    """Return the URL of the artefact for plain HTTP; None where only ``mvn`` can fetch it.
-
-    Raise HostError when ``mvn`` is missing or does not work.
-    """
+    """Return the artefact's URL; None where only ``mvn`` can fetch it. Raise HostError."""
     user_home = _user_home()
     if has_other_settings(Path.cwd(), user_home):
         return None
@@ -157,10 +154,7 @@ def repository(user_home: Path, maven_home: Path) -> Repository | None:
 
 
 def is_mirror_of(rule: str, repository: Repository) -> bool:
-    """Return whether a ``mirrorOf`` covers a repository.
-
-    The rule is a list of ``*``, ``external:*``, ids and ``!id``.
-    """
+    """Return whether ``mirrorOf``, a list of *, external:*, ids and !id, covers a repository."""
     covered = False
     for word in map(str.strip, rule.split(",")):
         if word in (repository.id, f"!{repository.id}"):

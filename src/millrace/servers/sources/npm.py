@@ -42,10 +42,7 @@ def file_name(coordinate: Npm) -> str:
 
 
 def fetch(coordinate: Npm, into: Path, size_bytes: int | None, on_event: OnEvent) -> Path:
-    """Fetch one package through ``npm`` as a .tgz into the directory ``into``, and return its path.
-
-    Nothing of the package is run. Raise HostError with the words of ``npm``.
-    """
+    """Fetch a package as .tgz through ``npm``, without running any of it. Raise HostError."""
     into.mkdir(parents=True, exist_ok=True)
     output = _npm(
         ["pack", _package(coordinate), f"--pack-destination={into}", "--ignore-scripts"],

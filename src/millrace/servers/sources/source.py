@@ -31,11 +31,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Source:
-    """One source of a server.
-
-    ``sha256`` and ``size_bytes`` are those of the artefact. ``gone`` is the day on which the source
-    was found to have lost it.
-    """
+    """One source of a server and its artefact; ``gone`` is the day it was found lost."""
 
     coordinate: Annotated[Coordinate, BeforeValidator(parsed_coordinate)]
     size_bytes: int
