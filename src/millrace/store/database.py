@@ -56,7 +56,10 @@ def open_engine(path: Path, *, create: bool, read_only: bool) -> Engine:
                 f"{path}: there is no results store here",
                 hint="name one with --store PATH; `millrace run` makes one",
             )
-        _make_parent(path)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise write_problem(path.parent, error) from error
         private.make_file(path)
     private.close_store(path)
     with user_errors(path):
@@ -74,15 +77,9 @@ def user_errors(path: Path) -> Iterator[None]:
     """Turn the database's errors, and those of invalid rows, into errors a user can act on."""
     try:
         yield
-    except DBAPIError as error:
-        if not isinstance(error.orig, sqlite3.Error):
-            raise
-        problem = _problem(path, error.orig)
-        if problem is None:
-            raise
-        raise problem from error
-    except sqlite3.Error as error:
-        problem = _problem(path, error)
+    except (DBAPIError, sqlite3.Error) as error:
+        cause = error.orig if isinstance(error, DBAPIError) else error
+        problem = _problem(path, cause) if isinstance(cause, sqlite3.Error) else None
         if problem is None:
             raise
         raise problem from error
@@ -90,21 +87,9 @@ def user_errors(path: Path) -> Iterator[None]:
         raise _damaged(path, str(error)) from error
 
 
-def reading(engine: Engine) -> contextlib.AbstractContextManager[Connection]:
-    """Open a transaction that reads one consistent state of the store."""
-    return engine.begin()
-
-
 def writing(engine: Engine) -> contextlib.AbstractContextManager[Connection]:
     """Open a transaction that is the only writer from its first statement on."""
     return engine.execution_options(millrace_begin="BEGIN IMMEDIATE").begin()
-
-
-def _make_parent(path: Path) -> None:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise write_problem(path.parent, error) from error
 
 
 def _require_writable(path: Path) -> None:

@@ -33,6 +33,10 @@ Place = tuple[str, str]  # a series' id and the label of a point
 
 _AT_ONCE = 10_000  # rows
 
+_SERIES, _STATES, _CHANGES = schema.history_series, schema.history_states, schema.history_changes
+_POINTS, _RECORDINGS = schema.history_points, schema.history_recordings
+_OF_RUNS = _POINTS.join(_SERIES).join(_RECORDINGS)
+
 
 class Histories:
     """The histories of an open results store; each method is a transaction."""
@@ -68,46 +72,38 @@ class Histories:
 
     def forget(self, run_id: str) -> int:
         """Remove the points of a run, and series that become empty; return the number of points."""
-        recordings, points, series = (
-            schema.history_recordings,
-            schema.history_points,
-            schema.history_series,
-        )
         with self._writing() as connection:
             number = _delete_points(connection, run_id)
-            connection.execute(delete(recordings).where(recordings.c.run_id == run_id))
-            empty = ~exists().where(points.c.series_id == series.c.id)
-            connection.execute(delete(series).where(empty))
+            connection.execute(delete(_RECORDINGS).where(_RECORDINGS.c.run_id == run_id))
+            empty = ~exists().where(_POINTS.c.series_id == _SERIES.c.id)
+            connection.execute(delete(_SERIES).where(empty))
         return number
 
     def runs(self) -> dict[str, str]:
         """Return the dates of the runs that have points, by run id, in the order of recording."""
-        table = schema.history_recordings
         with self._reading() as connection:
-            found = connection.execute(select(table).order_by(table.c.id))
+            found = connection.execute(select(_RECORDINGS).order_by(_RECORDINGS.c.id))
             return {row.run_id: row.at_utc for row in found}
 
     def series(self) -> list[SeriesRecord]:
         """Return every series, in the order in which they began."""
-        table = schema.history_series
         with self._reading() as connection:
-            found = connection.execute(select(table).order_by(table.c.id))
+            found = connection.execute(select(_SERIES).order_by(_SERIES.c.id))
             return [history_rows.series_record(row) for row in found]
 
     def read(self, series: Collection[str] | None = None) -> Iterator[History]:
         """Yield each series (of these ids, if any are named) with all its points."""
-        table, points = schema.history_series, schema.history_points
         with self._reading() as connection:
             rows = {
                 row.id: row
-                for row in connection.execute(select(table))
+                for row in connection.execute(select(_SERIES))
                 if series is None or row.key in series
             }
             query = select(*history_rows.point_columns()).order_by(
-                points.c.series_id, points.c.recording_id, points.c.place
+                _POINTS.c.series_id, _POINTS.c.recording_id, _POINTS.c.place
             )
             if len(rows) <= MOST_NAMED:
-                query = query.where(points.c.series_id.in_(list(rows)))
+                query = query.where(_POINTS.c.series_id.in_(list(rows)))
             recordings, states = Recordings(connection), history_rows.state_keys(connection)
             streamed = connection.execution_options(yield_per=_AT_ONCE).execute(query)
             for series_id, of_series in groupby(streamed, key=lambda row: row[0]):
@@ -124,12 +120,12 @@ class Histories:
     def states(self) -> dict[str, StateRecord]:
         """Return every state in which a point was measured, by id."""
         with self._reading() as connection:
-            found = connection.execute(select(schema.history_states))
+            found = connection.execute(select(_STATES))
             return {row.key: history_rows.state_record(row) for row in found}
 
     def series_with(self, labels: Collection[str]) -> dict[str, int]:
         """Return the number of series that have a point of each of these labels."""
-        column = schema.history_points.c.label
+        column = _POINTS.c.label
         query = select(column, func.count().label("series")).group_by(column)
         if len(labels) <= MOST_NAMED:
             query = query.where(column.in_(labels))
@@ -163,24 +159,21 @@ class Histories:
         self, changes: Sequence[ChangeRecord], examined: Mapping[str, int] | None = None
     ) -> None:
         """Store new and changed changes, and the number of points ``examined`` for each series."""
-        table = schema.history_series
         with self._writing() as connection:
             _keep(connection, changes)
             for series, number in (examined or {}).items():
-                row = table.c.key == series
-                connection.execute(update(table).where(row).values(examined=number))
+                row = _SERIES.c.key == series
+                connection.execute(update(_SERIES).where(row).values(examined=number))
 
     # Portable files.
 
     def of_runs(self, run_ids: Collection[str]) -> HistoryPart:
         """Return the points of these runs, in the order of recording, with all references."""
-        points, series = schema.history_points, schema.history_series
-        recordings = schema.history_recordings
         query = (
-            select(*history_rows.point_columns(), series.c.key)
-            .select_from(points.join(series).join(recordings))
-            .where(recordings.c.run_id.in_(run_ids))
-            .order_by(points.c.recording_id, points.c.series_id, points.c.place)
+            select(*history_rows.point_columns(), _SERIES.c.key)
+            .select_from(_OF_RUNS)
+            .where(_RECORDINGS.c.run_id.in_(run_ids))
+            .order_by(_POINTS.c.recording_id, _POINTS.c.series_id, _POINTS.c.place)
         )
         with self._reading() as connection:
             of_points, states = Recordings(connection), history_rows.state_keys(connection)
@@ -195,7 +188,7 @@ class Histories:
 def add_part(connection: Connection, part: HistoryPart, *, of_runs: Collection[str]) -> None:
     """Add points of runs just imported, and their changes; what exists stays."""
     taken = _taken(connection, part)
-    recorded = set(connection.scalars(select(schema.history_recordings.c.run_id)))
+    recorded = set(connection.scalars(select(_RECORDINGS.c.run_id)))
     new = set(of_runs) - recorded
     free = [each for each in part.points if _place(each) not in taken and each[1].run_id in new]
     added = only(part, free)
@@ -224,33 +217,18 @@ def _place(each: tuple[str, PointRecord]) -> Place:
 
 
 def _taken(connection: Connection, part: HistoryPart) -> dict[Place, str]:
-    points, series, recordings = (
-        schema.history_points,
-        schema.history_series,
-        schema.history_recordings,
-    )
     wanted = {_place(each) for each in part.points}
     labels = {label for _, label in wanted}
-    query = select(series.c.key, points.c.label, recordings.c.run_id).select_from(
-        points.join(series).join(recordings)
-    )
+    query = select(_SERIES.c.key, _POINTS.c.label, _RECORDINGS.c.run_id).select_from(_OF_RUNS)
     if len(labels) <= MOST_NAMED:
-        query = query.where(points.c.label.in_(labels))
+        query = query.where(_POINTS.c.label.in_(labels))
     rows = connection.execute(query)
     return {(row.key, row.label): row.run_id for row in rows if (row.key, row.label) in wanted}
 
 
 def _blocks_of(connection: Connection, run_id: str) -> dict[Place, int]:
-    points, series, recordings = (
-        schema.history_points,
-        schema.history_series,
-        schema.history_recordings,
-    )
-    query = (
-        select(series.c.key, points.c.label, points.c.n_blocks)
-        .select_from(points.join(series).join(recordings))
-        .where(recordings.c.run_id == run_id)
-    )
+    query = select(_SERIES.c.key, _POINTS.c.label, _POINTS.c.n_blocks).select_from(_OF_RUNS)
+    query = query.where(_RECORDINGS.c.run_id == run_id)
     return {(row.key, row.label): row.n_blocks for row in connection.execute(query)}
 
 
@@ -266,17 +244,15 @@ def _refuse_other_labels(
 
 
 def _delete_points(connection: Connection, run_id: str) -> int:
-    points, recordings = schema.history_points, schema.history_recordings
-    of_run = select(recordings.c.id).where(recordings.c.run_id == run_id).scalar_subquery()
-    return connection.execute(delete(points).where(points.c.recording_id == of_run)).rowcount
+    of_run = select(_RECORDINGS.c.id).where(_RECORDINGS.c.run_id == run_id).scalar_subquery()
+    return connection.execute(delete(_POINTS).where(_POINTS.c.recording_id == of_run)).rowcount
 
 
 def _changes(connection: Connection) -> list[ChangeRecord]:
-    changes, series = schema.history_changes, schema.history_series
     query = (
-        select(changes, series.c.key)
-        .select_from(changes.join(series))
-        .order_by(changes.c.series_id, changes.c.found_utc, changes.c.id)
+        select(_CHANGES, _SERIES.c.key)
+        .select_from(_CHANGES.join(_SERIES))
+        .order_by(_CHANGES.c.series_id, _CHANGES.c.found_utc, _CHANGES.c.id)
     )
     return [history_rows.change_record(row) for row in connection.execute(query)]
 
@@ -284,14 +260,11 @@ def _changes(connection: Connection) -> list[ChangeRecord]:
 def _keep(connection: Connection, changes: Sequence[ChangeRecord]) -> None:
     if not changes:
         return
-    table = schema.history_changes
     ids = history_rows.series_ids(connection, {each.series for each in changes})
-    known = set(connection.scalars(select(table.c.id)))
-    new = [each for each in changes if each.id not in known]
-    if new:
-        rows = [history_rows.change_row(each, ids[each.series]) for each in new]
-        connection.execute(insert(table), rows)
+    known = set(connection.scalars(select(_CHANGES.c.id)))
     for each in changes:
+        row = history_rows.change_row(each, ids[each.series])
         if each.id in known:
-            row = history_rows.change_row(each, ids[each.series])
-            connection.execute(update(table).where(table.c.id == each.id).values(**row))
+            connection.execute(update(_CHANGES).where(_CHANGES.c.id == each.id).values(**row))
+        else:
+            connection.execute(insert(_CHANGES).values(**row))

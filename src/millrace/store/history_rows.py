@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from sqlalchemy import Connection, Row, insert, select, update
+from sqlalchemy import Connection, insert, select, update
 
 from millrace.store import checked, schema
 from millrace.store.checked import NotARecord
@@ -18,8 +18,7 @@ from millrace.store.history_records import (
     SeriesRecord,
     StateRecord,
 )
-
-AnyRow = Row[Any]
+from millrace.store.rows import AnyRow, insert_all
 
 MOST_NAMED = 1000  # ids in a statement; for more, all rows are read and filtered
 
@@ -133,8 +132,7 @@ def insert_part(connection: Connection, part: HistoryPart) -> None:
         }
         for series, point in part.points
     ]
-    if rows:
-        connection.execute(insert(schema.history_points), rows)
+    insert_all(connection, schema.history_points, rows)
 
 
 def _insert_series(connection: Connection, series: Sequence[SeriesRecord]) -> dict[str, int]:
@@ -151,8 +149,7 @@ def _insert_series(connection: Connection, series: Sequence[SeriesRecord]) -> di
         for each in series
         if each.id not in known
     ]
-    if missing:
-        connection.execute(insert(table), missing)
+    insert_all(connection, table, missing)
     return series_ids(connection, keys)
 
 
@@ -164,8 +161,7 @@ def _insert_states(connection: Connection, states: Sequence[StateRecord]) -> dic
         for each in states
         if each.id not in known
     ]
-    if missing:
-        connection.execute(insert(table), missing)
+    insert_all(connection, table, missing)
     return {key: state for state, key in state_keys(connection).items()}
 
 

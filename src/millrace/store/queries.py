@@ -126,7 +126,7 @@ class StoreReader:
 
     @contextmanager
     def _reading(self) -> Iterator[Connection]:
-        with database.user_errors(self.path), database.reading(self._engine) as connection:
+        with database.user_errors(self.path), self._engine.begin() as connection:
             yield connection
 
 

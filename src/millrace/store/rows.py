@@ -8,9 +8,10 @@ import json
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, fields, replace
+from functools import partial
 from typing import Any, TypeVar
 
-from sqlalchemy import ColumnElement, Connection, Row, Table, and_, insert, select
+from sqlalchemy import ColumnElement, Connection, Result, Row, Table, and_, insert, select
 
 from millrace.model import measurements
 from millrace.store import checked, observations, schema
@@ -82,7 +83,7 @@ def insert_plan(
     for table, records in ((schema.treatments, treatments), (schema.trials, trials)):
         known = set(connection.scalars(select(table.c.id).where(table.c.run_id == run_id)))
         missing = [{"run_id": run_id, **asdict(each)} for each in records if each.id not in known]
-        _insert_all(connection, table, missing)
+        insert_all(connection, table, missing)
 
 
 def owner_record(row: AnyRow) -> Owner:
@@ -101,15 +102,7 @@ def insert_attempt(connection: Connection, attempt: StoredAttempt) -> int:
         started_utc=attempt.started_utc,
     )
     if attempt.outcome is not None:
-        end_attempt(
-            connection,
-            attempt_id,
-            ended_utc=attempt.ended_utc,
-            outcome=attempt.outcome,
-            failed_step=attempt.failed_step,
-            reason=attempt.reason,
-            log_tail=attempt.log_tail,
-        )
+        end_attempt(connection, attempt_id, attempt, attempt.ended_utc)
     insert_results(connection, attempt_id, attempt, attempt.artefacts)
     return attempt_id
 
@@ -134,24 +127,20 @@ def insert_open_attempt(
 def end_attempt(
     connection: Connection,
     attempt_id: int,
-    *,
+    result: AttemptResult | StoredAttempt,
     ended_utc: str | None,
-    outcome: str,
-    failed_step: str | None = None,
-    reason: str | None = None,
-    log_tail: str | None = None,
 ) -> None:
-    """End an attempt with its outcome."""
+    """End an attempt with the outcome of ``result``."""
     attempts = schema.attempts
     connection.execute(
         attempts.update()
         .where(attempts.c.id == attempt_id)
         .values(
             ended_utc=ended_utc,
-            outcome=outcome,
-            failed_step=failed_step,
-            reason=_storable(reason),
-            log_tail=_storable(log_tail),
+            outcome=result.outcome,
+            failed_step=result.failed_step,
+            reason=_storable(result.reason),
+            log_tail=_storable(result.log_tail),
         )
     )
 
@@ -169,16 +158,17 @@ def insert_results(
 ) -> None:
     """Insert the steps, measurements, artefacts and instances of an attempt."""
     own = {"attempt_id": attempt_id}
-    _insert_all(connection, schema.steps, [own | asdict(step) for step in result.steps])
+    insert_all(connection, schema.steps, [own | asdict(step) for step in result.steps])
     measured = [own | {"position": at} | asdict(m) for at, m in enumerate(result.measurements)]
-    _insert_all(connection, schema.measurements, measured)
+    insert_all(connection, schema.measurements, measured)
     kept = [own | {"position": at} | asdict(each) for at, each in enumerate(artefacts)]
-    _insert_all(connection, schema.attempt_artefacts, kept)
+    insert_all(connection, schema.attempt_artefacts, kept)
     for position, instance in enumerate(result.instances):
         _insert_instance(connection, own | {"position": position}, instance)
 
 
-def _insert_all(connection: Connection, table: Table, rows: list[dict[str, Any]]) -> None:
+def insert_all(connection: Connection, table: Table, rows: list[dict[str, Any]]) -> None:
+    """Insert rows, of which there may be none."""
     if rows:
         connection.execute(insert(table), rows)
 
@@ -221,22 +211,14 @@ def stored_run(connection: Connection, run_id: str, from_block: int = 0) -> Stor
     runs, treatments, trials = schema.runs, schema.treatments, schema.trials
     mine = and_(trials.c.run_id == run_id, trials.c.block >= from_block)
     run = connection.execute(select(runs).where(runs.c.id == run_id)).one()
+    planned = {
+        table: connection.execute(select(table).where(which).order_by(table.c.position, table.c.id))
+        for table, which in ((treatments, treatments.c.run_id == run_id), (trials, mine))
+    }
     stored = StoredRun(
         run=run_record(run),
-        treatments=tuple(
-            _of_columns(TreatmentRecord, row)
-            for row in connection.execute(
-                select(treatments)
-                .where(treatments.c.run_id == run_id)
-                .order_by(treatments.c.position, treatments.c.id)
-            )
-        ),
-        trials=tuple(
-            _of_columns(TrialRecord, row)
-            for row in connection.execute(
-                select(trials).where(mine).order_by(trials.c.position, trials.c.id)
-            )
-        ),
+        treatments=tuple(_of_columns(TreatmentRecord, row) for row in planned[treatments]),
+        trials=tuple(_of_columns(TrialRecord, row) for row in planned[trials]),
         attempts=_stored_attempts(connection, mine),
     )
     checked.stored_run(stored)
@@ -247,9 +229,10 @@ def _stored_attempts(
     connection: Connection, mine: ColumnElement[bool]
 ) -> tuple[StoredAttempt, ...]:
     attempts, trials = schema.attempts, schema.trials
-    steps = _by_attempt(connection, mine, schema.steps, _step_record)
+    steps = _by_attempt(connection, mine, schema.steps, partial(_of_columns, StepRecord))
     measurements = _by_attempt(connection, mine, schema.measurements, _measurement_record)
-    artefacts = _by_attempt(connection, mine, schema.attempt_artefacts, _artefact_record)
+    of_artefact = partial(_of_columns, ArtefactRecord)
+    artefacts = _by_attempt(connection, mine, schema.attempt_artefacts, of_artefact)
     instances = _instances(connection, mine)
     query = (
         select(attempts)
@@ -288,18 +271,10 @@ def _by_attempt(
     return {attempt_id: tuple(records) for attempt_id, records in found.items()}
 
 
-def _step_record(row: AnyRow) -> StepRecord:
-    return _of_columns(StepRecord, row)
-
-
 def _measurement_record(row: AnyRow) -> MeasurementRecord:
     read = _of_columns(MeasurementRecord, row)
     name = measurements.current_name(read.name)
     return read if name == read.name else replace(read, name=name)
-
-
-def _artefact_record(row: AnyRow) -> ArtefactRecord:
-    return _of_columns(ArtefactRecord, row)
 
 
 def _of_columns(kind: type[T], row: AnyRow) -> T:
@@ -310,26 +285,15 @@ def _of_columns(kind: type[T], row: AnyRow) -> T:
 def _instances(
     connection: Connection, mine: ColumnElement[bool]
 ) -> Mapping[int, tuple[InstanceRecord, ...]]:
-    used = (
-        select(schema.instances)
-        .select_from(schema.instances.join(schema.attempts).join(schema.trials))
-        .where(mine)
-        .subquery()
-    )
-    servers = {
-        row.sha256: _of_columns(ServerRecord, row)
-        for row in connection.execute(
-            select(schema.servers).where(schema.servers.c.sha256.in_(select(used.c.server_sha256)))
-        )
-    }
-    shared = {
-        row.sha256: row.variables
-        for row in connection.execute(
-            select(schema.variable_sets).where(
-                schema.variable_sets.c.sha256.in_(select(used.c.variables_sha256))
-            )
-        )
-    }
+    def used(table: Table, key: str) -> Result[Any]:
+        keys = select(schema.instances.c[key])
+        keys = keys.select_from(schema.instances.join(schema.attempts).join(schema.trials))
+        return connection.execute(select(table).where(table.c.sha256.in_(keys.where(mine))))
+
+    of_servers = used(schema.servers, "server_sha256")
+    servers = {row.sha256: _of_columns(ServerRecord, row) for row in of_servers}
+    of_sets = used(schema.variable_sets, "variables_sha256")
+    shared = {row.sha256: row.variables for row in of_sets}
 
     def record(row: AnyRow) -> InstanceRecord:
         variables = (_referred(shared, row.variables_sha256), row.own_variables)

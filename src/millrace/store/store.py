@@ -167,13 +167,8 @@ class Store(StoreReader):
                     continue
                 if is_alive(rows.owner_record(row)):
                     return None
-                rows.end_attempt(
-                    connection,
-                    row.id,
-                    ended_utc=now_utc,
-                    outcome="interrupted",
-                    reason="its process ended before the trial did",
-                )
+                died = AttemptResult("interrupted", reason="its process ended before the trial did")
+                rows.end_attempt(connection, row.id, died, now_utc)
             number = max((row.number for row in earlier), default=0) + 1
             return rows.insert_open_attempt(
                 connection, trial_id=trial_id, number=number, owner=owner, started_utc=now_utc
@@ -218,15 +213,7 @@ class Store(StoreReader):
                 f"{'another process ended it' if outcome else 'its run was removed'} meanwhile",
                 hint="let one millrace at a time work on a run",
             )
-        rows.end_attempt(
-            connection,
-            attempt_id,
-            ended_utc=now_utc,
-            outcome=result.outcome,
-            failed_step=result.failed_step,
-            reason=result.reason,
-            log_tail=result.log_tail,
-        )
+        rows.end_attempt(connection, attempt_id, result, now_utc)
         rows.insert_results(connection, attempt_id, result, artefacts)
         # Write again, now that no removal can interfere: one may have discarded an equal file.
         self._keep_all(result)

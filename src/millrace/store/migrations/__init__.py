@@ -1,4 +1,7 @@
-"""Migrate the schema when a store is opened; each file in ``versions`` is one revision."""
+"""Migrate the schema when a store is opened; each file in ``versions`` is one revision.
+
+The naming convention of ``schema`` names their constraints.
+"""
 
 from pathlib import Path
 

@@ -1,130 +1,80 @@
 """Add histories: ratios to a reference build, run after run, and their level changes."""
 
-from __future__ import annotations
-
-import sqlalchemy as sa
 from alembic import op
+from sqlalchemy import JSON, Column, Float, ForeignKey, Integer, String, Text, UniqueConstraint
 
 revision = "0003"
 down_revision = "0002"
 
 
 def upgrade() -> None:
-    _series()
-    _recordings()
-    _points()
-    _changes()
-
-
-def _series() -> None:
     op.create_table(
         "history_series",
-        sa.Column("id", sa.Integer(), nullable=False),
-        sa.Column("key", sa.String(length=64), nullable=False),
-        sa.Column("experiment", sa.Text(), nullable=False),
-        sa.Column("digest", sa.String(length=128), nullable=False),
-        sa.Column("factor", sa.Text(), nullable=False),
-        sa.Column("reference", sa.JSON(), nullable=False),
-        sa.Column("candidate", sa.JSON(), nullable=False),
-        sa.Column("held", sa.JSON(), nullable=False),
-        sa.Column("metric", sa.Text(), nullable=False),
-        sa.Column("title", sa.Text(), nullable=False),
-        sa.Column("unit", sa.Text(), nullable=False),
-        sa.Column("direction", sa.String(length=16), nullable=False),
-        sa.Column("margin", sa.Float(precision=53), nullable=False),
-        sa.Column("examined", sa.Integer(), nullable=False, server_default="0"),
-        sa.PrimaryKeyConstraint("id", name=op.f("pk_history_series")),
-        sa.UniqueConstraint("key", name=op.f("uq_history_series_key")),
+        Column("id", Integer, primary_key=True),
+        Column("key", String(64), nullable=False, unique=True),
+        Column("experiment", Text, nullable=False),
+        Column("digest", String(128), nullable=False),
+        Column("factor", Text, nullable=False),
+        Column("reference", JSON, nullable=False),
+        Column("candidate", JSON, nullable=False),
+        Column("held", JSON, nullable=False),
+        Column("metric", Text, nullable=False),
+        Column("title", Text, nullable=False),
+        Column("unit", Text, nullable=False),
+        Column("direction", String(16), nullable=False),
+        Column("margin", Float(53), nullable=False),
+        Column("examined", Integer, nullable=False, server_default="0"),
     )
     op.create_table(
         "history_states",
-        sa.Column("id", sa.Integer(), nullable=False),
-        sa.Column("key", sa.String(length=64), nullable=False),
-        sa.Column("host_id", sa.String(length=128), nullable=False),
-        sa.Column("facts", sa.JSON(), nullable=False),
-        sa.PrimaryKeyConstraint("id", name=op.f("pk_history_states")),
-        sa.UniqueConstraint("key", name=op.f("uq_history_states_key")),
+        Column("id", Integer, primary_key=True),
+        Column("key", String(64), nullable=False, unique=True),
+        Column("host_id", String(128), nullable=False),
+        Column("facts", JSON, nullable=False),
     )
-
-
-def _recordings() -> None:
     op.create_table(
         "history_recordings",
-        sa.Column("id", sa.Integer(), nullable=False),
-        sa.Column("run_id", sa.String(length=128), nullable=False),
-        sa.Column("at_utc", sa.String(length=32), nullable=False),
-        sa.PrimaryKeyConstraint("id", name=op.f("pk_history_recordings")),
-        sa.UniqueConstraint("run_id", name=op.f("uq_history_recordings_run_id")),
+        Column("id", Integer, primary_key=True),
+        Column("run_id", String(128), nullable=False, unique=True),
+        Column("at_utc", String(32), nullable=False),
         sqlite_autoincrement=True,
     )
-
-
-def _points() -> None:
+    of_recording = ForeignKey("history_recordings.id", ondelete="CASCADE")
     op.create_table(
         "history_points",
-        sa.Column("series_id", sa.Integer(), nullable=False),
-        sa.Column("recording_id", sa.Integer(), nullable=False),
-        sa.Column("place", sa.Integer(), nullable=False),
-        sa.Column("label", sa.String(length=255), nullable=False),
-        sa.Column("level", sa.JSON(), nullable=False),
-        sa.Column("build", sa.String(length=64), nullable=True),
-        sa.Column("ratio", sa.Float(precision=53), nullable=False),
-        sa.Column("low", sa.Float(precision=53), nullable=True),
-        sa.Column("high", sa.Float(precision=53), nullable=True),
-        sa.Column("n_blocks", sa.Integer(), nullable=False),
-        sa.Column("log_sd", sa.Float(precision=53), nullable=True),
-        sa.Column("state_id", sa.Integer(), nullable=False),
-        sa.ForeignKeyConstraint(
-            ["series_id"],
-            ["history_series.id"],
-            name=op.f("fk_history_points_history_series"),
-            ondelete="CASCADE",
-        ),
-        sa.ForeignKeyConstraint(
-            ["recording_id"],
-            ["history_recordings.id"],
-            name=op.f("fk_history_points_history_recordings"),
-            ondelete="CASCADE",
-        ),
-        sa.ForeignKeyConstraint(
-            ["state_id"], ["history_states.id"], name=op.f("fk_history_points_history_states")
-        ),
-        sa.PrimaryKeyConstraint(
-            "series_id", "recording_id", "place", name=op.f("pk_history_points")
-        ),
-        sa.UniqueConstraint("label", "series_id", name=op.f("uq_history_points_label_series_id")),
+        Column("series_id", Integer, _of_series(), primary_key=True),
+        Column("recording_id", Integer, of_recording, primary_key=True, index=True),
+        Column("place", Integer, primary_key=True),
+        Column("label", String(255), nullable=False),
+        Column("level", JSON, nullable=False),
+        Column("build", String(64)),
+        Column("ratio", Float(53), nullable=False),
+        Column("low", Float(53)),
+        Column("high", Float(53)),
+        Column("n_blocks", Integer, nullable=False),
+        Column("log_sd", Float(53)),
+        Column("state_id", Integer, ForeignKey("history_states.id"), nullable=False),
+        UniqueConstraint("label", "series_id"),
         sqlite_with_rowid=False,
     )
-    op.create_index(
-        op.f("ix_history_points_recording_id"), "history_points", ["recording_id"], unique=False
-    )
-
-
-def _changes() -> None:
     op.create_table(
         "history_changes",
-        sa.Column("id", sa.String(length=64), nullable=False),
-        sa.Column("series_id", sa.Integer(), nullable=False),
-        sa.Column("label", sa.String(length=255), nullable=False),
-        sa.Column("earliest", sa.String(length=255), nullable=False),
-        sa.Column("latest", sa.String(length=255), nullable=False),
-        sa.Column("ratio", sa.Float(precision=53), nullable=False),
-        sa.Column("low", sa.Float(precision=53), nullable=False),
-        sa.Column("high", sa.Float(precision=53), nullable=False),
-        sa.Column("n_points", sa.Integer(), nullable=False),
-        sa.Column("found_utc", sa.String(length=32), nullable=False),
-        sa.Column("state", sa.String(length=16), nullable=False),
-        sa.Column("reason", sa.Text(), nullable=False),
-        sa.Column("remeasured", sa.JSON(), nullable=False),
-        sa.Column("note", sa.Text(), nullable=True),
-        sa.ForeignKeyConstraint(
-            ["series_id"],
-            ["history_series.id"],
-            name=op.f("fk_history_changes_history_series"),
-            ondelete="CASCADE",
-        ),
-        sa.PrimaryKeyConstraint("id", name=op.f("pk_history_changes")),
+        Column("id", String(64), primary_key=True),
+        Column("series_id", Integer, _of_series(), nullable=False, index=True),
+        Column("label", String(255), nullable=False),
+        Column("earliest", String(255), nullable=False),
+        Column("latest", String(255), nullable=False),
+        Column("ratio", Float(53), nullable=False),
+        Column("low", Float(53), nullable=False),
+        Column("high", Float(53), nullable=False),
+        Column("n_points", Integer, nullable=False),
+        Column("found_utc", String(32), nullable=False),
+        Column("state", String(16), nullable=False),
+        Column("reason", Text, nullable=False),
+        Column("remeasured", JSON, nullable=False),
+        Column("note", Text),
     )
-    op.create_index(
-        op.f("ix_history_changes_series_id"), "history_changes", ["series_id"], unique=False
-    )
+
+
+def _of_series() -> ForeignKey:
+    return ForeignKey("history_series.id", ondelete="CASCADE")
