@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-import scipy
+import numpy.typing as npt
 
 
 class HolmMark(NamedTuple):
@@ -34,9 +34,11 @@ def benjamini_yekutieli(p_values: Sequence[float]) -> tuple[float, ...]:
 
     Raises ValueError for a p-value outside 0 to 1.
     """
-    if not p_values:
-        return ()
-    return tuple(map(float, scipy.stats.false_discovery_control(p_values, method="by")))
+    # scipy.stats has this procedure, and takes longer to import than a report takes to be written.
+    numbers = np.arange(1, len(p_values) + 1)
+    values, order = _ordered(p_values)
+    stepped = values[order] * (len(values) / numbers) * np.sum(1 / numbers)
+    return _placed(np.minimum.accumulate(stepped[::-1])[::-1], order)
 
 
 def holm(p_values: Sequence[float]) -> tuple[float, ...]:
@@ -47,14 +49,9 @@ def holm(p_values: Sequence[float]) -> tuple[float, ...]:
 
     Raises ValueError for a p-value outside 0 to 1.
     """
-    values = np.asarray(p_values, dtype=np.float64)
-    if not ((values >= 0) & (values <= 1)).all():
-        raise ValueError("a p-value is from 0 to 1")
-    order = np.argsort(values, kind="stable")
+    values, order = _ordered(p_values)
     stepped = values[order] * np.arange(len(values), 0, -1)
-    adjusted = np.empty_like(values)
-    adjusted[order] = np.minimum(np.maximum.accumulate(stepped), 1.0)
-    return tuple(float(value) for value in adjusted)
+    return _placed(np.maximum.accumulate(stepped), order)
 
 
 def holm_marks(p_values: Sequence[float | None], alpha: float) -> tuple[HolmMark, ...]:
@@ -68,3 +65,17 @@ def holm_marks(p_values: Sequence[float | None], alpha: float) -> tuple[HolmMark
         HolmMark(p := adjusted.get(number), p is not None and p <= alpha)
         for number in range(len(p_values))
     )
+
+
+def _ordered(p_values: Sequence[float]) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.intp]]:
+    values = np.asarray(p_values, dtype=np.float64)
+    if not ((values >= 0) & (values <= 1)).all():
+        raise ValueError("a p-value is from 0 to 1")
+    return values, np.argsort(values, kind="stable")
+
+
+def _placed(stepped: npt.NDArray[np.float64], order: npt.NDArray[np.intp]) -> tuple[float, ...]:
+    """Return adjusted p-values, which are in ascending order, in the order of the tests."""
+    adjusted = np.empty_like(stepped)
+    adjusted[order] = np.minimum(stepped, 1.0)
+    return tuple(float(value) for value in adjusted)

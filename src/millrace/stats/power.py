@@ -124,6 +124,6 @@ def _noncentrality(n_blocks: int, alpha: float, power: float, looks: Looks) -> f
     critical = _critical_t(n_blocks, alpha, looks)
 
     def shortfall(noncentrality: float) -> float:
-        return float(scipy.stats.nct.sf(critical, freedom, noncentrality)) - power
+        return 1 - float(scipy.special.nctdtr(freedom, noncentrality, critical)) - power
 
     return float(scipy.optimize.brentq(shortfall, 0.0, 5 * critical + 10))

@@ -3,7 +3,8 @@
 import re
 from collections.abc import Callable, Iterable
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import BytecodeCache, Environment, PackageLoader, StrictUndefined
+from jinja2.bccache import Bucket
 from markupsafe import Markup, escape
 
 from millrace.report.common.formatting import figure_text
@@ -11,10 +12,28 @@ from millrace.report.common.formatting import figure_text
 LONGEST_UNBROKEN = 24  # characters of a name that a phone has room for on one line
 
 
+class _CompiledTemplates(BytecodeCache):
+    """The compiled templates of this process; compiling takes longer than rendering."""
+
+    def __init__(self) -> None:
+        self._kept: dict[str, bytes] = {}
+
+    def load_bytecode(self, bucket: Bucket) -> None:
+        if (kept := self._kept.get(bucket.key)) is not None:
+            bucket.bytecode_from_string(kept)
+
+    def dump_bytecode(self, bucket: Bucket) -> None:
+        self._kept[bucket.key] = bucket.bytecode_to_string()
+
+
+_COMPILED = _CompiledTemplates()
+
+
 def environment(names: Iterable[str]) -> Environment:
     """Return the environment of the templates; lines are not broken within short ``names``."""
     made = Environment(
         loader=PackageLoader("millrace.report"),
+        bytecode_cache=_COMPILED,
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
