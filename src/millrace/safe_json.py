@@ -1,8 +1,7 @@
 """Read untrusted JSON with limits on bytes, values, depth, text and magnitude.
 
-Python's own reader accepts ``NaN``, integers of any length and lone surrogates, raises
-RecursionError for deeply nested brackets, and uses 64 bytes of memory for two bytes of text. The
-values that this module returns can be stored, computed with and written again.
+Python's reader accepts ``NaN``, integers of any length and lone surrogates, raises RecursionError,
+and uses 64 bytes of memory for two bytes of text.
 """
 
 import json

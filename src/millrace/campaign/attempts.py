@@ -1,7 +1,7 @@
 """Attempt trials: claim them for this process, execute them, and store their results.
 
-The two trials of a concurrent pair are claimed, executed and stored together, so that neither
-counts without the other. While a trial measures, nothing is written to the store.
+The two trials of a concurrent pair stay together, so that neither counts without the other. While a
+trial measures, nothing is written to the store.
 """
 
 import contextlib
@@ -115,11 +115,8 @@ def claim(store: Store, run: RunRecord, trial: PlannedTrial, *, retry_failed: bo
 
 def _concurrent(trials: Sequence[PlannedTrial], factor: str) -> Iterator[tuple[PlannedTrial, ...]]:
     def key(trial: PlannedTrial) -> object:
-        return (
-            trial.id
-            if trial.side is None
-            else (trial.block, fixed_factors(trial.treatment, factor))
-        )
+        is_single = trial.side is None
+        return trial.id if is_single else (trial.block, fixed_factors(trial.treatment, factor))
 
     for _, concurrent in itertools.groupby(trials, key):
         yield tuple(concurrent)

@@ -1,7 +1,6 @@
-"""Check and provide all prerequisites of a run before its first trial.
+"""Check and provide what a run needs before its first trial: servers, options, data, disk space.
 
-They are installed servers, known options, the data, and disk space. All errors that can be found
-beforehand are reported together, before anything is measured.
+All errors that can be found beforehand are reported together, before anything is measured.
 """
 
 import errno
@@ -62,15 +61,14 @@ def treatment_inputs(plan: Plan, servers: Mapping[str, Server]) -> dict[str, Pre
 
 def options_without_effect(prepared: Iterable[PreparedTreatment]) -> list[str]:
     """Return a sentence for each varied option that has no effect on a server, with the reason."""
-    return list(
-        dict.fromkeys(
-            f"{left.reason}: the levels of {OPTION}{about(left.option.name)} do not differ there"
-            for treatment in prepared
-            for server in treatment.servers
-            for left in server.options.left_out
-            if _is_varied(left.option)
-        )
+    sentences = (
+        f"{left.reason}: the levels of {OPTION}{about(left.option.name)} do not differ there"
+        for treatment in prepared
+        for server in treatment.servers
+        for left in server.options.left_out
+        if _is_varied(left.option)
     )
+    return list(dict.fromkeys(sentences))
 
 
 def _refuse_unknown_options(prepared: Collection[PreparedTreatment]) -> None:
@@ -78,12 +76,8 @@ def _refuse_unknown_options(prepared: Collection[PreparedTreatment]) -> None:
 
     An option that only some servers do not know is left out there; one that none knows is misspelt.
     """
-    own = [
-        server
-        for treatment in prepared
-        for server in treatment.servers
-        if isinstance(server.server, InstalledServer)
-    ]
+    servers = (server for treatment in prepared for server in treatment.servers)
+    own = [each for each in servers if isinstance(each.server, InstalledServer)]
     lacking = [
         {about(left.option.name) for left in each.options.left_out if _is_varied(left.option)}
         for each in own
@@ -124,11 +118,8 @@ def refuse_missing_cpus(experiment: Experiment) -> None:
 
 def refuse_attached(plan: Plan) -> None:
     """Raise UserError for what attached servers cannot do, before anything starts."""
-    others = {
-        row.name: install.find(row.name)
-        for row in install.list_servers()
-        if row.state == "attached"
-    }
+    attached_ones = (row.name for row in install.list_servers() if row.state == "attached")
+    others = {name: install.find(name) for name in attached_ones}
     for each in plan.treatments if plan.experiment.concurrent else ():
         if (name := str(each.resolved["server"])) in others:
             raise UserError(
@@ -201,9 +192,7 @@ def expected_data(experiment: Experiment) -> datasets.DataChecksum | None:
     if data is None:
         return None
     return datasets.data_checksum(
-        data.set,
-        int(experiment.parameters["rows"]),
-        int(experiment.parameters["data_seed"]),
+        data.set, int(experiment.parameters["rows"]), int(experiment.parameters["data_seed"])
     )
 
 

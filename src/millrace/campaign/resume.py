@@ -1,9 +1,7 @@
 """Select the run that a command resumes: one that measures the same thing on an unchanged host.
 
-The same command resumes its run. A different file, level, parameter or configuration makes a new
-run; so does a changed host or build, because all trials of a block share one environment. Settings
-that only a report uses (base, margin, published figures) do not make a new run, nor does the number
-of blocks or the rule that decides it.
+All trials of a block share one environment. Settings of reports (base, margin, published figures)
+and the number of blocks do not make a new run.
 """
 
 from collections.abc import Iterator, Mapping

@@ -1,8 +1,7 @@
 """Execute a run: the only loop over blocks and trials.
 
-A policy chooses the next trials. The scheduler prepares them, writes them as rows into the store,
-attempts each one (see ``attempts``), and emits events. It resumes an interrupted run: it ends open
-attempts, runs their trials again, and never repeats a finished trial.
+A policy chooses the next trials, which are prepared, written as rows and attempted. An interrupted
+run resumes: open attempts are ended, their trials run again, finished ones never.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Run all collectors of a trial at the edges of its measured part, and merge their observations.
 
-Collectors run one after the other: at the begin in the order of ``registry``, at the end in
-reverse, so that the window of each holds as little as possible of the others' work.
+They run one after the other: at the begin in the order of ``registry``, at the end in reverse, so
+that the window of each holds little of the others' work.
 """
 
 import contextlib

@@ -1,10 +1,8 @@
-"""Collect the activity of the disk below the data directory, from /proc/diskstats.
+"""Collect the activity of the disk below the data directory, from /proc/diskstats at both marks.
 
-The figures are those of the whole device, so they include its other users and partitions. A device
-that lies on a single other one, such as a logical volume, is followed down to it, because the
-kernel counts flushes only for whole disks.
-
-Cost: one file where the measured part begins and where it ends, less than a millisecond.
+The figures include the device's other users and partitions. A device on a single other one, such as
+a logical volume, is followed down to it: the kernel counts flushes only for whole disks. Cost: less
+than a millisecond.
 """
 
 from pathlib import Path

@@ -1,11 +1,8 @@
 """Collect the activity of the host outside the server, and detect disturbances of the measurement.
 
-The collector reads files of /proc and /sys where the measured part begins and where it ends. A
-process that belongs neither to the server nor to millrace counts as other. This process and all
-below it belong to millrace: the load generator, the idle-state pollers, the collectors. Kernel
-threads count for neither side, because most of their work is for the server.
-
-Cost: one small file for each process of the host and some more at each mark, some milliseconds.
+Files of /proc and /sys are read at both marks, in some milliseconds. Processes that belong neither
+to the server nor to millrace (this process and all below it) count as other; kernel threads do not,
+because most of their work is for the server.
 """
 
 import functools

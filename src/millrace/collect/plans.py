@@ -1,8 +1,4 @@
-"""Collect the plans of the workload's statements.
-
-Each statement is explained once, after the window, so that it costs nothing while clients are
-measured. One that cannot be explained has an error instead of rows.
-"""
+"""Collect the plans of the workload's statements, each explained once after the window."""
 
 from __future__ import annotations
 

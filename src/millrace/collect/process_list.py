@@ -1,9 +1,8 @@
 """Poll a server's process list and its engine's status in a thread of its own.
 
-Neither the marks nor the clients wait for the answers. The engine's status is queried when the
-window begins and when it ends. The first query of the process list comes a second after the begin.
-The gap to the next one is a second or a quarter of the time that has passed, whichever is longer.
-Polling ends after 20 queries, which take two and a half minutes.
+The engine's status is queried at both ends of the window; the process list after a second, and then
+after a second or a quarter of the time that has passed, whichever is longer: 20 times at most, in
+two and a half minutes.
 """
 
 import threading

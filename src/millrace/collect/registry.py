@@ -1,8 +1,7 @@
-"""List the collectors by name, in the order in which they run as the measured part begins.
+"""List the collectors in the order in which they begin; they end in reverse.
 
-At its end they run in reverse. Collectors that also work in between come last: they begin after all
-others have run, and end before the others run again. The window of thread usage lies inside that of
-the collectors that query the server, because their queries are not the clients' work.
+Those that also work in between come last, inside of all others. Thread usage lies inside the
+collectors that query the server: their queries are not the clients' work.
 """
 
 from collections.abc import Mapping

@@ -1,14 +1,12 @@
 """Collect a server's own totals between the marks: counters, waits, statements and stages.
 
-Two collectors share this module. ``status`` reads the counters and the engine's status at both
-marks, and the process list in between. ``waits`` reads the totals of waits, statements and stages.
-Each reading takes time while clients work, so the totals miss the first milliseconds of the window.
-A time for one statement divides a row's total by the same row's count, not by the clients' count.
+``status`` reads the counters and the engine's status, and polls the process list; ``waits`` reads
+totals of waits, statements and stages. Reading takes time, so the totals miss the first
+milliseconds: a time for one statement divides a row's total by its own count, not by the clients'.
 
-Cost: up to eight short queries at each mark, a few milliseconds in all; the engine's status once at
-each end; the process list at most once a second, 20 times in all. While the server lists its
-sessions, none opens or closes for some microseconds. Three sessions stay open. No instrument of the
-server is switched on for this.
+Cost: up to eight short queries at each mark, a few milliseconds in all; the engine's status at each
+end; the process list, for which sessions wait some microseconds, 20 times at most. Three sessions
+stay open. No instrument of the server is switched on.
 """
 
 import contextlib

@@ -1,11 +1,8 @@
 """Collect the states of the server's threads at random moments: running, or waiting, and for what.
 
-The load generator's ``threads`` command samples the threads during the measured part. This module
-assigns the samples the classes of the time breakdown. Where the clients publish their statements,
-each sample of a thread that serves a client is a sample of its statement, too.
-
-Cost: at most a hundredth of one CPU and a four hundredth of all, less with many clients, down to a
-thousandth; the section has the actual cost. The server is never stopped.
+The load generator's ``threads`` command takes the samples; this module classifies them, also by the
+statements that clients publish. Cost: at most a hundredth of one CPU and a four hundredth of all,
+down to a thousandth with many clients; the section has the actual cost.
 """
 
 import contextlib

@@ -1,13 +1,10 @@
 """Collect the usage of each server thread: CPU time, waits for a CPU, switches, faults, I/O.
 
-The collector reads files of /proc where the measured part begins and where it ends, and parses them
-afterwards. A thread that began in between counts from zero. The usage of threads that had ended by
-the end is the process's usage beyond that of the others; it appears as one thread of the kind
-``ended``. The context switches of ended threads and their waits for a CPU are unknown; so are the
-process's then.
+Files of /proc are read at both marks and parsed afterwards. A thread that began in between counts
+from zero. One thread of the kind ``ended`` has the process's usage beyond that of living threads;
+its switches and waits for a CPU, and so the process's, are unknown.
 
-Cost: five small files for each of the server's threads, and one query of the server, at each mark:
-some milliseconds.
+Cost: five small files for each thread and one query at each mark, some milliseconds.
 """
 
 import os
@@ -17,11 +14,7 @@ from dataclasses import dataclass
 
 from millrace.collect.model import CollectorResult, MarkCollector, Target
 from millrace.collect.threads.thread_reader import ThreadSample
-from millrace.collect.threads.thread_watch import (
-    NEEDS_PTRACE,
-    ThreadWatch,
-    require_process,
-)
+from millrace.collect.threads.thread_watch import NEEDS_PTRACE, ThreadWatch, require_process
 from millrace.databases.monitoring import BACKGROUND
 from millrace.errors import Unavailable
 from millrace.host import cpu_clock, procfs

@@ -1,14 +1,8 @@
-"""Estimate the time, disk space and downloads of a plan.
+"""Estimate the time, disk space and downloads of a plan, roughly, or from earlier measurements.
 
-The estimate is rough on purpose, and improves with earlier measurements.
-
-Disk is the peak of one trial, because each trial removes its files, or of the two trials of a
-concurrent pair:
-
-    what the server itself needs (redo log, system tables) + table + undo
-        + binary log (twice: the transaction is cached in a file first)
-
-The data file is added; it exists during all trials where the server reads it in some of them.
+Disk is the peak of one trial (or a concurrent pair), because each trial removes its files: what the
+server needs (redo log, system tables) + table + undo + binary log (twice: the transaction is cached
+in a file first). A data file that the server reads exists during all trials.
 """
 
 from collections.abc import Callable, Mapping

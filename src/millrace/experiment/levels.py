@@ -142,16 +142,12 @@ def _factor(
     if not all(isinstance(level, str | int | float) for level in (*levels, *aliases.values())):
         return None
     offered = vocabulary.of_workload().get(name)
-    canonical = offered.canonical if offered is not None else _as_it_is
+    canonical = offered.canonical if offered is not None else lambda level: level
     return Factor(
         name,
         tuple(canonical(level) for level in levels),
         {alias: canonical(level) for alias, level in aliases.items()},
     )
-
-
-def _as_it_is(level: Level) -> Level:
-    return level
 
 
 def _sameness(name: str, vocabulary: Vocabulary) -> Callable[[object, object], bool]:
@@ -178,7 +174,12 @@ def _check_alias(errors: Diagnostics, place: str, alias: str, levels: list[objec
 
 def _check_for(errors: Diagnostics, name: str, vocabulary: Vocabulary) -> LevelCheck:
     if name.startswith(OPTION):
-        return lambda at, level: _check_option(errors, at, level, name, vocabulary)
+
+        def check_option(at: str, level: object) -> None:
+            for diagnostic in vocabulary.check_option(at, name.removeprefix(OPTION), level):
+                errors.include(diagnostic)
+
+        return check_option
     kind = name.rpartition(".")[2]
     if kind not in (SERVER, CONFIGURATION):
         offered = vocabulary.of_workload()[name]
@@ -211,13 +212,6 @@ def _check_offered(
         errors.add(at, f"{shown(level)} is not a name", wanted)
     else:
         errors.wrong_value(at, level, wanted)
-
-
-def _check_option(
-    errors: Diagnostics, at: str, level: object, name: str, vocabulary: Vocabulary
-) -> None:
-    for diagnostic in vocabulary.check_option(at, name.removeprefix(OPTION), level):
-        errors.include(diagnostic)
 
 
 def completed(factors: Mapping[str, Factor], roles: tuple[str, ...]) -> tuple[Factor, ...]:

@@ -1,8 +1,6 @@
-"""Find the line of each key and list element of a TOML text.
+"""Find the line of each key and list element of a TOML text, which the parser does not keep.
 
-The standard parser keeps no positions, and an error message without a line makes the user search.
-The text has been parsed already, so this module reads only its outline: strings, brackets,
-comments.
+The text is valid, so only its outline is read: strings, brackets, comments.
 """
 
 import re

@@ -115,16 +115,9 @@ def check(document: Table, context: ValidationContext) -> tuple[Checked, Diagnos
         roles=tuple(workload.roles) if workload else (DEFAULT_ROLE,),
     )
     compared, base = _compare(errors, document, vocabulary)
-    root = replace(
-        read_settings(
-            errors,
-            "",
-            document,
-            vocabulary,
-            parameters=_parameters_table(errors, document, workload),
-        ),
-        base=base,
-    )
+    parameters = _parameters_table(errors, document, workload)
+    read = read_settings(errors, "", document, vocabulary, parameters=parameters)
+    root = replace(read, base=base)
     scales = {
         name: read_scale(errors, f"scales.{name}", raw, vocabulary)
         for name, raw in errors.table("scales", document.get("scales", {})).items()
@@ -139,7 +132,7 @@ def check(document: Table, context: ValidationContext) -> tuple[Checked, Diagnos
         published=_published(errors, document, context.studies),
         collectors=_collectors(errors, document, context.collectors),
         concurrent=errors.boolean("concurrent", document.get("concurrent", False)),
-        seed=_seed(errors, document),
+        seed=errors.integer("seed", document["seed"], 0, MAX_SEED) if "seed" in document else None,
         default_scale=_default_scale(errors, document, scales),
         workload=definition,
         definitions={**context.configurations, **own},
@@ -147,16 +140,12 @@ def check(document: Table, context: ValidationContext) -> tuple[Checked, Diagnos
         root=with_default_parameters(root, workload),
         scales=scales,
         roles=vocabulary.roles,
-        tls=_tls_tables(errors, document, context.attached),
+        tls={
+            name: _tls(errors, f"tls.{name}", name, raw, context.attached)
+            for name, raw in errors.table("tls", document.get("tls", {})).items()
+        },
     )
     return checked, errors
-
-
-def _tls_tables(
-    errors: Diagnostics, document: Table, attached: Collection[str]
-) -> Mapping[str, Tls]:
-    tables = errors.table("tls", document.get("tls", {}))
-    return {name: _tls(errors, f"tls.{name}", name, raw, attached) for name, raw in tables.items()}
 
 
 def _tls(errors: Diagnostics, where: str, name: str, raw: object, attached: Collection[str]) -> Tls:
@@ -215,20 +204,14 @@ def _collectors(errors: Diagnostics, document: Table, known: Collection[str]) ->
     return tuple(name for name in known if name in names)
 
 
-def _seed(errors: Diagnostics, document: Table) -> int | None:
-    if "seed" not in document:
-        return None
-    return errors.integer("seed", document["seed"], 0, MAX_SEED)
-
-
 def _default_scale(
     errors: Diagnostics, document: Table, scales: Mapping[str, Settings]
 ) -> str | None:
-    if (name := _optional_text(errors, document, "default_scale")) is not None:
-        if name not in scales and (scales or not errors.has_error_at("scales")):
-            errors.unknown("default_scale", "scale", name, scales)
-        return name
-    return None
+    name = _optional_text(errors, document, "default_scale")
+    is_unknown = name is not None and name not in scales
+    if is_unknown and (scales or not errors.has_error_at("scales")):
+        errors.unknown("default_scale", "scale", name, scales)
+    return name
 
 
 def _workload(errors: Diagnostics, document: Table) -> tuple[Workload | None, Table]:

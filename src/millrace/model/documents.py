@@ -1,9 +1,8 @@
 """Define the base of the records that are stored as JSON documents.
 
-A document's class names the keys that millrace reads, with their types and limits. Reading one from
-a store or a file checks it once (pydantic's ValidationError, a ValueError, says what is wrong);
-from then on it is read by attribute. Keys that an older or newer millrace wrote are ignored, or
-kept where the class says so.
+A class names the keys that millrace reads, with types and limits, which are checked once
+(pydantic's ValidationError is a ValueError). Other keys are ignored, or kept where the class says
+so.
 """
 
 import re

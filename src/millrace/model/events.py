@@ -1,8 +1,7 @@
 """Define what happens while millrace works: events of a run, and announcements.
 
-The scheduler and the trials emit the events of a run. Progress displays get them; the run's event
-file keeps them for other programs. ``event`` names the kind, also in the file. Announcements are
-for whoever listens, and are not recorded.
+Events, which ``event`` names, go to progress displays and the run's event file; announcements are
+not recorded.
 """
 
 from collections.abc import Callable

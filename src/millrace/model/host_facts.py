@@ -1,7 +1,6 @@
 """Define the facts of a host that decide whether results are comparable.
 
-``millrace.host.facts`` reads them, runs record them, ``doctor`` and reports interpret them. A fact
-that the host does not report is None, as is one that an older millrace did not record.
+A fact that the host does not report, or that an older millrace did not record, is None.
 """
 
 from collections.abc import Mapping

@@ -5,6 +5,7 @@ name of a phase of the workload, ``{code}`` for a server's error code.
 """
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -34,14 +35,18 @@ def _measured(name: str, unit: str, better: Better | None, meaning: str) -> str:
     return name
 
 
+def _of_phase(ending: str, unit: str, meaning: str) -> Callable[[str], str]:
+    """Add a measurement of any phase, and return the function from a phase to its name."""
+    _measured(f"{{phase}}{ending}", unit, "lower", meaning)
+    return lambda phase: f"{phase}{ending}"
+
+
 DURATION = "_duration_s"
-_DURATION = _measured(f"{{phase}}{DURATION}", "s", "lower", "Time of a phase.")
-_WARMUP = _measured("{phase}_warmup_s", "s", "lower", "Time of the clients' warm-up.")
-_CONNECT = _measured("{phase}_connect_s", "s", "lower", "Time until all clients had connected.")
-_ROW_WAIT = _measured(
-    "{phase}_row_wait_s", "s", "lower", "Time in which loading waited for rows to be made."
-)
-_WARNINGS = _measured("{phase}_warnings", "", "lower", "Warnings of the server about a load.")
+duration_s = _of_phase(DURATION, "s", "Time of a phase.")
+warmup_s = _of_phase("_warmup_s", "s", "Time of the clients' warm-up.")
+connect_s = _of_phase("_connect_s", "s", "Time until all clients had connected.")
+row_wait_s = _of_phase("_row_wait_s", "s", "Time in which loading waited for rows to be made.")
+warnings = _of_phase("_warnings", "", "Warnings of the server about a load.")
 
 ROWS = _measured("rows", "", "higher", "Rows loaded.")
 DATA_BYTES = _measured("data_bytes", "bytes", None, "Length of the rows loaded, as sent.")
@@ -105,10 +110,7 @@ SLOWDOWN_WINDOW_S = _measured(
 SIZES = tuple(
     _measured(f"{of}_{how}_bytes", "bytes", "lower", f"{meaning}, {how_meaning}.")
     for of, meaning in (("data_dir", "The data directory"), ("table", "The trial's tables"))
-    for how, how_meaning in (
-        ("apparent", "length of the files"),
-        ("allocated", "without holes"),
-    )
+    for how, how_meaning in (("apparent", "length of the files"), ("allocated", "without holes"))
 )
 DATA_DIR_APPARENT_BYTES, DATA_DIR_ALLOCATED_BYTES, TABLE_APPARENT_BYTES, TABLE_ALLOCATED_BYTES = (
     SIZES
@@ -121,31 +123,6 @@ def measurement(name: str) -> Measurement | None:
     """Return what is measured under a name; None for a name that is not in the list."""
     exact = next((each for each in MEASUREMENTS if each.name == name), None)
     return exact or next((each for each in MEASUREMENTS if each.is_named(name)), None)
-
-
-def duration_s(phase: str) -> str:
-    """Return the measurement that is the time of a phase."""
-    return _DURATION.format(phase=phase)
-
-
-def warmup_s(phase: str) -> str:
-    """Return the measurement that is the time of a phase's warm-up."""
-    return _WARMUP.format(phase=phase)
-
-
-def connect_s(phase: str) -> str:
-    """Return the measurement that is the time until a phase's clients had connected."""
-    return _CONNECT.format(phase=phase)
-
-
-def row_wait_s(phase: str) -> str:
-    """Return the measurement that is how long a loading phase waited for rows to be made."""
-    return _ROW_WAIT.format(phase=phase)
-
-
-def warnings(phase: str) -> str:
-    """Return the measurement that counts the server's warnings in a loading phase."""
-    return _WARNINGS.format(phase=phase)
 
 
 def errors_of(code: int) -> str:

@@ -1,8 +1,7 @@
 """The observations of one attempt: the document that collectors write and the analysis reads.
 
-Keys that the analysis does not read are ignored; keys that an attempt lacks are absent. A document
-is checked before it is stored and when an archive is imported. Amounts are those between the two
-readings of a section, in seconds and bytes.
+Keys that an attempt lacks are absent, others are ignored. Amounts are between the two readings of a
+section, in seconds and bytes.
 """
 
 from typing import Annotated

@@ -1,7 +1,7 @@
-"""Keys of workload definitions and parameters that had other names when they were first stored.
+"""Keys of workloads and parameters that had other names when they were first stored.
 
-Stored runs of earlier versions are read under today's names. Identities of plans are made of the
-first names, so that a plan's runs, calibrations and histories stay its own after a renaming.
+Stored runs are read under today's names; identities are made of the first names, so that a plan's
+runs, calibrations and histories stay its own.
 """
 
 from collections.abc import Mapping

@@ -1,8 +1,4 @@
-"""The expanded experiment of a run: what was measured, compared and asked of each trial.
-
-It is written when a run begins and stored as one JSON document (``runs.spec``). The keys of that
-document are the attributes here.
-"""
+"""The expanded experiment of a run, one JSON document (``runs.spec``) with these keys."""
 
 from __future__ import annotations
 

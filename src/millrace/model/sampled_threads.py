@@ -6,12 +6,7 @@ from typing import Annotated
 
 from pydantic import ConfigDict, Field, model_validator
 
-from millrace.model.documents import (
-    Count,
-    Document,
-    Items,
-    Positive,
-)
+from millrace.model.documents import Count, Document, Items, Positive
 
 
 class CountedState(Document):

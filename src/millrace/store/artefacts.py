@@ -1,7 +1,4 @@
-"""Store files next to the database by SHA-256 of their content: ``<store>.artefacts/aa/aa...``.
-
-A file is written atomically and never changed; equal content is stored once.
-"""
+"""Store files by their SHA-256, each once and never changed: ``<store>.artefacts/aa/aa...``."""
 
 from __future__ import annotations
 

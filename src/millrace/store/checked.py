@@ -1,7 +1,6 @@
-"""Check records: from rows of a store, which may be damaged, and from exported files.
+"""Check records of a store, which may be damaged, and of exported files, by the same rules.
 
-The same rules apply to both, so that the keys that a report reads exist, whatever the source of a
-run. An invalid record raises NotARecord.
+The keys that a report reads then exist. An invalid record raises NotARecord.
 """
 
 import math

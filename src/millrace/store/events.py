@@ -1,7 +1,4 @@
-"""Append to the event file of a run: JSON lines that the runner writes as it measures.
-
-A program of the user's can follow a run there; nothing is written to the store meanwhile.
-"""
+"""Append to a run's event file, JSON lines that other programs can follow during a measurement."""
 
 import json
 import os

@@ -1,7 +1,4 @@
-"""Read and write an attempt's histograms: a file next to the database, a JSON list of records.
-
-They are stored as the load generator wrote them; only the analysis decodes them.
-"""
+"""Read and write an attempt's histograms: a JSON list of records, which only analyses decode."""
 
 from collections.abc import Iterator
 

@@ -1,6 +1,4 @@
-"""Record points of histories in the results store, read them series by series, and remove them.
-
-Changes are stored with them.
+"""Record points of histories and their changes, read them series by series, and remove them.
 
 A store may hold ten thousand series of a thousand points. One query reads all in the order of the
 table, and memory holds one series at a time.

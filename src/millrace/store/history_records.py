@@ -1,11 +1,7 @@
 """Define the records of histories: ratios to a co-measured reference build, and level changes.
 
-Each version or commit has one point.
-
-    series ── points       by date, then in the order in which they were recorded
-           └─ changes      where the level moved: a candidate until it is measured again
-
-A history contains enough of a run to find changes without it: points outlive their trials.
+A series has a point of each version or commit, by date and then in the order of recording. A change
+is a candidate until it is measured again. Points outlive their trials.
 """
 
 from collections.abc import Mapping

@@ -1,7 +1,4 @@
-"""Convert records of histories to rows and back.
-
-Only this module and ``schema`` know the layout of the tables.
-"""
+"""Convert records of histories to rows and back, as ``rows`` does for runs."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict

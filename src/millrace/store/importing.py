@@ -1,9 +1,8 @@
 """Import an archive of runs, all of it in one transaction, or nothing at all.
 
-Procedure. The file is checked, and its artefacts are written into a staging area next to those of
-the store. One transaction inserts the new runs and moves the artefacts they refer to into their
-places, after a list of them was written. An import that fails removes the listed files that no run
-refers to; after a killed import the next command that writes does so.
+Its artefacts are first written into a staging area. The transaction inserts the new runs and moves
+their artefacts into place, after a list of them was written. A failed import removes the listed
+files that no run refers to; after a killed one the next command that writes does.
 """
 
 from collections.abc import Callable, Collection, Sequence

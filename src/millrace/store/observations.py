@@ -1,7 +1,6 @@
 """Read and write an attempt's observations: one JSON object in a file next to the database.
 
-The file keeps the observations unchanged; only the analysis interprets them. Many are answers of a
-server, so they are checked before they are stored, and read within limits.
+Many are answers of a server, so they are checked before they are stored, and read within limits.
 """
 
 import contextlib

@@ -1,6 +1,4 @@
-"""Define the records of the results store: plain values.
-
-The runner writes them and the analysis reads them.
+"""Define the records of the results store: plain values that the runner writes.
 
 Units are in the names (``_s``, ``_bytes``); instants are UTC ISO 8601 text with ``Z``. Nothing that
 can be derived is stored: rates, ratios and verdicts come from ``millrace.analysis``.

@@ -1,7 +1,4 @@
-"""Convert records to rows and back.
-
-Only this module and ``schema`` know the layout of the tables.
-"""
+"""Convert records to rows and back; only this module and ``schema`` know the tables' layout."""
 
 import hashlib
 import json

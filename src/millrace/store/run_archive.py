@@ -1,7 +1,7 @@
 """Read an archive of runs that another user may have written (see ``archive_writer``).
 
-Runs are read and checked one after another and then dropped from memory; added runs are read again
-while they are written. An import therefore holds one run in memory, whatever their number.
+Runs are read and checked one after another, and added ones again while they are written, so that an
+import holds one run in memory.
 """
 
 import hashlib

@@ -1,8 +1,4 @@
-"""Read and write the second-by-second series of an attempt's driven clients.
-
-A series is one file of JSON lines next to the database: the load generator's own events
-(docs/load-spec.md).
-"""
+"""Read an attempt's series of seconds: JSON lines of the load generator (docs/load-spec.md)."""
 
 from collections.abc import Mapping
 from typing import Any, Literal

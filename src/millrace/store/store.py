@@ -1,13 +1,11 @@
 """Provide the results store: the ledger of trials, and all their results.
 
 Next to ``results.sqlite`` are ``results.sqlite.artefacts/`` (files by hash),
-``results.sqlite.events/`` (one event file a run, see ``millrace.store.events``), and ``reports/``
-(one HTML report a run, which can be made again at any time).
+``results.sqlite.events/`` (one event file a run), and ``reports/`` (one HTML report a run).
 
-The ledger. A trial is a row before it runs. An attempt is a row that is claimed before it starts
-and ended by the process that ran it. Resuming a run means claiming its trials that have no end. A
-process that died leaves its attempt open; the next process that claims the trial first ends it as
-interrupted.
+A trial is a row before it runs. An attempt is a row that is claimed before it starts and ended by
+its process. Resuming means claiming the trials without an end; an attempt that a dead process left
+open is first ended as interrupted.
 """
 
 import errno

@@ -1,8 +1,7 @@
 """Read an untrusted zip archive and its members within limits.
 
-Python's reader keeps the whole directory of an archive in memory and unpacks as much as the archive
-claims. This module therefore checks the directory's size before it is read, and reads members in
-pieces.
+Python's reader keeps the whole directory in memory and unpacks as much as the archive claims, so
+the directory's size is checked first, and members are read in pieces.
 """
 
 import hashlib

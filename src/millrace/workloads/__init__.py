@@ -7,18 +7,6 @@ from millrace.workloads.library import load, names, of_test
 from millrace.workloads.schema_factors import FREE_LEVEL, Parameter, WorkloadFactor
 
 __all__ = [
-    "DRIVE",
-    "FREE_LEVEL",
-    "DataSet",
-    "Metric",
-    "Parameter",
-    "Phase",
-    "Test",
-    "Workload",
-    "WorkloadFactor",
-    "completed",
-    "load",
-    "names",
-    "of_test",
-    "parse_workload",
-]
+    "DRIVE", "FREE_LEVEL", "DataSet", "Metric", "Parameter", "Phase", "Test", "Workload",
+    "WorkloadFactor", "completed", "load", "names", "of_test", "parse_workload",
+]  # fmt: skip

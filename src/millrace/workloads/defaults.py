@@ -1,8 +1,6 @@
-"""Add the factors, parameters and metrics that a workload's phases imply.
+"""Add the factors, parameters and metrics that a workload's phases imply when it is loaded.
 
-They are merged into the definition when it is loaded, so that the stored definition is complete. A
-workload that defines a factor, a parameter or a metric of the same name keeps its own, and a
-primary metric of its own is the only one.
+A workload keeps its own of the same name, and its own primary metric is the only one.
 """
 
 from collections.abc import Mapping

@@ -1,7 +1,4 @@
-"""Define the choices of a workload: factors, which vary, and parameters.
-
-All trials of an experiment share the parameters.
-"""
+"""Define the choices of a workload: factors, which vary, and parameters, which trials share."""
 
 import re
 from math import isfinite

@@ -1,8 +1,4 @@
-"""Estimate the rows and lengths of a workload's table sets.
-
-The load generator makes the rows and is the authority on their meaning. The estimates are rough on
-purpose; they decide memory sizes that scale with the data, and the required disk space.
-"""
+"""Estimate the rows and lengths of a workload's table sets, roughly: for memory and disk sizes."""
 
 import ast
 import operator

@@ -1,7 +1,4 @@
-"""Search for the change between two servers of a list.
-
-Each block is one trial of one server; all trials run the same workload.
-"""
+"""Search for the change between two servers of a list; each block is one trial of one server."""
 
 import json
 from collections.abc import Collection, Mapping, Sequence

@@ -1,9 +1,8 @@
 """Plan the experiment that confirms or withdraws a change of a history, and evaluate its run.
 
-It measures the build before and the build after the change in turns, in the experiment of the run
-that recorded them. The first build with the new level may be uncertain: the experiment measures the
-nearest obtainable builds that certainly have the old and the new level. The outcome is about this
-change and about changes of other metrics measured in the same trials.
+It measures in turns, in the experiment of the run that recorded them, the nearest obtainable builds
+that certainly have the old and the new level. Its outcome is about this change and those of other
+metrics in the same trials.
 """
 
 import math

@@ -1,10 +1,7 @@
-"""Measure block by block until each comparison is decided.
+"""Measure block by block until each comparison is decided, and then the profiled trials.
 
-After each block the analysis of the stored run selects the treatments that need another one; these
-make up the next block, in the order of the plan. The next block depends on nothing else, so that an
-interrupted run resumes as it would have continued: its open block is completed first. Trials are
-rows in the store before they run, those of a block when it starts. Profiled trials come after all
-blocks.
+The analysis of the stored run alone selects the treatments of the next block, so that an
+interrupted run resumes as it would have continued, after its open block.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

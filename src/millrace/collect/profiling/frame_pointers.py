@@ -1,10 +1,8 @@
-"""Detect whether a build keeps frame pointers, which make its calls cheap to follow.
+"""Detect by its code whether a build keeps frame pointers, which make calls cheap to follow.
 
-No build reports that reliably, so this module looks at its code. A function that keeps the frame
-pointer begins by saving its caller's and setting its own. Compilers may put other instructions
-before or between these, and omit them in functions that return early, so not all functions of a
-build with frame pointers begin that way. In a build without them, almost none do, because only
-functions with frames of varying size need a frame pointer.
+Functions that keep it first save their caller's and set their own. Other instructions may come
+between, and functions that return early omit them; in a build without frame pointers, almost none
+begin so, only those with frames of varying size.
 """
 
 import functools

@@ -1,9 +1,8 @@
 """Shorten names of functions so that people can read them and builds can be compared.
 
-A compiler's symbol also encodes the types of parameters and template arguments, the copy of the
-code (``.isra.0``, ``.cold``) and the version of the library. These change between versions of a
-server and of its compiler while the function stays the same. So this module drops them: overloads,
-instances of a template and copies count as one function.
+Types, copies of the code (``.isra.0``, ``.cold``) and library versions change between builds while
+a function stays the same, so they are dropped: overloads, instances of a template and copies count
+as one function.
 """
 
 import ctypes

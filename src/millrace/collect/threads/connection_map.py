@@ -1,7 +1,7 @@
-"""Map the server's sockets to the clients on the load generator's statement activity.
+"""Map the server's sockets to the clients of the load generator's statement activity.
 
-A client knows its own end of a connection. For a UNIX socket the kernel reports the other end
-(sock_diag); for TCP, the server's socket tables do.
+A client knows its own end. sock_diag reports the other end of a UNIX socket, the server's socket
+tables that of TCP.
 """
 
 from collections.abc import Mapping

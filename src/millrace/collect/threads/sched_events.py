@@ -179,7 +179,7 @@ def state_at(events: Sequence[Event], at_s: float, sampler: int) -> SchedState |
         if isinstance(event, Waking):
             continue
         if event.at_s > at_s:
-            now = now or _before(event)
+            now = now or _BEFORE[type(event)]
             break
         # A thread on a CPU may be woken before it has left that CPU.
         now = "on_cpu" if isinstance(event, Wakeup) and now == "on_cpu" else _after(event)
@@ -188,24 +188,15 @@ def state_at(events: Sequence[Event], at_s: float, sampler: int) -> SchedState |
     return "on_cpu" if last and put_aside and at_s - last.at_s < _ASIDE_S else now
 
 
-def _before(event: SwitchOut | SwitchIn | Wakeup) -> SchedState:
-    match event:
-        case SwitchOut():
-            return "on_cpu"
-        case SwitchIn():
-            return "ready"
-        case Wakeup():
-            return "blocked"
+_BEFORE: Mapping[type[Event], SchedState] = {
+    SwitchOut: "on_cpu", SwitchIn: "ready", Wakeup: "blocked",
+}  # fmt: skip
 
 
 def _after(event: SwitchOut | SwitchIn | Wakeup) -> SchedState:
-    match event:
-        case SwitchOut():
-            return "ready" if event.is_ready else "blocked"
-        case SwitchIn():
-            return "on_cpu"
-        case Wakeup():
-            return "ready"
+    if isinstance(event, SwitchOut):
+        return "ready" if event.is_ready else "blocked"
+    return "on_cpu" if isinstance(event, SwitchIn) else "ready"
 
 
 def _add(to: Waits, events: Sequence[Event], window: Window, waker: Callable[[int], Waker]) -> None:

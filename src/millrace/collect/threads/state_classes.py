@@ -6,23 +6,12 @@ from typing import Literal
 
 from millrace.databases.monitoring import FileKinds
 from millrace.host import syscalls
-from millrace.host.sockets import Sockets
+from millrace.host.sockets import Sockets, Use
 
 StateClass = Literal[
-    "running",
-    "lock",
-    "log_flush",
-    "log_write",
-    "fsync",
-    "data_read",
-    "data_write",
-    "network",
-    "network_send",
-    "sleep",
-    "page_fault",
-    "io_queue",
-    "other",
-]
+    "running", "lock", "log_flush", "log_write", "fsync", "data_read", "data_write", "network",
+    "network_send", "sleep", "page_fault", "io_queue", "other",
+]  # fmt: skip
 
 CLIENT_SOCKET = "socket of a client"
 OWN_SOCKET = "socket of millrace"
@@ -33,7 +22,9 @@ _NO_CALL = -1
 _BLOCKED = frozenset("SD")
 _NO_DESCRIPTORS = "[no descriptors]"  # instead of a link, where a call only waits for a time
 
-_SOCKETS = frozenset({CLIENT_SOCKET, OWN_SOCKET, LISTENING_SOCKET})
+_SOCKETS: Mapping[Use, str] = {
+    "client": CLIENT_SOCKET, "own": OWN_SOCKET, "listening": LISTENING_SOCKET,
+}  # fmt: skip
 
 _CLASSES: Mapping[str, StateClass] = {
     "lock": "lock",
@@ -85,13 +76,8 @@ def classify(state: str, syscall: int | None, link: str | None, context: Context
 
 def target_kind(link: str, context: Context) -> str:
     """Return the kind of a descriptor's target; an unknown link stands for itself."""
-    match context.sockets.use(link):
-        case "client":
-            return CLIENT_SOCKET
-        case "own":
-            return OWN_SOCKET
-        case "listening":
-            return LISTENING_SOCKET
+    if (use := context.sockets.use(link)) is not None:
+        return _SOCKETS[use]
     if not link.startswith("/"):
         return link.partition(":[")[0]  # pipe:[4711], anon_inode:[eventpoll]
     return context.files.kind(link)
@@ -106,13 +92,13 @@ def _by_call(call: str, target: str | None, context: Context) -> StateClass:
         case "write":
             return _by_written(target, context)
         case "read":
-            return "network" if target in _SOCKETS else "data_read"
+            return "network" if target in _SOCKETS.values() else "data_read"
         case use:
             return _CLASSES.get(use or "", "other")
 
 
 def _by_written(target: str | None, context: Context) -> StateClass:
-    if target in _SOCKETS:
+    if target in _SOCKETS.values():
         return "network_send"
     if target not in context.files.commit_logs:
         return "data_write"

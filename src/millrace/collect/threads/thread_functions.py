@@ -1,7 +1,6 @@
-"""Find the outermost function of a thread, from the end of its stack.
+"""Find the outermost function of a thread, from the end of its stack, by the program's symbols.
 
-A server whose threads have no names still has symbols for their functions. Where a thread began
-with one of these functions, the function's address lies above the stack. Where another function
+The address of the function with which a thread began lies above the stack; where another function
 called it, the outermost frames hold a return address inside it.
 """
 
