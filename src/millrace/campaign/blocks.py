@@ -37,11 +37,6 @@ def open_block_number(stored: StoredRun | None) -> int | None:
     return next((trial.block for trial in stored.trials if trial.id not in ended), None)
 
 
-def usual_block_s(stored: StoredRun | None) -> float:
-    """Return the mean duration of the started blocks; 0 where there is none."""
-    return _spent_s(stored) / n_blocks(stored) if stored is not None and n_blocks(stored) else 0.0
-
-
 def would_be_late(stored: StoredRun | None, limit_s: float | None) -> bool:
     """Return whether another block would exceed ``limit_s`` of total trial time.
 
@@ -50,8 +45,5 @@ def would_be_late(stored: StoredRun | None, limit_s: float | None) -> bool:
     """
     if stored is None or limit_s is None:
         return False
-    return _spent_s(stored) + usual_block_s(stored) > limit_s
-
-
-def _spent_s(stored: StoredRun) -> float:
-    return math.fsum(trial_s(attempt) for attempt in stored.attempts)
+    spent_s = math.fsum(trial_s(attempt) for attempt in stored.attempts)
+    return spent_s + spent_s / max(1, n_blocks(stored)) > limit_s

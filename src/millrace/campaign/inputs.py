@@ -41,7 +41,7 @@ class RunInput:
 def trial_spec(name: str, trial: PlannedTrial, plan: Plan, inputs: RunInput) -> TrialSpec:
     """Return the spec of a trial; ``name`` is its id in the store."""
     treatment = inputs.treatments[trial.treatment.id]
-    partition = None
+    partition, collectors = None, plan.experiment.collectors
     if trial.side is not None:
         assert inputs.cpu_partitions is not None  # The preparation of such a run provides them.
         partition = inputs.cpu_partitions[trial.side]
@@ -52,16 +52,11 @@ def trial_spec(name: str, trial: PlannedTrial, plan: Plan, inputs: RunInput) -> 
         expected=inputs.expected,
         data_file=inputs.data_file if treatment.workload.reads_a_file else None,
         cpu_idle=_cpu_idle(inputs.cpu_idle, treatment.workload, partition),
-        collectors=_collectors(plan, trial),
+        collectors=(*collectors, PROFILE) if trial.purpose == "profile" else collectors,
         cpu_partition=partition,
         # Sizes on disk hardly differ between blocks, and nothing reads the data afterwards.
         stops_cleanly=trial.block == 0,
     )
-
-
-def _collectors(plan: Plan, trial: PlannedTrial) -> tuple[str, ...]:
-    collectors = plan.experiment.collectors
-    return (*collectors, PROFILE) if trial.purpose == "profile" else collectors
 
 
 def _cpu_idle(

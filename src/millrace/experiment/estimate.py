@@ -133,11 +133,10 @@ def require_space(estimate: Estimate, where: str) -> None:
 def _trial_s(workload: Workload, values: Mapping[str, Any]) -> float:
     if workload.data is not None:
         loading_s = int(values["rows"]) / workload.data.rows_per_s
-        return TRIAL_OVERHEAD_S + loading_s * (1 + AFTER_LOAD)
-    loading_s = workload.volume(values).rows / TABLE_ROWS_PER_S
-    if not workload.drives:
-        return TRIAL_OVERHEAD_S + loading_s * (1 + AFTER_LOAD)
-    return TRIAL_OVERHEAD_S + loading_s * (1 + AFTER_LOAD) + _driving_s(workload.values(values))
+    else:
+        loading_s = workload.volume(values).rows / TABLE_ROWS_PER_S
+    driving_s = _driving_s(workload.values(values)) if workload.drives else 0.0
+    return TRIAL_OVERHEAD_S + loading_s * (1 + AFTER_LOAD) + driving_s
 
 
 def _driving_s(values: Mapping[str, Any]) -> float:

@@ -56,7 +56,8 @@ def write(
             f"{path}: is there already; nothing was exported",
             hint="name another file with --output, or replace it with --force",
         )
-    sizes = _artefact_sizes(runs)
+    artefacts_of_runs = {a.sha256: a for run in runs for of in run.attempts for a in of.artefacts}
+    sizes = {sha256: a.size_bytes for sha256, a in sorted(artefacts_of_runs.items())}
     with (
         written_atomically(path, option="--output") as draft,
         zipfile.ZipFile(draft, "w") as archive,
@@ -92,13 +93,3 @@ def _add(archive: zipfile.ZipFile, name: str, content: bytes) -> None:
     entry = zipfile.ZipInfo(name, date_time=_EPOCH)
     entry.external_attr = 0o644 << 16
     archive.writestr(entry, content, compress_type=zipfile.ZIP_DEFLATED)
-
-
-def _artefact_sizes(runs: Sequence[StoredRun]) -> dict[str, int]:
-    found = {
-        artefact.sha256: artefact.size_bytes
-        for run in runs
-        for attempt in run.attempts
-        for artefact in attempt.artefacts
-    }
-    return dict(sorted(found.items()))

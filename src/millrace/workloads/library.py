@@ -13,13 +13,8 @@ _BUILTIN = files("millrace.workloads") / "builtin"
 
 def names() -> tuple[str, ...]:
     """Return the names of all workloads, sorted."""
-    return tuple(
-        sorted(
-            entry.name.removesuffix(".toml")
-            for entry in _BUILTIN.iterdir()
-            if entry.name.endswith(".toml")
-        )
-    )
+    files_there = (entry.name for entry in _BUILTIN.iterdir())
+    return tuple(sorted(f.removesuffix(".toml") for f in files_there if f.endswith(".toml")))
 
 
 def load(name: str) -> Mapping[str, Any]:

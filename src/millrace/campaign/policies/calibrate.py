@@ -20,7 +20,6 @@ from millrace.analysis.compare.calibration import calibration
 from millrace.analysis.compare.calibration_model import (
     Calibration,
     GroupCalibration,
-    InjectedSlowdown,
 )
 from millrace.campaign.blocks import n_blocks, open_block_number
 from millrace.campaign.scheduler import Batch, End
@@ -154,9 +153,9 @@ def next_block(
     if found is None:
         return CalibrationBlock(AGAIN, tuple(groups))
     _refuse_failing(found)
-    of_group = {_key(group.fixed_factors): group for group in found.groups}
     each = math.ceil(verdicts / len(groups))
-    lacking = [fixed for fixed in groups if _verdicts(of_group.get(_key(fixed))) < each]
+    done = {_key(group.fixed_factors): len(group.verdicts) for group in found.groups}
+    lacking = [fixed for fixed in groups if done.get(_key(fixed), 0) < each]
     if lacking:
         return CalibrationBlock(AGAIN, tuple(lacking))
     if injected_kind is None:
@@ -202,10 +201,6 @@ def _kind(level: str) -> str:
     return name if name in (CPU, FSYNC) else level
 
 
-def _verdicts(group: GroupCalibration | None) -> int:
-    return 0 if group is None else len(group.verdicts)
-
-
 def _is_injected(group: GroupCalibration, level: str) -> bool:
     return any(each.verdicts for each in group.injected if each.level == level)
 
@@ -219,7 +214,12 @@ def _refuse_failing(found: Calibration) -> None:
         name = group.label or "the base"
         finished = group.noise.n_blocks if group.noise is not None else len(group.under_way)
         injected = (
-            (f"{name} with {each.level}", each.failed, _pairs(each)) for each in group.injected
+            (
+                f"{name} with {each.level}",
+                each.failed,
+                each.estimate.n_pairs if each.estimate else 0,
+            )
+            for each in group.injected
         )
         for what, failed, done in ((name, group.failed, finished), *injected):
             if failed >= _MOST_FAILED and failed > done:
@@ -228,10 +228,6 @@ def _refuse_failing(found: Calibration) -> None:
                     hint=f"`millrace results show {found.run.id}` has each reason; when it is "
                     "mended, --new begins anew",
                 )
-
-
-def _pairs(injected: InjectedSlowdown) -> int:
-    return 0 if injected.estimate is None else injected.estimate.n_pairs
 
 
 def started_content(stored: StoredRun, block: int) -> CalibrationBlock:

@@ -135,7 +135,14 @@ def builds_of(
     )
     olds = points[first : here.earliest][::-1]
     news = points[here.latest : max(last, here.latest + 1)]
-    return Builds(*_pair(olds, news, change, why_not))
+    before = _nearest("before", olds, change, why_not)
+    after = _nearest("after", news, change, why_not)
+    if before.level == after.level:
+        raise UserError(
+            f"{before.label} and {after.label} are both called {level_value(before.level)}",
+            hint="one name is one build: give the builds of a history names of their own",
+        )
+    return Builds(before, after)
 
 
 def _segment(history: History, change: ChangeRecord) -> tuple[list[PointRecord], Mapping[str, int]]:
@@ -148,19 +155,6 @@ def _segment(history: History, change: ChangeRecord) -> tuple[list[PointRecord],
         f"the points of change {change.id} at {change.label} were taken out",
         hint="record the runs around it again, then `millrace history detect`",
     )
-
-
-def _pair(
-    olds: Sequence[PointRecord], news: Sequence[PointRecord], change: ChangeRecord, why_not: WhyNot
-) -> tuple[PointRecord, PointRecord]:
-    before = _nearest("before", olds, change, why_not)
-    after = _nearest("after", news, change, why_not)
-    if before.level == after.level:
-        raise UserError(
-            f"{before.label} and {after.label} are both called {level_value(before.level)}",
-            hint="one name is one build: give the builds of a history names of their own",
-        )
-    return before, after
 
 
 def _nearest(

@@ -1,7 +1,5 @@
 """Add `trials.purpose`; existing rows become `measure`."""
 
-from __future__ import annotations
-
 import sqlalchemy as sa
 from alembic import op
 

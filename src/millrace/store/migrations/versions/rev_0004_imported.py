@@ -1,7 +1,5 @@
 """Mark runs that come from a file; existing runs count as measured here."""
 
-from __future__ import annotations
-
 import sqlalchemy as sa
 from alembic import op
 
