@@ -175,10 +175,7 @@ def _limits(root: Path) -> dict[str, Any]:
         memory = number(root / "sys/fs/cgroup/memory" / groups["memory"], "memory.limit_in_bytes")
     if memory is not None and memory >= _NO_MEMORY_LIMIT:
         memory = None
-    return {
-        "cpus": cpu_limits.quota_cpus("self", root),
-        "memory_bytes": memory,
-    }
+    return {"cpus": cpu_limits.quota_cpus("self", root), "memory_bytes": memory}
 
 
 def _filesystem(root: Path, work_dir: Path) -> dict[str, Any]:

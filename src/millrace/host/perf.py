@@ -91,8 +91,7 @@ def refused(said: str) -> Unavailable:
     why = next(telling, "it ended without a word")
     if re.search(r"(?i)permi|paranoi|limited", said):
         return Unavailable(
-            f"perf is not permitted to sample the server: {why}",
-            hint=rights(FOR_WHOLE_CPUS),
+            f"perf is not permitted to sample the server: {why}", hint=rights(FOR_WHOLE_CPUS)
         )
     return Unavailable(f"perf cannot record: {why}")
 

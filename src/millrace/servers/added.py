@@ -24,12 +24,7 @@ from millrace.servers.disk import refusals_as_errors
 from millrace.servers.download import WrongChecksum
 from millrace.servers.locks import exclusive
 from millrace.servers.sources.coordinates import Deb, Directory
-from millrace.servers.sources.fetch import (
-    fetch_package,
-    fetch_tarball,
-    kept_for_next_attempt,
-    room,
-)
+from millrace.servers.sources.fetch import fetch_package, fetch_tarball, kept_for_next_attempt, room
 from millrace.servers.sources.source import Part
 from millrace.servers.unpack import Unusable
 from millrace.servers.web import without_secrets
@@ -48,12 +43,7 @@ class Damaged:
 
 
 def add_tarball(
-    name: str,
-    family: str,
-    location: str,
-    *,
-    sha256: str | None = None,
-    on_event: OnEvent = ignore,
+    name: str, family: str, location: str, *, sha256: str | None = None, on_event: OnEvent = ignore
 ) -> InstalledServer:
     """Add the server of a vendor's archive, from a URL or a path.
 
@@ -184,10 +174,7 @@ def forget(name: str) -> bool:
     """Forget an added server; return False if there is none. A directory used in place stays."""
     if _NAME.fullmatch(name) is None or not _directory(name).is_dir():
         return False
-    with (
-        refusals_as_errors(f"removing {name}"),
-        exclusive(_lock(name), f"adding {name}", ignore),
-    ):
+    with refusals_as_errors(f"removing {name}"), exclusive(_lock(name), f"adding {name}", ignore):
         shutil.rmtree(_directory(name))
     return True
 
@@ -211,10 +198,7 @@ def _adding(name: str, family: str, on_event: OnEvent) -> Iterator[None]:
     databases.get(family)
     if name in catalogue.entries() or name in catalogue.suites():
         raise UserError(f"{name} is a name of the catalogue", hint="choose another one")
-    with (
-        refusals_as_errors(f"adding {name}"),
-        exclusive(_lock(name), f"adding {name}", on_event),
-    ):
+    with refusals_as_errors(f"adding {name}"), exclusive(_lock(name), f"adding {name}", on_event):
         if _directory(name).exists():
             raise UserError(
                 f"there is a server {name} already",

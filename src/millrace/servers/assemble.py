@@ -90,11 +90,7 @@ def _is_library(path: PurePosixPath) -> bool:
 
 
 def finish(
-    place: Path,
-    tree: Path,
-    request: ServerRequest,
-    packages: Sequence[Package],
-    on_event: OnEvent,
+    place: Path, tree: Path, request: ServerRequest, packages: Sequence[Package], on_event: OnEvent
 ) -> Manifest:
     """Find the server in ``tree``, bundle its libraries, query its program and write its manifest.
 

@@ -12,15 +12,7 @@ from millrace.errors import HostError
 _KEPT_FREE_BYTES = 64 << 20
 
 _REFUSALS = frozenset(
-    (
-        errno.ENOSPC,
-        errno.EDQUOT,
-        errno.EROFS,
-        errno.ENOTDIR,
-        errno.EACCES,
-        errno.EPERM,
-        errno.EIO,
-    )
+    (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.ENOTDIR, errno.EACCES, errno.EPERM, errno.EIO)
 )
 
 

@@ -93,8 +93,7 @@ def find(name: str) -> Server:
         return server
     if name in catalogue.entries():
         raise UserError(
-            f"{name} is in the catalogue but not installed",
-            hint=f"millrace servers install {name}",
+            f"{name} is in the catalogue but not installed", hint=f"millrace servers install {name}"
         )
     raise _unknown([name])
 

@@ -33,11 +33,7 @@ def run_phases(
 
 
 def run_load(
-    load_spec: LoadSpec,
-    check: Check,
-    emit: Emit,
-    limit_s: float,
-    on_event: OnEvent | None = None,
+    load_spec: LoadSpec, check: Check, emit: Emit, limit_s: float, on_event: OnEvent | None = None
 ) -> LoadResult:
     """Run a load that is not measured; ``on_event`` gets its events first."""
 

@@ -3,24 +3,10 @@
 import errno
 
 from millrace import databases
-from millrace.errors import (
-    HostError,
-    MillraceError,
-    PermanentHostError,
-    TrialFailed,
-    UnusablePlace,
-)
+from millrace.errors import HostError, MillraceError, PermanentHostError, TrialFailed, UnusablePlace
 
 _OF_THE_HOST = frozenset(
-    (
-        errno.ENOSPC,
-        errno.EDQUOT,
-        errno.EROFS,
-        errno.EIO,
-        errno.ENOMEM,
-        errno.EMFILE,
-        errno.ENFILE,
-    )
+    (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.ENOMEM, errno.EMFILE, errno.ENFILE)
 )
 
 

@@ -83,10 +83,7 @@ class MysqlStatusCounters:
         self, before: CounterReading, after: CounterReading, own: OwnQueries
     ) -> StatusDifference:
         sent = Counter(
-            {
-                "Com_show_engine_status": own.engine_status,
-                "Com_show_processlist": own.process_list,
-            }
+            {"Com_show_engine_status": own.engine_status, "Com_show_processlist": own.process_list}
         )
         sent["Com_show_status"] += 1
         sent["Com_select"] += sum(

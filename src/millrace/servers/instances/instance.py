@@ -16,13 +16,7 @@ from millrace.databases.client import Address, Session
 from millrace.databases.lifecycle import Site
 from millrace.errors import DatabaseError, TrialFailed
 from millrace.model.servers import FittedOptions, InstalledServer, Option
-from millrace.servers.instances import (
-    instance_paths,
-    launch,
-    ownership,
-    processes,
-    users,
-)
+from millrace.servers.instances import instance_paths, launch, ownership, processes, users
 from millrace.servers.instances.error_log import ErrorLog
 from millrace.servers.instances.signals import ending, signals_held
 from millrace.shown_text import shown_line

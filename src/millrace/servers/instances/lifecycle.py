@@ -19,11 +19,7 @@ from pathlib import Path
 from millrace import databases, paths
 from millrace.databases.lifecycle import Site
 from millrace.model.servers import FittedOptions, InstalledServer
-from millrace.servers.instances import (
-    instance_paths,
-    ownership,
-    users,
-)
+from millrace.servers.instances import instance_paths, ownership, users
 from millrace.servers.instances.instance import ERROR_LOG, Instance
 from millrace.servers.instances.signals import signals_held
 

@@ -120,8 +120,7 @@ def limit_bytes() -> int:
             return sizes.parse(named)
         except ValueError as error:
             raise UserError(
-                f"{LIMIT_VARIABLE}: {error}",
-                hint="write a size such as 50G, or 0 to keep no more",
+                f"{LIMIT_VARIABLE}: {error}", hint="write a size such as 50G, or 0 to keep no more"
             ) from error
     held = sum(kept.allocated_bytes for kept in _kept())
     return min(_DEFAULT_LIMIT_BYTES, (free_bytes(paths.snapshots_dir()) + held) // 2)

@@ -39,12 +39,7 @@ def require(program: str, purpose: str) -> str:
     return path
 
 
-def run(
-    command: Sequence[str],
-    *,
-    purpose: str,
-    watch: Callable[[], None] = lambda: None,
-) -> str:
+def run(command: Sequence[str], *, purpose: str, watch: Callable[[], None] = lambda: None) -> str:
     """Run a client to its end and return its stdout, calling ``watch`` a few times a second.
 
     Raise HostError with the client's own words when it is missing or fails, NotServed where they

@@ -62,10 +62,7 @@ def _package(coordinate: Npm) -> str:
 
 
 def _npm(
-    words: Sequence[str],
-    coordinate: Npm,
-    workspace: Path,
-    watch: Callable[[], None] = lambda: None,
+    words: Sequence[str], coordinate: Npm, workspace: Path, watch: Callable[[], None] = lambda: None
 ) -> str:
     return clients.run(
         ["npm", *words, f"--cache={workspace / 'npm-cache'}", "--loglevel=error"],
