@@ -27,22 +27,15 @@ from millrace.workloads.tables import Volume
 
 @dataclass(frozen=True)
 class LogPatterns:
-    """The patterns by which millrace reads a family's error log.
+    """The patterns by which millrace reads a family's error log."""
 
-    ``error`` matches lines that report an error, unless ``no_error`` matches too; ``before_error``
-    and ``before_words`` match the text before the message of an error or of any line; ``trouble``
-    matches errors after which a server cannot continue, ``disk_full`` its words for a full disk in
-    errors and logs; ``reasons`` are pairs of a pattern and its meaning (``{port}`` and ``{socket}``
-    are replaced), and the first match counts.
-    """
-
-    error: re.Pattern[bytes]
+    error: re.Pattern[bytes]  # lines that report an error, unless no_error matches too
     no_error: re.Pattern[bytes]
-    before_error: re.Pattern[str]
-    before_words: re.Pattern[str]
-    trouble: re.Pattern[bytes]
-    disk_full: re.Pattern[str]
-    reasons: tuple[tuple[re.Pattern[bytes], str], ...]
+    before_error: re.Pattern[str]  # the text before the message of an error
+    before_words: re.Pattern[str]  # the text before the message of any line
+    trouble: re.Pattern[bytes]  # errors after which a server cannot continue
+    disk_full: re.Pattern[str]  # in errors and logs
+    reasons: tuple[tuple[re.Pattern[bytes], str], ...]  # with {port}, {socket}; the first counts
 
 
 @dataclass(frozen=True)
@@ -243,25 +236,17 @@ class SnapshotRules(Protocol):
 
 @dataclass(frozen=True)
 class Family:
-    """A line of servers, with the capabilities by which millrace handles them.
-
-    ``identification`` matches the text by which a server of the family identifies itself.
-    ``host_variables`` are names or shell patterns of settings that differ on every start (paths,
-    ports, host names) and say nothing about the server. ``scheme`` begins the address of an
-    external server, which listens at ``port`` unless the address says otherwise. ``account`` is the
-    account that initialisation leaves. ``programs`` are the names of its server processes; where
-    ``has_process_per_session``, the first one starts another process for each session.
-    """
+    """A line of servers, with the capabilities by which millrace handles them."""
 
     name: str
     title: str
-    identification: re.Pattern[str]
-    host_variables: tuple[str, ...]
-    scheme: str
-    port: int
-    account: str
-    programs: tuple[str, ...]
-    has_process_per_session: bool
+    identification: re.Pattern[str]  # the text by which a server identifies itself
+    host_variables: tuple[str, ...]  # names or patterns; they differ on every start
+    scheme: str  # begins the address of an external server
+    port: int  # of an external server, unless its address names one
+    account: str  # that initialisation leaves
+    programs: tuple[str, ...]  # names of the server processes
+    has_process_per_session: bool  # the first program starts them
     connect: Connect
     packaging: Packaging
     lifecycle: Lifecycle

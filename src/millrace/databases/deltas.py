@@ -36,11 +36,7 @@ def split_gauges(
 
 
 def increases(before: Mapping[str, Number], after: Mapping[str, Number]) -> dict[str, Number]:
-    """Return the increase of each counter, in the order of ``after``.
-
-    Leave out an unchanged counter, one that decreased (it wrapped, or somebody reset it) and one
-    that was missing before: their increase is unknown.
-    """
+    """Return the increase of each counter that grew; others wrapped, were reset or are new."""
     return {
         name: value - before[name]
         for name, value in after.items()

@@ -11,39 +11,29 @@ from millrace.model.servers import InstalledServer, Option
 
 @dataclass(frozen=True)
 class Site:
-    """The location of one instance, from which its family writes command lines.
-
-    The server's user owns ``data_dir``, ``tmp_dir`` and ``run_dir`` (socket and pid file).
-    ``user_argument`` is the user to name where the server must run as root. ``password`` is the
-    password of every account. The server listens at ``port`` where ``by_tcp``.
-    """
+    """The location of an instance; the server's user owns its data, tmp and run directories."""
 
     server: InstalledServer
     directory: Path
     data_dir: Path
     tmp_dir: Path
     load_dir: Path
-    run_dir: Path
+    run_dir: Path  # for socket and pid file
     socket: Path
     port: int
-    user_argument: str | None
-    password: str = field(repr=False)
-    by_tcp: bool = True
+    user_argument: str | None  # to name where the server must run as root
+    password: str = field(repr=False)  # of every account
+    by_tcp: bool = True  # it listens at ``port``
 
 
 @dataclass(frozen=True)
 class Initialisation:
-    """One run of the server program that turns an empty data directory into a usable one.
+    """One run of the server program that turns an empty data directory into a usable one."""
 
-    ``directories`` are created beforehand inside the data directory; ``stdin`` is fed to the
-    program; ``init_file`` is the content of a file that only the server's user may read. The file's
-    path replaces ``{init_file}`` in ``arguments``, and the file is removed after the run.
-    """
-
-    arguments: tuple[str, ...]
-    directories: tuple[str, ...] = ()
+    arguments: tuple[str, ...]  # the init file's path replaces {init_file}
+    directories: tuple[str, ...] = ()  # made beforehand in the data directory
     stdin: bytes = field(default=b"", repr=False)
-    init_file: bytes | None = field(default=None, repr=False)
+    init_file: bytes | None = field(default=None, repr=False)  # for the server's user alone
 
 
 class Lifecycle(Protocol):

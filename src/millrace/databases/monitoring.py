@@ -25,14 +25,10 @@ MAIN = "main"
 
 
 class ThreadRoleQuery(Protocol):
-    """A repeatable query for the kinds of a server's threads, by one or two short statements.
+    """A repeatable query for the kinds of a server's threads, by one or two short statements."""
 
-    ``reports_sessions`` says whether the server reported the threads of all its sessions,
-    ``has_pool`` whether sessions share a pool of threads.
-    """
-
-    reports_sessions: bool
-    has_pool: bool
+    reports_sessions: bool  # the server reported the threads of all its sessions
+    has_pool: bool  # sessions share a pool of threads
 
     def kinds(self) -> dict[int, str]:
         """Return the current kinds of threads, where known, by the operating system's ids."""
@@ -103,17 +99,12 @@ class Explainer(Protocol):
 
 @dataclass(frozen=True)
 class ThreadNames:
-    """The purposes of threads, by their names and functions.
+    """The purposes of threads, by their names and functions."""
 
-    ``own`` are patterns for the name that a thread sets itself; the first match counts.
-    ``functions`` map the function in which a thread spends its life. A thread that runs one of
-    ``session_functions`` serves a client. ``hint`` says how to make more threads known.
-    """
-
-    own: tuple[tuple[re.Pattern[str], str], ...]
-    functions: Mapping[str, str]
-    session_functions: frozenset[str] = frozenset()
-    hint: str | None = None
+    own: tuple[tuple[re.Pattern[str], str], ...]  # of names that threads set; the first match wins
+    functions: Mapping[str, str]  # in which threads spend their lives
+    session_functions: frozenset[str] = frozenset()  # of threads that serve a client
+    hint: str | None = None  # how to make more threads known
 
 
 @dataclass(frozen=True)

@@ -37,14 +37,10 @@ def with_ticks(total_ns: int, stat: procfs.Stat) -> CpuTime:
 
 
 def cpu_between(before: CpuTime, after: CpuTime) -> tuple[float, float]:
-    """Return the user and system seconds between two readings of one process.
-
-    The nanoseconds give the total. The ticks (10 ms each) divide it into user and system time; less
-    than a tick counts as user time.
-    """
+    """Return user and system seconds between two readings: ticks divide the exact total."""
     user_s, system_s = after.user_s - before.user_s, after.system_s - before.system_s
     ticked_s = user_s + system_s
     total_s = (after.total_ns - before.total_ns) / 1e9
     if not ticked_s:
-        return total_s, 0.0
+        return total_s, 0.0  # less than a tick (10 ms) counts as user time
     return total_s * user_s / ticked_s, total_s * system_s / ticked_s

@@ -2,11 +2,11 @@
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from millrace.host import parsers as text
-from millrace.host.files import read, read_file
+from millrace.host.files import read
 
 
 def allowed_cpus(pid: int) -> int | None:
@@ -25,32 +25,23 @@ def allowed_cpus(pid: int) -> int | None:
 def quota_cpus(process: str, root: Path) -> float | None:
     """Return the quota, maybe a fraction, of a process or ``self`` in CPUs; None without one."""
     groups = text.control_groups(read(root, f"proc/{process}/cgroup"))
-    quotas = [*_version_2(root, groups.get("")), *_version_1(root, groups.get("cpu"))]
+    quotas = (
+        int(quota) / int(period)
+        for quota, period in _quotas(root, groups)
+        if quota.isdigit() and period.isdigit() and int(period)
+    )
     return min(quotas, default=None)
 
 
-def _version_2(root: Path, group: str | None) -> Iterator[float]:
-    for place in _upwards(root / "sys/fs/cgroup", group):
-        quota, _, period = (read_file(place / "cpu.max") or "").partition(" ")
-        yield from _share(quota, period)
+def _quotas(root: Path, groups: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    for place in _upwards(root / "sys/fs/cgroup", groups.get("")):  # version 2
+        quota, _, period = (read(place, "cpu.max") or "").partition(" ")
+        yield quota, period
+    for place in _upwards(root / "sys/fs/cgroup/cpu", groups.get("cpu")):  # version 1
+        yield read(place, "cpu.cfs_quota_us") or "", read(place, "cpu.cfs_period_us") or ""
 
 
-def _version_1(root: Path, group: str | None) -> Iterator[float]:
-    for place in _upwards(root / "sys/fs/cgroup/cpu", group):
-        quota = read_file(place / "cpu.cfs_quota_us") or ""
-        yield from _share(quota, read_file(place / "cpu.cfs_period_us") or "")
-
-
-def _upwards(top: Path, group: str | None) -> Iterator[Path]:
-    """Yield the directory of a group, then those of the groups above it."""
-    if group is not None:
-        place = top / group
-        yield place
-        while place != top:
-            place = place.parent
-            yield place
-
-
-def _share(quota: str, period: str) -> Iterator[float]:
-    if quota.isdigit() and period.isdigit() and int(period):
-        yield int(quota) / int(period)
+def _upwards(top: Path, group: str | None) -> list[Path]:
+    """Return the directory of a group, then those of the groups above it."""
+    ways = () if group is None else (top / group, *(top / group).parents)
+    return [place for place in ways if place.is_relative_to(top)]

@@ -107,11 +107,7 @@ def _damage_as_error() -> Iterator[None]:
 
 
 def data_of(section: Section, most_bytes: int | None = None) -> bytes:
-    """Return the content of a section, or at most its first ``most_bytes``.
-
-    Raise ELFError for a section that would not fit in memory, or is compressed; only sections for
-    debuggers are compressed.
-    """
+    """Return a section, or its first ``most_bytes``. Raise ELFError if too large or compressed."""
     size = section.data_size if most_bytes is None else min(section.data_size, most_bytes)
     if section.compressed or size > _SECTION_LIMIT_BYTES:
         kind = "compressed " if section.compressed else ""

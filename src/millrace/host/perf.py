@@ -16,23 +16,19 @@ RIGHTS = (
     "run millrace as root, give perf CAP_PERFMON and CAP_SYS_PTRACE, or set "
     "kernel.perf_event_paranoid ({paranoid} now) to {wanted}"
 )
-FOR_WHOLE_CPUS, FOR_KERNEL, FOR_OWN = 0, 1, 2
+FOR_WHOLE_CPUS, FOR_KERNEL = 0, 1
 
 _ASK_LIMIT_S = 10.0
 
 
 @dataclass(frozen=True)
 class Perf:
-    """A perf that runs on this host.
-
-    ``unwinds``: it follows calls by DWARF. ``has_control``: it has ``--control``, so that it starts
-    in advance and begins and ends on command. ``has_size_limit``: it has ``--max-size``.
-    """
+    """A perf that runs on this host."""
 
     program: str
-    unwinds: bool
-    has_control: bool
-    has_size_limit: bool
+    unwinds: bool  # it follows calls by DWARF
+    has_control: bool  # --control: it starts in advance, begins and ends on command
+    has_size_limit: bool  # --max-size
 
 
 def find() -> Perf:

@@ -23,11 +23,7 @@ IO: Mapping[str, bytes] = {
 
 @dataclass(frozen=True)
 class Stat:
-    """The file /proc/PID/stat of a process, including its ended threads, or that of a thread.
-
-    Ticks are of the clock ``SC_CLK_TCK``. ``children_ticks`` are those of children that have ended
-    and were waited for; ``started_ticks`` count from the boot.
-    """
+    """The file /proc/PID/stat of a process, including its ended threads, or that of a thread."""
 
     name: str
     state: str
@@ -35,10 +31,10 @@ class Stat:
     is_kernel_thread: bool
     minor_faults: int
     major_faults: int
-    user_ticks: int
+    user_ticks: int  # of the clock SC_CLK_TCK
     system_ticks: int
-    children_ticks: int
-    started_ticks: int
+    children_ticks: int  # of ended children that were waited for
+    started_ticks: int  # since the boot
 
 
 @dataclass(frozen=True)

@@ -11,11 +11,7 @@ _TABLE = Path(__file__).with_suffix(".csv")
 
 @functools.cache
 def names(architecture: str | None = None) -> Mapping[int, str]:
-    """Return the names of the system calls by number.
-
-    ``architecture`` is a name as ``uname -m`` prints it, by default that of this host. The result
-    is empty where the numbers of the architecture are unknown.
-    """
+    """Return the names by number on an architecture of ``uname -m``; none where it is unknown."""
     machine = architecture or os.uname().machine
     return {int(row[machine]): row["name"] for row in _rows() if row.get(machine)}
 

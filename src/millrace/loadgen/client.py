@@ -148,11 +148,7 @@ def _result(spec: LoadSpec, events: list[Event], returncode: int, stderr: bytes)
 
 
 def statements(spec: LoadSpec) -> Mapping[str, str]:
-    """Return the SQL of each statement by its name, with values as a client sends them.
-
-    The result leaves out statements that transactions hardly ever reach. Raise HostError where the
-    program fails.
-    """
+    """Return the SQL of statements by name, leaving out very rare ones. Raise HostError."""
     phases = [
         replace(phase, protocol="text") if isinstance(phase, Drive) else phase
         for phase in spec.phases

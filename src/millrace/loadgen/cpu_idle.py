@@ -29,26 +29,18 @@ class IdleLatency:
 
 @dataclass(frozen=True)
 class DisabledIdleStates:
-    """The means that keep CPUs awake.
+    """The means that keep CPUs awake."""
 
-    ``latency_request``: the kernel's own idle loop polls, because it accepted the request for no
-    wake-up latency. ``pollers``: the number of threads of the idle class that poll.
-    """
-
-    latency_request: bool
-    pollers: int
+    latency_request: bool  # the kernel's own idle loop polls: it accepted the request
+    pollers: int  # threads of the idle class that poll
 
 
 _DISABLED = TypeAdapter(DisabledIdleStates)
 
 
-@functools.cache
+@functools.cache  # so that reported facts of a host and decisions based on them agree
 def measure() -> tuple[IdleLatency, ...]:
-    """Measure each CPU that this process may use, one after the other, in about a second in all.
-
-    The measurement runs only once, so that the reported facts of a host and the decisions based on
-    them agree. Raise HostError where it fails.
-    """
+    """Measure each CPU that this process may use, in about a second in all. Raise HostError."""
     samples = max(_LEAST_SAMPLES, _SAMPLES_OF_ALL_CPUS // len(os.sched_getaffinity(0)))
     answer = program.ask(["idle-latency", "--samples", str(samples)])
     awake = {one["cpu"]: one["p50_us"] for one in answer["idle_states_disabled"]}
@@ -60,11 +52,7 @@ def measure() -> tuple[IdleLatency, ...]:
 
 @contextlib.contextmanager
 def disable_idle_states() -> Iterator[DisabledIdleStates]:
-    """Keep all CPUs that this process may use from halting while the block runs.
-
-    Raise HostError where the host refuses the scheduling class of the pollers, and at the end of
-    the block where they ended before it.
-    """
+    """Keep this process's CPUs from halting in the block. Raise HostError where that is refused."""
     command = [str(program.find_load_generator()), "--die-with-parent", "disable-idle-states"]
     with subprocess.Popen(
         command,

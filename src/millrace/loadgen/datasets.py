@@ -26,11 +26,7 @@ class DataChecksum:
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of the load generator and of the data that it generates.
-
-    Keys: ``load_generator``; ``data``, of the data sets' definitions; ``tables``, of the generation
-    of a workload's rows.
-    """
+    """Return the versions of the load generator, its data sets and the rows of its tables."""
     answer = program.ask(["version"])
     sets: dict[str, str] = answer["data"]
     return {

@@ -77,11 +77,7 @@ class DriveInterval(Document):
 
 
 class PhaseResult(Document):
-    """A phase of statements, or one that loaded a named data set.
-
-    ``generator_wait_s`` is the time that the sender waited for generated rows, None where it sent
-    none; ``result`` holds at most 100 rows of the phase's last result set, None where it had none.
-    """
+    """A phase of statements, or one that loaded a named data set."""
 
     type: Literal["phase"] = "phase"
     name: str
@@ -91,8 +87,8 @@ class PhaseResult(Document):
     warnings: int
     rows_sent: int
     bytes_sent: int
-    generator_wait_s: Count | None
-    result: Items[Items[str | None]] | None
+    generator_wait_s: Count | None  # of the sender for rows, if it sent any
+    result: Items[Items[str | None]] | None  # at most 100 rows of the last result set
 
 
 class LoadedTable(Document):
@@ -169,33 +165,27 @@ class ClientUsage(Document):
 
 
 class DriveResult(Document):
-    """The measured part of a drive phase; ``partial_reason`` says why it ended early.
-
-    Where several phases drive clients, the run's result is its ``primary`` one. ``warmup_steady``
-    is None where the warm-up did not wait for steadiness, ``cpus`` where threads were not pinned.
-    ``mean_gap_s`` is a client's mean time from an answer to its next request in a closed loop;
-    ``transactions_per_client`` has the ``least`` and the ``most`` of any client.
-    """
+    """The measured part of a drive phase."""
 
     type: Literal["phase"] = "phase"
     kind: Literal["drive"] = "drive"
     name: str
     test: str
     protocol: str
-    primary: bool
+    primary: bool  # of several drive phases, the run's result
     duration_s: Count
     warmup_s: Count
-    warmup_steady: bool | None = None
+    warmup_steady: bool | None = None  # None where the warm-up did not wait for steadiness
     connect_s: Count
     partial: bool
-    partial_reason: str | None
+    partial_reason: str | None  # why it ended early
     clients: int
     threads: int
     busy_poll: bool
-    cpus: Items[int] | None
+    cpus: Items[int] | None  # None where threads were not pinned
     pacing: Pacing
-    mean_gap_s: Count | None
-    transactions_per_client: Mapping[str, int] = {}
+    mean_gap_s: Count | None  # from an answer to the next request, in a closed loop
+    transactions_per_client: Mapping[str, int] = {}  # the ``least`` and the ``most``
     transactions: Items[Record]
     statements: Items[Record]
     rollbacks: int = 0

@@ -93,18 +93,14 @@ class Statement:
 
 @dataclass(frozen=True)
 class LoadTables:
-    """A phase that creates and fills every table of the workload, then runs its ``after_load``.
-
-    ``threads`` connections load at the same time; 0 leaves the number to the program. They stay
-    open for ``linger_s`` after the phase.
-    """
+    """A phase that creates and fills every table of the workload, then runs its ``after_load``."""
 
     name: str
     limit_s: float
     method: Literal["auto", "local", "multi_row", "single_row"] = "auto"
-    threads: int = 0
+    threads: int = 0  # connections at a time; 0 leaves it to the program
     lock_tables: bool = False
-    linger_s: float = 0.0
+    linger_s: float = 0.0  # for which they stay open after the phase
 
 
 @dataclass(frozen=True)
@@ -139,16 +135,7 @@ class Open:
 
 @dataclass(frozen=True)
 class Drive:
-    """A phase in which ``clients`` repeat a test's transactions.
-
-    ``warmup_s`` is the unmeasured time; with ``until_steady`` the warm-up ends when the throughput
-    is steady, after ``warmup_s`` at the latest. The measured part lasts ``time_s`` or, where that
-    is None, until ``transactions`` were executed in all. A client restarts a transaction that ends
-    with one of the ``retry`` codes. Each client begins with ``pings`` empty requests, and stays
-    connected for ``linger_s`` after the mark ``measure_ended``. Clients publish their statements in
-    the file ``statement_activity``, if any. Where a run has several drive phases, one is
-    ``primary``.
-    """
+    """A phase in which ``clients`` repeat a test's transactions."""
 
     name: str
     test: str
@@ -156,18 +143,18 @@ class Drive:
     limit_s: float
     protocol: Literal["prepared", "text"] = "prepared"
     pacing: Closed | Open = Closed()
-    warmup_s: float = 0.0
-    until_steady: bool = False
-    time_s: float | None = None
-    transactions: int | None = None
+    warmup_s: float = 0.0  # unmeasured
+    until_steady: bool = False  # the warm-up ends when throughput is steady, or after warmup_s
+    time_s: float | None = None  # of the measured part
+    transactions: int | None = None  # to execute in all, without ``time_s``
     threads: int = 0
-    retry: Sequence[int] = ()
+    retry: Sequence[int] = ()  # error codes that restart a transaction
     busy_poll: bool = False
     cpus: Sequence[int] | None = None
-    pings: int = 0
-    linger_s: float = 0.0
-    statement_activity: Path | None = None
-    primary: bool = False
+    pings: int = 0  # empty requests with which each client begins
+    linger_s: float = 0.0  # for which clients stay connected after ``measure_ended``
+    statement_activity: Path | None = None  # in which clients publish their statements
+    primary: bool = False  # of several drive phases, one
 
     def __post_init__(self) -> None:
         if (self.time_s is None) == (self.transactions is None):
@@ -181,7 +168,7 @@ Phase = LoadData | Statement | LoadTables | VerifyTables | WarmTables | Drive
 class Tables:
     """The workload of phases on tables: tables, generators, statements, tests, and values."""
 
-    definition: Mapping[str, object]
+    definition: Mapping[str, object]  # with tables, generators, statements and tests
     defaults: Mapping[str, object]
     values: Mapping[str, Level]  # override a test's own, and these the ``defaults``
     seed: int

@@ -45,11 +45,7 @@ class Damaged:
 def add_tarball(
     name: str, family: str, location: str, *, sha256: str | None = None, on_event: OnEvent = ignore
 ) -> InstalledServer:
-    """Add the server of a vendor's archive, from a URL or a path.
-
-    Raise UserError where the name is taken, or the archive is damaged, does not match ``sha256`` or
-    has no server of the family. Raise HostError where it cannot be downloaded, or cannot run here.
-    """
+    """Add the server of an archive at a URL or path. Raise UserError, HostError."""
     if sha256 is not None and _SHA256.fullmatch(sha256) is None:
         raise UserError(
             f"{sha256!r} is no SHA-256: that is 64 hexadecimal digits",
@@ -135,11 +131,7 @@ def added(name: str) -> Server | None:
 
 
 def refreshed(name: str) -> Server | None:
-    """Return the server like ``added``, but inspect a directory again if its build has changed.
-
-    A build tree is rebuilt often, and the record of a trial must describe the build that ran. Raise
-    UserError when the directory no longer has a server.
-    """
+    """Return the server like ``added``; describe a changed build tree anew. Raise UserError."""
     server = added(name)
     if not isinstance(server, InstalledServer) or not server.provenance.source.startswith("dir:"):
         return server

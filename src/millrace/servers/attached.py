@@ -31,9 +31,8 @@ _ALWAYS_LIMITED = (
 class AttachedInstance(ServerClient):
     """The client of a server that somebody else runs; ``limits`` are sentences."""
 
-    def __init__(self, server: AttachedServer, *, role: str = "server") -> None:
+    def __init__(self, server: AttachedServer) -> None:
         super().__init__(server, databases.get(server.family), parse_dsn(server))
-        self.role = role
         self.user = self._address.user
         self.password = self._address.password
         self.host = self._address.host
@@ -42,11 +41,7 @@ class AttachedInstance(ServerClient):
         self.limits = _limits(self._address)
 
     def connect(self, database: str | None = None, *, limit_s: float | None = None) -> Session:
-        """Open a session with autocommit and UTC, which the caller closes.
-
-        ``limit_s`` bounds each wait for an answer. Raise TrialFailed, naming the server and its
-        address, when it refuses the login.
-        """
+        """Open a session to close; ``limit_s`` bounds each answer. Raise TrialFailed."""
         try:
             return super().connect(database, limit_s=limit_s)
         except DatabaseError as error:

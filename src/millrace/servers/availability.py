@@ -34,11 +34,7 @@ def newest(suite: Suite) -> Deb:
 
 
 def install_newest(suite: Suite, on_event: OnEvent) -> InstalledServer:
-    """Install the newest build of a suite under its exact name, unless it is installed already.
-
-    The catalogue's checksum verifies a build of the catalogue, apt alone any other. Raise the
-    errors of ``install.install``.
-    """
+    """Install a suite's newest build, if missing, by its exact name. Raise as ``install``."""
     package = newest(suite)
     name = name_of(suite.family, package)
     if name in catalogue.entries():

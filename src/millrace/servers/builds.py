@@ -23,11 +23,7 @@ def digests(server: InstalledServer) -> dict[str, str]:
 
 
 def as_it_is(server: InstalledServer) -> InstalledServer:
-    """Return the server with the digest of its current files and the names of those that changed.
-
-    A server without digests of its installed files (older installations lack them) is compared by
-    its program alone.
-    """
+    """Return the server with its current digests (older ones: its program's) and changed files."""
     now = digests(server)
     program = str(server.program)
     known: Mapping[str, str | None] = server.files or {program: server.provenance.program_sha256}

@@ -35,16 +35,11 @@ class Fetched:
 
 @dataclass(frozen=True)
 class BundledLibraries:
-    """The libraries of a server.
+    """The libraries of a server."""
 
-    ``loader`` is the name of the loader in the library directory, None where the host's is used;
-    ``bundled_dirs`` are the vendor's own directories that are needed; ``artefacts`` are the fetched
-    packages that supplied a library.
-    """
-
-    loader: str | None
-    bundled_dirs: tuple[Path, ...]
-    artefacts: tuple[Artefact, ...]
+    loader: str | None  # its name; None where the host's is used
+    bundled_dirs: tuple[Path, ...]  # the vendor's own that are needed
+    artefacts: tuple[Artefact, ...]  # packages that supplied a library
 
 
 def bundle(

@@ -36,11 +36,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Suite:
-    """A name for the newest build of a Debian suite, which changes with the suite.
-
-    It is not a server: installing it installs an exact one, under the name of its version and
-    package revision (see ``exact_name``).
-    """
+    """A name for a suite's newest build, which is installed under its exact name."""
 
     name: str
     family: str

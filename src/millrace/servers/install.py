@@ -29,22 +29,15 @@ MISSING = ("available", "gone")
 
 @dataclass(frozen=True)
 class ServerListing:
-    """One line of the list of servers.
-
-    ``state`` is available, installed, added, attached, ``gone`` (its sources lack it since the day
-    ``gone_since``), ``damaged`` (its record cannot be read; ``source`` says why), or ``suite`` (a
-    name for the newest build of a suite: see ``availability``). ``download_bytes`` is the least
-    that an installation fetches, None for servers that need none; ``source`` of an attached server
-    is its user and address.
-    """
+    """One line of the list of servers."""
 
     name: str
     family: str
     version: str | None
-    state: str
-    download_bytes: int | None
-    source: str | None
-    gone_since: str | None = None
+    state: str  # available, installed, added, attached, gone, damaged or suite
+    download_bytes: int | None  # the least to fetch, if any
+    source: str | None  # or why it is damaged; of an attached one, its account
+    gone_since: str | None = None  # the day since which its sources lack it
 
 
 def install(name: str, *, on_event: OnEvent = ignore) -> InstalledServer:

@@ -29,11 +29,7 @@ _CACHE_FORMAT = 1
 
 
 def known(server: InstalledServer) -> KnownOptions:
-    """Return the options that the server program itself lists, cached by the program's SHA-256.
-
-    Raise PermanentHostError when it does not list them, TrialFailed when it needs a data directory
-    for that and cannot create one.
-    """
+    """Return the options a program lists, cached. Raise PermanentHostError, TrialFailed."""
     cache = paths.cache_dir() / "options" / f"{sha256(server.program)}.json"
     found = _read_cache(cache)
     if found is None:

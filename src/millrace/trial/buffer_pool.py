@@ -36,17 +36,13 @@ _RESIDENT_SHARE = 0.9
 
 @dataclass(frozen=True)
 class Occupancy:
-    """The tables' share of the buffer pool.
-
-    ``can_fit`` says whether the pool is large enough, ``is_resident`` whether it contains as many
-    bytes as the tables take; both are None where the tables do not go through it.
-    """
+    """The tables' share of the buffer pool; both flags are None where it is not used."""
 
     table_bytes: int
     pool_bytes: int
     pool_data_bytes: int
-    can_fit: bool | None
-    is_resident: bool | None
+    can_fit: bool | None  # the pool is large enough
+    is_resident: bool | None  # it contains as many bytes as the tables take
 
     def __str__(self) -> str:
         return (

@@ -41,42 +41,30 @@ _AMPLE = 4
 
 @dataclass(frozen=True)
 class CpuIdleSettings:
-    """The settings of a trial about idle CPUs, with the ``reason``.
-
-    ``client_cpus`` are reserved for polling clients; None leaves clients where the experiment says.
-    ``shared_cpu`` is the CPU of the only client and the thread of its connection, None where the
-    kernel places them. The latencies are those of the slowest CPU, medians in microseconds; None
-    where they could not be measured.
-    """
+    """The settings of a trial about idle CPUs, with the ``reason``."""
 
     disable_idle_states: bool
     busy_poll: bool
-    client_cpus: tuple[int, ...] | None
-    shared_cpu: int | None
+    client_cpus: tuple[int, ...] | None  # for polling clients; None: as the experiment says
+    shared_cpu: int | None  # of the only client and its server thread, if any
     reason: str
-    idle_wakeup_us: float | None
+    idle_wakeup_us: float | None  # a median of the slowest CPU, if measured
     awake_wakeup_us: float | None
 
 
 @dataclass(frozen=True)
 class CpuIdlePolicy:
-    """The experiment's parameters and the measured latencies, which decide for all trials of a run.
-
-    ``busy_poll`` and ``colocate_client`` are None where tables are loaded and no client is driven.
-    ``cpus`` are those that this process may use. ``most_clients`` is the largest number of clients
-    of a trial. Single clients share a CPU only where the run ``places_threads`` of its servers, and
-    not where it ``compares_clients`` of several numbers.
-    """
+    """The experiment's parameters and the measured latencies, which decide for a run's trials."""
 
     disable_idle_states: Setting
-    busy_poll: Setting | None
+    busy_poll: Setting | None  # None, like the next one, where no client is driven
     colocate_client: Setting | None
     idle_us: float | None
     awake_us: float | None
-    cpus: tuple[int, ...]
-    most_clients: int
-    compares_clients: bool = False
-    places_threads: bool = True
+    cpus: tuple[int, ...]  # that this process may use
+    most_clients: int  # of a trial
+    compares_clients: bool = False  # of several numbers, which share no CPU
+    places_threads: bool = True  # else single clients share no CPU either
 
     def settings(self, clients: int) -> CpuIdleSettings:
         """Return the settings of a trial with this number of clients."""
@@ -147,12 +135,7 @@ def policy_of(
     *,
     placeable: bool,
 ) -> CpuIdlePolicy | None:
-    """Return the policy of a run; None where no workload has ``connections``.
-
-    It follows the latencies that the run's ``earlier`` trials recorded, else those measured now.
-    ``compared`` is the compared factor; ``placeable`` says whether threads of all servers can be
-    given CPUs.
-    """
+    """Return a run's policy, by earlier latencies or new ones; None without ``connections``."""
     numbers = [each.connections for each in workloads if each.connections is not None]
     if not numbers:
         return None

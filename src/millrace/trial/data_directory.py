@@ -24,13 +24,7 @@ DATABASE = "millrace"
 
 
 class DataDirectory:
-    """The data directory of ``instance``, and the origin of its content.
-
-    ``is_there`` says whether the directory has its data, so that the server can start;
-    ``snapshot`` is the source to restore it from, None where it must be made; ``is_kept`` is False
-    where no snapshot can be made, so that the trial goes on with its own directory. ``loaded_by``
-    are facts about how tables were loaded, which a snapshot keeps.
-    """
+    """The data directory of ``instance``, and the origin of its content."""
 
     @classmethod
     def with_tables(cls, instance: Instance, workload: ResolvedWorkload) -> DataDirectory:
@@ -59,9 +53,9 @@ class DataDirectory:
         self._making_began: float | None = None
         self._tables: tuple[snapshots.KeptTable, ...] = ()
         self._is_warmed = is_warmed
-        self.snapshot = snapshots.find(self._key)
-        self.is_there = False
-        self.is_kept = True
+        self.snapshot = snapshots.find(self._key)  # to restore; None where it must be made
+        self.is_there = False  # with its data, so that the server can start
+        self.is_kept = True  # False where no snapshot can be made
         self.loaded_by: Mapping[str, object] = {} if self.snapshot is None else self.snapshot.facts
 
     def begin(self) -> None:
@@ -137,11 +131,7 @@ class DataDirectory:
 def sizes(
     data_dir: Path, rules: SnapshotRules, table: str | None, role: str = SERVER
 ) -> list[MeasurementRecord]:
-    """Return the bytes on disk after a clean stop, apparent and allocated.
-
-    Holes are not allocated. ``table`` None stands for all of the trial's tables. Nobody else can
-    reach the directory afterwards.
-    """
+    """Return a directory's and its tables' bytes, after a clean stop and closed to all others."""
     close_tree(data_dir)
     of_directory, of_tables = Counter[str](), Counter[str]()
     for path, status in manifest.walk(data_dir):

@@ -19,11 +19,7 @@ from millrace.trial.trial_server import STOP_LIMIT_S, TrialContext, loading_step
 
 
 def database_name(trial: str) -> str:
-    """Return the name of a trial's own database.
-
-    All attempts of the trial share it, so that the next one drops what an interrupted one left.
-    Every other run has another one, on whatever host it is.
-    """
+    """Return a trial's own database, one for all attempts: each drops what an earlier one left."""
     return f"millrace_{hashlib.sha256(trial.encode()).hexdigest()[:16]}"
 
 

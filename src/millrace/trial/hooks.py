@@ -24,21 +24,16 @@ Wait = Callable[[str], None]
 
 @dataclass(frozen=True)
 class LiveServer:
-    """A running server of a trial.
-
-    ``connection`` is the shortest way to it; ``measured_connection`` the one that the workload
-    asks for. ``check`` raises TrialFailed where the server itself knows why it is in trouble.
-    ``data_file`` is the file that it may read. ``tables`` are its tables once they are loaded.
-    """
+    """A running server of a trial."""
 
     role: str
     client: ServerClient
     database: str
-    connection: Connection
-    measured_connection: Connection
-    check: Callable[[], None]
-    data_file: Path | None = None
-    tables: tuple[TableSize, ...] = ()
+    connection: Connection  # the shortest way to it
+    measured_connection: Connection  # the one that the workload asks for
+    check: Callable[[], None]  # raises TrialFailed where it knows why it is in trouble
+    data_file: Path | None = None  # that it may read
+    tables: tuple[TableSize, ...] = ()  # once they are loaded
 
     @property
     def dialect(self) -> LoadDialect:
@@ -48,18 +43,14 @@ class LiveServer:
 
 @dataclass(frozen=True)
 class MeasurementContext:
-    """A measurement that is about to start, as its hooks receive it.
-
-    The load generator drives the first of the live ``servers`` by ``load_spec``. ``window`` is the
-    part that counts. ``wait`` synchronises the trials of a concurrent pair.
-    """
+    """A measurement that is about to start, as its hooks receive it."""
 
     spec: TrialSpec
-    servers: tuple[LiveServer, ...]
+    servers: tuple[LiveServer, ...]  # the load generator drives the first
     load_spec: LoadSpec
-    window: Window
+    window: Window  # the part that counts
     outputs: TrialOutputs
-    wait: Wait
+    wait: Wait  # synchronises the trials of a concurrent pair
 
     def check(self) -> None:
         """Raise TrialFailed where a server itself knows why it is in trouble."""

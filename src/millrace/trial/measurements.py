@@ -23,7 +23,7 @@ from millrace.workloads.definition import Workload
 from millrace.workloads.sure_rows import Rows
 
 VERIFY_ROWS = "verify_rows"  # the step that fails where statements found no rows
-_FEWEST_STATEMENTS = 20
+_FEWEST_STATEMENTS = 20  # fewer say nothing; their errors count with the transactions'
 
 
 def step_records(result: LoadResult) -> tuple[StepRecord, ...]:
@@ -170,11 +170,7 @@ def refuse_partial(result: LoadResult) -> None:
 
 
 def refuse_no_rows(rows: Mapping[str, Rows], result: LoadResult) -> None:
-    """Raise TrialFailed where a statement that finds a row each time never found one.
-
-    ``rows`` are these statements (``workloads.sure_rows``). Statements that rarely succeeded say
-    nothing; their errors count with the transactions'.
-    """
+    """Raise TrialFailed where a statement of ``rows``, which always finds one, never did."""
     driven = result.driven()
     for record in () if driven is None else driven.statements:
         did = rows.get(record.name)

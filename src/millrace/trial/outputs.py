@@ -22,18 +22,13 @@ from millrace.trial.spec import SERVER, ServerSpec
 
 @dataclass
 class TrialOutputs:
-    """The outputs of a trial so far.
+    """The outputs of a trial so far."""
 
-    ``instances`` are the records of its servers by role, ``managed`` those that millrace runs.
-    ``artefacts`` are files as (kind, role, bytes); ``observations`` are the collectors' documents
-    by role.
-    """
-
-    instances: dict[str, InstanceRecord] = field(default_factory=dict)
-    managed: dict[str, Instance] = field(default_factory=dict)
+    instances: dict[str, InstanceRecord] = field(default_factory=dict)  # by role
+    managed: dict[str, Instance] = field(default_factory=dict)  # those that millrace runs
     measurements: list[MeasurementRecord] = field(default_factory=list)
     histograms: list[HistogramRecord] = field(default_factory=list)
-    artefacts: list[tuple[str, str, bytes]] = field(default_factory=list)
+    artefacts: list[tuple[str, str, bytes]] = field(default_factory=list)  # kind, role, content
     observations: dict[str, Mapping[str, object]] = field(default_factory=dict)
 
     def add_facts(self, role: str | None = None, **facts: object) -> None:

@@ -21,14 +21,10 @@ _TABLES = ("tables", "generators", "statements", "tests")
 
 @dataclass(frozen=True)
 class ResolvedWorkload:
-    """A workload, and the experiment's values for its factors and parameters.
+    """A workload, and the experiment's values for its factors and parameters."""
 
-    ``definition`` is the workload as plain data; ``chosen`` are the values of its factors and
-    parameters that the experiment decides (see ``experiment.plan.chosen``).
-    """
-
-    definition: Mapping[str, object]
-    chosen: Mapping[str, Level]
+    definition: Mapping[str, object]  # as plain data
+    chosen: Mapping[str, Level]  # by the experiment: see experiment.plan.chosen
 
     @cached_property
     def checked(self) -> Workload:
@@ -76,11 +72,7 @@ class ResolvedWorkload:
 
     @property
     def connections(self) -> int | None:
-        """The number of connections that alternate with the server, which waking CPUs can delay.
-
-        They belong to driven clients, or load tables where loading is measured. None where the
-        load generator only sends data.
-        """
+        """The number of driven or loading connections, which waking CPUs can delay, if any."""
         if self.checked.drives:
             return int(self.values["clients"])
         if not self.checked.tables:

@@ -26,22 +26,14 @@ class ServerSpec:
 
 @dataclass(frozen=True)
 class TrialSpec:
-    """Everything that a trial needs, the same for every trial of a treatment.
+    """Everything that a trial needs, the same for every trial of a treatment."""
 
-    ``name`` is the trial's id in the store. All ``servers`` run under one load generator, which
-    drives the first one. ``expected`` is the content of a named data set, ``data_file`` its file
-    where a server reads it. ``cpu_partition`` holds the CPUs of a trial that is measured at the
-    same time as another one, None where it may use all CPUs. With ``stops_cleanly`` the servers
-    stop at the end and their files are measured; otherwise they are killed, which takes seconds
-    less.
-    """
-
-    name: str
-    servers: tuple[ServerSpec, ...]
+    name: str  # the trial's id in the store
+    servers: tuple[ServerSpec, ...]  # under one load generator, which drives the first
     workload: ResolvedWorkload
-    expected: DataChecksum | None = None
-    data_file: Path | None = None
+    expected: DataChecksum | None = None  # the content of a named data set
+    data_file: Path | None = None  # of the data set, where a server reads it
     cpu_idle: CpuIdleSettings | None = None
     collectors: tuple[str, ...] = ()
-    cpu_partition: CpuPartition | None = None
-    stops_cleanly: bool = True
+    cpu_partition: CpuPartition | None = None  # of a concurrent trial; None: all CPUs
+    stops_cleanly: bool = True  # and measures files; else kills, seconds sooner

@@ -42,11 +42,7 @@ def hooks(measurement: MeasurementContext, _opened: ExitStack) -> Iterator[Measu
 
 
 class Placement(MeasurementHook):
-    """Place the threads of a server's processes when the client has connected to it.
-
-    ``cpu`` is the client's CPU. Raise TrialFailed where the thread cannot be found or the threads
-    may not be placed.
-    """
+    """Place a server's threads once the client, on ``cpu``, has connected. Raise TrialFailed."""
 
     def __init__(self, target: Target, cpu: int) -> None:
         self._target = target

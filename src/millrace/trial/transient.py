@@ -11,11 +11,7 @@ _OF_THE_HOST = frozenset(
 
 
 def is_transient(cause: BaseException, log_tail: str | None = None) -> bool:
-    """Return whether a later attempt may succeed, because the host failed and not the server.
-
-    A server that does not start, fails at its work or is unavailable will fail again. ``log_tail``
-    is the end of its log.
-    """
+    """Return whether a later attempt may succeed: the host failed, not the server."""
     if isinstance(cause, UnusablePlace):
         return True
     if isinstance(cause, HostError):

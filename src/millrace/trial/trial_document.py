@@ -45,18 +45,14 @@ class InvalidDocument(ValueError):
 
 
 class ServerDocument(ExactDocument):
-    """A server by name; ``build`` is the digest of its files, None where it has none.
-
-    ``slowdown`` is the level of an injected slowdown. An attached server has the address that this
-    host knows, with the experiment's ``tls`` settings.
-    """
+    """A server by name; this host knows the address of an attached one."""
 
     role: str
     name: str
-    build: str | None
+    build: str | None  # the digest of its files, if it has any
     options: FittedOptions
-    slowdown: str | None
-    tls: Tls | None
+    slowdown: str | None  # the level of an injected one
+    tls: Tls | None  # the experiment's, for an attached server
 
 
 class TrialDocument(ExactDocument):

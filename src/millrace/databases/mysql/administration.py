@@ -55,11 +55,7 @@ class MysqlAdministration:
             client.query(f"ANALYZE TABLE {listed}", limit_s=limit_s)
 
     def table_sizes(self, client: DatabaseClient, database: str) -> tuple[TableSize, ...]:
-        """Return the sizes of a database's tables.
-
-        Those of InnoDB come from its statistics, which are accurate to a few percent when the
-        tables were analysed, or restored and opened, after they were loaded.
-        """
+        """Return the tables' sizes, those of InnoDB by the statistics of analysed tables."""
         try:
             with (
                 oddities_as_errors(),

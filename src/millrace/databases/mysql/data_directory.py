@@ -32,13 +32,9 @@ _MAY_LEAD_AWAY = re.compile(r"(?:admin_)?(?:ssl|tls)_.*|plugin_dir|(?:slow_query
 
 @dataclass(frozen=True)
 class MysqlSnapshotRules:
-    """The rules for snapshots of MySQL and MariaDB: see ``databases.base.SnapshotRules``.
+    """The rules for snapshots of MySQL and MariaDB: see ``databases.base.SnapshotRules``."""
 
-    ``forget_binary_log`` are pairs of a version and a statement that empties the binary log from
-    that version on.
-    """
-
-    forget_binary_log: tuple[tuple[str, str], ...]
+    forget_binary_log: tuple[tuple[str, str], ...]  # version and statement
     excluded_files: tuple[str, ...] = ("auto.cnf", "*.pid", "*.sock", "*.sock.lock", "*.err")
     link_suffixes: frozenset[str] = frozenset((".isl",))
     volatile_engines: frozenset[str] = frozenset(("memory", "heap"))

@@ -1,8 +1,4 @@
-"""Read the plans by which a server executes statements.
-
-Versions differ in the statements that they explain: MySQL and MariaDB to 5.5 explain only SELECT.
-The plan is for the values in the statement.
-"""
+"""Read the plans of statements, where a version explains them: to 5.5 only those of SELECT."""
 
 import re
 

@@ -16,19 +16,13 @@ class _Data(BaseModel):
 
 
 class Table(_Data):
-    """A table in which a server reports on itself.
-
-    ``columns`` map millrace's names to the versions' names of that column: the first that a server
-    has counts, and a column that it lacks is left out. ``where`` is a condition, with
-    ``%(database)s`` for the observed database. The rows grow only while at least one instrument
-    whose name begins with ``instruments`` is on, and each of ``consumers`` that the server has.
-    """
+    """A table in which a server reports on itself."""
 
     name: str
-    columns: Mapping[str, _Names]
-    where: str | None = None
-    instruments: str | None = None
-    consumers: tuple[str, ...] = ()
+    columns: Mapping[str, _Names]  # the versions' names by ours; the first that exists counts
+    where: str | None = None  # with %(database)s
+    instruments: str | None = None  # a prefix; rows grow while one of these is on
+    consumers: tuple[str, ...] = ()  # and while each of these is, if it exists
 
 
 class Explains(_Data):
@@ -53,31 +47,21 @@ class FilePattern(KindPattern):
 
 
 class Observable(_Data):
-    """The queries for a family's working servers.
+    """The queries for a family's working servers; of patterns, the first match counts."""
 
-    ``status``, ``engine_status`` and ``process_list`` are statements. ``performance_schema`` is one
-    whose only value says whether the Performance Schema is on, ``thread_handling`` one whose only
-    value says how sessions get threads. Of ``explains`` the last entry counts that is not newer
-    than the server. ``gauges`` and ``metric_gauges`` are names or shell patterns of status
-    variables and of engine metrics that report a current state; all others count. The first match
-    counts in ``thread_kinds`` (names in the Performance Schema), ``own_thread_names`` (names that
-    threads set themselves) and ``files``. ``thread_functions`` are the functions that unnamed
-    threads run, by kind; ``session_functions`` those of threads that serve clients.
-    """
-
-    status: str
-    gauges: tuple[str, ...]
-    metric_gauges: tuple[str, ...]
+    status: str  # a statement, like engine_status and process_list
+    gauges: tuple[str, ...]  # names or patterns; other status variables count
+    metric_gauges: tuple[str, ...]  # likewise of engine metrics
     engine_status: str
     process_list: str
-    performance_schema: str
-    thread_handling: str
-    explains: tuple[Explains, ...]
+    performance_schema: str  # a statement: is it on?
+    thread_handling: str  # a statement: how do sessions get threads?
+    explains: tuple[Explains, ...]  # the last that is not newer than the server
     tables: Mapping[str, Table]
-    thread_kinds: tuple[KindPattern, ...]
-    own_thread_names: tuple[KindPattern, ...]
-    thread_functions: Mapping[str, tuple[str, ...]]
-    session_functions: frozenset[str]
+    thread_kinds: tuple[KindPattern, ...]  # names in the Performance Schema
+    own_thread_names: tuple[KindPattern, ...]  # that threads set themselves
+    thread_functions: Mapping[str, tuple[str, ...]]  # of unnamed threads, by kind
+    session_functions: frozenset[str]  # of threads that serve clients
     files: tuple[FilePattern, ...]
 
 

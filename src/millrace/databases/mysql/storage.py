@@ -85,18 +85,14 @@ _COUNTERS_SQL = "SHOW GLOBAL STATUS LIKE 'Innodb_buffer_pool_%'"
 
 @dataclass(frozen=True)
 class PendingWork:
-    """The work that a server has put off; None where its version does not report it.
-
-    ``history`` counts the undo logs that purge has not removed yet. ``checkpoint`` is the position
-    of the log up to which all pages are written back.
-    """
+    """The work that a server has put off; None where its version does not report it."""
 
     dirty_pages: int | None = None
-    history: int | None = None
+    history: int | None = None  # undo logs that purge has not removed yet
     change_buffer_pages: int | None = None
     log_position: int | None = None
     purged: bool | None = None
-    checkpoint: int | None = None
+    checkpoint: int | None = None  # the position to which all pages are written back
 
 
 @dataclass(frozen=True)
@@ -110,16 +106,11 @@ class FlushOverride:
 
 @dataclass(frozen=True)
 class InnodbStorage:
-    """The storage engine of a family: see ``databases.base.Storage``.
+    """The storage engine of a family: see ``databases.base.Storage``."""
 
-    ``query`` is a statement whose last column is a text; ``figures`` are patterns with one group
-    for that text, which has only the figures that its version knows. ``overrides`` are applied in
-    order and reverted in reverse order.
-    """
-
-    query: str
-    figures: Mapping[str, re.Pattern[str]]
-    overrides: tuple[FlushOverride, ...]
+    query: str  # its last column is a text
+    figures: Mapping[str, re.Pattern[str]]  # of that text, with one group
+    overrides: tuple[FlushOverride, ...]  # reverted in reverse order
     pool_option: str = "innodb_buffer_pool_size"
 
     def table_bytes(self, volume: Volume) -> int:

@@ -45,11 +45,7 @@ _PRIMARY_KEY = (
 
 
 def record_tables(session: Session) -> tuple[KeptTable, ...]:
-    """Read the tables of a server for later comparison with a restored one.
-
-    Where there are more than ``MOST_TABLES``, take that number at even distances by name. Raise
-    DatabaseError, and ValueError for an unexpected answer.
-    """
+    """Read tables, to compare with a restored server's. Raise DatabaseError, ValueError."""
     names = sorted((str(database), str(name)) for database, name in session.query(_TABLES))
     chosen = _evenly(names, MOST_TABLES)
     n_parts = max(1, min(PARTS_OF_A_TABLE, MOST_PARTS // max(1, len(chosen))))

@@ -39,11 +39,7 @@ class Column:
         return f"IFNULL({value}, 0x00)" if self.is_nullable else value
 
     def literal(self, value_hex: str) -> str:
-        """Return a value as a literal that can be looked up in an index.
-
-        ``value_hex`` holds its bytes in hexadecimal. Raise ValueError for other text, or for a
-        character set that cannot be named.
-        """
+        """Return bytes in hex as a literal that an index can look up. Raise ValueError."""
         if not _HEX.fullmatch(value_hex):
             raise ValueError(f"{value_hex!r} is not hex")
         if self.type in _BYTES:

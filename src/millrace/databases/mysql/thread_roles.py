@@ -22,8 +22,7 @@ class MysqlThreadRoleQuery:
 
     It finds no kinds where the Performance Schema is off or unreadable, and in versions that do not
     know the operating system's ids (before MySQL 5.7 and MariaDB 10.5), except for sessions, which
-    MariaDB always reports. ``reports_sessions`` says whether the server reported the threads of all
-    its sessions, ``has_pool`` whether sessions share a pool of threads.
+    MariaDB always reports.
     """
 
     def __init__(self, session: Session, observable: Observable) -> None:

@@ -45,7 +45,6 @@ class Instance(ServerClient):
         site: Site,
         options: FittedOptions,
         *,
-        role: str,
         runs_as: launch.RunsAs,
         record: ownership.OwnershipRecord,
         log: IO[bytes],
@@ -65,7 +64,6 @@ class Instance(ServerClient):
             ),
         )
         self.id = record.id
-        self.role = role
         self.options = options
         self.directory = site.directory
         self.data_dir = site.data_dir
@@ -138,11 +136,7 @@ class Instance(ServerClient):
         self._address = replace(self._address, password=password)
 
     def start(self, limit_s: float) -> None:
-        """Start the server, and return when it accepts a login.
-
-        Raise TrialFailed at once when the process ends or its log reports that it cannot continue,
-        and after ``limit_s`` when it does neither.
-        """
+        """Start the server until it accepts a login. Raise TrialFailed, at ``limit_s`` at last."""
         if instance_paths.is_answered_at(self.socket):  # old servers would take the socket away
             raise self._foreign(f"the socket {self.socket} is taken by another process")
         self._spawn(
@@ -169,11 +163,7 @@ class Instance(ServerClient):
         return self._error_log.tail(n_lines)
 
     def trouble(self) -> str | None:
-        """Return why the server cannot continue, by new messages of its error log; None if it can.
-
-        The server may also wait for disk space. The text has the meaning and the log's words, new
-        since the last call. The call is cheap enough for every second.
-        """
+        """Return why the server cannot continue, by new lines of its log; None if it can."""
         line = self._error_log.new_trouble()
         return None if line is None else self._error_log.describe(line)
 
@@ -208,11 +198,7 @@ class Instance(ServerClient):
         self._end_what_is_left()
 
     def program_output(self, arguments: list[str], limit_s: float) -> tuple[int, str]:
-        """Run the server program for its output, in the instance's directories.
-
-        The arguments may be ``--verbose --help``. Return its exit status and its standard
-        output; its errors are in the error log.
-        """
+        """Run the program; return its exit status and standard output. Its errors are logged."""
         with tempfile.TemporaryFile(dir=self.directory) as file:
             process = self._spawn(
                 [*self.family.lifecycle.program_arguments(self._site), *arguments], output=file

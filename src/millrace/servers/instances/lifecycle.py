@@ -75,7 +75,7 @@ def create(
             password=secrets.token_hex(16),
             by_tcp=by_tcp,
         )
-        instance = Instance(site, options, role=role, runs_as=runs_as, record=record, log=log)
+        instance = Instance(site, options, runs_as=runs_as, record=record, log=log)
         undo.callback(instance.leave)
         yield instance
 

@@ -283,11 +283,7 @@ def _leave_out(data_dir: Path, options: FittedOptions, rules: SnapshotRules) -> 
 
 
 def verify_tables(client: ServerClient, snapshot: Snapshot, *, whole: bool) -> None:
-    """Raise TrialFailed where a server that started on a copy of a snapshot serves other rows.
-
-    With ``whole``, read all rows of tables that are small all together, which brings them into
-    memory; without it, read samples.
-    """
+    """Raise TrialFailed where a server on a copy serves other rows, by samples or ``whole``."""
     server = client.server.name
     try:
         with contextlib.closing(client.connect(limit_s=QUERY_LIMIT_S)) as session:

@@ -47,25 +47,19 @@ class SnapshotFile:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A snapshot: a kept data directory with loaded tables.
-
-    ``facts`` are data that its creator recorded for later; ``made_s`` is the time for initialising
-    and loading, in seconds. ``bytes`` are the files' sizes, ``allocated_bytes`` their space on the
-    disk (holes take none). ``digests`` are of the files' contents, by path; ``tables`` are the
-    answers of the loaded server.
-    """
+    """A snapshot: a kept data directory with loaded tables."""
 
     key: SnapshotKey
     directory: Path
     password: str = field(repr=False)
-    facts: Mapping[str, object]
-    made_s: float
+    facts: Mapping[str, object]  # that its creator recorded for later
+    made_s: float  # to initialise and load
     made_utc: str
-    bytes: int
-    allocated_bytes: int
+    bytes: int  # the files' sizes
+    allocated_bytes: int  # on the disk; holes take none
     files: tuple[SnapshotFile, ...] = field(repr=False)
-    digests: Mapping[str, str] = field(repr=False)
-    tables: tuple[KeptTable, ...] = field(default=(), repr=False)
+    digests: Mapping[str, str] = field(repr=False)  # of contents, by path
+    tables: tuple[KeptTable, ...] = field(default=(), repr=False)  # as loaded
 
     @property
     def name(self) -> str:

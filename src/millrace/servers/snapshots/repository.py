@@ -127,11 +127,7 @@ def limit_bytes() -> int:
 
 
 def evict(limit_bytes: int, *, spared: Collection[str] = ()) -> list[str]:
-    """Remove the least recently used snapshots until the others take at most ``limit_bytes``.
-
-    Spare those in use and those named in ``spared``. Remove leftovers of dead processes first.
-    Return the names of the removed snapshots.
-    """
+    """Remove leftovers, and old snapshots, unless used or spared, beyond a limit; return names."""
     reap()
     removed = []
     kept = listing()

@@ -1,11 +1,4 @@
-"""Parse coordinates: the source of a server as one word that names no host.
-
-maven:group:artifact:version[:classifier]:extension
-npm:name@version
-deb:suite:package[=version]
-tarball:URL-or-path
-dir:path
-"""
+"""Parse coordinates: the source of a server as one word that names no host."""
 
 import re
 from dataclasses import dataclass

@@ -42,11 +42,7 @@ def address(coordinate: Maven) -> str | None:
 
 
 def fetch(coordinate: Maven, local: Path, size_bytes: int | None, on_event: OnEvent) -> Path:
-    """Fetch one artefact through ``mvn`` into ``local``, a repository in a directory of millrace's.
-
-    Return its path. ``mvn`` keeps its plugin in the same repository for the next time. Raise
-    HostError with the words of ``mvn``.
-    """
+    """Return an artefact that ``mvn`` fetches into ``local``, with its plugin. Raise HostError."""
     arrived = place(coordinate, local)
     if arrived.is_file():
         return arrived

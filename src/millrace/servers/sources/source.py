@@ -17,16 +17,11 @@ def parsed_coordinate(coordinate: Coordinate | str) -> Coordinate:
 
 @dataclass(frozen=True)
 class Part:
-    """A part of an artefact, and its place in the server's tree.
+    """A part of an artefact, and its place in the server's tree; empty means the whole."""
 
-    ``inner`` names an archive inside the artefact, ``root`` a directory of the (inner) archive,
-    ``into`` a directory of the tree. Empty ones mean the whole artefact, the whole archive, and the
-    tree itself.
-    """
-
-    inner: str = ""
-    root: str = ""
-    into: str = ""
+    inner: str = ""  # an archive inside the artefact
+    root: str = ""  # a directory of the (inner) archive
+    into: str = ""  # a directory of the tree
 
 
 @dataclass(frozen=True)
