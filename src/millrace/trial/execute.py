@@ -1,22 +1,16 @@
 """Execute one trial of one treatment: its declared steps, and the result that is stored.
 
-    managed     prepare · restore · start · record · database · settle · phases · stop · sizes
+    managed     prepare · restore · start · record · database · settle · measure · stop · sizes
                 prepare · restore · start · record · check_tables · warm · fits · settle ·
                 measure · stop · sizes
-    external    prepare · record · database · phases that load · analyse · warm · fits · settle ·
-                phases · drop
+    external    prepare · record · database · make · analyse · warm · fits · settle · measure · drop
 
-The phases come from the workload; the load generator runs them. In the first form they are what is
-measured (create, load, finish, count, verify of the load-data workload). In the second form clients
-are driven on tables that come from a snapshot; the trial that finds none makes it first (initialise
-· start · database · load · verify · analyse · keep · stop · save). In the first form the snapshot
-holds the server's initialisation (initialise · save). Trials after the first block *kill* their
-server instead of *stop · sizes*: a clean stop takes seconds, and its data is discarded. Settling
-comes right before the measurement, so that no dirty page of an earlier step is written back
-meanwhile. A step that fails ends the trial as failed, with the step, the reason and the server's
-log. The two trials of a concurrent pair wait for each other (*barrier*) before they measure.
-
-Each server of a trial has its own steps before and after the measurement.
+The first form measures phases that load, the second drives clients on tables of a snapshot (see
+ARCHITECTURE.md). Each server of a trial has its own steps before and after the measurement. Trials
+after the first block *kill* their server instead of *stop · sizes*: a clean stop takes seconds, and
+its data is discarded. Settling comes right before the measurement, so that no dirty page of an
+earlier step is written back meanwhile. A step that fails ends the trial as failed, with the step,
+the reason and the server's log.
 """
 
 from collections.abc import Iterator, Sequence

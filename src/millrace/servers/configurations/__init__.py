@@ -33,12 +33,6 @@ from millrace.servers.configurations.resolve import (
 )
 
 __all__ = [
-    "VARIED",
-    "check",
-    "check_varied_option",
-    "laid_over",
-    "lineage",
-    "load_builtin",
-    "resolve",
+    "VARIED", "check", "check_varied_option", "laid_over", "lineage", "load_builtin", "resolve",
     "scaled",
-]
+]  # fmt: skip

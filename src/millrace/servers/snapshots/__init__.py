@@ -24,10 +24,8 @@ by the workload's own warm-up, equally for buffered and for direct I/O. ``warm``
 in, for buffered I/O where the page cache serves as the fast storage.
 
 A reflink shares blocks with the snapshot, so the first write to each block makes the file system
-allocate another one. That is the same for all trials of a run, but differs from a copy.
-
-``evict(limit_bytes)`` removes the least recently used snapshots first, never one in use; saving
-evicts automatically to stay below ``limit_bytes()``.
+allocate another one. That is the same for all trials of a run, but differs from a copy. Saving
+evicts the least recently used snapshots to stay below ``limit_bytes()``.
 """
 
 from millrace.databases.table_checks import KeptTable
@@ -55,24 +53,7 @@ from millrace.servers.snapshots.repository import (
 )
 
 __all__ = [
-    "LIMIT_VARIABLE",
-    "KeptTable",
-    "NotKept",
-    "PageCache",
-    "Restored",
-    "Snapshot",
-    "SnapshotKey",
-    "SnapshotListing",
-    "Unusable",
-    "evict",
-    "find",
-    "key",
-    "limit_bytes",
-    "listing",
-    "prepare",
-    "reap",
-    "remove",
-    "restore",
-    "save",
-    "verify_tables",
-]
+    "LIMIT_VARIABLE", "KeptTable", "NotKept", "PageCache", "Restored", "Snapshot", "SnapshotKey",
+    "SnapshotListing", "Unusable", "evict", "find", "key", "limit_bytes", "listing", "prepare",
+    "reap", "remove", "restore", "save", "verify_tables",
+]  # fmt: skip
