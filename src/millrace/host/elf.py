@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from elftools.common.exceptions import ELFError
+from elftools.construct.lib.container import Container
 from elftools.elf.dynamic import DynamicSection
 from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import NoteSection, Section
@@ -16,8 +17,7 @@ from millrace.errors import MillraceError
 
 _SECTION_LIMIT_BYTES = 1 << 30
 _COMMENTS_BYTES = 1 << 16
-# A server of 60 MB takes about 100,000 reads, for its hash tables; a malicious file can loop
-# forever.
+# A server of 60 MB takes some hundred reads; a malicious file can loop forever.
 _MOST_READS = 1_000_000
 _MOST_NEEDED = 1_000
 _MOST_NAME = 255  # NAME_MAX
@@ -53,7 +53,7 @@ def is_elf(path: Path) -> bool:
 def opened(path: Path) -> Iterator[ELFFile]:
     """Open an ELF file that may be malicious. Raise OSError, and ELFError for damage."""
     with _Bounded(path) as file, _damage_as_error():
-        yield ELFFile(file)
+        yield _WithoutHashTables(file)
 
 
 def needed(path: Path) -> tuple[str, ...]:
@@ -79,6 +79,15 @@ def read(path: Path) -> Elf:
                 if (section := elf.get_section_by_name(name)) is not None
             ),
         )
+
+
+class _WithoutHashTables(ELFFile):
+    """A file whose hash tables of symbols, for which each entry is a read, stay unread."""
+
+    def _make_elf_hash_section(self, section_header: Container, name: str) -> Section:  # type: ignore[override]
+        return Section(section_header, name, self)
+
+    _make_gnu_hash_section = _make_elf_hash_section  # type: ignore[assignment]
 
 
 class _Bounded(io.BufferedReader):
