@@ -3,38 +3,48 @@
     python -m tests.repeat --times 20 -n 4 --minutes 60
 
 These are the slowest tests, and all of processes, signals and clocks, without those marked `quiet`.
-Each repetition is a run of pytest. What it found is kept, so that the same command continues; it
-begins anew with other tests or other sources.
+Runs and failures are counted by module and kept, so that the same command continues, also after
+changes elsewhere; a module that changed begins anew.
 """
-
-from __future__ import annotations
 
 import argparse
 import hashlib
+import itertools
 import json
 import subprocess
 import sys
 import tempfile
 import time
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from tests import run
 from tests.selection import ROOT, all_tests
 
 SLOWEST = 40
+BATCH = 16  # modules
 STATE = run.DURATIONS.with_name("repeated.json")
 # Ends with this process, however that ends.
 BURN = "import os\nparent = os.getppid()\nwhile os.getppid() == parent: sum(range(100_000))"
+
+
+@dataclass
+class Module:
+    """The tests of a module that are repeated, how often they ran, and how often each failed."""
+
+    tests: list[str]
+    key: str  # of the module's text, and these tests
+    runs: int = 0
+    failures: dict[str, int] = field(default_factory=dict)
 
 
 def main(arguments: Sequence[str]) -> int:
     """Repeat the tests and print which failed; return an exit status."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--times", type=int, default=20, help="repetitions (default: 20)")
-    parser.add_argument("--minutes", type=float, help="begin no repetition after this time")
+    parser.add_argument("--minutes", type=float, help="begin no more modules after this time")
     parser.add_argument("--durations", type=Path, default=run.DURATIONS, help="of `make test`")
     parser.add_argument("--list", action="store_true", help="print the tests and end")
     parser.add_argument("-n", default="3", help="processes that run tests (default: 3)")
@@ -47,19 +57,19 @@ def main(arguments: Sequence[str]) -> int:
     if chosen.list:
         print(*tests, sep="\n")
         return 0
-    done, failures = _kept(key := _key(tests))
+    modules = by_module(tests)
+    _recall(modules)
     began_s = time.monotonic()
     with busy_cpu():
-        while done < chosen.times:
+        while batch := next_batch(modules, chosen.times):
             if chosen.minutes is not None and time.monotonic() - began_s > 60 * chosen.minutes:
                 break
-            failures += repetition(tests, chosen.n)
-            done += 1
-            state = {"key": key, "done": done, "failures": failures}
-            STATE.write_text(json.dumps(state), encoding="utf-8")
-            print(*summary(done, chosen.times, failures), sep="\n", flush=True)
-    print(*summary(done, chosen.times, failures), sep="\n")
-    return 1 if failures else 0
+            run_batch([modules[name] for name in batch], chosen.n)
+            state = {name: asdict(module) for name, module in modules.items()}
+            STATE.write_text(json.dumps(state, indent=0), encoding="utf-8")
+            print(*summary(modules, chosen.times), sep="\n", flush=True)
+    print(*summary(modules, chosen.times), sep="\n")
+    return 1 if any(module.failures for module in modules.values()) else 0
 
 
 def selected(durations: Mapping[str, float], tests: Mapping[str, bool]) -> list[str]:
@@ -78,8 +88,37 @@ def _as_argument(name: str) -> str:
     return f"{module.replace('.', '/')}.py::{test.partition('[')[0]}"
 
 
-def repetition(tests: Sequence[str], workers: str) -> Counter[str]:
-    """Run the tests once, and return those that failed."""
+def by_module(tests: Sequence[str], root: Path = ROOT) -> dict[str, Module]:
+    """Return the tests by module."""
+    modules: dict[str, Module] = {}
+    for name, group in itertools.groupby(sorted(tests), lambda test: test.partition("::")[0]):
+        own = list(group)
+        digest = hashlib.sha256("\n".join([*own, (root / name).read_text("utf-8")]).encode())
+        modules[name] = Module(own, digest.hexdigest())
+    return modules
+
+
+def next_batch(modules: Mapping[str, Module], times: int) -> list[str]:
+    """Return modules that ran least; none where all ran ``times``."""
+    fewest = min((module.runs for module in modules.values()), default=times)
+    waiting = [name for name, module in modules.items() if module.runs == fewest < times]
+    # A module runs in one process. Neighbours are alike, so that each batch has some of all kinds.
+    return waiting[:: max(1, round(len(waiting) / BATCH))]
+
+
+def run_batch(batch: Sequence[Module], workers: str) -> None:
+    """Run the tests of modules once, and count."""
+    failed = run_tests([test for module in batch for test in module.tests], workers)
+    for module in batch:
+        module.runs += 1
+        for name, message in failed.items():
+            if _as_argument(name) in module.tests:
+                said = f"{name}: {message}"
+                module.failures[said] = module.failures.get(said, 0) + 1
+
+
+def run_tests(tests: Sequence[str], workers: str) -> Mapping[str, str]:
+    """Run tests and return the message of each that failed."""
     with tempfile.TemporaryDirectory(prefix="mr-tests-") as place:
         file, report = Path(place, "tests.txt"), Path(place, "report.xml")
         file.write_text("\n".join(tests), encoding="utf-8")
@@ -88,17 +127,20 @@ def repetition(tests: Sequence[str], workers: str) -> Counter[str]:
             f"--junit-xml={report}", f"@{file}",
         ]  # fmt: skip
         status = subprocess.run(command, cwd=ROOT, check=False).returncode
-        failed = run.read(report, status).failed
         if status not in (0, 1):
             raise SystemExit(f"pytest ended with status {status}")
-        return Counter({f"{test}: {message}": 1 for test, message in failed.items()})
+        return run.read(report, status).failed
 
 
-def summary(done: int, times: int, failures: Mapping[str, int]) -> list[str]:
-    """Return the lines that say how often each test failed, and how."""
-    ordered = sorted(failures.items(), key=lambda each: (-each[1], each[0]))
-    lines = [f"{count:5} × {test}" for test, count in ordered]
-    return [f"{done} of {times} repetitions: {len(lines) or 'no'} failures", *lines]
+def summary(modules: Mapping[str, Module], times: int) -> list[str]:
+    """Return the lines that say how often all tests ran, and how often each failed, and how."""
+    failures = [each for module in modules.values() for each in module.failures.items()]
+    lines = [
+        f"{count:5} × {said}" for said, count in sorted(failures, key=lambda each: (-each[1], each))
+    ]
+    runs = [module.runs for module in modules.values()]
+    so_far = f"{min(runs, default=0)} of {times} repetitions, {sum(runs)} of {len(runs) * times}"
+    return [f"{so_far} runs of modules: {len(lines) or 'no'} failures", *lines]
 
 
 @contextmanager
@@ -111,22 +153,12 @@ def busy_cpu() -> Iterator[None]:
             process.kill()
 
 
-def _key(tests: Sequence[str]) -> str:
-    """Return a digest of the tests and of all Python sources."""
-    digest = hashlib.sha256("\n".join(tests).encode())
-    for directory in ("src", "tests"):
-        for file in sorted((ROOT / directory).rglob("*.py")):
-            digest.update(file.read_bytes())
-    return digest.hexdigest()
-
-
-def _kept(key: str) -> tuple[int, Counter[str]]:
-    """Return the number of repetitions that were run of the same tests, and their failures."""
-    if STATE.exists():
-        state = json.loads(STATE.read_text(encoding="utf-8"))
-        if state["key"] == key:
-            return state["done"], Counter(state["failures"])
-    return 0, Counter()
+def _recall(modules: dict[str, Module]) -> None:
+    """Take over the counts of modules that did not change."""
+    known = json.loads(STATE.read_text(encoding="utf-8")) if STATE.exists() else {}
+    for name, module in modules.items():
+        if name in known and known[name]["key"] == module.key:
+            modules[name] = Module(**known[name])
 
 
 if __name__ == "__main__":

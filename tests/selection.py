@@ -36,11 +36,22 @@ def all_tests(root: Path = ROOT) -> dict[str, bool]:
     The value is True for a test of processes, signals and clocks.
     """
     return {
-        f"{file.relative_to(root)}::{name}": _reaches(file, name, root)
-        for file in sorted((root / "tests").rglob("test_*.py"))
-        for name in _module(file, root).uses
-        if name.startswith("test_")
+        f"{module}::{test}": is_sensitive(module, test, root)
+        for module, test in names_of_tests(root)
     }
+
+
+def names_of_tests(root: Path = ROOT) -> Iterator[tuple[str, str]]:
+    """Yield the module, a path below ``root``, and the name of each test."""
+    for file in sorted((root / "tests").rglob("test_*.py")):
+        for name in _module(file, root).uses:
+            if name.startswith("test_"):
+                yield str(file.relative_to(root)), name
+
+
+def is_sensitive(module: str, test: str, root: Path = ROOT) -> bool:
+    """Return whether a test of a module, a path below ``root``, is of processes or clocks."""
+    return _reaches(root / module, test, root)
 
 
 def _reaches(file: Path, name: str, root: Path) -> bool:

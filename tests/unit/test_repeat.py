@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
+from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -69,10 +70,10 @@ def test_tests_of_processes_signals_and_clocks_are_found(root: Path) -> None:
 
 
 def test_known_tests_of_this_repository_are_among_them() -> None:
-    found = selection.all_tests()
     module = "tests/integration/trial/test_run_stopped.py"
-    assert found[f"{module}::test_an_interrupted_run_is_continued"]
-    assert not found["tests/unit/test_repeat.py::test_the_slowest_are_repeated_too"]
+    assert selection.is_sensitive(module, "test_an_interrupted_run_is_continued")
+    module = "tests/unit/test_repeat.py"
+    assert not selection.is_sensitive(module, "test_the_slowest_are_repeated_too")
 
 
 def test_the_slowest_are_repeated_too(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -83,19 +84,33 @@ def test_the_slowest_are_repeated_too(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_repetitions_are_counted_and_continued(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    durations = tmp_path / "durations.json"
-    run.keep_durations({"tests.unit.test_repeat::test_x": 1.0}, durations)
-    run.keep_durations({"tests.unit.test_repeat::test_y": 1.0}, durations)
+    durations = root / "durations.json"
+    run.keep_durations({"tests.unit.test_it::test_nothing": 1.0}, durations)
+    run.keep_durations({"tests.unit.test_other::test_x": 1.0}, durations)
     assert len(json.loads(durations.read_text())) == 2
-    monkeypatch.setattr(repeat, "STATE", tmp_path / "repeated.json")
-    found = iter([Counter({"test_x: slow": 1}), Counter(), Counter({"test_x: slow": 1})])
-    monkeypatch.setattr(repeat, "repetition", lambda _tests, _workers: next(found))
-    arguments = ["--durations", str(durations)]
-    assert repeat.main([*arguments, "--times", "2"]) == 1
-    assert repeat.main([*arguments, "--times", "3"]) == 1
-    assert next(found, None) is None
+    (root / "tests/unit/test_other.py").write_text("def test_x():\n    pass\n")
+    ran: list[Sequence[str]] = []
+
+    def run_tests(tests: Sequence[str], _workers: str) -> Mapping[str, str]:
+        ran.append(tests)
+        of_it = any("test_it" in test for test in tests)
+        return {"tests.unit.test_it::test_clock[1]": "slow"} if of_it and len(ran) < 4 else {}
+
+    monkeypatch.setattr(repeat, "BATCH", 1)
+    monkeypatch.setattr(repeat, "STATE", root / "repeated.json")
+    monkeypatch.setattr(repeat, "run_tests", run_tests)
+    monkeypatch.setattr(repeat, "all_tests", lambda: selection.all_tests(root))
+    monkeypatch.setattr(repeat, "by_module", partial(repeat.by_module, root=root))
+    assert repeat.main(["--durations", str(durations), "--times", "2"]) == 1
+    assert [len(tests) for tests in ran] == [4, 1, 4, 1]
+    (root / "tests/unit/test_other.py").write_text("def test_x():\n    assert True\n")
+    assert repeat.main(["--durations", str(durations), "--times", "3"]) == 1
+    assert [len(tests) for tests in ran[4:]] == [1, 1, 4, 1]  # the changed one begins anew
     lines = capsys.readouterr().out.splitlines()
-    assert lines[-2:] == ["3 of 3 repetitions: 1 failures", "    2 × test_x: slow"]
-    assert repeat.main(["--durations", str(tmp_path / "none")]) == 2
+    assert lines[-2:] == [
+        "3 of 3 repetitions, 6 of 6 runs of modules: 1 failures",
+        "    2 × tests.unit.test_it::test_clock[1]: slow",
+    ]
+    assert repeat.main(["--durations", str(root / "none")]) == 2

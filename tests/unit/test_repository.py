@@ -97,4 +97,4 @@ def test_paths_in_the_architecture_exist() -> None:
 
 def test_slow_tests_that_are_listed_exist() -> None:
     listed = (ROOT / "tests/unit/slow.txt").read_text(encoding="utf-8").split()
-    assert set(listed) <= selection.all_tests().keys()
+    assert set(listed) <= {"::".join(names) for names in selection.names_of_tests()}
