@@ -104,7 +104,7 @@ class Connect(Protocol):
         *,
         as_text: bool = False,
     ) -> Session:
-        """Open a session to close; ``limit_s`` bounds each answer. Raise DatabaseError."""
+        """Open a session, closed by the caller; ``limit_s`` bounds answers. Raise DatabaseError."""
 
 
 class DatabaseClient:
@@ -128,7 +128,7 @@ class DatabaseClient:
         return self._address.port
 
     def connect(self, database: str | None = None, *, limit_s: float | None = None) -> Session:
-        """Open a session to close; ``limit_s`` bounds each answer. Raise DatabaseError."""
+        """Open a session, closed by the caller; ``limit_s`` bounds answers. Raise DatabaseError."""
         return self._connect(self._address, database, limit_s)
 
     def query(self, sql: str, *, limit_s: float | None = None) -> list[tuple[str | None, ...]]:

@@ -1,6 +1,6 @@
 """Read the factors of an experiment, and check that each factor and level exists."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,7 +17,7 @@ SERVER, CONFIGURATION = "server", "configuration"
 OPTION = "options."
 
 LevelCheck = Callable[[str, object], None]
-OptionCheck = Callable[[str, str, object], list[Diagnostic]]
+OptionCheck = Callable[[str, str, object], Iterable[Diagnostic]]
 
 
 @dataclass(frozen=True)

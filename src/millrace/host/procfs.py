@@ -98,20 +98,16 @@ def schedstat(raw: bytes) -> tuple[int, int]:
 
 def switches(raw: bytes) -> tuple[int, int]:
     """Parse /proc/PID/task/TID/status: voluntary and involuntary context switches."""
-    found = {}
-    for line in raw.splitlines():
-        name, colon, value = line.partition(b":")
-        if colon and name.endswith(b"_ctxt_switches"):
-            found[name] = int(value)
+    found = _fields(raw)
     try:
-        return found[b"voluntary_ctxt_switches"], found[b"nonvoluntary_ctxt_switches"]
+        return int(found[b"voluntary_ctxt_switches"]), int(found[b"nonvoluntary_ctxt_switches"])
     except KeyError as error:
         raise ValueError("a status file without context switches") from error
 
 
 def io(raw: bytes) -> dict[str, int]:
     """Parse /proc/PID/io of a process, including its ended threads, or that of a thread."""
-    found = dict(line.split(b":", 1) for line in raw.splitlines() if b":" in line)
+    found = _fields(raw)
     try:
         return {name: int(found[kernels]) for name, kernels in IO.items()}
     except KeyError as error:
@@ -136,8 +132,8 @@ def stack_pointer(raw: bytes) -> int | None:
 
 def writes_through(raw: bytes) -> bool:
     """Return whether writes wait for the disk (O_DSYNC), by the text of /proc/PID/fdinfo/N."""
-    for line in raw.splitlines():
-        name, _, value = line.partition(b":")
-        if name == b"flags":
-            return bool(int(value, 8) & os.O_DSYNC)
-    return False
+    return bool(int(_fields(raw).get(b"flags", b"0"), 8) & os.O_DSYNC)
+
+
+def _fields(raw: bytes) -> dict[bytes, bytes]:
+    return dict(line.split(b":", 1) for line in raw.splitlines() if b":" in line)

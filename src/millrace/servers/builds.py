@@ -23,9 +23,10 @@ def digests(server: InstalledServer) -> dict[str, str]:
 
 
 def as_it_is(server: InstalledServer) -> InstalledServer:
-    """Return the server with its current digests (older ones: its program's) and changed files."""
+    """Return the server with the digest of its current files, and the names of changed ones."""
     now = digests(server)
     program = str(server.program)
+    # Older installations have no digests of files.
     known: Mapping[str, str | None] = server.files or {program: server.provenance.program_sha256}
     names = now.keys() | known.keys() if server.files else known.keys()
     changed = tuple(sorted(name for name in names if now.get(name) != known.get(name)))

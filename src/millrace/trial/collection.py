@@ -3,7 +3,7 @@
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from millrace.collect import thread_states
 from millrace.collect.collectors import CollectorSet, Window, collecting
@@ -45,18 +45,12 @@ def hooks(measurement: MeasurementContext, opened: ExitStack) -> Iterator[Measur
         yield _Collection(measurement, server.role, collectors, activity)
 
 
+@dataclass(frozen=True)
 class _Collection(MeasurementHook):
-    def __init__(
-        self,
-        measurement: MeasurementContext,
-        role: str,
-        collectors: CollectorSet,
-        activity: StatementActivity | None,
-    ) -> None:
-        self._measurement = measurement
-        self._role = role
-        self._collectors = collectors
-        self._activity = activity
+    _measurement: MeasurementContext
+    _role: str
+    _collectors: CollectorSet
+    _activity: StatementActivity | None
 
     def adjust(self, load_spec: LoadSpec) -> LoadSpec:
         if self._activity is None:

@@ -23,20 +23,9 @@ from millrace.model.events import StepBegan, TrialEvent
 from millrace.servers.instances import ownership
 from millrace.servers.instances.signals import ending, signals_held
 from millrace.store.records import PAIR_FAILED, AttemptResult
+from millrace.trial import trial_document as documents
 from millrace.trial.load_run import Emit
 from millrace.trial.spec import TrialSpec
-from millrace.trial.trial_document import (
-    LONGEST_LINE_BYTES,
-    EndMessage,
-    EventMessage,
-    InvalidDocument,
-    Message,
-    ResultMessage,
-    WaitMessage,
-    read_message,
-    trial_document,
-    write_line,
-)
 
 COMMAND = (sys.executable, "-P", "-m", "millrace.trial.worker")
 
@@ -88,27 +77,27 @@ class _Worker:
 
     def begin(self) -> None:
         """Send the trial."""
-        self._send(write_line(trial_document(self._trial.spec)))
+        self._send(documents.write_line(documents.trial_document(self._trial.spec)))
 
     def go_on(self) -> None:
         """End the wait: the other trial has reached the point, too."""
         self.waits_at = None
         self._send(b"\n")
 
-    def handle(self, message: Message | InvalidDocument | None) -> None:
+    def handle(self, message: documents.Message | documents.InvalidDocument | None) -> None:
         """Handle a message, None at the worker's end. Raise Interrupted if it was stopped."""
         match message:
-            case EventMessage(event=event):
+            case documents.EventMessage(event=event):
                 self._on_event(event)
-            case WaitMessage(point=point):
+            case documents.WaitMessage(point=point):
                 self.waits_at = point
-            case ResultMessage(result=result):
+            case documents.ResultMessage(result=result):
                 self.result = result
-            case EndMessage(kind="interrupted", text=text):
+            case documents.EndMessage(kind="interrupted", text=text):
                 raise Interrupted(text)
-            case EndMessage(text=text):
+            case documents.EndMessage(text=text):
                 raise RuntimeError(f"the trial of {self.label} ended unexpectedly\n{text}")
-            case InvalidDocument():
+            case documents.InvalidDocument():
                 raise RuntimeError(f"the trial of {self.label} ended unexpectedly") from message
             case None if self.result is None:
                 self.result = self._died()
@@ -136,10 +125,10 @@ class _Worker:
     def _read(self) -> None:
         """Pass the worker's messages on, in a thread of their own."""
         with _pipe(self._process.stdout) as lines, suppress(OSError):
-            while line := lines.readline(LONGEST_LINE_BYTES):
+            while line := lines.readline(documents.LONGEST_LINE_BYTES):
                 try:
-                    self._messages.put((self, read_message(line)))
-                except InvalidDocument as error:
+                    self._messages.put((self, documents.read_message(line)))
+                except documents.InvalidDocument as error:
                     if line.endswith(b"\n"):
                         self._messages.put((self, error))
                     break  # a killed worker leaves a truncated line
@@ -157,7 +146,7 @@ class _Worker:
         )
 
 
-_Messages = SimpleQueue[tuple[_Worker, Message | InvalidDocument | None]]
+_Messages = SimpleQueue[tuple[_Worker, documents.Message | documents.InvalidDocument | None]]
 
 
 def _pipe(pipe: IO[bytes] | None) -> IO[bytes]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from millrace.loadgen.cpu_idle import DisabledIdleStates, disable_idle_states
 from millrace.loadgen.events import LoadResult
@@ -10,23 +10,22 @@ from millrace.loadgen.spec import Drive, LoadSpec
 from millrace.trial import cpu_idle
 from millrace.trial.cpu_idle import CpuIdleSettings
 from millrace.trial.hooks import MeasurementContext, MeasurementHook, adjust_drives
+from millrace.trial.outputs import TrialOutputs
 
 
 def hooks(measurement: MeasurementContext, opened: ExitStack) -> Iterator[MeasurementHook]:
     """Yield the hook of a trial that has settings about idle CPUs."""
     settings = measurement.spec.cpu_idle
     if settings is not None:
-        yield _CpuIdle(measurement, settings, opened.enter_context(ExitStack()))
+        yield _CpuIdle(measurement.outputs, settings, opened.enter_context(ExitStack()))
 
 
+@dataclass
 class _CpuIdle(MeasurementHook):
-    def __init__(
-        self, measurement: MeasurementContext, settings: CpuIdleSettings, kept_awake: ExitStack
-    ) -> None:
-        self._outputs = measurement.outputs
-        self._settings = settings
-        self._kept_awake = kept_awake
-        self._awake: DisabledIdleStates | None = None
+    _outputs: TrialOutputs
+    _settings: CpuIdleSettings
+    _kept_awake: ExitStack
+    _awake: DisabledIdleStates | None = None
 
     def adjust(self, load_spec: LoadSpec) -> LoadSpec:
         return adjust_drives(load_spec, self._adjusted)
@@ -45,5 +44,6 @@ class _CpuIdle(MeasurementHook):
         self._kept_awake.close()
 
     def contribute(self, result: LoadResult) -> None:
-        fact = cpu_idle.fact(self._settings, self._awake, result.driven())
-        self._outputs.add_facts(cpu_idle=fact)
+        self._outputs.add_facts(
+            cpu_idle=cpu_idle.fact(self._settings, self._awake, result.driven())
+        )

@@ -1,4 +1,4 @@
-"""Define hooks: what millrace does around a measurement, one module each.
+"""Define hooks: what millrace does around a measurement, each in one place.
 
 ``measure.HOOKS`` lists the functions that open them. A hook may adjust the load generator's
 specification, act right before the load starts, follow the load generator's events, act as soon as

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from millrace.errors import TrialFailed
 from millrace.loadgen import client as load_generator
@@ -88,14 +89,14 @@ def run_measured(
     return result
 
 
+@dataclass
 class _Trouble:
     """The first trouble of a server, raised once it is ``grace_s`` old."""
 
-    def __init__(self, check: Check, grace_s: float) -> None:
-        self._check = check
-        self._grace_s = grace_s
-        self._found: TrialFailed | None = None
-        self._since_s = 0.0
+    _check: Check
+    _grace_s: float
+    _found: TrialFailed | None = None
+    _since_s: float = 0.0
 
     def look(self) -> None:
         """Check the server, and raise its trouble after the grace."""

@@ -1,11 +1,12 @@
 """Measure: run the measured phases of a trial, with everything that hooks do around them."""
 
+import json
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 
 from millrace.databases.client import QUERY_LIMIT_S
-from millrace.loadgen.events import Event, LoadResult
+from millrace.loadgen.events import DriveInterval, DriveResult, Event, LoadResult, Mark
 from millrace.loadgen.spec import LoadSpec
 from millrace.store.records import StepRecord
 from millrace.trial import (
@@ -17,7 +18,6 @@ from millrace.trial import (
     measurement_counters,
     measurements,
     phase_spec,
-    series,
     thread_placement,
 )
 from millrace.trial.data_file import sync_and_cache
@@ -26,12 +26,41 @@ from millrace.trial.load_run import Emit, run_load, run_measured
 from millrace.trial.outputs import TrialOutputs
 from millrace.workloads.sure_rows import sure_rows
 
+
+class _Series(MeasurementHook):
+    """The intervals of the drive phase, its marks in between, and its figures at the end."""
+
+    def __init__(self) -> None:
+        self._lines: list[str] = []
+
+    def on_event(self, event: Event) -> None:
+        match event:
+            case Mark(mark="phase_started"):
+                pass  # of phases of all kinds, while the series belongs to the one that drives
+            case Mark() | DriveInterval():
+                self._lines.append(json.dumps(event.to_json()))
+            case DriveResult():
+                self._lines.append(json.dumps(event.figures()))
+
+    def keep(self, outputs: TrialOutputs, role: str) -> None:
+        if self._lines:
+            lines = "".join(f"{line}\n" for line in self._lines)
+            outputs.artefacts.append(("series", role, lines.encode()))
+
+
+def _series_hooks(measurement: MeasurementContext, opened: ExitStack) -> Iterator[MeasurementHook]:
+    """Yield the hook that keeps the clients' seconds as JSON lines, also after a failure."""
+    series = _Series()
+    opened.callback(series.keep, measurement.outputs, measurement.servers[0].role)
+    yield series
+
+
 HOOKS: tuple[OpenHooks, ...] = (
     host_time.hooks,
     barrier.window_hooks,
     fault_injection.hooks,
     measurement_counters.hooks,
-    series.hooks,
+    _series_hooks,
     thread_placement.hooks,
     collection.hooks,
     cpu_idle_hook.hooks,

@@ -6,17 +6,8 @@ from typing import Literal
 
 from millrace.databases.client import count_of
 from millrace.errors import TrialFailed
+from millrace.loadgen import events
 from millrace.loadgen.datasets import DataChecksum
-from millrace.loadgen.events import (
-    AnyPhaseResult,
-    ClientUsage,
-    DriveResult,
-    HistogramResult,
-    LoadResult,
-    PhaseResult,
-    Record,
-    TablesResult,
-)
 from millrace.model import measurements as names
 from millrace.store.records import HistogramRecord, MeasurementRecord, StepRecord
 from millrace.workloads.definition import Workload
@@ -26,20 +17,20 @@ VERIFY_ROWS = "verify_rows"  # the step that fails where statements found no row
 _FEWEST_STATEMENTS = 20  # fewer say nothing; their errors count with the transactions'
 
 
-def step_records(result: LoadResult) -> tuple[StepRecord, ...]:
+def step_records(result: events.LoadResult) -> tuple[StepRecord, ...]:
     """Return the phases as steps in a row; drive phases include connecting and warming up."""
     records = []
     offset_s = 0.0
     for position, phase in enumerate(result.phases):
         took_s = phase.duration_s
-        if isinstance(phase, DriveResult):
+        if isinstance(phase, events.DriveResult):
             took_s += phase.connect_s + phase.warmup_s
         records.append(StepRecord(position, phase.name, offset_s, took_s, "finished"))
         offset_s += took_s
     return tuple(records)
 
 
-def measurements(result: LoadResult) -> tuple[MeasurementRecord, ...]:
+def measurements(result: events.LoadResult) -> tuple[MeasurementRecord, ...]:
     """Return durations, work, and the load generator's CPU time (if driven: while measured)."""
     found = [each for phase in result.phases for each in _of_phase(phase)]
     usage = result.client
@@ -48,10 +39,10 @@ def measurements(result: LoadResult) -> tuple[MeasurementRecord, ...]:
     return tuple(found)
 
 
-def loading_facts(result: LoadResult) -> dict[str, str | None]:
+def loading_facts(result: events.LoadResult) -> dict[str, str | None]:
     """Return the facts about how tables were loaded, with the reason for another method."""
     for phase in result.phases:
-        if isinstance(phase, TablesResult) and phase.method is not None:
+        if isinstance(phase, events.TablesResult) and phase.method is not None:
             return {"load_method": phase.method, "load_method_reason": phase.method_reason}
     return {}
 
@@ -64,26 +55,26 @@ def data_measurements(expected: DataChecksum) -> tuple[MeasurementRecord, ...]:
     )
 
 
-def _of_phase(phase: AnyPhaseResult) -> Iterator[MeasurementRecord]:
+def _of_phase(phase: events.AnyPhaseResult) -> Iterator[MeasurementRecord]:
     yield MeasurementRecord(names.duration_s(phase.name), phase.duration_s)
     match phase:
-        case DriveResult():
+        case events.DriveResult():
             yield from _driven(phase)
-        case TablesResult(tables=tables) if tables:
+        case events.TablesResult(tables=tables) if tables:
             yield MeasurementRecord(names.ROWS, sum(table.rows for table in tables))
             yield MeasurementRecord(names.DATA_BYTES, sum(table.bytes for table in tables))
             yield from _loaded(phase)
-        case PhaseResult(kind="load_data"):
+        case events.PhaseResult(kind="load_data"):
             yield from _loaded(phase)
 
 
-def _loaded(phase: PhaseResult | TablesResult) -> Iterator[MeasurementRecord]:
+def _loaded(phase: events.PhaseResult | events.TablesResult) -> Iterator[MeasurementRecord]:
     if phase.generator_wait_s is not None:
         yield MeasurementRecord(names.row_wait_s(phase.name), phase.generator_wait_s)
     yield MeasurementRecord(names.warnings(phase.name), phase.warnings)
 
 
-def _driven(phase: DriveResult) -> Iterator[MeasurementRecord]:
+def _driven(phase: events.DriveResult) -> Iterator[MeasurementRecord]:
     """Yield a drive phase's measurements: errors and retries by transaction, rows by statement."""
     yield MeasurementRecord(names.warmup_s(phase.name), phase.warmup_s)
     if phase.warmup_steady is not None:
@@ -112,20 +103,20 @@ def _driven(phase: DriveResult) -> Iterator[MeasurementRecord]:
     yield from _client(phase.client)
 
 
-def _client(usage: ClientUsage) -> Iterator[MeasurementRecord]:
+def _client(usage: events.ClientUsage) -> Iterator[MeasurementRecord]:
     yield MeasurementRecord(names.LOAD_GENERATOR_USER_S, usage.user_s)
     yield MeasurementRecord(names.LOAD_GENERATOR_SYSTEM_S, usage.system_s)
     yield MeasurementRecord(names.LOAD_GENERATOR_VOLUNTARY_SWITCHES, usage.voluntary_switches)
     yield MeasurementRecord(names.LOAD_GENERATOR_INVOLUNTARY_SWITCHES, usage.involuntary_switches)
 
 
-def histograms(result: LoadResult) -> tuple[HistogramRecord, ...]:
+def histograms(result: events.LoadResult) -> tuple[HistogramRecord, ...]:
     """Return the latencies of each kind of transaction and statement of the drive phase."""
     driven = result.driven()
     return () if driven is None else tuple(_histograms(driven))
 
 
-def _histograms(driven: DriveResult) -> Iterator[HistogramRecord]:
+def _histograms(driven: events.DriveResult) -> Iterator[HistogramRecord]:
     for record in driven.transactions:
         yield from _of_record(driven.name, "transaction", record)
     for record in driven.statements:
@@ -133,9 +124,9 @@ def _histograms(driven: DriveResult) -> Iterator[HistogramRecord]:
 
 
 def _of_record(
-    phase: str, of: Literal["transaction", "statement"], record: Record
+    phase: str, of: Literal["transaction", "statement"], record: events.Record
 ) -> Iterator[HistogramRecord]:
-    found: dict[Literal["service", "response"], HistogramResult | None] = {
+    found: dict[Literal["service", "response"], events.HistogramResult | None] = {
         "service": record.service,
         "response": record.response,
     }
@@ -145,11 +136,11 @@ def _of_record(
             yield HistogramRecord(phase, of, record.name, kind, encoded, count, sum_s)
 
 
-def verify(workload: Workload, result: LoadResult, expected: DataChecksum) -> None:
+def verify(workload: Workload, result: events.LoadResult, expected: DataChecksum) -> None:
     """Raise TrialFailed unless the table holds exactly the rows that were generated."""
     kinds = {phase.name: phase.kind for phase in workload.phases}
     for phase in result.phases:
-        if not isinstance(phase, PhaseResult):
+        if not isinstance(phase, events.PhaseResult):
             continue
         kind = kinds[phase.name]
         if kind == "count":
@@ -159,7 +150,7 @@ def verify(workload: Workload, result: LoadResult, expected: DataChecksum) -> No
             _expect(phase.name, "checksum", _cell(phase.result, 1), expected.checksum)
 
 
-def refuse_partial(result: LoadResult) -> None:
+def refuse_partial(result: events.LoadResult) -> None:
     """Raise TrialFailed where the clients did less than requested: that is no measurement."""
     driven = result.driven()
     if driven is not None and driven.partial:
@@ -169,7 +160,7 @@ def refuse_partial(result: LoadResult) -> None:
         )
 
 
-def refuse_no_rows(rows: Mapping[str, Rows], result: LoadResult) -> None:
+def refuse_no_rows(rows: Mapping[str, Rows], result: events.LoadResult) -> None:
     """Raise TrialFailed where a statement of ``rows``, which always finds one, never did."""
     driven = result.driven()
     for record in () if driven is None else driven.statements:

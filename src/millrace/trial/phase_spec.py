@@ -4,21 +4,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from millrace.databases.load_dialect import LoadDialect
-from millrace.loadgen.spec import (
-    Closed,
-    Connection,
-    Drive,
-    GeneratedSource,
-    LoadData,
-    LoadSpec,
-    LoadTables,
-    Open,
-    ServerFile,
-    Statement,
-    VerifyTables,
-    WarmTables,
-)
-from millrace.loadgen.spec import Phase as LoadPhase
+from millrace.loadgen import spec
 from millrace.trial.resolved_workload import ResolvedWorkload
 from millrace.trial.time_limits import phase_limit_s, warms_until_steady, warmup_s
 from millrace.workloads.definition import DataSet, Phase
@@ -33,11 +19,11 @@ def load_spec(
     phases: Iterable[Phase],
     workload: ResolvedWorkload,
     dialect: LoadDialect,
-    connection: Connection,
+    connection: spec.Connection,
     data_file: Path | None = None,
-) -> LoadSpec:
+) -> spec.LoadSpec:
     """Return the specification of some phases of a trial."""
-    return LoadSpec(
+    return spec.LoadSpec(
         connection=connection,
         session=dialect.session,
         phases=tuple(_phase(phase, workload, dialect, data_file) for phase in phases),
@@ -48,33 +34,33 @@ def load_spec(
 
 def _phase(
     phase: Phase, workload: ResolvedWorkload, dialect: LoadDialect, data_file: Path | None
-) -> LoadPhase:
+) -> spec.Phase:
     within_s = phase_limit_s(phase, workload)
     match phase.kind:
         case "load_data":
             data = _data(workload)
             source = (
-                GeneratedSource(data.set, workload.rows, int(workload.values["data_seed"]))
+                spec.GeneratedSource(data.set, workload.rows, int(workload.values["data_seed"]))
                 if data_file is None
-                else ServerFile(data_file)
+                else spec.ServerFile(data_file)
             )
-            return LoadData(phase.name, data.table, tuple(data.columns), source, within_s)
+            return spec.LoadData(phase.name, data.table, tuple(data.columns), source, within_s)
         case "count":
             count = dialect.count(_data(workload).table)
-            return Statement(phase.name, (count,), within_s)
+            return spec.Statement(phase.name, (count,), within_s)
         case "checksum":
             data = _data(workload)
             checksum = dialect.checksum(data.table, data.columns, data.binary_columns)
-            return Statement(phase.name, (checksum,), within_s)
+            return spec.Statement(phase.name, (checksum,), within_s)
         case "sql":
-            return Statement(phase.name, phase.statements(workload.values), within_s)
+            return spec.Statement(phase.name, phase.statements(workload.values), within_s)
         case "drive":
             return _drive(phase, workload, dialect, within_s)
         case _:
             return _of_tables(phase, workload, within_s)
 
 
-def _of_tables(phase: Phase, workload: ResolvedWorkload, within_s: float) -> LoadPhase:
+def _of_tables(phase: Phase, workload: ResolvedWorkload, within_s: float) -> spec.Phase:
     match phase.kind:
         case "load_tables":
             method = workload.table_values["load_method"]
@@ -82,11 +68,11 @@ def _of_tables(phase: Phase, workload: ResolvedWorkload, within_s: float) -> Loa
             lock_tables = bool(workload.table_values.get("lock_tables")) and method != "local"
             threads = int(workload.table_values["load_threads"])
             linger_s = _LINGER_S if phase in workload.measuring_phases else 0.0
-            return LoadTables(phase.name, within_s, method, threads, lock_tables, linger_s)
+            return spec.LoadTables(phase.name, within_s, method, threads, lock_tables, linger_s)
         case "verify_tables":
-            return VerifyTables(phase.name, within_s)
+            return spec.VerifyTables(phase.name, within_s)
         case _:
-            return WarmTables(phase.name, within_s)
+            return spec.WarmTables(phase.name, within_s)
 
 
 def _data(workload: ResolvedWorkload) -> DataSet:
@@ -94,10 +80,12 @@ def _data(workload: ResolvedWorkload) -> DataSet:
     return workload.checked.data
 
 
-def _drive(phase: Phase, workload: ResolvedWorkload, dialect: LoadDialect, limit_s: float) -> Drive:
+def _drive(
+    phase: Phase, workload: ResolvedWorkload, dialect: LoadDialect, limit_s: float
+) -> spec.Drive:
     values = workload.values
     operations = int(values["operations"])
-    return Drive(
+    return spec.Drive(
         name=phase.name,
         test=str(values["test"]),
         clients=int(values["clients"]),
@@ -115,9 +103,9 @@ def _drive(phase: Phase, workload: ResolvedWorkload, dialect: LoadDialect, limit
     )
 
 
-def _pacing(workload: ResolvedWorkload) -> Closed | Open:
+def _pacing(workload: ResolvedWorkload) -> spec.Closed | spec.Open:
     values = workload.values
     rate = float(values["rate"])
     if not rate:
-        return Closed()
-    return Open(rate, values["arrivals"], float(values["max_lateness_s"]) or None)
+        return spec.Closed()
+    return spec.Open(rate, values["arrivals"], float(values["max_lateness_s"]) or None)

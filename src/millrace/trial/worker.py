@@ -20,22 +20,10 @@ from millrace.errors import Interrupted
 from millrace.model.events import TrialEvent
 from millrace.servers.instances.signals import signals_as_errors, signals_held
 from millrace.store.records import AttemptResult
+from millrace.trial import trial_document as documents
 from millrace.trial.execute import execute_trial
 from millrace.trial.steps import EXPECTED_FAILURES
 from millrace.trial.transient import is_transient, reason_of
-from millrace.trial.trial_document import (
-    LONGEST_LINE_BYTES,
-    EndMessage,
-    EventMessage,
-    InvalidDocument,
-    Message,
-    ResultMessage,
-    TrialDocument,
-    WaitMessage,
-    read_trial,
-    resolve,
-    write_line,
-)
 
 
 class Worker:
@@ -49,36 +37,36 @@ class Worker:
 
     def run(self) -> None:
         """Read a trial, execute it and send its result. Raise Interrupted."""
-        line = self._inbox.readline(LONGEST_LINE_BYTES)
+        line = self._inbox.readline(documents.LONGEST_LINE_BYTES)
         if not line:
             return None
         try:
-            trial = read_trial(line)
+            trial = documents.read_trial(line)
             if trial.cpu_partition is not None:
                 os.sched_setaffinity(0, trial.cpu_partition.cpus)
-        except (InvalidDocument, OSError) as error:
-            return self.send(EndMessage(kind="invalid", text=str(error)))
+        except (documents.InvalidDocument, OSError) as error:
+            return self.send(documents.EndMessage(kind="invalid", text=str(error)))
         threading.Thread(target=self._listen, daemon=True).start()
         try:
-            self.send(ResultMessage(kind="result", result=self._execute(trial)))
+            self.send(documents.ResultMessage(kind="result", result=self._execute(trial)))
         finally:
             self._is_over = True
         return None
 
-    def send(self, message: Message) -> None:
+    def send(self, message: documents.Message) -> None:
         """Write a message, uninterrupted."""
-        line = write_line(message)
+        line = documents.write_line(message)
         with signals_held():
             self._outbox.write(line)
             self._outbox.flush()
 
-    def _execute(self, trial: TrialDocument) -> AttemptResult:
+    def _execute(self, trial: documents.TrialDocument) -> AttemptResult:
         def emit(event: TrialEvent) -> None:
-            self.send(EventMessage(kind="event", event=event))
+            self.send(documents.EventMessage(kind="event", event=event))
 
         with ExitStack() as opened:
             try:
-                spec = resolve(trial, opened)
+                spec = documents.resolve(trial, opened)
             except Interrupted:
                 raise
             except EXPECTED_FAILURES as error:
@@ -92,12 +80,12 @@ class Worker:
 
     def _wait(self, point: str) -> None:
         self._may_go_on.clear()
-        self.send(WaitMessage(kind="wait", point=point))
+        self.send(documents.WaitMessage(kind="wait", point=point))
         self._may_go_on.wait()
 
     def _listen(self) -> None:
         with suppress(OSError):
-            while self._inbox.readline(LONGEST_LINE_BYTES):
+            while self._inbox.readline(documents.LONGEST_LINE_BYTES):
                 self._may_go_on.set()
         if not self._is_over:
             # To the main thread, which may be in a wait that only a signal ends.
@@ -113,9 +101,9 @@ def main() -> None:
                 with signals_as_errors():
                     worker.run()
             except Interrupted as stopped:
-                worker.send(EndMessage(kind="interrupted", text=str(stopped)))
+                worker.send(documents.EndMessage(kind="interrupted", text=str(stopped)))
             except BaseException:
-                worker.send(EndMessage(kind="defect", text=traceback.format_exc()))
+                worker.send(documents.EndMessage(kind="defect", text=traceback.format_exc()))
 
 
 def _stream(number: int, mode: str) -> BinaryIO:

@@ -18,16 +18,9 @@ _NOT_NEEDED = re.compile(r"(mysql|mariadb)-test|sql-bench|mysqlrouter|debug|man|
 
 # Installed trees first, then packages, then build trees of cmake, then flat bundles.
 _PROGRAM_DIRS = (
-    "bin",
-    "sbin",
-    "libexec",
-    "usr/sbin",
-    "usr/bin",
-    "usr/libexec",
-    "runtime_output_directory",
-    "sql",
-    "",
-)
+    "bin", "sbin", "libexec", "usr/sbin", "usr/bin", "usr/libexec",
+    "runtime_output_directory", "sql", "",
+)  # fmt: skip
 _MESSAGE_DIRS = ("share", "share/mysql", "share/mariadb", "sql/share")
 _MESSAGES = "english/errmsg.sys"
 _SQL_DIRS = ("share", "share/mysql", "share/mariadb", "scripts", "../scripts")

@@ -104,7 +104,7 @@ class Table:
         return f"SELECT MAX(value) FROM ({rows}) AS part"
 
     def part(self, since: str | None, n_rows: int) -> str:
-        """Return the statement that counts and sums ``n_rows`` rows from a key value or first."""
+        """Return the statement that counts and sums ``n_rows`` rows from ``since`` on."""
         condition = "" if since is None else f"WHERE {self._first_sql} >= {since} "
         return self._summed(condition, "ASC", n_rows)
 

@@ -37,15 +37,9 @@ _FEW = 0.01
 
 _TIMES = ("wait", "lock", "cpu")
 _COUNTS = (
-    "rows_examined",
-    "rows_sent",
-    "rows_affected",
-    "tmp_tables",
-    "tmp_disk_tables",
-    "no_index_used",
-    "sort_rows",
-    "errors",
-)
+    "rows_examined", "rows_sent", "rows_affected", "tmp_tables", "tmp_disk_tables",
+    "no_index_used", "sort_rows", "errors",
+)  # fmt: skip
 
 _COUNTERS = ("count", *_TIMES, *_COUNTS)
 _UNCOUNTED = ("lock", *(name for name in _COUNTS if name not in ("rows_affected", "errors")))

@@ -108,37 +108,25 @@ def _option(place: str, name: str, value: object) -> Iterator[Diagnostic]:
         )
 
 
-def check_varied_option(place: str, name: str, level: object) -> list[Diagnostic]:
-    """Return the diagnostics of a varied option at one of its levels.
+def check_varied_option(place: str, name: str, level: object) -> Iterator[Diagnostic]:
+    """Yield the diagnostics of a varied option at one of its levels.
 
     True and false switch the option on and off (``--NAME``, ``--skip-NAME``), which every server
     understands for each of its switches; so the name must be that of the switch itself.
     """
-    normal = option_name(name)
+    normal, switch = option_name(name), about(name)
     if normal != name:
-        return [
-            Diagnostic(place, f"{name!r} is another spelling of {normal!r}", f"options.{normal}")
-        ]
-    if any(rules.is_loose(name) for rules in _rules()):
-        return [
-            Diagnostic(
-                place,
-                "a varied option is left out anyway where a server does not know it",
-                f"options.{about(name)}",
-            )
-        ]
-    if not isinstance(level, bool):
-        if isinstance(level, dict):
-            return [
-                Diagnostic(place, "has a value of the wrong type", "text, a number, true or false")
-            ]
-        return list(_option(place, name, level))
-    if (switch := about(name)) != name:
+        yield Diagnostic(place, f"{name!r} is another spelling of {normal!r}", f"options.{normal}")
+    elif any(rules.is_loose(name) for rules in _rules()):
+        why = "a varied option is left out anyway where a server does not know it"
+        yield Diagnostic(place, why, f"options.{switch}")
+    elif isinstance(level, dict):
+        yield Diagnostic(place, "has a value of the wrong type", "text, a number, true or false")
+    elif isinstance(level, bool) and switch != name:
         expected = f"options.{switch}, true for on and false for off"
-        return [
-            Diagnostic(place, f"{name!r} is the switch {switch!r} the other way round", expected)
-        ]
-    return list(_option(place, name, True))
+        yield Diagnostic(place, f"{name!r} is the switch {switch!r} the other way round", expected)
+    else:
+        yield from _option(place, name, True if isinstance(level, bool) else level)
 
 
 def _rules() -> list[Options]:

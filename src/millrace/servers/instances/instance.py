@@ -136,7 +136,7 @@ class Instance(ServerClient):
         self._address = replace(self._address, password=password)
 
     def start(self, limit_s: float) -> None:
-        """Start the server until it accepts a login. Raise TrialFailed, at ``limit_s`` at last."""
+        """Start the server; wait up to ``limit_s`` for a login to succeed. Raise TrialFailed."""
         if instance_paths.is_answered_at(self.socket):  # old servers would take the socket away
             raise self._foreign(f"the socket {self.socket} is taken by another process")
         self._spawn(

@@ -93,13 +93,9 @@ def _user_home() -> Path:
 _MODEL = "org/apache/maven/model/pom-4.0.0.xml"
 # Environment variables with further settings of Maven.
 MORE_SETTINGS = (
-    "MAVEN_ARGS",
-    "MAVEN_CONFIG",
-    "MAVEN_OPTS",
-    "JAVA_TOOL_OPTIONS",
-    "JDK_JAVA_OPTIONS",
-    "_JAVA_OPTIONS",
-)
+    "MAVEN_ARGS", "MAVEN_CONFIG", "MAVEN_OPTS",
+    "JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS",
+)  # fmt: skip
 _START_SCRIPTS = ("/usr/local/etc/mavenrc", "/etc/mavenrc", "~/.mavenrc")
 
 
@@ -145,7 +141,8 @@ def repository(user_home: Path, maven_home: Path) -> Repository | None:
     if mirror is not None and mirror.blocked:
         return None
     chosen = central if mirror is None else mirror.repository
-    with_password = {_text(server, "id") for each in settings for server in _servers(each)}
+    servers = (server for each in settings for server in _all(each, "servers/server"))
+    with_password = {_text(server, "id") for server in servers}
     return None if chosen.id in with_password or "${" in chosen.url else chosen
 
 
@@ -193,10 +190,6 @@ def _is_offline_or_behind_a_proxy(settings: Element) -> bool:
     return _text(settings, "offline", "false") != "false" or any(
         _text(proxy, "active", "true") != "false" for proxy in proxies
     )
-
-
-def _servers(settings: Element) -> list[Element]:
-    return _all(settings, "servers/server")
 
 
 def _central(maven_home: Path) -> Repository | None:
