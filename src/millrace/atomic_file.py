@@ -25,8 +25,8 @@ _OURS = re.compile(rf"\..+\.[a-z0-9_]{{8}}{re.escape(_DRAFT)}")
 def atomic_write(path: Path, *, durable: bool = False) -> Iterator[Path]:
     """Provide a draft, empty at first, that replaces ``path`` when the block ends without error.
 
-    The directory is created when it is missing. The file gets the permissions of any new file. With
-    ``durable`` it survives a power failure from then on. Raises OSError where the disk refuses it.
+    The directory is created, the file gets usual permissions, and with ``durable`` survives a power
+    failure. Raises OSError where the disk refuses it.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     remove_abandoned(path.parent)

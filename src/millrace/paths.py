@@ -35,16 +35,12 @@ _NO_RIGHTS = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR)
 
 def cache_dir() -> Path:
     """Return the (maybe missing) directory of downloads and servers; HostError if not safe."""
-    place = _cache()
-    refuse_shared(place, "MILLRACE_CACHE")
-    return place
+    return _unshared("MILLRACE_CACHE")
 
 
 def state_dir() -> Path:
     """Return the (maybe missing) directory of results and added servers; HostError if not safe."""
-    place = _state()
-    refuse_shared(place, "MILLRACE_STATE")
-    return place
+    return _unshared("MILLRACE_STATE")
 
 
 def work_dir() -> Path:
@@ -54,9 +50,7 @@ def work_dir() -> Path:
 
 def snapshots_dir() -> Path:
     """Return the (maybe missing) directory of snapshots; HostError if not safe."""
-    place = _snapshots()
-    refuse_shared(place, "MILLRACE_SNAPSHOTS")
-    return place
+    return _unshared("MILLRACE_SNAPSHOTS")
 
 
 def default_store() -> Path:
@@ -77,6 +71,12 @@ def refusal(error: OSError) -> UnusablePlace | None:
                 hint=f"give yourself the right to write there, or {_other(variable)}",
             )
     return None
+
+
+def _unshared(variable: str) -> Path:
+    place = _DIRECTORIES[variable]()
+    refuse_shared(place, variable)
+    return place
 
 
 def _cache() -> Path:

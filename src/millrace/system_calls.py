@@ -31,11 +31,7 @@ def checked(result: int) -> int:
 
 
 def in_own_thread(work: Callable[[], _T]) -> _T:
-    """Call ``work`` in a thread that ends with it, and return its result.
-
-    Other threads of this process are not affected by its changes to the thread. Raises the errors
-    of ``work``.
-    """
+    """Return what ``work`` returns or raises in a thread of its own, whose changes end with it."""
     with _no_collection(), ThreadPoolExecutor(1) as thread:
         return thread.submit(work).result()
 

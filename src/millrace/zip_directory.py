@@ -19,11 +19,7 @@ _LONGEST_COMMENT_BYTES = 0xFFFF
 
 @dataclass(frozen=True)
 class End:
-    """The end of an archive.
-
-    ``members`` and ``size_bytes`` are the claims of its directory; a further field is whether a
-    comment follows.
-    """
+    """The end of an archive, with its directory's claims of members and bytes."""
 
     members: int
     size_bytes: int
@@ -33,8 +29,7 @@ class End:
 def read_end(file: BinaryIO) -> End:
     """Return the end of the archive in ``file``, as ``zipfile`` finds it; rewind the file.
 
-    ``zipfile`` reads ``size_bytes`` of directory, however many members there are. Raises
-    BadZipFile for a file that does not end as an archive does.
+    ``zipfile`` reads ``size_bytes`` of directory, however many members. Raises BadZipFile.
     """
     longest = _END_64.size + _END_64_LOCATOR.size + _END.size + _LONGEST_COMMENT_BYTES
     size_bytes = file.seek(0, os.SEEK_END)

@@ -172,11 +172,10 @@ def _trial_listener(claimed: Claimed, emit: OnEvent) -> Callable[[TrialEvent], N
 
 
 def _store(store: Store, ended: Sequence[tuple[int, AttemptResult]], emit: OnEvent) -> None:
-    """Write the results of trials.
+    """Write the results of trials, which a signal does not interrupt.
 
-    A full disk gets some seconds, since the trials' own files, often on the same disk, have just
-    been removed. After that, the results are written without logs, histograms, observations and the
-    series of seconds. A signal during the write loses no measurement.
+    A full disk gets some seconds: the trials' own files have just been removed. After that, results
+    are written without logs, histograms, observations and the series of seconds.
     """
     ended = [(attempt, _readable(result)) for attempt, result in ended]
     with signals_held():
@@ -194,11 +193,7 @@ def _store(store: Store, ended: Sequence[tuple[int, AttemptResult]], emit: OnEve
 
 
 def _readable(result: AttemptResult) -> AttemptResult:
-    """Return the result, or a failed one where the store could not read back a server's answer.
-
-    One unusual server must not make a run unreadable. Observations that could not be read back are
-    left out.
-    """
+    """Return the result without what could not be read back; failed for a server's own answers."""
     for instance in result.instances:
         reason = database.refusal(to_plain(instance))
         if reason is not None:

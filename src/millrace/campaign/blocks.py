@@ -8,12 +8,7 @@ from millrace.store.records import StoredRun
 
 
 def joined(earlier: StoredRun | None, later: StoredRun, *, from_block: int) -> StoredRun:
-    """Join two parts of a run.
-
-    ``later`` has the blocks from ``from_block``, ``earlier`` those before.
-
-    Only the new part of a long run needs reading.
-    """
+    """Return the run ``later``, which has the blocks from ``from_block``, with the earlier ones."""
     if earlier is None:
         return later
     kept = tuple(trial for trial in earlier.trials if trial.block < from_block)
@@ -38,11 +33,7 @@ def open_block_number(stored: StoredRun | None) -> int | None:
 
 
 def would_be_late(stored: StoredRun | None, limit_s: float | None) -> bool:
-    """Return whether another block would exceed ``limit_s`` of total trial time.
-
-    The time counts all trials of the run, however often the run was resumed, plus one block of mean
-    duration. None is no limit.
-    """
+    """Return whether one more mean block would exceed ``limit_s`` (if any) of all trials' time."""
     if stored is None or limit_s is None:
         return False
     spent_s = math.fsum(trial_s(attempt) for attempt in stored.attempts)

@@ -23,11 +23,10 @@ class PreparedTreatment:
 
 @dataclass(frozen=True)
 class RunInput:
-    """The input that the trials of a run share.
+    """The input that the trials of a run share; ``treatments`` are by id.
 
-    ``treatments`` are by treatment id. ``cpu_idle`` decides how idle CPUs are kept awake, None
-    where no workload has ``connections``. ``cpu_partitions`` are those of a concurrent pair, None
-    where trials are interleaved. ``estimate_s`` is the expected time of all trials of the plan.
+    ``cpu_idle`` is None where no workload has ``connections``, ``cpu_partitions`` where trials are
+    interleaved. ``estimate_s`` is the expected time of all trials of the plan.
     """
 
     treatments: Mapping[str, PreparedTreatment]

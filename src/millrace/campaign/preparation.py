@@ -39,11 +39,10 @@ _OTHER_PLACE = "set MILLRACE_WORK to a directory of your own, on the disk to mea
 
 
 def treatment_inputs(plan: Plan, servers: Mapping[str, Server]) -> dict[str, PreparedTreatment]:
-    """Return the prepared treatments of a plan, by treatment id.
+    """Return the prepared treatments of a plan, by treatment id; ``servers`` are by name.
 
-    ``servers`` holds every server of the plan by name. Raises UserError, for all treatments at
-    once, for options that a server does not know and for a configuration requested of an attached
-    server.
+    Raises UserError, for all treatments at once, for options that a server does not know and for a
+    configuration requested of an attached server.
     """
     found: dict[str, PreparedTreatment] = {}
     refused: dict[str, UserError] = {}
@@ -197,11 +196,10 @@ def expected_data(experiment: Experiment) -> datasets.DataChecksum | None:
 
 
 class Preparation:
-    """Prepare the plans of one run; what they need stays until ``stack`` ends.
+    """Prepare the plans of one run, each set of treatments once, until ``stack`` ends.
 
-    All errors that can be found beforehand are raised before anything is measured. Each set of
-    treatments is prepared once; all share one data file. ``check`` raises any further error of a
-    plan.
+    All errors are raised before anything is measured, also those of ``check``. All share one data
+    file.
     """
 
     def __init__(

@@ -5,7 +5,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from millrace.experiment.model import Compare, Experiment, Factor, Plan, PlannedTrial, Treatment
+from millrace.experiment.model import Compare, Experiment, Factor, Plan, PlannedTrial
 from millrace.model.run_spec import CampaignPart, Design, Extension, RunSpec
 from millrace.store.records import HostRecord, RunRecord, StoredRun, TreatmentRecord, TrialRecord
 from millrace.store.store import Store
@@ -103,22 +103,15 @@ def design_of(experiment: Experiment) -> Design:
 
 def begin_run(store: Store, run: RunRecord, plan: Plan, extension: Extension | None = None) -> None:
     """Write the run, its treatments and the trials of the plan; keep existing rows."""
-    store.begin_run(
-        run,
-        [_treatment_record(position, each) for position, each in enumerate(plan.treatments)],
-        [_trial_record(run, trial) for trial in plan.trials],
-        extension=extension,
-    )
-
-
-def _treatment_record(position: int, treatment: Treatment) -> TreatmentRecord:
-    return TreatmentRecord(treatment.id, position, dict(treatment.levels), dict(treatment.resolved))
-
-
-def _trial_record(run: RunRecord, trial: PlannedTrial) -> TrialRecord:
-    return TrialRecord(
-        stored_trial_id(run, trial), trial.treatment.id, trial.block, trial.position, trial.purpose
-    )
+    treatments = [
+        TreatmentRecord(each.id, position, dict(each.levels), dict(each.resolved))
+        for position, each in enumerate(plan.treatments)
+    ]
+    trials = [
+        TrialRecord(stored_trial_id(run, t), t.treatment.id, t.block, t.position, t.purpose)
+        for t in plan.trials
+    ]
+    store.begin_run(run, treatments, trials, extension=extension)
 
 
 def stored_trial_id(run: RunRecord, trial: PlannedTrial) -> str:

@@ -46,10 +46,9 @@ TIME_LIMIT = "time"
 class Batch:
     """The next trials of a run: the rest of a block, a whole block, or several blocks.
 
-    ``plan`` contains these trials and the treatments to prepare; ``total_blocks`` is the number of
-    blocks that the run has with them. A batch ``resumes`` a block that was started before. Where a
-    server cannot be prepared, the trials fail at the step ``preparation_step``; without one, the
-    command ends.
+    ``plan`` contains these trials and their treatments; the run then has ``total_blocks``. A batch
+    ``resumes`` a started block. Where a server cannot be prepared, the trials fail at the step
+    ``preparation_step``; without one, the command ends.
     """
 
     plan: Plan
@@ -87,11 +86,10 @@ Raise MillraceError where the plan is refused.
 class Rules:
     """The rules by which a run is executed.
 
-    The scheduler starts no batch that would exceed ``limit_s`` of total trial time. With
-    ``stop_at_host_errors`` a trial that fails with a transient host error has no result, and a
-    HostError ends the command. ``delete_unstarted_blocks`` first deletes blocks without any
-    attempt, because the policy decides them again. ``with_observations`` also loads the collectors'
-    observations. ``extension`` is recorded with the first batch of new blocks.
+    No batch starts that would exceed ``limit_s`` of trial time. With ``stop_at_host_errors`` a
+    transient host error of a trial ends the command. Unstarted blocks are deleted where the policy
+    decides them again. ``with_observations`` also loads these. ``extension`` is recorded with new
+    blocks.
     """
 
     limit_s: float | None = None

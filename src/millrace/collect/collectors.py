@@ -35,11 +35,7 @@ _COUNTED = frozenset({"threads", "states", "host", "disk", "status", "waits", "p
 
 @dataclass(frozen=True)
 class Window:
-    """The measured part of a trial, by the load generator's events.
-
-    For a drive phase its marks delimit it; otherwise it lasts from the begin of the phase ``first``
-    to the end of ``last``.
-    """
+    """The measured part: between marks of a drive phase, or from ``first`` through ``last``."""
 
     first: str
     last: str

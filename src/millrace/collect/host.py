@@ -189,9 +189,8 @@ def others(
 ) -> list[OtherProcess]:
     """Return the other processes that used CPU time between two readings, the largest first.
 
-    A parent that waited for an ended child counts the child's time. That includes time from before
-    the first reading, which is subtracted here. Where the server's process is unknown, every
-    database server counts as the server.
+    A parent counts an ended child's time, of which that before the first reading is subtracted.
+    Where the server's process is unknown, every database server counts as the server.
     """
     ours = _descendants({own_pid}, [before, after])
     if server_pid is not None:

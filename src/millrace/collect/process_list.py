@@ -47,11 +47,7 @@ class Polled:
 
 
 class ProcessListPoller:
-    """A poller that runs from ``start`` until ``finish``; ``polled`` waits for the last answer.
-
-    From ``start`` on only the poller uses ``session``; the caller closes it, after ``polled`` or
-    ``abandon``.
-    """
+    """A poller from ``start`` until ``finish``, which uses ``session`` until its last answer."""
 
     def __init__(self, session: Session, monitoring: Monitoring, database: str) -> None:
         self._session = session

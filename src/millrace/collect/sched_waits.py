@@ -64,9 +64,8 @@ class ActivitySample:
 class SchedWaitCollector:
     """A collector of scheduler events; see collect.model.Collector and ConnectionCollector.
 
-    Driven clients are ``connected`` before the measured part begins, so it chooses their threads at
-    the begin. A client that loads tables connects later: the thread that listens searches for its
-    thread first, and finds none where the load is over too soon.
+    It chooses the threads of driven clients at the begin. A client that loads tables connects
+    later: the listening thread searches for its thread first.
     """
 
     def __init__(self, watch: ThreadWatch, tracing: Tracing, target: Target) -> None:

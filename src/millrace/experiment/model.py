@@ -46,10 +46,10 @@ def sort_key(text: str) -> bytes:
 
 @dataclass(frozen=True)
 class Factor:
-    """A factor of an experiment: a name and its levels.
+    """A factor: a name and its levels in the order of reports.
 
-    ``levels`` are shown in reports, in this order. ``aliases`` maps a level's name to the level it
-    stands for (the same server twice under two names is an A/A experiment).
+    ``aliases`` maps a level's name to the level it stands for (the same server twice under two
+    names is an A/A experiment).
     """
 
     name: str

@@ -65,10 +65,10 @@ def open_engine(path: Path, *, create: bool, read_only: bool) -> Engine:
     with user_errors(path):
         if read_only:
             uri = _readable_uri(path)
-            _require_current(path, uri)
+            _bring_up_to_date(path, uri, read_only=True)
             return _engine(uri, read_only=True)
         _require_writable(path)
-        _bring_up_to_date(path)
+        _bring_up_to_date(path, _uri(path, "mode=rwc"), read_only=False)
         return _engine(_uri(path, "mode=rw"))
 
 
@@ -199,11 +199,17 @@ def _revision(path: Path, connection: sqlite3.Connection) -> str | None:
     return str(found[0]) if found else None
 
 
-def _bring_up_to_date(path: Path) -> None:
-    with contextlib.closing(_connect(_uri(path, "mode=rwc"))) as connection:
+def _bring_up_to_date(path: Path, uri: str, *, read_only: bool) -> None:
+    with contextlib.closing(_connect(uri)) as connection:
         revision = _revision(path, connection)
         if revision == HEAD:
             return
+        if revision is None and read_only:
+            raise UserError(
+                f"{path}: holds no results store; the file is empty",
+                hint="the next `millrace run` or `millrace results import` makes one there, as "
+                "when it was ended before; or name another with --store PATH",
+            )
         if revision is None:
             connection.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
             _use_write_ahead_log(connection)
@@ -211,7 +217,12 @@ def _bring_up_to_date(path: Path) -> None:
     from millrace.store import migrations  # noqa: PLC0415
 
     if revision is not None and revision not in migrations.revisions():
-        raise _newer(path, revision)
+        raise UserError(
+            f"{path}: the results store is of a newer millrace (its schema is revision {revision}, "
+            f"this millrace knows up to {HEAD})",
+            hint="use the newer millrace, or name another store with --store PATH",
+        )
+    _require_writable(path)
     # Foreign keys off: where SQLite has to copy a table, dropping the old one would cascade.
     with writing(_engine(_uri(path, "mode=rw"), foreign_keys=False)) as transaction:
         migrations.upgrade(transaction)
@@ -221,11 +232,7 @@ def _bring_up_to_date(path: Path) -> None:
 
 
 def _use_write_ahead_log(connection: sqlite3.Connection) -> None:
-    """Switch the database to a write-ahead log.
-
-    SQLite does not wait here for another process that writes, for example one that makes the same
-    store: it gives up at once.
-    """
+    """Switch to a write-ahead log; SQLite itself does not wait here for another writer."""
     deadline = time.monotonic() + BUSY_TIMEOUT_S
     while True:
         try:
@@ -235,33 +242,6 @@ def _use_write_ahead_log(connection: sqlite3.Connection) -> None:
             if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
                 raise
         time.sleep(_RETRY_EVERY_S)
-
-
-def _require_current(path: Path, uri: str) -> None:
-    with contextlib.closing(_connect(uri)) as connection:
-        revision = _revision(path, connection)
-    if revision == HEAD:
-        return
-    if revision is None:
-        raise UserError(
-            f"{path}: holds no results store; the file is empty",
-            hint="the next `millrace run` or `millrace results import` makes one there, as when "
-            "it was ended before; or name another with --store PATH",
-        )
-    from millrace.store import migrations  # noqa: PLC0415
-
-    if revision not in migrations.revisions():
-        raise _newer(path, revision)
-    _require_writable(path)
-    _bring_up_to_date(path)
-
-
-def _newer(path: Path, revision: str) -> UserError:
-    return UserError(
-        f"{path}: the results store is of a newer millrace (its schema is revision {revision}, "
-        f"this millrace knows up to {HEAD})",
-        hint="use the newer millrace, or name another store with --store PATH",
-    )
 
 
 def _not_a_store(path: Path) -> UserError:

@@ -47,11 +47,10 @@ class Histories:
     # Points.
 
     def record(self, part: HistoryPart) -> Recorded:
-        """Add the points of one run, of which there is at least one.
+        """Add the points of one run (one at least), but labels of other runs.
 
-        A series has one point per label: labels with points of other runs are skipped. A run is not
-        recorded twice: where its blocks have changed, its points replace the old ones. Raises
-        UserError for a run that was recorded under other labels.
+        Where the run's blocks have changed, its points replace the old ones. Raises UserError for a
+        run that was recorded under other labels.
         """
         run_id = part.points[0][1].run_id
         new = {(series, point.label): point.n_blocks for series, point in part.points}

@@ -89,10 +89,9 @@ class History:
 
 @dataclass(frozen=True)
 class Remeasured:
-    """The result of measuring a change again.
+    """The ratio after / before of the builds of two points (labels), measured in turns.
 
-    It is the ratio after / before of the builds of the points ``before`` and ``after`` (their
-    labels), measured in turns, with an interval valid for any number of looks.
+    The interval is valid for any number of looks.
     """
 
     run_id: str
@@ -145,11 +144,9 @@ class HistoryPart:
 
 @dataclass(frozen=True)
 class Recorded:
-    """The effect of recording a run's points.
+    """The effect of recording a run's points: numbers of new, replaced and unchanged ones.
 
-    ``added`` counts new points, ``replaced`` those that replaced points of the same run with other
-    blocks, ``present`` those that were unchanged; ``taken`` counts, by run, the points whose labels
-    belong to points of other runs.
+    ``taken`` counts, by run, points whose labels belong to other runs.
     """
 
     added: int

@@ -104,12 +104,10 @@ class StoreReader:
     def load_run(
         self, run_id: str, *, observations_too: bool = False, from_block: int = 0
     ) -> StoredRun:
-        """Return the run with exactly this id; raise UserError when there is none.
+        """Return the run with exactly this id, or its part ``from_block``; UserError for none.
 
-        Observations are read only with ``observations_too``: they are a hundred times as large as
-        everything else. With ``from_block`` only the trials from that block on are read.
-
-        Raises HostError when a file that it reads is missing or was changed.
+        Observations are a hundred times as large as everything else. Raises HostError when a file
+        that it reads is missing or was changed.
         """
         with self._reading() as connection:
             self._require(connection, [run_id])

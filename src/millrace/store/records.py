@@ -41,11 +41,7 @@ _ENVIRONMENT = (
 
 @dataclass(frozen=True)
 class HostRecord:
-    """Facts of the host (see millrace.host.facts).
-
-    ``id`` is a digest of the facts that identify the host, ``facts`` contains all of them,
-    including doctor's findings at the time.
-    """
+    """All facts of a host, with doctor's findings; ``id`` is a digest of the identifying ones."""
 
     id: str
     facts: HostFacts
@@ -60,12 +56,10 @@ class HostRecord:
 
 @dataclass(frozen=True)
 class RunRecord:
-    """One run of an experiment on one host.
+    """One run of an experiment (``spec``, and its TOML text) on one host.
 
-    ``spec`` is the expanded experiment; ``experiment_text`` is the TOML as written. ``versions``
-    holds ``millrace``, ``load_generator`` and ``data`` (the version of the data set's definition).
-    ``blocks`` counts the blocks with trials: all of a fixed run, or the started ones of a
-    sequential run. Runs that calibrate or bisect grow block by block.
+    ``versions`` holds ``millrace``, ``load_generator`` and ``data`` (of the data set's definition).
+    ``blocks`` counts the blocks with trials: all of a fixed run, or the started ones.
     """
 
     id: str
@@ -121,8 +115,8 @@ class TreatmentRecord:
 class TrialRecord:
     """A planned run of a treatment in a block (from 0), at ``position`` in the order.
 
-    Trials with the ``purpose`` to profile have blocks of their own. They enter no verdict. Neither
-    do A/A trials (``control``), which are one more trial of the base in a block.
+    Profiled trials have blocks of their own. Neither they nor A/A trials (``control``, one more
+    trial of the base) enter a verdict.
     """
 
     id: str
@@ -134,11 +128,7 @@ class TrialRecord:
 
 @dataclass(frozen=True)
 class Owner:
-    """The process that runs an attempt.
-
-    ``started_ticks`` (field 22 of /proc/PID/stat) and ``boot_id`` distinguish it from a later
-    process with the same number.
-    """
+    """The process of an attempt, identified by ``boot_id``, number and start (/proc/PID/stat)."""
 
     host_id: str
     boot_id: str
@@ -159,11 +149,9 @@ class StepRecord:
 
 @dataclass(frozen=True)
 class ServerRecord:
-    """A server as observed in a trial.
+    """A server as observed in a trial, with its own version and its provenance (``build``).
 
-    ``version_reported`` is the version that the server reports. ``build`` is its provenance.
-    ``host_variables`` are names of variables that differ on every start (paths, ports, host names)
-    and never count as a difference.
+    ``host_variables`` differ on every start (paths, ports) and never count as a difference.
     """
 
     name: str
@@ -322,11 +310,7 @@ class StoredRun:
 
 @dataclass(frozen=True)
 class RunSummary:
-    """A run in one line.
-
-    A trial counts as finished when an attempt finished, else as failed when one failed, else as
-    open.
-    """
+    """A run in one line; trials count as finished, else failed, by any attempt, else as open."""
 
     id: str
     name: str

@@ -8,9 +8,9 @@ import hashlib
 import re
 import shutil
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Annotated
@@ -73,27 +73,24 @@ class _Manifest:
     history: _HistoryEntry | None = None
 
 
-@dataclass
-class _Met:
-    """The references of an archive's runs, collected while they are read."""
-
-    trials: dict[str, str] = field(default_factory=dict)
-    sizes: dict[str, int] = field(default_factory=dict)
-    kinds: dict[str, str] = field(default_factory=dict)
-
-
 class RunArchive:
     """An archive with checked runs and histories; its files are checked when they are staged."""
 
-    def __init__(
-        self, archive: Archive, manifest: _Manifest, history: HistoryPart, met: _Met
-    ) -> None:
-        self.runs = manifest.runs
-        self.history = history
-        self.trials: Mapping[str, str] = met.trials
+    def __init__(self, archive: Archive, manifest: _Manifest) -> None:
+        """Read all runs and histories; raise UserError where they contradict each other."""
         self._archive = archive
-        self._manifest = manifest
-        self._kinds = met.kinds
+        self._artefacts = manifest.artefacts
+        self._kinds: dict[str, str] = {}
+        self._sizes: dict[str, int] = {}
+        self.runs = manifest.runs
+        self.trials: dict[str, str] = {}
+        for entry in manifest.runs:
+            self._meet(self.run(entry))
+        held = {entry.sha256: entry.size_bytes for entry in manifest.artefacts}
+        for sha256, size_bytes in self._sizes.items():
+            if held.get(sha256) != size_bytes:
+                raise wrong(archive.path, f"lacks the file {sha256} that a run refers to")
+        self.history = _history(archive, manifest)
 
     def run(self, entry: RunEntry) -> StoredRun:
         """Read a run."""
@@ -109,7 +106,7 @@ class RunArchive:
                 f"{staged.directory.parent} has {free_bytes:,}; nothing was imported",
                 hint="free some space and give the same command again",
             )
-        for entry in self._manifest.artefacts:
+        for entry in self._artefacts:
             name = f"artefacts/{entry.sha256}"
             with staged.writing(entry.sha256) as file:
                 found = self._archive.copy(name, entry.size_bytes, file)
@@ -126,6 +123,18 @@ class RunArchive:
         except ValueError as error:
             raise wrong(self._archive.path, f"{name} holds no {kind} ({error})") from error
 
+    def _meet(self, stored: StoredRun) -> None:
+        for trial in stored.trials:
+            if trial.id in self.trials:
+                raise wrong(self._archive.path, f"trial {trial.id} is there 2 times")
+            self.trials[trial.id] = stored.run.id
+        for artefact in (each for attempt in stored.attempts for each in attempt.artefacts):
+            sha256, size_bytes, kind = artefact.sha256, artefact.size_bytes, artefact.kind
+            if self._sizes.setdefault(sha256, size_bytes) != size_bytes:
+                raise wrong(self._archive.path, f"the file {sha256} has several sizes")
+            if kind in CHECKS and self._kinds.setdefault(sha256, kind) != kind:
+                raise wrong(self._archive.path, f"the file {sha256} is of several kinds")
+
 
 @contextmanager
 def reading(path: Path) -> Iterator[RunArchive]:
@@ -133,17 +142,9 @@ def reading(path: Path) -> Iterator[RunArchive]:
     with opened(path) as archive:
         manifest = _manifest(archive)
         _check_names(archive, manifest)
-        met = _Met()
         for problem in duplicates("run", [entry.id for entry in manifest.runs]):
             raise wrong(path, problem)
-        for entry in manifest.runs:
-            _meet(path, _run(archive, entry), met)
-        held = {entry.sha256: entry.size_bytes for entry in manifest.artefacts}
-        for sha256, size_bytes in met.sizes.items():
-            if held.get(sha256) != size_bytes:
-                raise wrong(path, f"lacks the file {sha256} that a run refers to")
-        history = _history(archive, manifest)
-        yield RunArchive(archive, manifest, history, met)
+        yield RunArchive(archive, manifest)
 
 
 def _manifest(archive: Archive) -> _Manifest:
@@ -230,21 +231,6 @@ def _document(archive: Archive, name: str, sha256: str) -> bytes:
     except ValueError as error:
         raise wrong(archive.path, f"{name} is wrong: {error}") from error
     return content
-
-
-def _meet(path: Path, stored: StoredRun, met: _Met) -> None:
-    for trial in stored.trials:
-        if trial.id in met.trials:
-            raise wrong(path, f"trial {trial.id} is there 2 times")
-        met.trials[trial.id] = stored.run.id
-    for attempt in stored.attempts:
-        for artefact in attempt.artefacts:
-            sha256, size_bytes = artefact.sha256, artefact.size_bytes
-            if met.sizes.setdefault(sha256, size_bytes) != size_bytes:
-                raise wrong(path, f"the file {sha256} has several sizes")
-            is_read = artefact.kind in CHECKS
-            if is_read and met.kinds.setdefault(sha256, artefact.kind) != artefact.kind:
-                raise wrong(path, f"the file {sha256} is of several kinds")
 
 
 def _history(archive: Archive, manifest: _Manifest) -> HistoryPart:

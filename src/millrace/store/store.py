@@ -87,9 +87,9 @@ class Store(StoreReader):
     ) -> None:
         """Record a run with its trials before the first one starts.
 
-        For an existing run, only new trials (and treatments) are added, and ``blocks`` grows;
-        everything else stays as first recorded. When the run grows, its ``spec`` stores
-        ``extension``. Trial ids are unique in the whole store, so they contain the run's.
+        An existing run only gets new trials (and treatments), and if ``blocks`` grows, the
+        ``extension`` of its ``spec``. Trial ids are unique in the whole store, so they contain the
+        run's.
         """
         runs = schema.runs
         with self._writing() as connection:
@@ -143,11 +143,9 @@ class Store(StoreReader):
     ) -> int | None:
         """Start an attempt of a trial for ``owner`` and return its id.
 
-        Return None when there is nothing to do: the trial is finished, a living owner runs it, or
-        it failed (and is not retried).
-
-        An attempt whose owner is not alive is ended as interrupted. Raises LookupError for a trial
-        that was never recorded.
+        Return None where the trial is finished, a living owner runs it, or it failed (and is not
+        retried). A dead owner's attempt is ended as interrupted. Raises LookupError for an unknown
+        trial.
         """
         attempts = schema.attempts
         with self._writing() as connection:
@@ -177,9 +175,7 @@ class Store(StoreReader):
         self.finish_attempts([(attempt_id, result)], now_utc)
 
     def finish_attempts(self, ended: Sequence[tuple[int, AttemptResult]], now_utc: str) -> None:
-        """End attempts, by id, with all their results, in one transaction.
-
-        All of them are ended or none. Their files are written first.
+        """End attempts, by id, with all their results, in one transaction after their files.
 
         Raises HostError when the disk is full (the attempts are then still open), or when another
         process has ended one of them in the meantime.
@@ -229,9 +225,7 @@ class Store(StoreReader):
     # Removing, exporting and importing runs.
 
     def remove_runs(self, run_ids: Collection[str], *, is_alive: IsAlive) -> None:
-        """Remove runs with their results, reports, and the files that no other run refers to.
-
-        Their points of histories stay (see ``Histories.forget``).
+        """Remove runs with results, reports, and files of no other run, but not their histories.
 
         Raises UserError, and removes nothing, when one is unknown or is being measured now.
         """

@@ -37,10 +37,9 @@ _NEW_EACH_TIME = ("digits", "text")
 
 
 def sure_rows(definition: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Rows]:
-    """Return the statements of the chosen test that find a row each time, and their effect on it.
+    """Return the chosen test's statements that provably find a row each time, and their effect.
 
-    ``values`` are those of all factors and parameters, ``test`` included. Raise nothing:
-    statements for which this cannot be derived are not listed.
+    ``values`` are those of all factors and parameters, ``test`` included. Raise nothing.
     """
     test = definition.get("tests", {}).get(str(values.get("test", definition.get("default_test"))))
     if test is None or test.get("client_setup"):

@@ -26,11 +26,7 @@ _CHAR = re.compile(r"(\w+)\s+CHAR\s*\((\d+)\)", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class Volume:
-    """The approximate content of the tables of a set.
-
-    ``tables``, ``rows`` and ``index_entries`` (of secondary indexes) are their numbers,
-    ``data_bytes`` is the length of the rows' values.
-    """
+    """The approximate content of tables; ``data_bytes`` is the length of the rows' values."""
 
     tables: int
     rows: int

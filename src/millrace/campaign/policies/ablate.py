@@ -80,10 +80,7 @@ def alignments(
 ) -> Alignments:
     """Return the alignments of the likeliest causes, each alone and all together.
 
-    Causes that cannot be aligned are listed with the reason. ``given`` are the names of the options
-    in B's configuration.
-
-    Raises UserError where none can be aligned.
+    ``given`` names the options in B's configuration. Raises UserError where none can be aligned.
     """
     found: list[Alignment] = []
     left_out: list[str] = []

@@ -26,12 +26,10 @@ from millrace.store.records import StoredRun
 
 
 def servers_between(good: str, bad: str, among: Sequence[str]) -> tuple[str, ...]:
-    """Return the servers from the good one to the bad one, in the order of the list.
+    """Return the servers from the good one to the bad one, in the order of the list or reversed.
 
-    A missing good server is put first, a missing bad one last. A list that goes from bad to good is
-    reversed.
-
-    Raises UserError where the two are the same, or the list has a server twice.
+    A missing good server is put first, a missing bad one last. Raises UserError where the two are
+    the same, or the list has a server twice.
     """
     if good == bad:
         raise UserError(f"--good and --bad are both {good}", hint="name two servers that differ")
@@ -91,10 +89,9 @@ def bisection_experiment(
     options: Mapping[str, Level],
     confidence: float,
 ) -> Experiment:
-    """Return the experiment that searches among ``servers``.
+    """Return the experiment that searches among ``servers`` with options and other factors.
 
-    It has these server options and the other factors of ``experiment``. Raises UserError where one
-    of these factors has several levels, because a search covers one history.
+    Raises UserError for a factor with several levels, because a search covers one history.
     """
     fixed = {each.name: each for each in experiment.factors if each.name != SERVER}
     fixed |= {f"{OPTION}{name}": Factor(f"{OPTION}{name}", (of,)) for name, of in options.items()}

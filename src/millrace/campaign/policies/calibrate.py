@@ -58,11 +58,7 @@ class CalibrationBlock:
 
 
 def calibration_experiment(experiment: Experiment) -> Experiment:
-    """Return the experiment that calibrates the host for another experiment.
-
-    It compares the base of that experiment with itself. Raises UserError where its blocks cannot
-    decide anything.
-    """
+    """Return the experiment that compares another's base with itself; UserError for few blocks."""
     if experiment.blocks < FEWEST_BLOCKS:
         raise UserError(
             f"{experiment.source}: {experiment.blocks} blocks decide nothing, so there is no "
@@ -143,12 +139,9 @@ def next_block(
 ) -> CalibrationBlock | None:
     """Return the next block of a calibration; None where it is complete.
 
-    It needs ``verdicts`` A/A verdicts in all, the same number in each group, and then a verdict on
-    an injected slowdown in each group.
-
-    ``injected_kind`` is the kind of slowdown (``cpu``, ``fsync``) or an option, None for none.
-    Where its size can be chosen, it follows from the smallest change that the group's verdicts
-    detect.
+    It needs ``verdicts`` A/A verdicts, the same number in each group, and then a verdict on an
+    injected slowdown in each: ``injected_kind`` (``cpu``, ``fsync``, an option, None for none),
+    where possible of a size that follows from the smallest change that the group's verdicts detect.
     """
     if found is None:
         return CalibrationBlock(AGAIN, tuple(groups))
@@ -186,10 +179,9 @@ def fixed_level(injected_kind: str) -> str | None:
 
 
 def stop_of_size(group: GroupCalibration, found: Calibration, size: float) -> Stopped:
-    """Return the stop of the server that causes ``size`` times the smallest detectable change.
+    """Return the stop that causes ``size`` times the smallest change detected in all blocks.
 
-    The change is the one that the group's verdicts detect in all of their blocks. It is at least
-    the margin, because verdicts ignore smaller changes.
+    The change is at least the margin, because verdicts ignore smaller ones.
     """
     asked = found.target
     change = size * max(group.detectable[asked.blocks], asked.margin)

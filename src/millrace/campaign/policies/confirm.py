@@ -79,10 +79,8 @@ class Planned:
 def planned(store: Store, change: ChangeRecord, blocks: int | None) -> Planned:
     """Return the experiment that confirms a change of the store.
 
-    It has ``blocks`` blocks; None takes the number that a change of its size needs, in addition to
-    those measured earlier.
-
-    Raises UserError where the builds, or the run to take the experiment from, no longer exist.
+    None ``blocks`` are as many as such a change needs, after those measured earlier. Raises
+    UserError where the builds, or the run to take the experiment from, no longer exist.
     """
     (history,) = store.histories.read([change.series])
     others = [each for each in store.histories.changes() if each.series == change.series]
@@ -116,12 +114,7 @@ def runs_of(store: Store, history: History, builds: Builds) -> list[StoredRun]:
 def builds_of(
     history: History, change: ChangeRecord, others: Sequence[ChangeRecord], why_not: WhyNot
 ) -> Builds:
-    """Return the nearest measurable points before and after a change.
-
-    They lie on the change's side of the other changes of the series.
-
-    Raises UserError where there is none.
-    """
+    """Return the nearest measurable points around a change and no other; UserError for none."""
     points, places = _segment(history, change)
     here = range_of(change, places)
     ranges = [
@@ -190,13 +183,10 @@ def confirming_experiment(
     builds: Builds,
     blocks: int,
 ) -> Experiment:
-    """Return the experiment that compares the builds before and after ``change``.
+    """Return the newest run's experiment with the builds before and after ``change``.
 
-    It is the experiment of the newest of the runs ``stored``, with the build before ``change`` as
-    the base and the build after it as the candidate. Its configurations are those of all these
-    runs.
-
-    Raises UserError where configurations are compared and one of them is not defined there.
+    Its configurations are those of all runs. Raises UserError where configurations are compared and
+    one of them is not defined there.
     """
     newest = stored[-1].run
     configurations: dict[str, Mapping[str, Any]] = {}
@@ -234,10 +224,7 @@ def _factor(factor: FactorSpec, series: SeriesRecord, levels: tuple[Level, Level
 def outcomes(
     histories: Histories, change: ChangeRecord, measured: StoredRun, ends: Ends, now_utc: str
 ) -> list[Outcome]:
-    """Return the outcomes of the run ``measured``.
-
-    The first is about ``change``; the others are about the candidates of other metrics between the
-    same two points.
+    """Return the run's outcome for ``change``, then those for candidates of other metrics there.
 
     Raises TrialFailed where no block has both builds.
     """

@@ -21,12 +21,11 @@ from millrace.store.records import StoredRun
 
 @dataclass(frozen=True)
 class Progress:
-    """The state of a run and what comes next.
+    """The state of a run (``status``, None for a new one) and what comes next.
 
-    ``begun`` are its trials, rows in the store, in their order; ``waiting`` those of them without a
-    result. ``next_block`` are the trials of the next block, empty where there is none: ``ending``
-    says why. ``profiled`` are the profiled trials left for the end. The rest takes about
-    ``about_s``, and at most ``at_most_s`` and ``at_most_trials``. ``status`` is None for a new run.
+    ``begun`` are its trials, rows in the store; ``waiting`` those of them without a result.
+    ``next_block`` is empty where there is none: ``ending`` says why. ``profiled`` trials come at
+    the end. The rest takes about ``about_s``, and at most ``at_most_s`` and ``at_most_trials``.
     """
 
     status: RunStatus | None

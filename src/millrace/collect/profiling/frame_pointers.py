@@ -43,16 +43,10 @@ def are_kept(program: Path) -> bool | None:
 def begins_with_frame(code: bytes, machine: str) -> bool:
     """Return whether a function's code, for an ELF ``machine``, first saves the frame pointer."""
     if machine == _X86_64:
-        return _frame_x86_64(code)
-    return machine == _AARCH64 and _frame_aarch64(code)
-
-
-def _frame_x86_64(code: bytes) -> bool:
-    code = code.removeprefix(_ENDBR64)
-    return code[:1] == _PUSH_RBP and code[1:4] in _MOV_RSP_RBP
-
-
-def _frame_aarch64(code: bytes) -> bool:
+        code = code.removeprefix(_ENDBR64)
+        return code[:1] == _PUSH_RBP and code[1:4] in _MOV_RSP_RBP
+    if machine != _AARCH64:
+        return False
     words = [word for (word,) in struct.iter_unpack("<I", code[: len(code) & ~3])]
     first = [word for word in words if word not in _LANDING][:2]
     return any(word & _STP_MASK == _STP_FP_LR for word in first)
@@ -64,7 +58,9 @@ def _share(program: Path, _mtime_ns: int, _size_bytes: int) -> float | None:
     try:
         with opened(program) as elf:
             machine = str(elf["e_machine"])
-            beginnings = list(_beginnings(elf, _chosen(_functions(elf))))
+            addresses = _functions(elf)
+            some = addresses[:: max(1, len(addresses) // _LOOKED_AT)]  # from the whole program
+            beginnings = list(_beginnings(elf, some))
     except ELFError:
         return None
     if machine not in (_X86_64, _AARCH64) or not beginnings:
@@ -86,11 +82,6 @@ def _functions(elf: ELFFile) -> list[int]:
             if info & 15 == _FUNCTION and place != 0 and size >= _SHORTEST_BYTES
         }
     )
-
-
-def _chosen(addresses: Sequence[int]) -> Sequence[int]:
-    """Return enough of the addresses, from everywhere in the program."""
-    return addresses[:: max(1, len(addresses) // _LOOKED_AT)]
 
 
 def _beginnings(elf: ELFFile, addresses: Sequence[int]) -> Iterator[bytes]:

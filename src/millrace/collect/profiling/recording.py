@@ -98,12 +98,10 @@ class Granted:
 
 
 class Recording:
-    """A recording of one process, from each ``begin`` to its ``end``.
+    """A recording of one process, from each ``begin`` to its ``end``, of ``seconds`` in all.
 
-    ``seconds`` is its total time.
-
-    ``was_cut`` says that perf ended early because the recording reached its size limit. Every
-    method raises Unavailable, with perf's own message, where it cannot go on.
+    ``was_cut`` says that perf ended early at the size limit. Every method raises Unavailable, with
+    perf's own message, where it cannot go on.
     """
 
     def __init__(self, by: Perf, pid: int, settings: Settings) -> None:

@@ -53,10 +53,8 @@ class Mapped:
 def functions_of(pid: int, program: Path, names: Collection[str]) -> dict[int, str]:
     """Return the function of each thread of a process, where it is one of ``names``.
 
-    Threads that are not accessible have none. Neither have threads that ran, or waited for a CPU,
-    at each of several looks, because a stack is only readable while its thread waits.
-
-    Raise OSError where the process is gone or not accessible.
+    A stack is only readable while its thread waits, so threads that ran at each of several looks
+    have none. Raise OSError where the process is gone or not accessible.
     """
     functions = functions_in(program, frozenset(names))
     base = _base(list(maps(procfs.read(f"/proc/{pid}/maps"))), program)

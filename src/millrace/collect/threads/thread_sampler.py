@@ -75,10 +75,9 @@ _SAMPLED = TypeAdapter(Sampled)
 
 
 def budget(connections: int) -> float:
-    """Return the share of one CPU that sampling may use.
+    """Return the share of one CPU that sampling may use; a busy server loses twice as much.
 
-    Where few CPUs do all the work, the server loses that share, and the same again by the
-    disturbance. With many ``connections`` each sample of all threads shows more, so fewer suffice.
+    With many ``connections`` each sample of all threads shows more, so fewer suffice.
     """
     of_all = max(_OF_ALL_CPUS / math.sqrt(connections), _LEAST_OF_ALL_CPUS)
     return min(_OF_ONE_CPU, of_all * (os.cpu_count() or 1))

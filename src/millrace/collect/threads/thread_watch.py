@@ -65,11 +65,9 @@ def require_processes(target: Target) -> ServerProcesses:
 
 
 class RoleReports:
-    """The kinds of threads that a server itself reports, in a session of their own.
+    """The kinds of threads that a server reports, in a session of their own, until it refuses.
 
-    Where the server refuses the session or a query, the reports end. ``has_pool`` says whether
-    sessions share a pool of threads, ``covers_sessions`` whether the threads of all sessions are
-    reported.
+    ``has_pool``: sessions share threads; ``covers_sessions``: the threads of all are reported.
     """
 
     def __init__(self, target: Target) -> None:
@@ -105,11 +103,7 @@ class RoleReports:
 
 
 class ThreadWatch:
-    """An observation of a server's threads: it samples them at marks, and then classifies each.
-
-    ``kinds`` uses four sources: the samples, the server's reports, the functions that the threads
-    run, and the sockets that belong to millrace's own sessions or listen for clients.
-    """
+    """Classify a server's threads by samples at marks, its reports, functions and sockets."""
 
     def __init__(self, target: Target) -> None:
         processes = require_processes(target)
