@@ -79,10 +79,6 @@ def _unshared(variable: str) -> Path:
     return place
 
 
-def _cache() -> Path:
-    return _place("MILLRACE_CACHE", "/var/cache/millrace", "XDG_CACHE_HOME", ".cache")
-
-
 def _state() -> Path:
     return _place("MILLRACE_STATE", "/var/lib/millrace", "XDG_STATE_HOME", ".local/state")
 
@@ -164,6 +160,8 @@ def _other(variable: str) -> str:
 _DIRECTORIES: Mapping[str, Callable[[], Path]] = {
     "MILLRACE_WORK": work_dir,
     "MILLRACE_SNAPSHOTS": _snapshots,
-    "MILLRACE_CACHE": _cache,
+    "MILLRACE_CACHE": lambda: _place(
+        "MILLRACE_CACHE", "/var/cache/millrace", "XDG_CACHE_HOME", ".cache"
+    ),
     "MILLRACE_STATE": _state,
 }

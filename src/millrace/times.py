@@ -1,26 +1,21 @@
 """Read and write durations such as ``1h30min``, and instants in UTC (ISO 8601, with seconds)."""
 
+import operator
 import re
 from datetime import UTC, datetime
 
-_UNITS_S = {"h": 3600, "min": 60, "s": 1}
+_UNITS_S = (3600, 60, 1)  # of an hour, a minute, a second
 _DURATION = re.compile(r"(?:(\d+)h)?(?:(\d+)min)?(?:(\d+)s)?", re.ASCII)
 
 
 def parse_duration(text: str) -> float:
     """Return the seconds of ``90s``, ``45min`` or ``1h30min``; else, or for 0, raise ValueError."""
     matched = _DURATION.fullmatch("".join(text.split()))
-    seconds = 0 if matched is None else _seconds(matched)
+    numbers = () if matched is None else map(int, matched.groups(default="0"))
+    seconds = sum(map(operator.mul, numbers, _UNITS_S))
     if seconds <= 0:
         raise ValueError(f"{text!r} is not a duration such as 45min or 1h30min")
     return float(seconds)
-
-
-def _seconds(matched: re.Match[str]) -> int:
-    return sum(
-        int(number or 0) * unit_s
-        for number, unit_s in zip(matched.groups(), _UNITS_S.values(), strict=True)
-    )
 
 
 def duration_in_words(seconds: float) -> str:

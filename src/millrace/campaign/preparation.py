@@ -82,7 +82,7 @@ def _refuse_unknown_options(prepared: Collection[PreparedTreatment]) -> None:
         for each in own
     ]
     unknown = sorted(set.intersection(*lacking)) if lacking else []
-    known = {name for each in own for name in _known_names(each.server)} if unknown else set()
+    known = {name for each in own if unknown for name in _known_names(each.server)}
     for name in unknown:
         nearest = nearest_names(name, known)
         raise UserError(

@@ -67,19 +67,13 @@ def select_run(
             note = f"run {run.id} is not resumed, a new one starts: {'; '.join(changed)}"
             break
         else:
-            note = _not_continued(store, plan, experiment, host)
+            imported = store.runs_of(plan.digest, host.id, experiment.seed, imported=True)
+            for run in imported:
+                if measures_the_same(run, experiment):
+                    note = f"run {run.id} was imported and is not resumed, a new one starts"
+                    break
     run = new_run_record(plan, host, versions, command)
     return RunSelection(run, with_aa_trials(plan), is_new=True, note=note)
-
-
-def _not_continued(
-    store: Store, plan: Plan, experiment: Experiment, host: HostRecord
-) -> str | None:
-    imported = store.runs_of(plan.digest, host.id, experiment.seed, imported=True)
-    for run in imported:
-        if measures_the_same(run, experiment):
-            return f"run {run.id} was imported and is not resumed, a new one starts"
-    return None
 
 
 def _continued(store: Store, run: RunRecord, experiment: Experiment, command: str) -> RunSelection:

@@ -200,7 +200,7 @@ def collector(target: Target) -> SchedWaitCollector:
 
 
 def filters(tids: Collection[int], *, both: bool) -> Mapping[str, str]:
-    """Return, by event, the filter of these threads; with ``both``, also of their switches in."""
+    """Return the filter of each event for these threads; ``both``: switches to them count too."""
     switched = ("prev_pid", "next_pid") if both else ("prev_pid",)
     fields = {"sched_switch": switched, "sched_waking": ("pid",), "sched_wakeup": ("pid",)}
     return {
@@ -210,7 +210,7 @@ def filters(tids: Collection[int], *, both: bool) -> Mapping[str, str]:
 
 
 def wakers(own: Collection[int]) -> Callable[[int], Waker]:
-    """Return the classifier of wakers of ``own`` threads; packets' kernel threads are "other"."""
+    """Return the function that classifies a thread that woke one of the ``own`` threads."""
 
     def waker(tid: int) -> Waker:
         if tid in own:
@@ -218,6 +218,7 @@ def wakers(own: Collection[int]) -> Callable[[int], Waker]:
         text = procfs.read_or_none(f"/proc/{tid}/stat")
         if text is None or not (stat := procfs.stat(text)).is_kernel_thread:
             return "other"
+        # A kernel thread that delivers packets of the network stands for their senders.
         return "other" if stat.name.startswith(_HANDS_OUT) else "kernel"
 
     known: dict[int, Waker] = {0: "kernel"}

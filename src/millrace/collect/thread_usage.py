@@ -197,7 +197,9 @@ def _figures(before: Counts, after: Counts) -> dict[str, Figure]:
 
 def _of_thread(raw: RawThread) -> Counts:
     stat = procfs.stat(raw.stat)
-    ran_ns, waited_ns = _scheduled(raw)
+    ran_ns = waited_ns = None
+    if raw.schedstat is not None and _has_schedstat(raw):
+        ran_ns, waited_ns = procfs.schedstat(raw.schedstat)
     return Counts(
         cpu=cpu_clock.with_ticks(_ticked_ns(stat) if ran_ns is None else ran_ns, stat),
         runnable_ns=waited_ns,
@@ -223,13 +225,6 @@ def _counted(stat: procfs.Stat, status: bytes | None, io: bytes | None) -> Mappi
         "major_faults": stat.major_faults,
         **(dict.fromkeys(procfs.IO) if io is None else procfs.io(io)),
     }
-
-
-def _scheduled(raw: RawThread) -> tuple[int, int] | tuple[None, None]:
-    """Return the nanoseconds that a thread ran and waited for a CPU; None where uncounted."""
-    if raw.schedstat is None or not _has_schedstat(raw):
-        return None, None
-    return procfs.schedstat(raw.schedstat)
 
 
 def _has_schedstat(raw: RawThread) -> bool:

@@ -14,7 +14,7 @@ In block b an A/A trial of treatment t takes its place in the random order from 
 ``"{seed}:{b}:{t}:control"``; all other trials keep theirs.
 """
 
-from millrace.experiment.model import Plan, PlannedTrial, Treatment, sort_key
+from millrace.experiment.model import Plan, PlannedTrial, sort_key
 from millrace.experiment.plan import trial_id
 from millrace.model.trials import Purpose
 
@@ -52,12 +52,12 @@ def with_aa_trials(plan: Plan, *, begun: int = 0, first: int | None = None) -> P
         return plan
     bases = [each for each in plan.treatments if is_base[each.id]]
     having = aa_blocks(plan.seed, plan.experiment.blocks, begun=begun, first=first)
-    trials = [*plan.trials, *(_aa_trial(plan, base, block) for block in having for base in bases)]
-    return plan.only(sorted(trials, key=lambda trial: _place(plan, trial)))
-
-
-def _aa_trial(plan: Plan, base: Treatment, block: int) -> PlannedTrial:
-    return PlannedTrial(trial_id(plan.digest, base, block, _CONTROL), base, block, 0, _CONTROL)
+    added = (
+        PlannedTrial(trial_id(plan.digest, base, block, _CONTROL), base, block, 0, _CONTROL)
+        for block in having
+        for base in bases
+    )
+    return plan.only(sorted([*plan.trials, *added], key=lambda trial: _place(plan, trial)))
 
 
 def _place(plan: Plan, trial: PlannedTrial) -> tuple[bool, int, bytes]:

@@ -115,7 +115,9 @@ def check(document: Table, context: ValidationContext) -> tuple[Checked, Diagnos
         roles=tuple(workload.roles) if workload else (DEFAULT_ROLE,),
     )
     compared, base = _compare(errors, document, vocabulary)
-    parameters = _parameters_table(errors, document, workload)
+    parameters = errors.table("parameters", document.get("parameters", {}))
+    if workload is not None:
+        parameters = errors.keys("parameters", parameters, workload.parameters)
     read = read_settings(errors, "", document, vocabulary, parameters=parameters)
     root = replace(read, base=base)
     scales = {
@@ -278,11 +280,6 @@ def _compare(
         errors.add("compare.base", f"{shown(base)} is no level", "one level")
         base = None
     return str(factor), base
-
-
-def _parameters_table(errors: Diagnostics, document: Table, workload: Workload | None) -> Table:
-    table = errors.table("parameters", document.get("parameters", {}))
-    return errors.keys("parameters", table, workload.parameters) if workload else table
 
 
 def _base(

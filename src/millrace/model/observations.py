@@ -146,7 +146,7 @@ class TimedEvent(Document):
 
 
 class Waits(Section):
-    """The server's waits, the longest first, or ``why`` it measures none, or not some classes."""
+    """The server's waits, the longest first; ``why`` it measures none, and unmeasured classes."""
 
     enabled: bool | None = None
     why: str | None = None

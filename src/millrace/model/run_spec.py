@@ -172,7 +172,7 @@ class Ablates(Document):
 
 
 class Calibrates(ExactDocument):
-    """The calibrated experiment, its ``factor`` at ``base``; ``blocks`` limits a verdict's."""
+    """The calibrated experiment, with its ``factor`` at ``base``; ``blocks`` limits a verdict."""
 
     digest: str
     name: str

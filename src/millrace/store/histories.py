@@ -47,7 +47,7 @@ class Histories:
     # Points.
 
     def record(self, part: HistoryPart) -> Recorded:
-        """Add the points of one run (one at least), but labels of other runs.
+        """Add the points of one run, one at least, except those with labels of other runs.
 
         Where the run's blocks have changed, its points replace the old ones. Raises UserError for a
         run that was recorded under other labels.

@@ -16,7 +16,6 @@ from millrace.errors import UserError
 from millrace.store import rows, run_archive, schema
 from millrace.store.artefacts import Artefacts, Staged
 from millrace.store.histories import add_part
-from millrace.store.records import StoredRun
 from millrace.times import utc_now
 
 Transaction = Callable[[], AbstractContextManager[Connection]]
@@ -59,7 +58,7 @@ def referred(connection: Connection, names: Collection[str]) -> set[str]:
 
 
 def is_trusted_for(run_id: str) -> ColumnElement[bool]:
-    """Return the condition of runs that are evidence for one: measured here, if it was."""
+    """Return the condition of runs that are evidence for this one: if it is of here, only such."""
     of_run = schema.runs.alias()
     is_imported = exists().where(of_run.c.id == run_id, of_run.c.imported_utc.is_not(None))
     return or_(schema.runs.c.imported_utc.is_(None), is_imported)
@@ -80,7 +79,11 @@ def _add(
     names: dict[str, None] = {}
     for entry in added:
         stored = found.run(entry)
-        _insert(connection, stored)
+        imported = {**rows.run_row(stored.run), "imported_utc": utc_now()}
+        connection.execute(insert(schema.runs).values(**imported))
+        rows.insert_plan(connection, stored.run.id, stored.treatments, stored.trials)
+        for attempt in stored.attempts:
+            rows.insert_attempt(connection, attempt)
         names |= dict.fromkeys(a.sha256 for each in stored.attempts for a in each.artefacts)
     # The file's author can have given points to a run that the file lacks.
     add_part(connection, found.history, of_runs=new)
@@ -100,14 +103,6 @@ def _settle(artefacts: Artefacts, staged: Staged, writing: Transaction) -> None:
     if names:
         with writing() as connection:
             artefacts.discard(names - referred(connection, names))
-
-
-def _insert(connection: Connection, stored: StoredRun) -> None:
-    imported = {**rows.run_row(stored.run), "imported_utc": utc_now()}
-    connection.execute(insert(schema.runs).values(**imported))
-    rows.insert_plan(connection, stored.run.id, stored.treatments, stored.trials)
-    for attempt in stored.attempts:
-        rows.insert_attempt(connection, attempt)
 
 
 def _refuse_known_trials(connection: Connection, path: Path, trials: Sequence[str]) -> None:

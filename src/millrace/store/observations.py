@@ -29,7 +29,7 @@ def as_artefacts(result: AttemptResult) -> Iterator[tuple[str, str, bytes]]:
 
 
 def parse(content: bytes) -> Observations:
-    """Return the observations, or another version alone; raise ValueError for invalid bytes."""
+    """Return the observations, of another version its number alone; raise ValueError if invalid."""
     document = safe_json.parse_object(content, OF_A_FILE)
     version = document.get("version", VERSION)
     try:

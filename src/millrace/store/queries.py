@@ -72,7 +72,7 @@ class StoreReader:
         return self._runs_where(tested == run_id, importing.is_trusted_for(run_id))
 
     def calibrations_of(self, run: RunRecord) -> list[RunRecord]:
-        """Return the calibrations of a run's host, newest first; those that are evidence for it."""
+        """Return the calibrations of a run's host that may be evidence for it, the newest first."""
         calibrated = runs.c.spec["calibrates", "digest"].as_string()
         return self._runs_where(
             runs.c.host_id == run.host.id, calibrated.is_not(None), importing.is_trusted_for(run.id)

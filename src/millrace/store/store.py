@@ -13,7 +13,7 @@ import math
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 from sqlalchemy import Connection, Engine, bindparam, delete, exists, insert, select, update
 
@@ -105,9 +105,10 @@ class Store(StoreReader):
             elif known.blocks < run.blocks:
                 grown = update(runs).where(runs.c.id == run.id).values(blocks=run.blocks)
                 if extension is not None:
-                    grown = grown.values(
-                        spec=_extended(known.spec, extension.replace(blocks=run.blocks))
-                    )
+                    spec = RunSpec.model_validate(known.spec)
+                    added = extension.replace(blocks=run.blocks)
+                    spec = spec.replace(extensions=(*(spec.extensions or ()), added))
+                    grown = grown.values(spec=spec.to_json())
                 connection.execute(grown)
             rows.insert_plan(connection, run.id, treatments, trials)
 
@@ -285,8 +286,3 @@ class Store(StoreReader):
     def _writing(self) -> Iterator[Connection]:
         with database.user_errors(self.path), database.writing(self._engine) as connection:
             yield connection
-
-
-def _extended(document: object, extension: Extension) -> dict[str, Any]:
-    spec = RunSpec.model_validate(document)
-    return spec.replace(extensions=(*(spec.extensions or ()), extension)).to_json()

@@ -55,7 +55,9 @@ def sure_rows(definition: Mapping[str, Any], values: Mapping[str, Any]) -> dict[
     texts = {name: known.text(name) for step in steps for name in step}
     if any(_UPDATES.match(text) and not _UPDATE.fullmatch(text) for text in texts.values()):
         return {}  # an update of another form may move keys
-    removing = [(name, step) for step in steps for name in step if _may_remove(texts[name])]
+    removing = [
+        (name, step) for step in steps for name in step if not _KEEPS_ROWS.match(texts[name])
+    ]
     gone = any(not _puts_back(name, step, texts) for name, step in removing)
     found: dict[str, Rows] = {}
     for name, text in texts.items():
@@ -71,10 +73,6 @@ def _steps(test: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     yield from test.get("steps", ())
     for kind in test.get("mix", ()):
         yield from kind.get("steps", ())
-
-
-def _may_remove(text: str) -> bool:
-    return _KEEPS_ROWS.match(text) is None
 
 
 def _puts_back(name: str, step: tuple[str, ...], texts: Mapping[str, str]) -> bool:

@@ -155,7 +155,8 @@ def next_block(
         return None
     for group in found.groups:
         level = injected_level(group, found, injected_kind)
-        if level is not None and not _is_injected(group, level):
+        has_verdict = any(each.verdicts for each in group.injected if each.level == level)
+        if level is not None and not has_verdict:
             return CalibrationBlock(level, (group.fixed_factors,))
     return None
 
@@ -191,10 +192,6 @@ def stop_of_size(group: GroupCalibration, found: Calibration, size: float) -> St
 def _kind(level: str) -> str:
     name = level.partition("=")[0]
     return name if name in (CPU, FSYNC) else level
-
-
-def _is_injected(group: GroupCalibration, level: str) -> bool:
-    return any(each.verdicts for each in group.injected if each.level == level)
 
 
 def _key(fixed: FixedFactors) -> frozenset[tuple[str, Level]]:

@@ -114,7 +114,7 @@ def runs_of(store: Store, history: History, builds: Builds) -> list[StoredRun]:
 def builds_of(
     history: History, change: ChangeRecord, others: Sequence[ChangeRecord], why_not: WhyNot
 ) -> Builds:
-    """Return the nearest measurable points around a change and no other; UserError for none."""
+    """Return the nearest measurable points that enclose no other change; UserError for none."""
     points, places = _segment(history, change)
     here = range_of(change, places)
     ranges = [

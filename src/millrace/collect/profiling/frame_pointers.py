@@ -34,7 +34,7 @@ _LANDING = frozenset((0xD503245F, 0xD503233F, 0xD503237F))
 
 
 def are_kept(program: Path) -> bool | None:
-    """Return whether a readable program keeps frame pointers (else OSError); None where unknown."""
+    """Return whether a program keeps frame pointers, None where unknown; raise OSError."""
     status = program.stat()
     share = _share(program, status.st_mtime_ns, status.st_size)
     return None if share is None else share >= _KEPT_SHARE

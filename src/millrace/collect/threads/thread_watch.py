@@ -139,7 +139,7 @@ class ThreadWatch:
         return POOL if self._roles.has_pool else CONNECTION
 
     def kinds(self, activity: Mapping[int, ThreadActivity] | None = None) -> Mapping[int, str]:
-        """Return the kind of each thread of the marks or samples, while the threads exist."""
+        """Return the kind of each sampled thread; call it while the threads exist."""
         activity = activity or {}
         if self._roles.has_pool:
             workers = _kinds_by_function(self.pid, self._instance, of_pools=True)
@@ -223,7 +223,7 @@ class ThreadWatch:
 def _kinds_by_function(
     pid: int, instance: ServerClient, *, of_pools: bool
 ) -> Mapping[tuple[int, int], str]:
-    """Return kinds by outermost functions of pool workers or all others, by number and start."""
+    """Return the kinds of pool workers, or of all others, by number and start of the thread."""
     server = instance.server
     if not isinstance(server, InstalledServer):
         return {}
@@ -242,7 +242,7 @@ def _kinds_by_function(
 
 
 def _pid_file_written(instance: ServerClient) -> tuple[int, int] | None:
-    """Return a pid file's time as the latest start of a thread; None where there is none."""
+    """Return the pid file's time as the latest start of a startup thread; None without a file."""
     if not isinstance(instance, Instance):
         return None
     try:
