@@ -1,6 +1,5 @@
 """Estimate the time, disk space and downloads of a plan on this host."""
 
-from collections.abc import Mapping
 from pathlib import Path
 from statistics import fmean
 
@@ -12,7 +11,6 @@ from millrace.experiment.estimate import Estimate, Needs, estimate, require_spac
 from millrace.experiment.model import Plan, Treatment
 from millrace.host import facts
 from millrace.servers import install
-from millrace.store.records import StoredRun
 from millrace.store.store import Store
 
 # System tables, undo and temporary tablespaces of a fresh data directory (measured: 30 to 200 MB).
@@ -20,9 +18,20 @@ _FRESH_DATA_DIR_BYTES = 200_000_000
 
 
 def forecast_here(plan: Plan, store: Store | None) -> Estimate:
-    """Estimate a plan in this host's work directory, from earlier trials in the store."""
-    measured = None if store is None else _measured_here(plan, store)
-    return forecast(plan, work_dir=paths.work_dir(), measured_trial_s=measured)
+    """Estimate a plan in this host's work directory, from earlier trials in the store.
+
+    Servers may still be missing.
+    """
+    listings = {listing.name: listing for listing in install.list_servers()}
+    server_of = {each.id: listings[str(each.resolved["server"])] for each in plan.treatments}
+    used = {listing.name: listing for listing in server_of.values()}.values()
+    return estimate(
+        plan,
+        needs={each.id: _needs(plan, each, server_of[each.id]) for each in plan.treatments},
+        host_free_bytes=_free_bytes(paths.work_dir()),
+        download_bytes=sum(s.download_bytes or 0 for s in used if s.state in install.MISSING),
+        measured_trial_s=None if store is None else _measured_trial_s(plan, store),
+    )
 
 
 def refuse_without_space(estimate: Estimate) -> None:
@@ -30,41 +39,16 @@ def refuse_without_space(estimate: Estimate) -> None:
     require_space(estimate, str(paths.work_dir()))
 
 
-def _measured_here(plan: Plan, store: Store) -> dict[str, float] | None:
-    """Return the mean duration of earlier trials of the plan's treatments on this host."""
+def _measured_trial_s(plan: Plan, store: Store) -> dict[str, float] | None:
+    """Return the mean duration of a run's finished trials here, in seconds by treatment id."""
     wanted = {treatment.id for treatment in plan.treatments}
     host_id = facts.host_id(facts.facts(paths.work_dir()))
     for run in store.runs_of(plan.digest, host_id, seed=None):
         stored = store.load_run(run.id)
         if wanted <= {treatment.id for treatment in stored.treatments}:
-            return measured_trial_s(stored)
-    return None
-
-
-def forecast(
-    plan: Plan, *, work_dir: Path, measured_trial_s: Mapping[str, float] | None = None
-) -> Estimate:
-    """Estimate ``plan`` with instances in ``work_dir``; servers may still be missing."""
-    listings = {listing.name: listing for listing in install.list_servers()}
-    used = dict.fromkeys(str(treatment.resolved["server"]) for treatment in plan.treatments)
-    return estimate(
-        plan,
-        needs={
-            treatment.id: _needs(plan, treatment, listings[str(treatment.resolved["server"])])
-            for treatment in plan.treatments
-        },
-        host_free_bytes=_free_bytes(work_dir),
-        download_bytes=sum(
-            listings[name].download_bytes or 0
-            for name in used
-            if listings[name].state in install.MISSING
-        ),
-        measured_trial_s=measured_trial_s,
-    )
-
-
-def measured_trial_s(stored: StoredRun) -> dict[str, float]:
-    """Return the mean duration of finished trials, in seconds by treatment id."""
+            break
+    else:
+        return None
     treatment_of = {trial.id: trial.treatment_id for trial in stored.trials}
     durations: dict[str, list[float]] = {}
     for attempt in stored.attempts:

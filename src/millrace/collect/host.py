@@ -7,7 +7,7 @@ because most of their work is for the server.
 
 import functools
 import os
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -67,7 +67,7 @@ def collector(target: Target, root: Path = Path("/")) -> MarkCollector[Reading]:
 
     def compare(before: Reading, after: Reading) -> CollectorResult:
         found = activity(before, after, target, root)
-        return CollectorResult({NAME: found}, missing(after))
+        return CollectorResult({NAME: found}, tuple(missing(after)))
 
     return MarkCollector(functools.partial(take, root), compare)
 
@@ -132,24 +132,17 @@ def _server_limits(pid: int | None, root: Path) -> ServerLimits:
     )
 
 
-def missing(reading: Reading) -> list[Unavailable]:
-    """Return the parts that the host does not report."""
-    found = []
+def missing(reading: Reading) -> Iterator[Unavailable]:
+    """Yield the parts that the host does not report."""
     if len(reading.pressure) < len(_PRESSURES):
-        found.append(
-            Unavailable(
-                "how long work waited for CPUs, disks and memory (/proc/pressure)",
-                hint="use a kernel with CONFIG_PSI, and boot it with psi=1",
-            )
+        yield Unavailable(
+            "how long work waited for CPUs, disks and memory (/proc/pressure)",
+            hint="use a kernel with CONFIG_PSI, and boot it with psi=1",
         )
     if 1 not in reading.processes:
-        found.append(
-            Unavailable(
-                "other users' processes",
-                hint="run millrace as root, or mount /proc without hidepid",
-            )
+        yield Unavailable(
+            "other users' processes", hint="run millrace as root, or mount /proc without hidepid"
         )
-    return found
 
 
 def disturbed(before: Reading, after: Reading, found: Sequence[OtherProcess]) -> list[str]:

@@ -9,7 +9,7 @@ Cost: five small files for each thread and one query at each mark, some millisec
 
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from millrace.collect.model import CollectorResult, MarkCollector, Target
@@ -132,26 +132,20 @@ def usage(before: Reading, after: Reading, kinds: Mapping[int, str]) -> Threads:
     return Threads(process=Usage(**total), threads=(*threads, *ended))
 
 
-def missing(reading: Reading, *, some_ended: bool) -> list[Unavailable]:
-    """Return the parts that could not be read."""
+def missing(reading: Reading, *, some_ended: bool) -> Iterator[Unavailable]:
+    """Yield the parts that could not be read."""
     threads = reading.threads.values()
-    found = []
     if reading.io is None and all(thread.io is None for thread in threads):
-        found.append(
-            Unavailable(
-                "reads and writes of the server and its threads (/proc/PID/io)", hint=NEEDS_PTRACE
-            )
+        yield Unavailable(
+            "reads and writes of the server and its threads (/proc/PID/io)", hint=NEEDS_PTRACE
         )
     if not any(map(_has_schedstat, threads)):
-        found.append(
-            Unavailable(
-                "how long threads waited for a CPU (/proc/PID/task/TID/schedstat)",
-                hint="use a kernel with CONFIG_SCHED_INFO",
-            )
+        yield Unavailable(
+            "how long threads waited for a CPU (/proc/PID/task/TID/schedstat)",
+            hint="use a kernel with CONFIG_SCHED_INFO",
         )
     if some_ended:
-        found.append(Unavailable("context switches of the server as a whole: threads ended"))
-    return found
+        yield Unavailable("context switches of the server as a whole: threads ended")
 
 
 def _sum(threads: Sequence[ThreadUsage], name: str) -> float | int | None:

@@ -21,6 +21,7 @@ import hashlib
 import json
 import secrets
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -62,6 +63,17 @@ def expand(experiment: Experiment, *, seed: int) -> Plan:
         for position, (block, purpose, treatment, side) in enumerate(ordered)
     )
     return Plan(experiment, identity, seed, treatments, trials)
+
+
+def block_of(
+    experiment: Experiment, factor: str, levels: tuple[Level, ...], *, seed: int, block: int
+) -> Plan:
+    """Return the plan of one block of the experiment, with these levels of a factor."""
+    factors = tuple(
+        replace(each, levels=levels) if each.name == factor else each for each in experiment.factors
+    )
+    plan = expand(replace(experiment, factors=factors, blocks=block + 1), seed=seed)
+    return replace(plan, trials=tuple(trial for trial in plan.trials if trial.block == block))
 
 
 def seed_of(experiment: Experiment) -> int:

@@ -146,7 +146,7 @@ def test_what_may_not_be_read_is_none_and_missing() -> None:
     what = " ".join(each.message for each in thread_usage.missing(after, some_ended=False))
     assert "/proc/PID/io" in what
     assert "schedstat" in what
-    assert thread_usage.missing(reading(0, {4: thread(5)}), some_ended=False) == []
+    assert not list(thread_usage.missing(reading(0, {4: thread(5)}), some_ended=False))
 
 
 def test_the_busiest_come_first() -> None:
@@ -186,7 +186,7 @@ def test_real_threads_are_read() -> None:
     spun = next(each for each in found["threads"] if each["tid"] == spinning.native_id)
     assert spun["cpu_s"] > 0
     assert found["process"]["cpu_s"] >= spun["cpu_s"] * 0.9
-    assert thread_usage.missing(after, some_ended=False) == []
+    assert not list(thread_usage.missing(after, some_ended=False))
 
 
 def _spin(stop: threading.Event) -> None:

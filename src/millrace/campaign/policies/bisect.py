@@ -17,7 +17,7 @@ from millrace.campaign.scheduler import Batch, End
 from millrace.errors import TrialFailed, UserError, did_you_mean
 from millrace.experiment.levels import OPTION, SERVER
 from millrace.experiment.model import Compare, Experiment, Factor, Plan, short_name
-from millrace.experiment.plan import expand
+from millrace.experiment.plan import block_of
 from millrace.levels import Level
 from millrace.model.events import Announcement, Emitted
 from millrace.model.run_spec import Bisects, CampaignPart
@@ -124,12 +124,8 @@ def bisection_experiment(
 
 def member_plan(experiment: Experiment, server: str, *, seed: int, block: int) -> Plan:
     """Return the plan of block number ``block``: one trial of one server."""
-    factors = tuple(
-        replace(each, levels=(server,)) if each.name == SERVER else each
-        for each in experiment.factors
-    )
-    plan = expand(replace(experiment, factors=factors, blocks=block + 1), seed=seed)
-    return plan.only((trial for trial in plan.trials if trial.block == block), after=block)
+    plan = block_of(experiment, SERVER, (server,), seed=seed, block=block)
+    return plan.only(plan.trials, after=block)
 
 
 @dataclass(frozen=True)

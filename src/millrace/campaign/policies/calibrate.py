@@ -13,7 +13,7 @@ groups would count quick ones too often.
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from millrace.analysis.compare.calibration import calibration
@@ -27,7 +27,7 @@ from millrace.errors import TrialFailed, UserError
 from millrace.experiment import slowdown
 from millrace.experiment.levels import resolved_level
 from millrace.experiment.model import Compare, Experiment, Factor, Plan, short_name
-from millrace.experiment.plan import digest, expand
+from millrace.experiment.plan import block_of, digest, expand
 from millrace.experiment.slowdown import AGAIN, CPU, FSYNC, NONE, SlowFsync, Stopped
 from millrace.levels import Level
 from millrace.model.events import Announcement, Emitted
@@ -100,21 +100,13 @@ def block_plan(
     experiment: Experiment, content: CalibrationBlock, *, seed: int, block: int, position: int
 ) -> Plan:
     """Return the plan of block ``block``, whose first trial is at ``position`` of the run."""
-    factors = tuple(
-        replace(each, levels=(NONE, content.level)) if each.name == slowdown.FACTOR else each
-        for each in experiment.factors
-    )
-    plan = expand(replace(experiment, factors=factors, blocks=block + 1), seed=seed)
+    plan = block_of(experiment, slowdown.FACTOR, (NONE, content.level), seed=seed, block=block)
     groups = [dict(fixed) for fixed in content.groups]
 
     def is_contained(levels: Mapping[str, Level]) -> bool:
         return {k: of for k, of in levels.items() if k != slowdown.FACTOR} in groups
 
-    trials = [
-        trial
-        for trial in plan.trials
-        if trial.block == block and is_contained(trial.treatment.levels)
-    ]
+    trials = [trial for trial in plan.trials if is_contained(trial.treatment.levels)]
     treatments = tuple(each for each in plan.treatments if is_contained(each.levels))
     return replace(plan.only(trials, after=position), treatments=treatments)
 
@@ -122,12 +114,16 @@ def block_plan(
 def groups_of(experiment: Experiment) -> tuple[FixedFactors, ...]:
     """Return the fixed factors of each group of an experiment that calibrates."""
     plan = expand(replace(experiment, blocks=1), seed=0)
-    fixed = (
-        {name: of for name, of in each.levels.items() if name != slowdown.FACTOR}
-        for each in plan.treatments
-        if each.levels[slowdown.FACTOR] == NONE
+    return _fixed_factors(each.levels for each in plan.treatments)
+
+
+def _fixed_factors(of_treatments: Iterable[Mapping[str, Level]]) -> tuple[FixedFactors, ...]:
+    """Return the fixed factors of the treatments without a slowdown."""
+    return tuple(
+        {name: of for name, of in levels.items() if name != slowdown.FACTOR}
+        for levels in of_treatments
+        if levels[slowdown.FACTOR] == NONE
     )
-    return tuple(fixed)
 
 
 def next_block(
@@ -224,12 +220,7 @@ def started_content(stored: StoredRun, block: int) -> CalibrationBlock:
     of_block = {trial.treatment_id for trial in stored.trials if trial.block == block}
     levels = [each.levels for each in stored.treatments if each.id in of_block]
     level = next(str(of[slowdown.FACTOR]) for of in levels if of[slowdown.FACTOR] != NONE)
-    fixed = (
-        {name: of for name, of in each.items() if name != slowdown.FACTOR}
-        for each in levels
-        if each[slowdown.FACTOR] == NONE
-    )
-    return CalibrationBlock(level, tuple(fixed))
+    return CalibrationBlock(level, _fixed_factors(levels))
 
 
 ChooseBlock = Callable[[Calibration | None], CalibrationBlock | None]

@@ -132,38 +132,10 @@ def progress(
     With ``retry_failed``, trials that failed count as without a result. ``stored`` includes the
     observations: a run stops by the verdict of its report, which observed query plans may qualify.
     """
+    plan = selection.plan
     if stored is None:
-        return _of_new_run(selection.plan, unknown_s)
-    waiting = waiting_trials(stored, selection.plan, retry_failed=retry_failed)
-    return _of_stored_run(selection.plan, stored, waiting, unknown_s)
-
-
-def _of_new_run(plan: Plan, unknown_s: float) -> Progress:
-    blocks = [trial for trial in plan.trials if trial.purpose != "profile"]
-    profile = tuple(trial for trial in plan.trials if trial.purpose == "profile")
-    first = [trial for trial in blocks if trial.block < FIRST_LOOK]
-    limit_s = plan.experiment.max_time_s
-    times = dict.fromkeys((each.id for each in plan.treatments), unknown_s)
-    at_most_s = _time_s(blocks, times)
-    if limit_s is not None:
-        at_most_s = min(at_most_s, limit_s)
-    profile_s = _time_s(profile, times)
-    return Progress(
-        status=None,
-        begun=(),
-        waiting=(),
-        next_block=tuple(trial for trial in blocks if trial.block == 0),
-        profiled=profile,
-        ending=None,
-        about_s=min(_time_s(first, times), at_most_s) + profile_s,
-        at_most_s=at_most_s + profile_s,
-        at_most_trials=len(plan.trials),
-    )
-
-
-def _of_stored_run(
-    plan: Plan, stored: StoredRun, without_result: set[str], unknown_s: float
-) -> Progress:
+        return _of_new_run(plan, unknown_s)
+    without_result = waiting_trials(stored, plan, retry_failed=retry_failed)
     stored = only_begun(stored)
     experiment, design = plan.experiment, design_of(plan.experiment)
     # The next block depends on the results so far, whatever the run was meant to be before.
@@ -194,6 +166,29 @@ def _of_stored_run(
         about_s=for_certain_s + min(_time_s(expected, times), at_most_s),
         at_most_s=for_certain_s + at_most_s,
         at_most_trials=len(waiting) + len(later) + len(profile),
+    )
+
+
+def _of_new_run(plan: Plan, unknown_s: float) -> Progress:
+    blocks = [trial for trial in plan.trials if trial.purpose != "profile"]
+    profile = tuple(trial for trial in plan.trials if trial.purpose == "profile")
+    first = [trial for trial in blocks if trial.block < FIRST_LOOK]
+    limit_s = plan.experiment.max_time_s
+    times = dict.fromkeys((each.id for each in plan.treatments), unknown_s)
+    at_most_s = _time_s(blocks, times)
+    if limit_s is not None:
+        at_most_s = min(at_most_s, limit_s)
+    profile_s = _time_s(profile, times)
+    return Progress(
+        status=None,
+        begun=(),
+        waiting=(),
+        next_block=tuple(trial for trial in blocks if trial.block == 0),
+        profiled=profile,
+        ending=None,
+        about_s=min(_time_s(first, times), at_most_s) + profile_s,
+        at_most_s=at_most_s + profile_s,
+        at_most_trials=len(plan.trials),
     )
 
 

@@ -101,7 +101,7 @@ class ThreadSampler:
             )
         except (OSError, MillraceError) as error:
             self._stderr.close()
-            raise Unavailable(f"threads cannot be sampled: {error}") from error
+            raise _unsampled(error) from error
         try:
             self._answer("ready", _READY_LIMIT_S)
         except BaseException:
@@ -123,7 +123,7 @@ class ThreadSampler:
         try:
             return _SAMPLED.validate_python(answer)
         except ValidationError as error:
-            raise Unavailable(f"threads cannot be sampled: {error}") from error
+            raise _unsampled(error) from error
 
     def close(self) -> None:
         """End the command at any point."""
@@ -144,9 +144,9 @@ class ThreadSampler:
         try:
             answer: Mapping[str, object] = json.loads(line)
         except json.JSONDecodeError as error:
-            raise Unavailable(f"threads cannot be sampled: {error}") from error
+            raise _unsampled(error) from error
         if answer["type"] != kind:
-            raise Unavailable(f"threads cannot be sampled: {program.NAME} said {answer['type']!r}")
+            raise _unsampled(f"{program.NAME} said {answer['type']!r}")
         return answer
 
     def _line(self, limit_s: float) -> bytes:
@@ -159,9 +159,7 @@ class ThreadSampler:
             left_s = deadline - time.monotonic()
             readable, _, _ = select.select([descriptor], [], [], max(0.0, left_s))
             if not readable:
-                raise Unavailable(
-                    f"threads cannot be sampled: {program.NAME} did not answer in {limit_s:g} s"
-                )
+                raise _unsampled(f"{program.NAME} did not answer in {limit_s:g} s")
             part = os.read(descriptor, _READ_BYTES)
             if not part:
                 raise self._failure()
@@ -177,8 +175,9 @@ class ThreadSampler:
         self._stderr.seek(0)
         said = program.last_words(1 if status is None else status, self._stderr.read())
         if "unrecognized subcommand" in said:
-            return Unavailable(
-                f"threads cannot be sampled: this {program.NAME} has no command for it",
-                hint="run `make setup`",
-            )
-        return Unavailable(f"threads cannot be sampled: {said}")
+            return _unsampled(f"this {program.NAME} has no command for it", hint="run `make setup`")
+        return _unsampled(said)
+
+
+def _unsampled(why: object, *, hint: str | None = None) -> Unavailable:
+    return Unavailable(f"threads cannot be sampled: {why}", hint=hint)

@@ -4,7 +4,7 @@ import contextlib
 import os
 import sys
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from millrace.collect.model import Target
@@ -31,9 +31,8 @@ from millrace.servers.instances.instance import Instance
 FOR_IO = frozenset({"io_getevents", "io_pgetevents", "io_uring_enter"})
 _FOR_LOCKS = "futex"
 _WAITS_FOR_SIGNALS = "rt_sigtimedwait"
-_UNNAMED = frozenset(
-    {CONNECTION, POOL, OBSERVER, BACKGROUND, MAIN, "io"}
-)  # kinds that need no name
+# Kinds that need no name.
+_UNNAMED = frozenset({CONNECTION, POOL, OBSERVER, BACKGROUND, MAIN, "io"})
 NEEDS_PTRACE = (
     "run millrace as root or as the server's user; in a container, with the capability SYS_PTRACE"
 )
@@ -156,27 +155,21 @@ class ThreadWatch:
             for tid in tids
         }
 
-    def missing(self, kinds: Mapping[int, str]) -> list[Unavailable]:
-        """Return the parts that could not be observed, where threads are of these ``kinds``."""
-        found = []
+    def missing(self, kinds: Mapping[int, str]) -> Iterator[Unavailable]:
+        """Yield the parts that could not be observed, where threads are of these ``kinds``."""
         if not self._reader.sees_calls:
-            found.append(
-                Unavailable(
-                    "what the server's threads wait for, which shows those of clients",
-                    hint=NEEDS_PTRACE,
-                )
+            yield Unavailable(
+                "what the server's threads wait for, which shows those of clients",
+                hint=NEEDS_PTRACE,
             )
         if not self._sees_own_sockets:
-            found.append(
-                Unavailable(
-                    "which of the server's threads work for millrace's own sessions",
-                    hint="use a kernel with CONFIG_UNIX_DIAG",
-                )
+            yield Unavailable(
+                "which of the server's threads work for millrace's own sessions",
+                hint="use a kernel with CONFIG_UNIX_DIAG",
             )
         if kinds and _UNNAMED.issuperset(kinds.values()):
             hint = self._instance.family.monitoring.threads.hint
-            found.append(Unavailable("what the server's background threads are for", hint=hint))
-        return found
+            yield Unavailable("what the server's background threads are for", hint=hint)
 
     def close(self) -> None:
         self._roles.close()
