@@ -24,6 +24,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 
+import psutil
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -64,6 +65,7 @@ def pytest_configure(config: pytest.Config) -> None:
             default = signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL
             signal.signal(number, default)
     if not hasattr(config, "workerinput"):
+        end_left_by_killed_tests(MEMORY, DISK)
         os.environ[INITIALISED_VARIABLE] = str(_place())
         if os.environ.pop("PYTHONDONTWRITEBYTECODE", None):
             # Otherwise each process that a test starts compiles all modules again.
@@ -80,9 +82,24 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 def _place(*, on_disk: bool = False) -> Path:
     """Make a directory that unprivileged users can reach, in memory where the host allows it."""
-    place = Path(tempfile.mkdtemp(prefix="mr-", dir=DISK if on_disk or not _HAS_MEMORY else MEMORY))
+    parent = DISK if on_disk or not _HAS_MEMORY else MEMORY
+    place = Path(tempfile.mkdtemp(prefix=f"mr-{os.getpid()}-", dir=parent))
     place.chmod(0o755)
     return place
+
+
+def end_left_by_killed_tests(*parents: Path) -> None:
+    """End the servers, and remove the directories, of processes of tests that were killed."""
+    for place in (each for parent in parents for each in parent.glob("mr-*-*")):
+        pid = place.name.split("-")[1]
+        if not pid.isdigit() or psutil.pid_exists(int(pid)) or place.stat().st_uid != os.getuid():
+            continue
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("MILLRACE_STATE", str(place / "state"))
+            patch.setenv("MILLRACE_WORK", str(place / "work"))
+            for record in ownership.running():
+                ownership.release(record)
+        shutil.rmtree(place, ignore_errors=True)
 
 
 @pytest.fixture(scope="module", autouse=True)
