@@ -30,5 +30,5 @@ COLLECTORS: Mapping[str, CollectorFactory] = {
     thread_usage.NAME: thread_usage.collector,
     sched_waits.NAME: sched_waits.collector,
     thread_states.NAME: thread_states.collector,
-    profile.NAME: profile.collector,
+    PROFILE: profile.collector,
 }

@@ -27,12 +27,8 @@ _ENDED_TID = 0
 _ENDED_NAME = "ended"
 
 _COUNTED = (
-    "voluntary_switches",
-    "involuntary_switches",
-    "minor_faults",
-    "major_faults",
-    *procfs.IO,
-)
+    "voluntary_switches", "involuntary_switches", "minor_faults", "major_faults", *procfs.IO,
+)  # fmt: skip
 # Figures that the kernel reports for existing threads, but not for a process.
 _OF_THREADS = ("runnable_s", "voluntary_switches", "involuntary_switches")
 

@@ -25,18 +25,10 @@ PAIR_FAILED = "pair_failed"
 """The step of a trial that is left out because the other trial of its concurrent pair failed."""
 
 _ENVIRONMENT = (
-    "kernel.release",
-    "libc",
-    "memory.total_bytes",
-    "frequency.governor",
-    "frequency.turbo",
-    "huge_pages.transparent",
-    "filesystem.mount_point",
-    "filesystem.type",
-    "filesystem.source",
-    "limits.cpus",
-    "limits.memory_bytes",
-)
+    "kernel.release", "libc", "memory.total_bytes", "frequency.governor", "frequency.turbo",
+    "huge_pages.transparent", "filesystem.mount_point", "filesystem.type", "filesystem.source",
+    "limits.cpus", "limits.memory_bytes",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
