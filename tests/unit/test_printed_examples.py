@@ -52,7 +52,7 @@ def a_bisection(step: Found | NoChange) -> str:
         replace(
             found,
             spec=Bisects(members=SEARCHED, workload="updates", confidence=0.95, margin=0.02),
-            metric=replace(found.metric, title=title),
+            metric=found.metric.replace(title=title),
             seen=(Measured(0, 1.0),) * 19,
             step=step,
         )

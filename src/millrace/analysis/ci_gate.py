@@ -32,10 +32,9 @@ def failing(verdicts: Iterable[GatedVerdict], fail_on: Collection[Gated]) -> lis
 def of_run(analysis: RunAnalysis) -> list[GatedVerdict]:
     """Return the verdicts of a run that a gate can fail on.
 
-    A regression counts in every metric, as in the answer of a report, and only where it survives
-    the correction for the number of comparisons. An inconclusive verdict counts in the headline
-    metric alone; so does a comparison that has no verdict yet, or whose regression or improvement
-    may be chance.
+    A regression counts in every metric, where it survives the correction for the number of
+    comparisons. In the headline metric alone, so does an inconclusive verdict, a missing one, or a
+    difference that may be chance.
     """
     verdicts = []
     for group in analysis.groups:

@@ -21,9 +21,8 @@ _PREFIXES_ON, _PREFIXES_OFF = ("enable_",), ("skip_", "disable_")
 class _Spellings:
     """The spellings of variables that options set (see spellings/*.toml).
 
-    ``renamed`` are names of variables that some versions call otherwise; ``switches`` are those
-    that an option sets with a name of files; ``combined`` are values that stand for several, which
-    the variable shows too.
+    ``renamed`` are names in some versions; ``switches`` are variables that an option sets with a
+    name of files; ``combined`` are values that stand for several, which the variable shows too.
     """
 
     renamed: Mapping[str, str]
@@ -90,7 +89,7 @@ def asked_against_effective(
     """Return the applied options whose variable has another value; one without a variable is none.
 
     Spellings of the same value are equal: ``12G`` and 12884901888, ``1`` and ``ON``, sets in
-    another order or case. A list of switches (``optimizer_switch``) asks for those it names only.
+    another order or case. A list of switches asks for those it names only.
     """
     found = []
     for option in options:

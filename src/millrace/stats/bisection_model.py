@@ -2,23 +2,18 @@
 
 from dataclasses import dataclass
 
-import numpy as np
-
 
 @dataclass(frozen=True)
 class Search:
     """A search for the first of ``n_members`` members at a new level.
 
     Member 0 is known to have the old level, and the last one is suspected to have a new one.
-    ``prior`` has a weight for each member to be the first of the new level, in any unit (that of
-    member 0 is not used); without it, all weights are equal. Changes up to the fraction ``margin``
-    do not matter to the user.
+    Changes up to the fraction ``margin`` do not matter to the user.
     """
 
     n_members: int
     confidence: float = 0.95
     margin: float = 0.02
-    prior: tuple[float, ...] | None = None
 
     def __post_init__(self) -> None:
         if self.n_members < 2:
@@ -27,12 +22,6 @@ class Search:
             raise ValueError(f"a confidence of {self.confidence:g} is not from 0.5 to below 1")
         if self.margin < 0:
             raise ValueError("a margin is a fraction of 0 or more, such as 0.02")
-        if self.prior is not None:
-            weights = np.asarray(self.prior, dtype=np.float64)
-            if weights.shape != (self.n_members,):
-                raise ValueError(f"{len(weights)} weights for {self.n_members} members")
-            if not (np.isfinite(weights).all() and (weights >= 0).all() and weights[1:].any()):
-                raise ValueError("weights are finite, not negative, and not all 0")
 
     @property
     def ends(self) -> tuple[int, int]:
@@ -44,8 +33,7 @@ class Search:
 class Measured:
     """A measurement: the logarithm of a member's value over that of a reference.
 
-    The reference is measured in the same block, which cancels drift. It may be any build, the same
-    throughout the search.
+    The reference is one build, measured in the same block, which cancels drift.
     """
 
     index: int
@@ -70,26 +58,10 @@ class Posterior:
     first: tuple[float, ...]
     none: float
 
-    def range(self, confidence: float) -> tuple[int, int]:
-        """Return the shortest range of members that has the first of the new level.
-
-        The range (from, to: both included) has probability ``confidence`` or more where such a
-        range exists; of several, the earliest is returned.
-        """
-        reached = np.concatenate([[0.0], np.cumsum(self.first)])
-        wanted = confidence * reached[-1]
-        ends = np.searchsorted(reached, reached[:-1] + wanted * (1 - 1e-12))
-        ends = np.where(ends < len(reached), ends, 2 * len(reached))
-        start = int(np.argmin(ends - np.arange(len(ends))))
-        return start, max(start, int(ends[start]) - 1)
-
 
 @dataclass(frozen=True)
 class Next:
-    """The step of measuring one more member.
-
-    ``posterior`` is None until both ends have their first runs.
-    """
+    """The next member to measure; ``posterior`` is None until both ends have their first runs."""
 
     index: int
     posterior: Posterior | None
@@ -113,10 +85,7 @@ class Found:
 
 @dataclass(frozen=True)
 class NoChange:
-    """The result that the ends do not differ, or not by more than the margin.
-
-    ``ratio`` is the last member's level over the first's.
-    """
+    """The ends differ by the margin at most; ``ratio`` is the last one's level over the first's."""
 
     probability: float
     ratio: float

@@ -2,20 +2,12 @@
 
 Values are compared by their logarithms. Each split of a window into two levels has a likelihood
 ratio under the density that the series' own noise shows (``level_density``). A split is looked for
-in windows of many lengths (seeded binary segmentation: Kovács, Bühlmann, Li and Munk, Biometrika
-110, 2023), and each kept split is tested again between its neighbours. The required evidence grows
-with the logarithm of the number of points, because many splits are tried, and with the
-autocorrelation of the noise (``correlation``): drift of a machine looks like changes of its level.
-A level has at least four points, and the evidence of one point is bounded, so that spikes are not
-changes. Undetected steps blur the density and hide one another; so, for a list, splits with less
-evidence are tried together and judged by the likelihood of the values under the density of their
-residuals.
-
-Values whose neighbours are far more alike than all between two splits have no levels: they follow a
-trend, and any split of them is arbitrary. No change points are reported then (``follows_trend``).
-
-No window has more than 800 points, so that neither memory nor time grows with the square of their
-number.
+in windows of many lengths, 800 points at most (seeded binary segmentation: Kovács, Bühlmann, Li and
+Munk, Biometrika 110, 2023), and each kept split is tested again between its neighbours. The
+required evidence grows with the logarithm of the number of points, because many splits are tried,
+and with the autocorrelation of the noise (``correlation``): drift of a machine looks like changes
+of its level. A level has at least four points, and the evidence of one point is bounded, so that
+spikes are not changes. Undetected steps hide one another (``with_hidden``).
 
 ``EVIDENCE``, ``HIDDEN``, ``MOST_INFLATION`` and the bandwidth of the density were chosen among a
 hundred variants on recorded noise of 281 benchmarks (``benchmarks/history``), for false alarms in
@@ -140,13 +132,12 @@ def change_points(
 
 
 def follows_trend(values: Sequence[float] | Array, *, sensitivity: Sensitivity = "review") -> bool:
-    """Return whether a history has a trend instead of levels, so that it has no change points.
+    """Return whether a history of ``values`` has a trend instead of levels, and no change points.
 
-    ``values`` are as for ``change_points``. The correlation is tested around one level and around
-    the levels that were found.
-
-    The variance of a first-order autoregression is that of a half of its neighbours' differences
-    divided by one less their correlation; both are measured by medians.
+    Neighbours are then far more alike than all between two splits, around one level and around the
+    levels that were found, so that any split is arbitrary. The variance of a first-order
+    autoregression is that of a half of its neighbours' differences divided by one less their
+    correlation; both are measured by medians.
     """
     return _found(_logs(values), sensitivity).follows_trend
 
@@ -199,10 +190,7 @@ def _logs(values: Sequence[float] | Array) -> Array:
 
 
 def _scale(logs: Array) -> float:
-    """Return the standard deviation of noise; 0 where all values are the same.
-
-    It is estimated from differences of neighbours, few of which contain steps.
-    """
+    """Estimate the standard deviation of noise from differences of neighbours; 0 without any."""
     if len(logs) < 2:
         return 0.0
     differences = np.diff(logs)
@@ -211,10 +199,9 @@ def _scale(logs: Array) -> float:
 
 
 def _positions(found: _Found, around: tuple[int, int, int], confidence: float) -> tuple[int, int]:
-    """Return the earliest and the latest position of a split.
+    """Return the range that contains ``confidence`` of the likelihood of a split's position.
 
-    The range contains all but ``1 - confidence`` of its likelihood; ``around`` are the split
-    before, the split itself and the next one.
+    ``around`` are the split before, the split itself and the next one.
     """
     window = window_around(*around)
     gains = found.search.gains(*window) / min(found.inflated, MOST_INFLATION)
@@ -231,10 +218,7 @@ def _residuals(logs: Array, splits: Sequence[int], density: LevelDensity) -> Arr
 
 
 def _inflation(residuals: Array, density: LevelDensity, n_levels: int) -> float:
-    """Return the larger of two inflations: of the likelihood scores and of the ranks.
-
-    Ranks detect drift under noise with several modes.
-    """
+    """Return the inflation of likelihood scores, or of ranks, which detect drift beside modes."""
     n = len(residuals)
     ranks = np.empty(n)
     ranks[residuals.argsort()] = np.arange(n) - (n - 1) / 2
@@ -265,9 +249,8 @@ def _change_point(
     numbers = [len(side) / inflated for side in sides]
     variance = max(squares, 0.0) / (len(window) - 2)
     error = math.sqrt(variance * (1 / numbers[0] + 1 / numbers[1]))
-    half_width = (
-        float(scipy.special.stdtrit(max(sum(numbers) - 2, 1), (1 + confidence) / 2)) * error
-    )
+    freedom = max(sum(numbers) - 2, 1)
+    half_width = float(scipy.special.stdtrit(freedom, (1 + confidence) / 2)) * error
     log_ratio = middles[1] + means[1] - middles[0] - means[0]
     return ChangePoint(
         index=split,

@@ -39,20 +39,14 @@ def count_limits(
 
 
 def count_differences(
-    a_counts: ArrayLike,
-    b_counts: ArrayLike,
-    *,
-    a_unit: float,
-    b_unit: float,
-    confidence: float = 0.95,
+    a_counts: ArrayLike, b_counts: ArrayLike, *, a_unit: float, b_unit: float
 ) -> CountDifferences:
-    """Return ``b_counts * b_unit - a_counts * a_unit``, element by element, with intervals.
+    """Return ``b_counts * b_unit - a_counts * a_unit``, shape (k,), with intervals of 95 %.
 
-    Counts have shape (k,); the units say what one event of a side stands for.
+    The units say what one event of a side stands for.
     """
     a, b = np.asarray(a_counts, dtype=np.float64), np.asarray(b_counts, dtype=np.float64)
-    a_low, a_high = count_limits(a, confidence=confidence)
-    b_low, b_high = count_limits(b, confidence=confidence)
+    (a_low, a_high), (b_low, b_high) = count_limits(a), count_limits(b)
     difference = b * b_unit - a * a_unit
     below = np.hypot((b - b_low) * b_unit, (a_high - a) * a_unit)
     above = np.hypot((b_high - b) * b_unit, (a - a_low) * a_unit)

@@ -1,14 +1,12 @@
 """Model how a ratio depends on the factors of a matrix of comparisons.
 
-The matrix is, for example, workloads x clients x settings. Each comparison has the logarithm of its
-ratio and its standard error.
-
-The model has a mean, an effect of each level of each factor, and one of each pair of levels of two
-factors, which sum to 0 over the levels (Scheffé, *The Analysis of Variance*, 1959, ch. 4). They are
-fitted by least squares, weighted by the comparisons' numbers of blocks and not by their errors: a
-comparison whose few blocks agree by chance underestimates its error and would get too much weight.
-Errors come from the comparisons, each with its own, since workloads are not equally noisy; their
-degrees of freedom are combined by Satterthwaite's formula (Biometrics Bulletin 2, 1946).
+The matrix is, for example, workloads x clients x settings. The model has a mean, an effect of each
+level of each factor, and one of each pair of levels of two factors, which sum to 0 over the levels
+(Scheffé, *The Analysis of Variance*, 1959, ch. 4). They are fitted by least squares, weighted by
+the comparisons' numbers of blocks and not by their errors: a comparison whose few blocks agree by
+chance underestimates its error and would get too much weight. Each comparison has its own error,
+since workloads are not equally noisy; the degrees of freedom are combined by Satterthwaite's
+formula (Biometrics Bulletin 2, 1946).
 
 The test for any effect of a factor or a pair is the ANOVA-type statistic of Brunner, Dette and Munk
 ("Box-Type Approximations in Nonparametric Factorial Designs", JASA 92, 1997), which allows for
@@ -36,11 +34,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Cell:
-    """One comparison of the matrix.
-
-    Its level of each factor, the mean of its blocks' log-ratios, the standard error of that mean,
-    and the number of blocks.
-    """
+    """One comparison of the matrix: its levels, and the mean log-ratio of its blocks."""
 
     levels: tuple[str, ...]
     log_ratio: float
@@ -197,9 +191,9 @@ def _check(factors: Sequence[str], cells: Sequence[Cell]) -> None:
 
 @dataclass(frozen=True)
 class _Block:
-    """The columns of a term in the model, shape (cells, parameters).
+    """A term: its columns in the model, shape (cells, parameters).
 
-    Also the coefficients of its parameters at each combination of the term's levels, shape
+    ``at_levels`` are the parameters' coefficients at each combination of levels, shape
     (combinations, parameters).
     """
 
@@ -235,23 +229,17 @@ def _block(
 ) -> _Block:
     combinations = tuple(itertools.product(*(names[f] for f in factors)))
     at_levels: Floats = np.ones((1, 1))
-    for factor in factors:
-        at_levels = np.asarray(np.kron(at_levels, _sum_contrasts(len(names[factor]))), np.float64)
+    for factor in factors:  # a parameter for each level but the last, which is minus their sum
+        n_free = len(names[factor]) - 1
+        contrasts = np.vstack([np.eye(n_free), -np.ones((1, n_free))])
+        at_levels = np.asarray(np.kron(at_levels, contrasts), np.float64)
     row = {combination: number for number, combination in enumerate(combinations)}
     rows = [row[tuple(cell.levels[f] for f in factors)] for cell in cells]
     return _Block(factors, combinations, at_levels[rows], at_levels)
 
 
-def _sum_contrasts(n_levels: int) -> Floats:
-    """Return the contrasts: a parameter for each level but the last, which is minus their sum."""
-    return np.vstack([np.eye(n_levels - 1), -np.ones((1, n_levels - 1))])
-
-
 def _here(block: _Block, mean: Floats, own_of: dict[tuple[int, ...], Floats]) -> Floats:
-    """Return the weights of cells in the ratio of each combination.
-
-    A ratio sums the mean and all terms that contain its levels.
-    """
+    """Return the cells' weights in each combination's ratio: of the mean and all of its terms."""
     here = mean + own_of[block.factors]
     if len(block.factors) == 2:
         first, second = (own_of[(factor,)] for factor in block.factors)

@@ -1,13 +1,11 @@
 """Estimate arithmetic means of trials, and differences of means, with confidence intervals.
 
 Times of an operation's parts add up, so they are averaged as they are, not as logarithms. The
-interval is Student's ("The Probable Error of a Mean", Biometrika 6, 1908). A level uses the trials;
-a difference uses the differences per block, which cancels whatever disturbs a whole block.
+interval is Student's ("The Probable Error of a Mean", Biometrika 6, 1908).
 
 Values counted in samples carry a counting error: three blocks that happen to count 1, 1 and 1 have
 no spread and would seem certain. ``least_error`` is the standard error of the counting, which is
-known and therefore normal. It is a lower bound for the width of every interval and for every
-p-value.
+known and therefore normal: a lower bound for the width of every interval and for every p-value.
 """
 
 import math
@@ -37,17 +35,18 @@ class MeanEstimate:
     confidence: float
     p_value: float | None
 
+    @property
+    def excludes_0(self) -> bool:
+        """Return whether the interval excludes 0; False where there is none."""
+        return self.low is not None and self.high is not None and not self.low <= 0 <= self.high
 
-def mean_estimate(
-    values: Sequence[float], *, confidence: float = 0.95, least_error: float = 0.0
-) -> MeanEstimate:
-    """Estimate the mean of ``values``, shape (n,), in any unit.
 
-    ``least_error`` is a standard error of that mean in the same unit.
+def mean_estimate(values: Sequence[float], *, least_error: float = 0.0) -> MeanEstimate:
+    """Estimate the mean of ``values``, shape (n,), in any unit; ``least_error`` is in the same.
 
     Raises ValueError for no value, or one that is not finite.
     """
-    return mean_estimates([values], confidence=confidence, least_errors=[least_error])[0]
+    return mean_estimates([values], least_errors=[least_error])[0]
 
 
 def mean_limits(
@@ -55,10 +54,8 @@ def mean_limits(
 ) -> tuple[float, float]:
     """Return the interval of the mean of ``values``, shape (n,), with error probability ``alpha``.
 
-    The limits are in the values' unit. For one look the interval is Student's; for any number of
-    looks it is that of ``sequential``. It is infinite where there are too few values to estimate
-    their spread. ``least_error`` is a standard error of the mean and a lower bound for the
-    estimated one.
+    For one look it is Student's, for any number of looks that of ``sequential``; infinite where
+    there are too few values. ``least_error`` is a lower bound for the mean's standard error.
     """
     if looks == "any":
         return sequential.mean_interval(values, alpha, least_error=least_error)
@@ -66,19 +63,14 @@ def mean_limits(
     if len(each) < 2:
         return -math.inf, math.inf
     mean, error = float(each.mean()), float(each.std(ddof=1)) / math.sqrt(len(each))
-    half_width = float(scipy.special.stdtrit(len(each) - 1, 1 - alpha / 2)) * max(
-        error, least_error
-    )
+    critical = float(scipy.special.stdtrit(len(each) - 1, 1 - alpha / 2))
+    half_width = critical * max(error, least_error)
     return mean - half_width, mean + half_width
 
 
 @dataclass(frozen=True)
 class OwnError:
-    """Standard errors of k means, shape (k,), from a source other than the values.
-
-    They are in the means' unit, independent of the values, and estimated with ``freedom`` degrees
-    of freedom.
-    """
+    """Standard errors of k means, shape (k,), from a source that is independent of the values."""
 
     errors: NDArray[np.float64]
     freedom: int
@@ -92,8 +84,6 @@ def mean_estimates(
     further: Sequence[OwnError] = (),
 ) -> tuple[MeanEstimate, ...]:
     """Estimate the mean of each row of ``values``, shape (k, n), as ``mean_estimate`` does.
-
-    Row *i* uses element *i* of ``least_errors``.
 
     ``further`` errors are added to those of the values; their degrees of freedom are weighted by
     their sizes (Welch, "The Generalization of 'Student's' Problem ...", Biometrika 34, 1947).
@@ -144,10 +134,7 @@ def _p_values(
     errors: NDArray[np.float64],
     distribution: Callable[[NDArray[np.float64]], NDArray[np.float64]],
 ) -> NDArray[np.float64]:
-    """Return two-sided p-values of a symmetric distribution.
-
-    Values without any spread have p-value 1 for a mean of 0, and 0 for any other mean.
-    """
+    """Return two-sided p-values; without any spread 1 for a mean of 0, and 0 for any other."""
     found = np.where(means == 0, 1.0, 0.0)
     spread = errors > 0
     found[spread] = 2 * distribution(-np.abs(means[spread] / errors[spread]))

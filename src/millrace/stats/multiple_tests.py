@@ -6,10 +6,8 @@ between the tests, as between parts of one time, and is more powerful than Bonfe
 
 Benjamini and Yekutieli's step-up procedure ("The Control of the False Discovery Rate in Multiple
 Testing under Dependency", Annals of Statistics 29, 2001, theorem 1.3) controls the false discovery
-rate. Comparisons with one base depend on each other, and so do those of one host's
-workloads. This procedure holds under any dependence; Benjamini and Hochberg's requires independence
-or positive dependence. The p-values may be valid at any look (``sequential.p_value``), and each
-comparison may stop at a look of its own.
+rate under any dependence, such as that of comparisons with one base or on one host. The p-values
+may be valid at any look (``sequential.p_value``), and each comparison may stop at its own.
 """
 
 from collections.abc import Sequence
@@ -29,9 +27,6 @@ class HolmMark(NamedTuple):
 def benjamini_yekutieli(p_values: Sequence[float]) -> tuple[float, ...]:
     """Return the p-values, in their order, adjusted for the false discovery rate.
 
-    Among comparisons with an adjusted p-value up to alpha, the expected share of false discoveries
-    is alpha at most.
-
     Raises ValueError for a p-value outside 0 to 1.
     """
     # scipy.stats has this procedure, and takes longer to import than a report takes to be written.
@@ -44,9 +39,6 @@ def benjamini_yekutieli(p_values: Sequence[float]) -> tuple[float, ...]:
 def holm(p_values: Sequence[float]) -> tuple[float, ...]:
     """Return the p-values adjusted for their number, in their order.
 
-    The probability that any null hypothesis with an adjusted p-value up to alpha is true is alpha
-    at most.
-
     Raises ValueError for a p-value outside 0 to 1.
     """
     values, order = _ordered(p_values)
@@ -55,10 +47,7 @@ def holm(p_values: Sequence[float]) -> tuple[float, ...]:
 
 
 def holm_marks(p_values: Sequence[float | None], alpha: float) -> tuple[HolmMark, ...]:
-    """Return each test's adjusted p-value, and whether it is at most ``alpha``.
-
-    Elements that are None stand for tests that were not made.
-    """
+    """Mark each test by whether its adjusted p-value is at most ``alpha``; None: was not made."""
     asked = [number for number, p_value in enumerate(p_values) if p_value is not None]
     adjusted = dict(zip(asked, holm([p for p in p_values if p is not None]), strict=True))
     return tuple(

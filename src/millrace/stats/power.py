@@ -39,34 +39,26 @@ def minimum_detectable_ratio(
 
 
 def blocks_wanted(
-    log_sd: float, margin: float, *, alpha: float = 0.05, power: float = 0.8, looks: Looks = "once"
+    log_sd: float, margin: float, *, alpha: float = 0.05, looks: Looks = "once"
 ) -> int | None:
-    """Return the fewest blocks that detect a true ratio of ``1 + margin`` with ``power``.
+    """Return the fewest blocks, at least 3, that detect a true ``1 + margin`` with power 0.8.
 
-    The number is at least 3.
-
-    ``margin`` is a positive fraction. None when even 10 000 blocks are too few: the host is too
-    noisy for this margin. Raises ValueError for a margin that is not positive.
+    None when even 10 000 blocks are too few. Raises ValueError for a margin that is not positive.
     """
     _check(margin)
-    return _fewest(
-        lambda n_blocks: (
-            minimum_detectable_ratio(log_sd, n_blocks, alpha=alpha, power=power, looks=looks)
-            <= 1 + margin
-        ),
-        at_least=FEWEST_BLOCKS,
-    )
+
+    def enough(n_blocks: int) -> bool:
+        return minimum_detectable_ratio(log_sd, n_blocks, alpha=alpha, looks=looks) <= 1 + margin
+
+    return _fewest(enough, at_least=FEWEST_BLOCKS)
 
 
 def blocks_to_decide(estimate: RatioEstimate, margin: float) -> int | None:
     """Return the number of further blocks that decide whether the ratio exceeds ``margin``.
 
-    The estimate and its spread are assumed to stay as they are.
-
-    The ratio is decided where the interval excludes 1 and the estimate is beyond the margin, or
-    where the whole interval is inside the margin; an estimate close to the margin takes longest. At
-    least one; None for a single pair, whose spread is unknown, and when even 10 000 blocks are too
-    few. Raises ValueError for a margin that is not positive.
+    The estimate and its spread are assumed to stay as they are, and verdicts decide. At least one;
+    None for a single pair, whose spread is unknown, and when even 10 000 blocks are too few. Raises
+    ValueError for a margin that is not positive.
     """
     _check(margin)
     if estimate.log_sd is None:
@@ -89,10 +81,7 @@ def _check(margin: float) -> None:
 
 
 def _fewest(enough: Callable[[int], bool], *, at_least: int) -> int | None:
-    """Return the fewest blocks that are ``enough``; None if 10 000 are not.
-
-    ``enough`` holds for all larger numbers, too.
-    """
+    """Return the fewest blocks that are ``enough``, as are all more; None if 10 000 are not."""
     if enough(at_least):
         return at_least
     if at_least >= MOST_BLOCKS or not enough(MOST_BLOCKS):
@@ -115,11 +104,7 @@ def _critical_t(n_blocks: int, alpha: float, looks: Looks) -> float:
 
 @lru_cache(maxsize=4096)
 def _noncentrality(n_blocks: int, alpha: float, power: float, looks: Looks) -> float:
-    """Return the noncentrality at which the two-sided t-test of ``n_blocks`` reaches ``power``.
-
-    Only the tail on the true difference's side counts: a significant difference in the wrong
-    direction is no success.
-    """
+    """Return the noncentrality at which the tail on its own side reaches ``power``."""
     freedom = n_blocks - 1
     critical = _critical_t(n_blocks, alpha, looks)
 

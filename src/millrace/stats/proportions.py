@@ -1,16 +1,13 @@
 """Estimate the probability of an event from its number in a number of trials.
 
-Looking after every trial, and stopping when events seem too many, inflates the false alarms of a
-fixed-sample test. An e-value is valid at any look: it is the current worth of a stake of 1 in a
-fair bet against a claim. If the claim is true, the probability that it ever reaches 1 / alpha is
-alpha at most (Ville, *Étude critique de la notion de collectif*, 1939). The bets here are on
-Jeffreys' prior of the probability, Beta(½, ½), so that no size of effect has to be guessed
-beforehand (Robbins, "Statistical Methods Related to the Law of the Iterated Logarithm", Annals of
+An e-value is valid at any look: it is the current worth of a stake of 1 in a fair bet against a
+claim. If the claim is true, the probability that it ever reaches 1 / alpha is alpha at most (Ville,
+*Étude critique de la notion de collectif*, 1939). The bets here are on Jeffreys' prior of the
+probability, Beta(½, ½), so that no size of effect has to be guessed (Robbins, Annals of
 Mathematical Statistics 41, 1970; Krichevsky and Trofimov, IEEE Transactions on Information Theory
 27, 1981; for counts of monitored experiments: Lindon and Malek, "Anytime-Valid Inference for
-Multinomial Count Data", NeurIPS 2022). Shares of a stake may be bet on several things: a weighted
-mean of e-values is one, however they depend on each other (Vovk and Wang, Annals of Statistics 49,
-2021).
+Multinomial Count Data", NeurIPS 2022). A weighted mean of e-values is one, however they depend on
+each other (Vovk and Wang, Annals of Statistics 49, 2021).
 """
 
 import math
@@ -30,20 +27,16 @@ def proportion_limits(events: int, trials: int, *, confidence: float = 0.95) -> 
     if not 0 <= events <= trials or trials == 0:
         raise ValueError(f"{events} events of {trials} trials")
     tail = (1 - confidence) / 2
-    low = float(scipy.special.betaincinv(events, trials - events + 1, tail)) if events else 0.0
-    high = (
-        float(scipy.special.betainccinv(events + 1, trials - events, tail))
-        if events < trials
-        else 1.0
-    )
+    low, high, others = 0.0, 1.0, trials - events
+    if events:
+        low = float(scipy.special.betaincinv(events, others + 1, tail))
+    if others:
+        high = float(scipy.special.betainccinv(events + 1, others, tail))
     return low, high
 
 
 def binomial_upper_tail(events: int, trials: int, rate: float) -> float:
-    """Return the p-value of the one-sided exact binomial test.
-
-    It is the probability of ``events`` or more of ``trials`` where each happens with a probability
-    of ``rate``.
+    """Return the probability of ``events`` or more of ``trials`` that happen at this ``rate``.
 
     Raises ValueError for more events than trials.
     """
@@ -53,11 +46,10 @@ def binomial_upper_tail(events: int, trials: int, rate: float) -> float:
 
 
 def sign_test(heads: int, tosses: int) -> float:
-    """Return the p-value of the two-sided exact sign test for fair tosses.
+    """Return the p-value of the two-sided exact sign test for fair tosses; 1 without a toss.
 
-    Source: Dixon and Mood, Journal of the American Statistical Association 41, 1946.
-
-    1 without a toss. Raises ValueError for more heads than tosses.
+    Source: Dixon and Mood, Journal of the American Statistical Association 41, 1946. Raises
+    ValueError for more heads than tosses.
     """
     if not 0 <= heads <= tosses:
         raise ValueError(f"{heads} heads of {tosses} tosses")
@@ -76,8 +68,6 @@ def fair_coin_e_value(heads: int, tosses: int) -> float:
 
 def against_at_most_half(heads: int, tosses: int) -> float:
     """Return the e-value against heads of probability a half at most, valid at any look.
-
-    The claim may hold whatever came before each toss.
 
     It is the bet of ``fair_coin_e_value`` on that side of the prior alone, so that 6 heads of 6, 10
     of 11 and 12 of 14 are the first with 20. Raises ValueError for more heads than tosses.

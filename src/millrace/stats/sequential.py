@@ -70,11 +70,8 @@ def mean_interval(
 ) -> tuple[float, float]:
     """Return the limits of the mean of ``values``, shape (n,), infinite below 3 values.
 
-    They are from the mixture of the mean alone, which uses all of ``alpha``.
-
-    Use it for summed quantities, whose mean matters even where few values make it up: ranks nearly
-    ignore a few large values among many zeros. ``least_error`` is a standard error of the mean and
-    a lower bound for the estimated one.
+    They are from the mixture of the mean alone, for summed quantities: ranks nearly ignore a few
+    large values among many zeros. ``least_error`` is a lower bound for the mean's standard error.
     """
     of_blocks = np.asarray(values, dtype=np.float64)
     n_blocks = len(of_blocks)
@@ -88,10 +85,8 @@ def mean_interval(
 def p_value(log_ratios: ArrayLike) -> float | None:
     """Return the least ``alpha`` at which the interval of ``log_ratios``, shape (n,), excludes 0.
 
-    None below 3 blocks.
-
-    It is valid at any look at which the user stops (Johari, Koomen, Pekelis and Walsh, "Always
-    Valid Inference", Operations Research 70, 2022).
+    None below 3 blocks. It is valid at any look at which the user stops (Johari, Koomen, Pekelis
+    and Walsh, "Always Valid Inference", Operations Research 70, 2022).
     """
     values = np.asarray(log_ratios, dtype=np.float64)
     n_blocks = len(values)
@@ -109,10 +104,9 @@ def p_value(log_ratios: ArrayLike) -> float | None:
 
 
 def sides(log_ratios: ArrayLike, alpha: float) -> NDArray[np.int8]:
-    """Return the side of 0 on which the interval lies after each block.
+    """Return the side of 0 on which the interval lies after each block: 1, -1, or 0 for both.
 
-    1 is above, -1 below, 0 where the interval includes 0. The shape is that of ``log_ratios``,
-    (..., n), with blocks in their order along the last axis.
+    The shape is that of ``log_ratios``, (..., n), with blocks along the last axis.
     """
     values = np.asarray(log_ratios, dtype=np.float64)
     found = np.zeros(values.shape, dtype=np.int8)
@@ -129,10 +123,7 @@ def sides(log_ratios: ArrayLike, alpha: float) -> NDArray[np.int8]:
 
 
 def critical_t(n_blocks: int, alpha: float) -> float:
-    """Return about half the width of the interval of normal values, in standard errors of the mean.
-
-    It is infinite below 3 blocks, and exact for the interval of the mean.
-    """
+    """Return about half the interval's width in errors of the mean; infinite below 3 blocks."""
     of_mean = _mean_critical(n_blocks, alpha)
     return min(of_mean, _rank_critical(n_blocks, alpha)) if n_blocks >= FIRST_RANKS else of_mean
 
@@ -175,9 +166,8 @@ def _rank_limits(values: _Array, alpha: float) -> tuple[float, float]:
 def _least_shift(values: _Array, critical: float) -> float:
     """Return the least shift of ``values`` at which the statistic is at most ``critical``.
 
-    The statistic falls in steps as the shift grows, so that bisection finds the shift. The
-    remaining range lies above the last shift known to be too small, so that rounding does not
-    exclude values equal to this shift, such as ratios of 1 among few others.
+    The statistic falls in steps as the shift grows. The shift returned is the last one known to be
+    too small, so that rounding does not exclude values equal to it, such as ratios of 1.
     """
     above, below = float(values.min()) - max(float(np.ptp(values)), 1.0), float(values.max())
     if float(_t(_signed_scores(values - above))) <= critical:
@@ -191,10 +181,7 @@ def _least_shift(values: _Array, critical: float) -> float:
 
 
 def _boundary(n_blocks: int, first: int, alpha: float) -> float:
-    """Return the t statistic at which the mixture reaches its critical level.
-
-    The mixture starts at ``first`` and ever reaches that level with probability ``alpha``.
-    """
+    """Return the t that a mixture from ``first`` on ever reaches with probability ``alpha``."""
     grown = math.expm1((_log_level(first, alpha) + math.log(n_blocks)) / n_blocks)
     return math.sqrt((n_blocks - 1) * grown)
 

@@ -39,16 +39,14 @@ class Summary:
         return self.maximum - self.minimum
 
 
-def summarise(values: Sequence[float], *, confidence: float = 0.95) -> Summary:
+def summarise(values: Sequence[float]) -> Summary:
     """Summarise the level and spread of ``values``, shape (n,), positive, in one unit.
 
     Quartiles are linear between order statistics (Hyndman and Fan 1996, type 7). The geometric mean
-    and its interval are those of ``paired_ratio`` against a base of 1, so that the ratio of two
-    treatments' geometric means is their paired ratio when no trial is missing.
-
-    Raises ValueError for no value, or one that is not positive and finite.
+    and its interval are those of ``paired_ratio`` against a base of 1. Raises ValueError for no
+    value, or one that is not positive and finite.
     """
-    level = paired_ratio([1.0] * len(values), values, confidence=confidence)
+    level = paired_ratio([1.0] * len(values), values)
     array = np.asarray(values, dtype=np.float64)
     mean = float(np.mean(array))
     sd = float(np.std(array, ddof=1)) if len(array) > 1 else None
@@ -69,18 +67,15 @@ def summarise(values: Sequence[float], *, confidence: float = 0.95) -> Summary:
     )
 
 
-def sd_limits(sd: float, n: int, *, confidence: float = 0.95) -> tuple[float, float]:
-    """Return the confidence interval of a standard deviation.
+def sd_limits(sd: float, n: int) -> tuple[float, float]:
+    """Return the 95 % interval of the standard deviation of normal values, ``n`` with ``sd``.
 
-    ``sd`` is the sample deviation of ``n`` normal values. The interval is from the chi-square
-    distribution of their sum of squares (Helmert, Zeitschrift für Mathematik und Physik 21, 1876).
-    With outliers the true interval is wider.
-
-    Raises ValueError for fewer than 2 values.
+    It is from the chi-square distribution of their sum of squares (Helmert, Zeitschrift für
+    Mathematik und Physik 21, 1876). Raises ValueError for fewer than 2 values.
     """
     if n < 2:
         raise ValueError("one value says nothing about its own spread")
-    tail = (1 - confidence) / 2
+    tail = (1 - 0.95) / 2
     upper = 2 * float(scipy.special.gammainccinv((n - 1) / 2, tail))
     lower = 2 * float(scipy.special.gammaincinv((n - 1) / 2, tail))
     return sd * math.sqrt((n - 1) / upper), sd * math.sqrt((n - 1) / lower)

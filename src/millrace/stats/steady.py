@@ -142,10 +142,7 @@ def _slow_movements(rest: Floats) -> tuple[float, float, float]:
 
 
 def _spectra(n_points: int) -> Floats:
-    """Return the spectra at the angles of the cosine transform's terms, a row for each spectrum.
-
-    The mean's term is left out.
-    """
+    """Return the spectra, in rows, at the angles of the cosine transform's terms but the mean."""
     angles = np.pi * np.arange(1, n_points) / n_points
     rho, share = CORRELATIONS.reshape(-1, 1), SHARES.reshape(-1, 1)
     return np.asarray(share * (1 - rho**2) / (1 - 2 * rho * np.cos(angles) + rho**2) + 1 - share)

@@ -99,14 +99,11 @@ def classify_trend(series: Sequence[float], *, margin: float = 0.02, alpha: floa
 def detect_shared_drift(
     courses: Sequence[Trend], *, margin: float = 0.02, alpha: float = 0.01, looks: Looks = "once"
 ) -> tuple[Trend, ...]:
-    """Classify series measured one after another, and detect drift that they share.
-
-    Series that rise (or fall) alike are drifts even where each one may be chance.
+    """Detect the drift that series share: they rise (or fall) alike, each one maybe by chance.
 
     The test is Student's t on the series' rises, whose mean must exceed twice the margin; for any
-    number of ``looks`` at a growing number of series it is the interval of ``sequential``.
-    Dependence between seconds does not matter because the series is the unit. Fewer than three
-    series have no usable spread.
+    number of ``looks`` at a growing number of series it is the interval of ``sequential``. Fewer
+    than three series have no usable spread.
     """
     rises = np.asarray([course.rise for course in courses if course.rise is not None])
     mean = float(rises.mean()) if len(rises) else 0.0
@@ -127,10 +124,7 @@ def detect_shared_drift(
 
 
 def _apart(values: Floats, cut: int, correlation: float, alpha: float) -> bool:
-    """Return whether the start of a series lies apart from all after the cut.
-
-    A start is the first one or more of the ``cut`` points; lower medians are compared.
-    """
+    """Return whether any start within the ``cut`` lies apart from the rest, by its lower median."""
     rest = values[cut:]
     distances = values[:cut] - rest.mean()
     seconds_worth = (1 - correlation) / (1 + correlation)

@@ -214,7 +214,13 @@ def test_what_an_experiment_showed_is_in_every_output(
     def share(mean: float) -> MeanEstimate:
         return MeanEstimate(mean, mean - 0.01, mean + 0.01, 5, 0.95, 0.001)
 
-    rate = Metric("rate", "transactions per second", "1/s", "higher", ("n",), (), True)
+    rate = Metric(
+        name="rate",
+        title="transactions per second",
+        unit="1/s",
+        direction="higher",
+        numerator=("n",),
+    )
     tested = Ablation(
         rate,
         share(0.14),

@@ -90,8 +90,8 @@ def posterior(search: Search, seen: Sequence[Measured | Skipped]) -> Posterior:
     return step.posterior
 
 
-def sure(n_members: int, prior: tuple[float, ...] | None = None) -> Search:
-    return Search(n_members, confidence=1 - 1e-15, margin=0.0, prior=prior)
+def sure(n_members: int) -> Search:
+    return Search(n_members, confidence=1 - 1e-15, margin=0.0)
 
 
 def test_the_evidence_is_that_of_the_normal_model() -> None:
@@ -156,19 +156,10 @@ def test_the_list_read_backwards_gives_the_mirrored_answer(seed: int) -> None:
     assert after.first[1:] == pytest.approx(before.first[:0:-1], rel=1e-6, abs=1e-12)
 
 
-def test_odds_follow_the_prior() -> None:
-    seen = some_values(6, 4)
-    plain = posterior(sure(6), seen)
-    weighed = posterior(sure(6, (9.0, 1.0, 1.0, 4.0, 0.0, 1.0)), seen)
-    assert weighed.first[0] == weighed.first[4] == 0
-    assert weighed.first[3] / weighed.first[2] == pytest.approx(4 * plain.first[3] / plain.first[2])
-
-
 def test_skipped_members_share_what_hides_in_them() -> None:
     seen = [each for each in some_values(6, 4, 60) if each.index not in (2, 3)]
-    found = posterior(sure(6, (0.0, 1.0, 1.0, 2.0, 1.0, 1.0)), [*seen, Skipped(2), Skipped(3)])
-    assert found.first[3] == pytest.approx(2 * found.first[2])
-    assert found.first[4] == pytest.approx(found.first[2])
+    found = posterior(sure(6), [*seen, Skipped(2), Skipped(3)])
+    assert found.first[2] == found.first[3] == found.first[4]
     assert sum(found.first) + found.none == pytest.approx(1)
 
 
@@ -234,21 +225,12 @@ def test_one_spike_makes_no_change() -> None:
     assert isinstance(step, Next)
 
 
-def test_a_posteriors_shortest_range() -> None:
-    found = Posterior((0.0, 0.1, 0.05, 0.4, 0.3, 0.1, 0.05), 0.0)
-    assert found.range(0.4) == (3, 3)
-    assert found.range(0.7) == (3, 4)
-    assert found.range(1.0) == (1, 6)
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         ({"n_members": 1}, "two members"),
         ({"n_members": 5, "confidence": 1.0}, "confidence"),
         ({"n_members": 5, "margin": -0.1}, "margin"),
-        ({"n_members": 2, "prior": (1.0, 1.0, 1.0)}, "3 weights"),
-        ({"n_members": 2, "prior": (1.0, 0.0)}, "not all 0"),
     ],
 )
 def test_searches_that_make_no_sense(arguments: dict[str, Any], message: str) -> None:

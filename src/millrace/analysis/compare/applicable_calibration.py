@@ -1,10 +1,8 @@
 """Choose the calibration that a report quotes, and say why it may be stale.
 
-It is the newest one of the experiment, else the newest one of the host.
-
-A calibration is stale when the host or the load generator is not what it was when it began, or when
-it and the run are more than ``MOST_DAYS`` apart: what no fact shows (neighbours of a virtual
-machine, a filling disk, a package that was updated) changes within weeks.
+It is stale when the host or the load generator is not what it was when it began, or when it and the
+run are more than ``MOST_DAYS`` apart: what no fact shows (neighbours of a virtual machine, a
+filling disk, an updated package) changes within weeks.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,8 +23,7 @@ def preferred(run: RunRecord, calibrations: Sequence[RunRecord]) -> list[RunReco
     say nothing of concurrent ones, nor the other way round.
     """
     alike = [each for each in calibrations if _is_like(run, each)]
-    first = of_experiment(run, alike)
-    return [*first, *(each for each in alike if each not in first)]
+    return sorted(alike, key=lambda each: not _is_of(run, each.spec.calibrates))
 
 
 def of_experiment(run: RunRecord, calibrations: Sequence[RunRecord]) -> list[RunRecord]:

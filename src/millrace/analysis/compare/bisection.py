@@ -1,7 +1,7 @@
 """Analyze a bisection: levels, the likeliest place of the change, and the next measurement.
 
-Each block of such a run is one trial of one server; in the order of the blocks they are the input
-of ``stats.bisection``. The analysis is recomputed from the trials.
+Each block of such a run is one trial of one server; in their order they are the input of
+``stats.bisection``.
 """
 
 import math
@@ -72,9 +72,8 @@ class Bisection:
     """A search as its trials have it so far.
 
     ``step`` is what comes next or what was found; ``open`` is a trial that comes before;
-    ``lost_end`` says why an end could not be measured, and is empty where both can. ``unsteady``
-    says why levels are not compared because of unsteady trials; it is empty where they are, and
-    while there are fewer trials than verdicts wait for.
+    ``lost_end`` says why an end could not be measured, ``unsteady`` why levels are not compared
+    because of unsteady trials; both are empty without a reason.
     """
 
     run: RunRecord
@@ -235,9 +234,9 @@ def is_better(ratio: float, direction: Direction) -> bool:
 
 
 def trials_to_go(found: Bisection) -> int | None:
-    """Estimate how many trials the search will still take, by a few simulated searches.
+    """Estimate how many trials, 100 at most, the search will take, by a few simulated searches.
 
-    A hundred at most; None before the ends have their first runs, 0 when it has ended.
+    None before the ends have their first runs, 0 when it has ended.
     """
     if not isinstance(found.step, Next):
         return 0
@@ -250,11 +249,7 @@ def trials_to_go(found: Bisection) -> int | None:
 
 
 def _simulated(search: Search, seen: Seen, where: Posterior, source: np.random.Generator) -> int:
-    """Simulate the trials that one search takes from here.
-
-    The change is drawn from the posterior; the levels and the noise are the estimates that go with
-    it.
-    """
+    """Simulate the trials of one search, with a change drawn from the posterior."""
     chances = np.asarray([*where.first, where.none])
     first = int(source.choice(len(chances), p=chances / chances.sum()))
     measured = [each for each in seen if isinstance(each, Measured)]

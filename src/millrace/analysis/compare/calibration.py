@@ -1,12 +1,10 @@
 """Analyze a calibration: false verdicts, noise, the smallest visible change, slowdowns found.
 
-The run measures one server beside itself (A/A), block after block, and the server slowed down
-beside the server as it is. The verdicts are cut from the stream of blocks of a group: the rule that
-stops a run is applied to consecutive blocks, and when it has decided, or its budget of blocks is
-spent, the next verdict begins with the next block. So each is one that the product would have
-given, no block is in two of them, and what is counted is the rate of the whole procedure, its looks
-included. What a run would not compare, since work was not equal or trials were not steady, is
-refused here as well. All of it is computed anew from the trials.
+The run measures one server beside itself (A/A), and the server slowed down beside the server as it
+is. The rule that stops a run is applied to consecutive blocks of a group; when it has decided, or
+its budget of blocks is spent, the next verdict begins with the next block. So each is one that the
+product would have given, no block is in two of them, and what is counted is the rate of the whole
+procedure, its looks and refusals included.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -69,9 +67,8 @@ def sequential_verdicts(
 ) -> tuple[tuple[SequentialVerdict, ...], tuple[Pair, ...]]:
     """Return the verdicts of consecutive blocks, and the blocks of the undecided one.
 
-    Each verdict is looked at after every block, as in a run, and has ``most`` blocks at most; a
-    permanently refused comparison ends as well. Raise ValueError for a budget in which nothing can
-    be decided.
+    Each verdict is looked at after every block, and has ``most`` blocks at most; a permanently
+    refused comparison ends as well. Raise ValueError for a budget in which nothing can be decided.
     """
     if most < FEWEST_BLOCKS:
         raise ValueError(f"a verdict wants {FEWEST_BLOCKS} blocks")

@@ -27,10 +27,7 @@ class Pair:
 
 @dataclass(frozen=True)
 class SequentialVerdict:
-    """A verdict on consecutive blocks, the last look's; ``blocks`` are numbered from 0.
-
-    ``refused`` says why it is none on speed, empty where it is one.
-    """
+    """A verdict on consecutive blocks, the last look's, or the reason why it was ``refused``."""
 
     verdict: Verdict
     estimate: RatioEstimate
@@ -61,8 +58,7 @@ class Noise:
 class InjectedSlowdown:
     """The verdicts on an injected slowdown, and the ratio over all of its blocks.
 
-    ``stopped`` is the measured share of the time for which the server was stopped; None where it
-    was slowed in another way.
+    ``stopped`` is the share of the time for which the server was stopped, None for other ways.
     """
 
     level: str
@@ -153,9 +149,6 @@ class Calibration:
         return above, below, sign_test(above, above + below)
 
     def smallest(self, n_blocks: int) -> tuple[float, float] | None:
-        """Return the smallest changes that blocks detect, in the quietest and noisiest group.
-
-        None where no group has one.
-        """
+        """Return the smallest changes that blocks detect, in the quietest and noisiest group."""
         seen = [group.detectable[n_blocks] for group in self.groups if group.detectable]
         return (min(seen), max(seen)) if seen else None

@@ -1,9 +1,7 @@
-"""Assess whether two treatments can be compared.
+"""Assess whether two treatments can be compared: by equal work, and by steady trials.
 
-They cannot where they did not do the same work (``work``), or where too many trials were unsteady
-(``unsteady``). Both rules apply to the present trials, and refuse a verdict on them. A run asks
-after every block whether more blocks may change that. It gives a comparison up where unequal work
-or missing steadiness is shown for any look.
+A run asks after every block whether more blocks may change a refusal. It gives a comparison up
+where unequal work or missing steadiness is shown for any look.
 """
 
 from collections.abc import Sequence
@@ -31,8 +29,7 @@ class TreatmentTrials:
 class Comparability:
     """The reasons why two treatments are not compared; empty where nothing speaks against it.
 
-    ``unequal`` says how their work differed, or was not shown to be equal, ``unsteady`` that trials
-    were not steady. ``permanently`` is the one that more blocks would not change.
+    ``permanently`` is the one that more blocks would not change.
     """
 
     unequal: str

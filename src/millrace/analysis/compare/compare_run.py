@@ -1,7 +1,7 @@
 """Compare the treatments of a stored run. Pure: no clock, no file, no server."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from millrace.analysis import variables
@@ -11,7 +11,7 @@ from millrace.analysis.compare.conditions import least_overlap
 from millrace.analysis.compare.effects import dependences
 from millrace.analysis.compare.equal_work import ComparabilityRules, asks_the_same
 from millrace.analysis.compare.false_discoveries import with_adjusted_p
-from millrace.analysis.compare.metrics import Metric, read_metrics, time_of
+from millrace.analysis.compare.metrics import Metric, read_metrics, time_of, values_by_block
 from millrace.analysis.compare.model import (
     AaTrials,
     Comparison,
@@ -31,9 +31,7 @@ from millrace.stats.ratio import Looks, RatioEstimate, paired_ratio
 from millrace.store.records import (
     PAIR_FAILED,
     ServerRecord,
-    StoredAttempt,
     StoredRun,
-    TrialRecord,
 )
 
 CONFIDENCE = 0.95
@@ -49,10 +47,9 @@ def compare_run(
 ) -> RunAnalysis:
     """Compare every treatment of a run with the base of its group, in every metric.
 
-    ``margin`` is a fraction, by default the experiment's; ``base`` is another level of the compared
-    factor to compare with; ``looks`` says for which looks intervals and refusals hold, by default
-    those of the run's design; ``design`` sets the permitted number of blocks, by default the run's
-    own design. Raise UserError for an invalid margin or base.
+    ``margin`` (a fraction), ``base`` (another level of the compared factor), ``looks`` (for which
+    intervals and refusals hold) and ``design`` (the permitted number of blocks) are the run's own
+    by default. Raise UserError for an invalid margin or base.
     """
     run = stored.run
     margin = run.margin if margin is None else margin
@@ -105,10 +102,7 @@ def compare_run(
 
 
 def _of(stored: StoredRun, *purposes: Purpose) -> StoredRun:
-    """Return the run with trials of these purposes alone.
-
-    Profiled trials pay for their profile, and an A/A trial is no trial of its treatment.
-    """
+    """Return the run with trials of these purposes alone."""
     trials = tuple(trial for trial in stored.trials if trial.purpose in purposes)
     kept = {trial.id for trial in trials}
     attempts = tuple(attempt for attempt in stored.attempts if attempt.trial_id in kept)
@@ -220,16 +214,12 @@ def compare_aa_trials(
 
     Some blocks hold one more trial of the base (see millrace.experiment.aa_trials). Its ratio to
     the base's trial of the same block is a difference without a cause. The ratios of all groups
-    together are the estimate of the run, with the same interval as its comparisons. They enter no
-    comparison.
+    together are the estimate of the run, with the same interval as its comparisons.
     """
     last = stored.last_attempts()
     aa_trials = [trial for trial in stored.trials if trial.purpose == "control"]
-    measured = {
-        (trial.treatment_id, trial.block): trial
-        for trial in stored.trials
-        if trial.purpose == "measure"
-    }
+    measured = values_by_block(stored, metric, "measure")
+    again = values_by_block(stored, metric, "control")
     found: list[GroupAaTrials] = []
     every: _Pairs = []
     for group in groups:
@@ -237,48 +227,23 @@ def compare_aa_trials(
             mine = [trial for trial in aa_trials if trial.treatment_id == base.id]
             if not mine:
                 continue
-            pairs = _aa_pairs(mine, measured, last, metric)
+            ours, theirs = measured.get(base.id, {}), again.get(base.id, {})
+            blocks = sorted(ours.keys() & theirs.keys())
+            pairs = [(ours[block], theirs[block]) for block in blocks]
             every += pairs
+            ended = (last[trial.id] for trial in mine if trial.id in last)
             found.append(
                 GroupAaTrials(
                     base_id=base.id,
                     fixed_factors=group.fixed_factors,
                     label=group.label,
                     planned=len(mine),
-                    finished=sum(_outcome(last, trial) == "finished" for trial in mine),
+                    finished=sum(attempt.outcome == "finished" for attempt in ended),
                     estimate=_aa_estimate(pairs, looks),
                 )
             )
     return AaTrials(tuple(found), _aa_estimate(every, looks)) if found else None
 
 
-def _aa_pairs(
-    aa_trials: Sequence[TrialRecord],
-    measured: Mapping[tuple[str, int], TrialRecord],
-    last: Mapping[str, StoredAttempt],
-    metric: Metric,
-) -> _Pairs:
-    """Return per block the value of the trial that measures and that of the A/A trial."""
-    pairs: _Pairs = []
-    for aa_trial in sorted(aa_trials, key=lambda trial: trial.block):
-        of_base = measured.get((aa_trial.treatment_id, aa_trial.block))
-        values = [
-            metric.value(last[trial.id])
-            for trial in (of_base, aa_trial)
-            if trial is not None and _outcome(last, trial) == "finished"
-        ]
-        known = [value for value in values if value is not None]
-        if len(known) == 2:
-            pairs.append((known[0], known[1]))
-    return pairs
-
-
-def _outcome(last: Mapping[str, StoredAttempt], trial: TrialRecord) -> str | None:
-    attempt = last.get(trial.id)
-    return None if attempt is None else attempt.outcome
-
-
 def _aa_estimate(pairs: _Pairs, looks: Looks) -> RatioEstimate | None:
-    if not pairs:
-        return None
-    return paired_ratio(*zip(*pairs, strict=True), looks=looks)
+    return paired_ratio(*zip(*pairs, strict=True), looks=looks) if pairs else None

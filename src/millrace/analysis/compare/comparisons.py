@@ -31,8 +31,8 @@ def compare_with_base(
 ) -> tuple[Comparison, ...]:
     """Compare each candidate with the base in each metric; candidates in their order, then metrics.
 
-    ``factor`` is the factor in which they differ; ``first_failures`` holds the first failed trial
-    by treatment id, for the reason of a verdict.
+    ``factor`` is the one in which they differ; ``first_failures`` holds the first failed trial by
+    treatment id.
     """
     compared = []
     for candidate in candidates:
@@ -123,10 +123,7 @@ def paired_values(
 def _failure(
     treatment: TreatmentAnalysis, name: str, first_failures: Mapping[str, Failure]
 ) -> str | None:
-    """Explain why the treatment has no result.
-
-    None unless every trial of it failed so far, and not only the trials concurrent with them.
-    """
+    """Explain why a treatment has no result, where all of its ended trials failed."""
     failure = first_failures.get(treatment.id)
     if treatment.finished or failure is None:
         return None
@@ -149,10 +146,7 @@ def _with_lost(reason: str, lost: str) -> str:
 
 
 def _power(estimate: RatioEstimate | None, margin: float) -> tuple[float | None, int | None]:
-    """Return the least detectable difference and the needed number of blocks.
-
-    Two blocks are too few to estimate the spread.
-    """
+    """Return the least detectable difference and the needed number of blocks."""
     if estimate is None or estimate.log_sd is None or estimate.n_pairs < FEWEST_BLOCKS:
         return None, FEWEST_BLOCKS
     log_sd, looks, alpha = estimate.log_sd, estimate.looks, 1 - estimate.confidence

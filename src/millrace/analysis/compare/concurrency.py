@@ -1,13 +1,11 @@
 """Assess whether pairs may be measured concurrently on a host.
 
 Two servers at the same time share disk, memory bandwidth and caches. Whether intervals of such
-pairs still keep their promise is a matter of the host and the work, and can only be seen: from the
-base beside itself, measured in that very way, where every difference is false. What a calibration
-in turns has shown says nothing of it.
+pairs keep their promise shows only where the base is measured beside itself in that very way.
 
 The promise is that an interval excludes no difference in 5 % of the verdicts at most. A one-sided
-exact binomial test decides whether it is broken: it is where this many verdicts, or more, would
-exclude it with a probability below 5 % if the promise held. Of 20 verdicts that is 4 or more.
+exact binomial test decides that it is broken where this many verdicts, or more, would exclude it
+with a probability below 5 % if the promise held. Of 20 verdicts that is 4 or more.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

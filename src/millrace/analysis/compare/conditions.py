@@ -47,7 +47,7 @@ class DriveConditions:
 
 def drive_conditions(finished: Sequence[StoredAttempt], run: RunRecord) -> DriveConditions | None:
     """Sum up the conditions of finished trials; None where no trial drove clients."""
-    driven = [a for a in finished if _measured(a, measurements.TRANSACTIONS) is not None]
+    driven = [a for a in finished if measurements.TRANSACTIONS in a.measured]
     if not driven:
         return None
     client_s = _sum(
@@ -61,11 +61,11 @@ def drive_conditions(finished: Sequence[StoredAttempt], run: RunRecord) -> Drive
         measurements.LOAD_GENERATOR_INVOLUNTARY_SWITCHES,
     )
     server_s = _sum(driven, measurements.SERVER_USER_S, measurements.SERVER_SYSTEM_S)
-    unsettled = [attempt for attempt in driven if _measured(attempt, measurements.SETTLED) == 0]
+    unsettled = [each for each in driven if each.measured.get(measurements.SETTLED) == 0]
     between = [attempt for attempt in driven if attempt.facts.residency == "between"]
     not_kept = [why for a in driven if (why := a.facts.snapshot_not_kept)]
-    known_settle_s = (_measured(attempt, measurements.SETTLE_DURATION_S) for attempt in driven)
-    settle_s = [value for value in known_settle_s if value is not None]
+    measured = [attempt.measured for attempt in driven]
+    settle_s = [s for of in measured if (s := of.get(measurements.SETTLE_DURATION_S)) is not None]
     return DriveConditions(
         trials=len(driven),
         unsettled=len(unsettled),
@@ -77,7 +77,7 @@ def drive_conditions(finished: Sequence[StoredAttempt], run: RunRecord) -> Drive
         ),
         reads=dict(Counter(read for a in driven if (read := a.facts.residency))),
         between_why=between[0].facts.residency_why if between else None,
-        unsteady=sum(_measured(attempt, measurements.WARMUP_STEADY) == 0 for attempt in driven),
+        unsteady=sum(of.get(measurements.WARMUP_STEADY) == 0 for of in measured),
         not_kept=len(not_kept),
         not_kept_why=not_kept[0] if not_kept else None,
         snapshots_saved_s=_saved(driven),
@@ -89,11 +89,7 @@ def drive_conditions(finished: Sequence[StoredAttempt], run: RunRecord) -> Drive
 
 
 def trial_cpus(run: RunRecord) -> float | None:
-    """Return the number of logical CPUs of a run's trials.
-
-    It is the host's, or half of it where pairs were measured concurrently; None where the host's
-    facts do not include it.
-    """
+    """Return the logical CPUs of a trial: the host's, or half of them in concurrent pairs."""
     threads = run.host.facts.cpu.threads
     return threads / run.design.concurrency if threads is not None and threads > 0 else None
 
@@ -101,16 +97,16 @@ def trial_cpus(run: RunRecord) -> float | None:
 def _saved(driven: Sequence[StoredAttempt]) -> float | None:
     saved = [
         made_s - restored_s
-        for attempt in driven
-        if (made_s := _measured(attempt, measurements.SNAPSHOT_SAVED_S)) is not None
-        and (restored_s := _measured(attempt, measurements.SNAPSHOT_RESTORE_S)) is not None
+        for of in (attempt.measured for attempt in driven)
+        if (made_s := of.get(measurements.SNAPSHOT_SAVED_S)) is not None
+        and (restored_s := of.get(measurements.SNAPSHOT_RESTORE_S)) is not None
     ]
     return sum(saved) if saved else None
 
 
 def _sum(attempts: Sequence[StoredAttempt], *names: str) -> float | None:
     """Return the sum of measurements that every attempt has; None where one lacks any."""
-    values = [_measured(attempt, name) for attempt in attempts for name in names]
+    values = [attempt.measured.get(name) for attempt in attempts for name in names]
     known = [value for value in values if value is not None]
     return sum(known) if len(known) == len(values) else None
 
@@ -120,15 +116,12 @@ def _ratio(numerator: float | None, denominator: float | None) -> float | None:
 
 
 def generator_wait(finished: Sequence[StoredAttempt], phases: MeasuredPhases) -> float | None:
-    """Return the fraction of the load in which the sender waited for rows to be made.
-
-    None where no trial measured both.
-    """
+    """Return the fraction of the load in which the sender waited for rows, if measured."""
     waited_s = load_s = 0.0
     for attempt in finished:
         for phase in phases.loading:
-            wait = _measured(attempt, measurements.row_wait_s(phase))
-            load = _measured(attempt, measurements.duration_s(phase))
+            wait = attempt.measured.get(measurements.row_wait_s(phase))
+            load = attempt.measured.get(measurements.duration_s(phase))
             if wait is not None and load is not None:
                 waited_s += wait
                 load_s += load
@@ -145,7 +138,7 @@ def load_warnings(finished: Sequence[StoredAttempt], phases: MeasuredPhases) -> 
 def looks(stored: StoredRun) -> tuple[int, ...]:
     """Return the number of blocks with a result each time blocks were added, in order; mostly none.
 
-    The trials themselves supply the count: an extension before the first result followed no look.
+    An extension before the first result followed no look.
     """
     ended = [
         (datetime.fromisoformat(attempt.ended_utc), attempt.trial_id)
@@ -161,10 +154,7 @@ def looks(stored: StoredRun) -> tuple[int, ...]:
 
 
 def retried(stored: StoredRun) -> int:
-    """Return the number of failed trials whose retry finished after all trials had ended.
-
-    The results of the run may have prompted these retries.
-    """
+    """Return the number of failed trials whose retry finished after all trials had ended."""
     first: dict[str, StoredAttempt] = {}
     for attempt in sorted(stored.attempts, key=lambda each: each.number):
         if attempt.ended_utc is not None and attempt.outcome in ("finished", "failed"):
@@ -184,8 +174,7 @@ def holds_for(stored: StoredRun) -> Looks:
     """Return the looks for which the intervals of a run hold, by its trials of purpose ``measure``.
 
     One look, where the number of blocks was fixed before the first result, all of them are over,
-    and none was retried after that. Otherwise any, since results decided, or may yet decide,
-    whether there are more.
+    and none was retried after that. Otherwise any, since results may decide whether there are more.
     """
     design = stored.run.design
     is_as_fixed = design.kind == "fixed" and design.blocks == stored.run.blocks
@@ -193,10 +182,6 @@ def holds_for(stored: StoredRun) -> Looks:
     is_over = all(trial.id in last for trial in stored.trials)
     looked_before = looks(stored) or retried(stored)
     return "once" if is_as_fixed and is_over and not looked_before else "any"
-
-
-def _measured(attempt: StoredAttempt, name: str) -> float | None:
-    return attempt.measured.get(name)
 
 
 def least_overlap(stored: StoredRun) -> float | None:

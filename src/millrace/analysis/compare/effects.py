@@ -1,15 +1,14 @@
-"""Factors on which the difference between a candidate and the base depends.
+"""Model the factors on which the difference between a candidate and the base depends.
 
 A candidate's comparisons, one for each combination of the held factors' levels, are a table of
 log-ratios, to which ``stats.effects`` fits a model. A term of it (a factor, or a pair) matters
-where it is real and large enough, as a verdict's difference is: its p-value, corrected for the
-number of terms, is at most alpha, and its levels lie apart by more than the margin.
+where its p-value, corrected for the number of terms, is at most alpha, and its levels lie apart by
+more than the margin.
 
 Each level has a verdict by the rule of all verdicts, on the mean over the other factors, with
-intervals and error rates for the levels of its term together (Holm). So "only" can be said where
-the interval of every other level lies inside the margin, and nowhere else. That a difference is
-about the same everywhere is said where the interval of each comparison's distance from the mean
-lies inside the margin.
+intervals and error rates for the levels of its term together (Holm). So "only" is said where the
+interval of every other level lies inside the margin, and "about the same everywhere" where that of
+each comparison's distance from the mean does.
 
 Several candidates are compared with the same trials of the base, so each has a model of its own,
 with an equal share of alpha (Bonferroni): among all of them, the false discovery rate is alpha.
@@ -42,8 +41,7 @@ _FEWEST = 2  # comparisons, for something to depend on anything
 def dependences(analysis: RunAnalysis) -> tuple[Dependence, ...]:
     """Compute the dependences of each candidate's difference on factors, in the candidates' order.
 
-    Only candidates with at least two informative comparisons are included. Empty where no fixed
-    factor has two levels.
+    Only candidates with at least two informative comparisons are included.
     """
     held = analysis.groups[0].fixed_factors if analysis.groups else {}
     factors = tuple(name for name in held if name not in analysis.constants)

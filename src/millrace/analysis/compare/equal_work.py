@@ -1,15 +1,11 @@
 """Assess whether two treatments did the same work, without which a speed says nothing.
 
-Two treatments whose transactions failed, were begun again or were left out at rates that are not
-shown to be equal (``millrace.stats.rates`` says what is), that carried out another number of
-transactions though the number was fixed, or whose transactions read or changed another number of
-rows (deletes of rows that are gone, reads of a table that grew faster), are not compared: the
-verdict is inconclusive, whichever the metric. Equal is within half of the margin, so that no
-difference of speed that matters can be made of work that was not done, and within 1 percentage
-point at most.
-
-Nor are two treatments compared where most transactions of one ended in an error (``MOST_ERRORS``),
-however alike they are in that: their speed is that of refusing work.
+The verdict is inconclusive in any metric where transactions failed, were begun again or were left
+out at rates that are not shown to be equal (``millrace.stats.rates``), where a fixed number of
+transactions was another one, or where transactions read or changed another number of rows. Equal is
+within half of the margin, so that no difference of speed that matters can be made of work that was
+not done, and within 1 percentage point at most. Nor are two treatments compared where most
+transactions of one ended in an error (``MOST_ERRORS``).
 
 Chance makes work of like with like unequal with a probability of ``_ALPHA`` at most, over all that
 is compared together; in a run that is looked at after every block, over all looks as well.
@@ -65,8 +61,7 @@ class TrialWork:
 
     ``transactions`` succeeded, ``errors`` ended in an error, ``retries`` counts those begun again.
     ``skipped`` of ``scheduled`` were not sent, being too late (0 of 0 in closed loop).
-    ``rows_read`` and ``rows_affected`` are of all their statements. ``error_codes`` has the
-    server's codes and how many transactions ended with each.
+    ``error_codes`` has the server's codes and how many transactions ended with each.
     """
 
     block: int
@@ -151,10 +146,7 @@ def asks_the_same(factor: str) -> bool:
 
 @dataclass(frozen=True)
 class Unequal:
-    """The reasons why two treatments' work was not shown to be equal; empty without any.
-
-    ``shows_difference`` says that more blocks do not change it.
-    """
+    """The reasons why work was not shown to be equal, or was shown to be different, if any."""
 
     reason: str = ""
     shows_difference: bool = False
@@ -166,10 +158,7 @@ def unequal_work(
     names: tuple[str, str],
     rules: ComparabilityRules,
 ) -> Unequal:
-    """Assess whether two treatments, called ``names``, did the same work.
-
-    Only blocks in which both have a trial count.
-    """
+    """Assess whether two treatments, called ``names``, did the same work in the blocks of both."""
     by_block = {work.block: work for work in candidate}
     pairs = [(work, by_block[work.block]) for work in base if work.block in by_block]
     if not pairs:
@@ -197,10 +186,7 @@ def unequal_work(
 
 
 def _mostly_errors(pairs: Sequence[_Pair], names: tuple[str, str]) -> str:
-    """Return why a side did too little work to have a speed; an empty text where both did enough.
-
-    The error rate of a side is that of all its trials together.
-    """
+    """Return why most transactions of a side failed, over all its trials, if they did."""
     sides = list(zip(*pairs, strict=True))
     rates = [
         sum(work.errors for work in side) / max(sum(work.tried for work in side), 1)

@@ -1,11 +1,10 @@
 """Correct the comparisons of a run for their number.
 
-A verdict's error rate is that of its own comparison: of twenty comparisons of like with like, one
-is expected to differ. All comparisons of a metric, whatever their workload, their number of clients
-and their candidate, are therefore one family. A difference is left where its p-value, adjusted by
-the procedure of Benjamini and Yekutieli (``stats.multiple_tests``), is at most alpha: of
-those that are left, the expected share of false ones is alpha at most, however the comparisons
-depend on each other, and whenever each was stopped.
+All comparisons of a metric, whatever their workload, their number of clients and their candidate,
+are one family. A difference is left where its p-value, adjusted by the procedure of Benjamini and
+Yekutieli (``stats.multiple_tests``), is at most alpha: of those that are left, the expected share
+of false ones is alpha at most, however the comparisons depend on each other, and whenever each was
+stopped.
 
 A comparison makes no claim, and is not of the family, where it has no verdict, where a side failed,
 where work was unequal, or where trials were not steady.
@@ -20,10 +19,7 @@ from millrace.stats.ratio import RatioEstimate
 
 
 def adjusted_p_values(estimates: Sequence[RatioEstimate | None]) -> tuple[float | None, ...]:
-    """Return the p-values of one family, adjusted for their number, in their order.
-
-    None for an entry without an estimate, or whose estimate has no interval.
-    """
+    """Return the p-values of one family, adjusted for their number; None without an interval."""
     asked = [None if estimate is None else estimate.p_value for estimate in estimates]
     adjusted = iter(benjamini_yekutieli([p for p in asked if p is not None]))
     return tuple(None if p is None else next(adjusted) for p in asked)

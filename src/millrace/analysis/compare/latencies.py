@@ -1,8 +1,7 @@
-"""Latencies from the histograms that attempts recorded, merged over what belongs together.
+"""Merge the histograms of latencies that attempts recorded, never their percentiles.
 
-Histograms are merged, never their percentiles. Response time (from the moment a request was to be
-sent) is recorded in open loop only; in closed loop, where a request is sent when the one before it
-is answered, it is the same as service time, which then stands for it.
+Response time (from the moment a request was to be sent) is recorded in open loop only; in closed
+loop service time stands for it.
 """
 
 from collections.abc import Iterable, Sequence

@@ -1,36 +1,15 @@
 """The metrics of a workload, as its definition says, and a trial's value of them."""
 
-from dataclasses import dataclass
-
 from millrace.analysis.compare import latencies
-from millrace.model.run_spec import Direction, MetricDefinition, Of, Time, WorkloadDefinition
-from millrace.store.records import StoredAttempt
+from millrace.model.run_spec import MetricDefinition, WorkloadDefinition
+from millrace.model.trials import Purpose
+from millrace.store.records import StoredAttempt, StoredRun
 
 
-@dataclass(frozen=True)
-class Percentile:
-    """So many ``percent`` of all transactions or statements took no longer, in s."""
-
-    percent: float
-    of: Of
-    time: Time
-
-
-@dataclass(frozen=True)
-class Metric:
-    """A figure: a sum ``numerator`` / a sum ``denominator``, or a ``percentile`` of latencies.
-
-    ``direction`` is the better one. An empty ``denominator`` stands for 1.
-    """
+class Metric(MetricDefinition):
+    """A figure; ``direction`` is the better one, and an empty ``denominator`` stands for 1."""
 
     name: str
-    title: str
-    unit: str
-    direction: Direction
-    numerator: tuple[str, ...]
-    denominator: tuple[str, ...]
-    primary: bool
-    percentile: Percentile | None = None
 
     def value(self, attempt: StoredAttempt) -> float | None:
         """Return the value in ``unit``; None where a measurement is missing or not positive.
@@ -39,12 +18,12 @@ class Metric:
         Raise DamagedResult for an unreadable histogram.
         """
         if self.percentile is not None:
-            measured_latencies = latencies.merged(
-                [attempt], of=self.percentile.of, time=self.percentile.time
-            )
+            assert self.of is not None  # a definition with a percentile has both
+            assert self.time is not None
+            measured_latencies = latencies.merged([attempt], of=self.of, time=self.time)
             if measured_latencies is None:
                 return None
-            return measured_latencies.percentile(self.percentile.percent) / latencies.NS_PER_S
+            return measured_latencies.percentile(self.percentile) / latencies.NS_PER_S
         measured = attempt.measured
         if any(name not in measured for name in (*self.numerator, *self.denominator)):
             return None
@@ -55,28 +34,23 @@ class Metric:
 
 def read_metrics(workload: WorkloadDefinition) -> tuple[Metric, ...]:
     """Return a workload's metrics, the primary one first, else in its own order."""
-    metrics = [
-        Metric(
-            name=name,
-            title=definition.title,
-            unit=definition.unit,
-            direction=definition.direction,
-            numerator=definition.numerator,
-            denominator=definition.denominator,
-            primary=definition.primary,
-            percentile=_percentile(definition),
-        )
-        for name, definition in workload.metrics.items()
-    ]
+    metrics = [Metric(name=name, **dict(each)) for name, each in workload.metrics.items()]
     return tuple(sorted(metrics, key=lambda metric: not metric.primary))
 
 
-def _percentile(definition: MetricDefinition) -> Percentile | None:
-    if definition.percentile is None:
-        return None
-    assert definition.of is not None  # a definition with a percentile has both
-    assert definition.time is not None
-    return Percentile(float(definition.percentile), definition.of, definition.time)
+def values_by_block(
+    stored: StoredRun, metric: Metric, purpose: Purpose
+) -> dict[str, dict[int, float]]:
+    """Return each treatment's values of a metric, of finished trials with that purpose."""
+    last = stored.last_attempts()
+    found: dict[str, dict[int, float]] = {}
+    for trial in stored.trials:
+        attempt = last.get(trial.id)
+        if attempt is None or attempt.outcome != "finished" or trial.purpose != purpose:
+            continue
+        if (value := metric.value(attempt)) is not None:
+            found.setdefault(trial.treatment_id, {})[trial.block] = value
+    return found
 
 
 def time_of(rate: Metric, metrics: tuple[Metric, ...]) -> Metric | None:

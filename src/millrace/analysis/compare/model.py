@@ -26,15 +26,13 @@ class Comparison:
     which both finished. ``verdict`` is None where there are too few, and ``reason`` says so.
     ``minimum_detectable`` is the smallest relative difference (a fraction) these blocks would
     detect, ``blocks_wanted`` how many would detect one of the margin, both with power 0.8; None
-    where that is unknown. ``same`` marks a comparison of a thing with itself (A/A).
-    ``base_failed`` and ``candidate_failed`` count failed trials; ``lost`` says them in words, which
-    also end the first line of ``reason``, and is empty without any. ``only_base_failed`` tells a
-    verdict of failed that is the base's alone. ``unequal`` says in which way the two did not do the
-    same work, or are not shown to have done, in any metric, ``unsteady`` that trials were not in a
-    steady state, and what to do; both are empty where nothing speaks against the verdict;
-    ``permanently_incomparable`` is the one which more blocks would not change, by what holds at any
-    look. ``adjusted_p`` is the p-value among all comparisons of the metric that the run makes, None
-    for one that makes no claim (``discoveries``).
+    where that is unknown. ``same`` marks an A/A comparison. ``lost`` says the failed trials in
+    words, which also end the first line of ``reason``. ``only_base_failed`` tells a verdict of
+    failed that is the base's alone. ``unequal`` says in which way the two did not do the same work,
+    or are not shown to have done, in any metric, ``unsteady`` that trials were not in a steady
+    state; both are empty where nothing speaks against the verdict; ``permanently_incomparable`` is
+    the one which more blocks would not change. ``adjusted_p`` is the p-value among all comparisons
+    of the metric, None for one that makes no claim (``false_discoveries``).
     """
 
     base_id: str
@@ -97,10 +95,7 @@ class VariablesComparison:
 
 @dataclass(frozen=True)
 class GroupAaTrials:
-    """The A/A trials of a group in the headline metric, over the base's of the same block.
-
-    ``estimate`` is None without such a pair.
-    """
+    """The A/A trials of a group, and the ratio to the base's trials of the same blocks."""
 
     base_id: str
     fixed_factors: Mapping[str, Level]
@@ -130,8 +125,8 @@ class ApplicableCalibration:
     ``age_s`` is from the end of its last trial to when the report is made. ``false`` of
     ``verdicts`` were false, a rate from ``low`` to ``high`` (95 %; None without a verdict), and
     ``refused`` of them were none on speed. ``smallest`` is the smallest change seen in ``blocks``
-    blocks, a fraction, in the quietest and in the noisiest group; None where it is unknown.
-    ``stale`` says why it says little about the run, a clause each.
+    blocks, a fraction, in the quietest and in the noisiest group. ``stale`` says why it says little
+    about the run.
     """
 
     run: str
@@ -184,10 +179,9 @@ class Dependence:
     ``overall`` is the mean over all levels alike, ``verdict`` that on it; all intervals are of
     ``confidence``. ``terms`` is empty where too many comparisons are missing to tell factors apart.
     No comparison is shown to be further from the mean of all than the fraction ``apart_at_most``;
-    ``uniform`` says that this is inside the margin. ``everywhere`` is the verdict that each
-    comparison has by itself, None where they have not the same. ``unexplained`` says that the
-    comparisons hold more than factors and pairs explain. ``missing`` of ``planned`` comparisons
-    have no result to rest on.
+    ``uniform`` says that this is inside the margin. ``everywhere`` is the verdict that all
+    comparisons share, if any. ``unexplained`` says that the comparisons hold more than factors and
+    pairs explain. ``missing`` of ``planned`` comparisons have no result to rest on.
     """
 
     candidate: Level
@@ -209,8 +203,8 @@ class ComparisonStatus:
     """The state of a comparison while a run goes on. ``label`` is the candidate's.
 
     ``after`` is how many blocks the run had when it was closed, None while it is open.
-    ``more_blocks`` is about how many would decide an open one; None where the blocks are too few
-    for an estimate, or more than 10 000 would be needed.
+    ``more_blocks`` is about how many would decide an open one; None where that is unknown, or above
+    10 000.
     """
 
     comparison: Comparison
@@ -225,8 +219,7 @@ class RunStatus:
     """The state of a run and its comparisons after ``blocks`` of them.
 
     ``needed`` has how many more blocks each treatment needs, about, by its id; it lacks those that
-    need none. They may be more than the run may have. ``ending`` says why a sequential run has no
-    further block; None where it may go on, or is not sequential.
+    need none. ``ending`` says why a sequential run has no further block, if so.
     """
 
     blocks: int
@@ -251,16 +244,13 @@ class RunAnalysis:
     """Everything a report says about one run.
 
     ``headline`` is the metric of the answer; ``time`` is the time it divides by, if it is a rate.
-    ``factor`` is the compared one, ``base`` its base level; ``constants`` are factors with a single
-    level. ``groups`` hold the treatments and comparisons; ``trials`` are in the order of the plan,
-    those that measure and controls, and so are ``failures``. ``looks`` is how many blocks had a
-    result each time more were added; ``holds_for`` which looks the intervals hold for.
-    ``aa_trials`` are the base against itself, ``spent_s`` how long all of ``trials`` took,
-    ``retried`` how many had failed and were made again when all had ended.
-    ``calibrations`` is the one of the host that is quoted, empty where there is none, None where
-    nobody looked for one. ``overlap`` is the least share of a pair's measured time in which both
-    were measured, None where trials took turns. ``status`` is how far the run has come by its
-    design, ``dependences`` say on which held factors each candidate's difference depends.
+    ``constants`` are factors with a single level. ``trials`` are in the order of the plan, those
+    that measure and A/A trials, and so are ``failures``. ``looks`` is how many blocks had a result
+    each time more were added; ``holds_for`` which looks the intervals hold for. ``spent_s`` is how
+    long all of ``trials`` took, ``retried`` how many had failed and were made again when all had
+    ended. ``calibrations`` is the one of the host that is quoted, None where nobody looked for one.
+    ``overlap`` is the least share of a pair's measured time in which both were measured, None where
+    trials took turns.
     """
 
     run: RunRecord

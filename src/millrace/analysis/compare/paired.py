@@ -15,11 +15,10 @@ from millrace.stats.sequential import FEWEST_BLOCKS
 class PairedComparison:
     """A candidate's values against the base's: effect, interval, verdict.
 
-    ``estimate`` is candidate / base with an interval that holds however often one looked,
-    ``fixed`` with that for a number of blocks fixed beforehand; None without a block that has both,
-    of which there are ``n_blocks``. ``power`` is None where there are too few for a verdict.
-    ``adjusted_p`` takes into account how many comparisons were made with this one (Benjamini and
-    Yekutieli); None without an interval.
+    ``estimate`` is candidate / base with an interval that holds for any number of looks, ``fixed``
+    with that for a fixed number of blocks; None without a block that has both, of which there are
+    ``n_blocks``. ``power`` is None where there are too few for a verdict. ``adjusted_p`` is
+    Benjamini and Yekutieli's; None without an interval.
     """
 
     base: str

@@ -3,22 +3,16 @@
 A comparison of the headline metric is closed when
 
 * it is *decided*: its verdict is regression, improvement or equivalent, by an interval that holds
-  for any number of looks, so that who stops at it is wrong no more often than the interval says; a
-  difference is also left among all comparisons of the run (``discoveries``), which counts no other;
+  for any number of looks; a difference is also left among all comparisons of the run
+  (``false_discoveries``);
 * a side is *failing*: its three newest trials failed, one after the other;
-* its work was *unequal*: its clients' work differed in five blocks or more. Speeds are not compared
-  then, and more blocks do not make the work equal;
+* its work was *unequal* in five blocks or more: more blocks do not make it equal;
 * its trials were *unsteady*, and too many of them will stay so: longer trials would help, not more.
 
-The last two are by evidence that holds for any number of looks, too, so that like with like is
-given up for nothing no more often than is said (``refusal``). What refuses a verdict on the trials
-there are, but may yet change, closes nothing.
-
-All others are open: no number of blocks is out of reach for certain, since the estimate may move,
-so that they go on until the run's limit. A candidate that is closed needs no more blocks. The base
-of a group needs them as long as any of its candidates does; what nothing is compared with, always.
-
-Pure, as all of the analysis: a run that was interrupted finds the same answer in its trials.
+The last two are by evidence that holds for any number of looks, too (``comparability``). All others
+are open until the run's limit, since the estimate may move. A closed candidate needs no more
+blocks; the base of a group needs them as long as any of its candidates does; what nothing is
+compared with, always.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -72,8 +66,7 @@ def _ending(
 def trial_times(analysis: RunAnalysis, *, unknown_s: float = 0.0) -> dict[str, float]:
     """Return how long a trial of each treatment takes, in s by its id.
 
-    A treatment without a trial takes as long as the others do, and ``unknown_s`` where no treatment
-    has one.
+    A treatment without a trial takes as long as the others do, else ``unknown_s``.
     """
     known = [t.trial_s for t in analysis.treatments if t.trial_s is not None]
     usual_s = sum(known) / len(known) if known else unknown_s

@@ -30,23 +30,14 @@ class MetricSummary:
     """One metric over a treatment's finished trials; ``trials`` in the order of their blocks.
 
     ``level`` is the value that reports show: the geometric mean of the trials. Where base and
-    candidate do not have the same blocks, the candidate's is the base's times the ratio, which is
-    over the blocks that both have: adjusted for the blocks it lacks, so that no value falls where
-    its ratio rises.
+    candidate do not have the same blocks, the candidate's is the base's times the ratio, so that no
+    value falls where its ratio rises.
     """
 
     metric: Metric
     summary: Summary
     trials: tuple[SingleTrial, ...]
     level: float
-
-
-@dataclass(frozen=True)
-class StepTime:
-    """Mean time of a step over the trials that finished it."""
-
-    name: str
-    mean_s: float
 
 
 @dataclass(frozen=True)
@@ -76,7 +67,7 @@ class InstanceAnalysis:
 
     @property
     def limits(self) -> tuple[str, ...]:
-        """Name the limits of control and observation there, a clause each (an attached server)."""
+        """Name the limits of control and observation of an attached server, a clause each."""
         return self.facts.limits or ()
 
 
@@ -85,15 +76,14 @@ class TreatmentAnalysis:
     """One treatment: its trials, what they measured, and how its servers were set.
 
     ``level`` is its level of the compared factor, ``fixed_factors`` those of the other factors.
-    ``metrics`` lacks those without a finished trial; ``sizes`` are means in bytes by measurement
-    name. ``generator_wait`` is the fraction of the load in which the sender waited for rows to be
-    made, ``load_warnings`` the mean number of warnings of a load; None where nothing measured them.
-    ``work`` is what each finished trial's clients did, ``driven`` under which conditions,
-    ``latencies`` how long it took over all of them, ``steadiness`` whether each showed a steady
-    state; empty or None where no clients were driven. ``instances`` are as its last finished (or
-    failed) trial recorded them. ``failed_last`` is how many of its newest trials failed, one after
-    the other; ``trial_s`` how long a trial takes. ``left_out`` of the ``failed`` trials did not
-    fail themselves, but the one beside them.
+    ``metrics`` lacks those without a finished trial; ``steps`` are mean times in s over the trials
+    that finished the step, ``sizes`` means in bytes by measurement name. ``generator_wait`` is the
+    fraction of the load in which the sender waited for rows, ``load_warnings`` the mean number of
+    warnings of a load; None where nothing measured them. ``work``, ``driven``, ``latencies`` and
+    ``steadiness`` are empty or None where no clients were driven. ``instances`` are as its last
+    finished (or failed) trial recorded them. ``failed_last`` is how many of its newest trials
+    failed, one after the other; ``trial_s`` how long a trial takes. ``left_out`` of the ``failed``
+    trials did not fail themselves, but the one beside them.
     """
 
     id: str
@@ -106,7 +96,7 @@ class TreatmentAnalysis:
     finished: int
     failed: int
     metrics: Mapping[str, MetricSummary]
-    steps: tuple[StepTime, ...]
+    steps: Mapping[str, float]
     sizes: Mapping[str, float]
     generator_wait: float | None
     load_warnings: float | None

@@ -11,7 +11,6 @@ from millrace.analysis.compare.treatment_model import (
     InstanceAnalysis,
     MetricSummary,
     SingleTrial,
-    StepTime,
     TreatmentAnalysis,
 )
 from millrace.analysis.steady.steadiness import steadiness
@@ -42,10 +41,7 @@ def analyse_treatments(
     base: Level,
     label_factors: Sequence[str],
 ) -> tuple[TreatmentAnalysis, ...]:
-    """Analyse every treatment in order, from the newest ended attempt of its trials.
-
-    A treatment's label is its levels of ``label_factors``.
-    """
+    """Analyse every treatment in order, from the newest ended attempt of its trials."""
     trials: dict[str, list[TrialRecord]] = {}
     for trial in sorted(stored.trials, key=lambda trial: (trial.block, trial.position)):
         trials.setdefault(trial.treatment_id, []).append(trial)
@@ -158,13 +154,13 @@ def _summarise(metric: Metric, finished: Sequence[Ended]) -> MetricSummary | Non
     return MetricSummary(metric, summary, trials, summary.geometric_mean)
 
 
-def _step_times(attempts: Iterable[StoredAttempt]) -> tuple[StepTime, ...]:
+def _step_times(attempts: Iterable[StoredAttempt]) -> dict[str, float]:
     durations: dict[str, list[float]] = {}
     for attempt in attempts:
         for step in sorted(attempt.steps, key=lambda step: step.position):
             if step.outcome == "finished":
                 durations.setdefault(step.name, []).append(step.duration_s)
-    return tuple(StepTime(name, fmean(values)) for name, values in durations.items())
+    return {name: fmean(values) for name, values in durations.items()}
 
 
 def _mean_sizes(finished: Sequence[StoredAttempt]) -> dict[str, float]:

@@ -1,12 +1,10 @@
-"""The verdict rule, on an estimate alone.
+"""Decide verdicts from an estimate alone.
 
 A difference is *real* when the interval excludes 1, and *matters* when the estimate is beyond the
 margin; a verdict of regression or improvement wants both. Equivalence wants the whole interval
 inside the margin (the two one-sided tests of Schuirmann, J. Pharmacokinet. Biopharm. 15, 1987, with
 an interval of 95 % instead of 90 %, which is the stricter). The margin is symmetric in the
 logarithm, 1 / (1 + m) to 1 + m, so that rows/s and seconds of the same trials agree.
-
-The rule is the same whatever looks an interval holds for, and for the levels of a history.
 """
 
 from dataclasses import dataclass
@@ -25,8 +23,7 @@ class Power:
     """The smallest difference that an estimate's blocks can show, and how many more would decide.
 
     ``minimum_detectable`` is the smallest relative difference (a fraction) that these blocks detect
-    with power 0.8. ``more_blocks`` is 0 where it is decided, None where more than 10 000 would be
-    wanted.
+    with power 0.8. ``more_blocks`` is None where more than 10 000 would be wanted.
     """
 
     minimum_detectable: float
@@ -76,10 +73,7 @@ def decide_interval(
 
 
 def power(estimate: RatioEstimate, margin: float) -> Power | None:
-    """Compute the smallest visible difference, and how many more blocks would decide.
-
-    None where the blocks are too few to tell.
-    """
+    """Compute the smallest visible difference, and how many more blocks would decide, if known."""
     if estimate.log_sd is None or estimate.n_pairs < FEWEST_BLOCKS:
         return None
     detectable = minimum_detectable_ratio(

@@ -11,7 +11,7 @@ those in which A and B finished, of an alignment those of them in which it finis
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from millrace.analysis.compare.metrics import Metric, read_metrics
+from millrace.analysis.compare.metrics import Metric, read_metrics, values_by_block
 from millrace.analysis.steady.policy import unsteady_sides
 from millrace.analysis.steady.steadiness import by_treatment
 from millrace.levels import Level
@@ -61,15 +61,10 @@ class Ablation:
         """Return whether this alignment alone recovered some of the loss for certain."""
         return not self.unsteady and any(
             each.name == name
-            and is_certain(each.share)
+            and each.share.excludes_0
             and (each.share.mean > 0) == (self.loss.mean > 0)
             for each in self.recovered
         )
-
-
-def is_certain(share: MeanEstimate) -> bool:
-    """Return whether the interval excludes 0."""
-    return share.low is not None and share.high is not None and not share.low <= 0 <= share.high
 
 
 def is_ablation_of(
@@ -89,7 +84,7 @@ def ablation(stored: StoredRun) -> Ablation | None:
     if test is None:
         return None
     metric = read_metrics(stored.run.spec.workload)[0]
-    values = _values(stored, metric)
+    values = values_by_block(stored, metric, "measure")
     base, candidate = values.get(test.base, {}), values.get(test.candidate, {})
     sign = 1.0 if metric.direction == "higher" else -1.0
 
@@ -161,15 +156,3 @@ def _untried(stored: StoredRun, treatments: Mapping[str, str]) -> tuple[str, ...
             reason = f"failed at {failed.failed_step}: {failed.reason.splitlines()[0].rstrip('.')}"
         reasons.setdefault(reason, []).append(name)
     return tuple(f"{', '.join(names)}: {reason}" for reason, names in reasons.items())
-
-
-def _values(stored: StoredRun, metric: Metric) -> dict[str, dict[int, float]]:
-    last = stored.last_attempts()
-    found: dict[str, dict[int, float]] = {}
-    for trial in stored.trials:
-        attempt = last.get(trial.id)
-        if attempt is None or attempt.outcome != "finished" or trial.purpose != "measure":
-            continue
-        if (value := metric.value(attempt)) is not None:
-            found.setdefault(trial.treatment_id, {})[trial.block] = value
-    return found

@@ -1,17 +1,18 @@
 """Track changes of a series from one look to the next, with identity and outcome.
 
-A change that is found is a *candidate*. A measurement of its own makes it *confirmed*, a fact, or
+A change that is found is a *candidate*. A measurement of its own makes it *confirmed* or
 *withdrawn* (``analysis.history.confirmation``). A candidate that more points no longer show is
 withdrawn too, unless they show it again.
 
-What is found is the same change as one that is known where both moved the level into the same
-direction, and the ranges in which their first points lie have a point in common (for one that a
-measurement ruled out, where it lies between the builds that were measured).
+A found change is a known one where both moved the level into the same direction, and the ranges in
+which their first points lie have a point in common (for one that a measurement ruled out, where it
+lies between the builds that were measured).
 """
 
 from __future__ import annotations
 
 import hashlib
+import itertools
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -36,8 +37,8 @@ class Examined:
 class Range:
     """The first point of a new level is at ``index``, one of ``earliest`` to ``latest``.
 
-    ``rises`` says that the new level is the higher one. ``is_ruled_out`` says that a measurement of
-    its own found no change there: that says nothing of a change that is likelier somewhere else.
+    ``rises`` says that the new level is the higher one, ``is_ruled_out`` that a measurement found
+    no change there.
     """
 
     index: int
@@ -111,10 +112,7 @@ def is_settled(change: ChangeRecord) -> bool:
 
 
 def range_of(change: ChangeRecord, places: Mapping[str, int]) -> Range:
-    """Locate a known change among points at ``places``, by label.
-
-    A remeasured one lies anywhere between the builds that were.
-    """
+    """Locate a known change at ``places``, by label; a remeasured one between its builds."""
     index = places[change.label]
     earliest, latest = places.get(change.earliest, index), places.get(change.latest, index)
     if change.remeasured is not None:
@@ -154,11 +152,7 @@ class _Look:
         return changes
 
     def _again(self, change: ChangeRecord, point: ChangePoint) -> ChangeRecord:
-        """Update a change that was found before.
-
-        A settled change stays unchanged; a withdrawn one returns only with more points than at its
-        withdrawal; the same points are no news.
-        """
+        """Update a known change, unless it is settled or has no more points than it had."""
         number = len(self.points)
         if is_settled(change) or number == change.n_points:
             return change
@@ -210,10 +204,6 @@ def _range(point: ChangePoint) -> Range:
 
 def _new_id(series: str, label: str, ids: Collection[str]) -> str:
     """Return a new id, the same for the same change in another store."""
-    number = 0
-    while True:
-        text = f"{series}\n{label}\n{number}"
-        found = hashlib.sha256(text.encode()).hexdigest()[:_ID_DIGITS]
-        if found not in ids:
-            return found
-        number += 1
+    texts = (f"{series}\n{label}\n{number}" for number in itertools.count())
+    digests = (hashlib.sha256(text.encode()).hexdigest()[:_ID_DIGITS] for text in texts)
+    return next(each for each in digests if each not in ids)

@@ -1,8 +1,7 @@
 """Decide the outcome of a change whose builds before and after were measured again, interleaved.
 
-The history made it likely; only this measurement is independent evidence, since the change was
-selected from the history. The interval holds for any number of looks, so that blocks may be added
-until it decides.
+Only this measurement is independent evidence, since the change was selected from the history. The
+interval holds for any number of looks, so that blocks may be added until it decides.
 """
 
 from dataclasses import dataclass, replace

@@ -28,10 +28,9 @@ class ChangeView:
     """A change with what it means.
 
     ``ratio``, ``low`` and ``high`` (new / old level) are those of the measurement that confirmed
-    it, else those of the history; ``verdict`` goes by them.
-
-    ``index`` is that of its first point in the series, None where that was taken out; ``within``
-    are the labels of all points that may be the first, in their order.
+    it, else those of the history. ``index`` is that of its first point in the series, None where
+    that was taken out; ``within`` are the labels of all points that may be the first, in their
+    order.
     """
 
     change: ChangeRecord
@@ -68,7 +67,7 @@ class SeriesView:
 
     @property
     def too_few_points(self) -> bool:
-        """Return whether it has too few points of any one state to tell whether a level moved."""
+        """Return whether no state has enough points to tell whether a level moved."""
         return too_few_points(self.points)
 
 
@@ -133,9 +132,8 @@ def group_changes(
     """Group the open changes by the label that most of them have.
 
     A change goes with a group at any label that may be its first. ``series_with`` counts the series
-    that have a point of each label.
-
-    Facts come before candidates, the largest group first; those that somebody knows of come last.
+    that have a point of each label. Facts come before candidates, the largest group first; those
+    that somebody knows of come last.
     """
     waiting = [each for each in changes if each.is_open]
     found = []
@@ -157,7 +155,7 @@ def _by_label(changes: Sequence[ChangeView]) -> Iterator[tuple[str, list[int]]]:
     """Yield labels with the numbers of their changes, each change once.
 
     The label that most changes may have comes first, of several the one that is most often a
-    change's first point; then the same for the remaining changes.
+    change's first point.
     """
     possible: dict[str, set[int]] = {}
     for number, each in enumerate(changes):

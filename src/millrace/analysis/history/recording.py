@@ -1,7 +1,6 @@
 """Record a run in histories: its ratios to a reference build that was measured in the same blocks.
 
-What the host does to a block it does to both trials, so that a ratio to a build that never changes
-stays the same while the host changes, unlike the build's own figures.
+Ratios to a build that never changes stay the same while the host changes.
 """
 
 import hashlib
@@ -32,8 +31,8 @@ def points_of(stored: StoredRun, *, reference: str | None, label: str | None, at
     """Return the run's ratios to the level ``reference`` (by default its base), by their series.
 
     With a ``label`` each candidate level is a series of its own where there are several; without
-    one the candidates are points of one series, and their levels are the labels. Raise UserError
-    where there is no ratio, or for an invalid label.
+    one their levels are the labels. Raise UserError where there is no ratio, or for an invalid
+    label.
     """
     analysis = compare_run(stored, base=reference)
     comparisons = [comparison for group in analysis.groups for comparison in group.comparisons]
@@ -138,10 +137,7 @@ def _point(
 def _state(
     analysis: RunAnalysis, base: TreatmentAnalysis, candidate: TreatmentAnalysis
 ) -> StateRecord:
-    """Return the environment: host, load generator, data, the reference's build and configurations.
-
-    The candidate's configuration is included only where it is not the compared factor.
-    """
+    """Return the environment: host, load generator, data, and both sides' builds and settings."""
     run = analysis.run
     facts: dict[str, Any] = dict(run.host.environment())
     facts |= {name.replace("_", " "): run.versions.get(name) for name in ("load_generator", "data")}
@@ -153,10 +149,7 @@ def _state(
 
 
 def _builds(treatment: TreatmentAnalysis) -> dict[str, str]:
-    """Return the identity of each role's build.
-
-    It is the digest of its program, or, for an external server, the version that it reports.
-    """
+    """Return each role's build: its program's digest, or an external server's own version."""
     return {
         instance.role: str(instance.server.build.program_sha256 or instance.server.version_reported)
         for instance in treatment.instances

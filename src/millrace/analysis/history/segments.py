@@ -1,8 +1,8 @@
 """Divide a history into segments of comparable points, and name its series.
 
-Only points that were measured in the same environment (host and configuration) are compared with
-each other: they are a *segment* of the series. Where the environment differs from that of the point
-before, the history has an *environment change*: a difference across it may come from the host.
+Points that were measured in the same environment (host and configuration) are a *segment*. Where it
+differs from that of the point before, the history has an *environment change*: a difference across
+it may come from the host.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

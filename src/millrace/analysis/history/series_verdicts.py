@@ -1,7 +1,6 @@
-"""Change points of a history with what they mean: regression, improvement, or too small to matter.
+"""Judge change points of a history: regression, improvement, or too small to matter.
 
-A change point is a candidate: it was found in what was measured anyway, by looking for it. What
-confirms it is a measurement of its own, of before and after in turns.
+A change point is a candidate, until a measurement of its own confirms it.
 """
 
 from collections.abc import Sequence

@@ -1,22 +1,19 @@
 """Check from a server's own figures whether its measured part was in a steady state.
 
-A throughput that stands still is not enough: a server may keep it up by putting work off, which a
-trial that lasted longer would have to pay for. Each gate is a pure function of what a trial
-recorded at the marks where its measured part began and ended (``trial.server_state``), and says
-``unknown`` where the server's version does not tell.
+A server may keep its throughput up by putting work off, which a longer trial would have to pay for.
+Each check is a pure function of what a trial recorded at the marks where its measured part began
+and ended (``trial.server_state``), and is ``unknown`` where the server's version does not tell.
 
-What a gate holds against a trial is growth in terms of what the server can hold, not growth as
-such: dirty pages and the age of the checkpoint grow in every load that writes, until the server
-writes back as much as is changed. They fail where as much growth again would take them to the limit
-at which the server makes its clients wait (``SteadyLimits.dirty_share``, and three quarters of the
-redo log, where it begins to flush at any price), as long as it is more than noise. A log that was
-written from end to end in the measured part has come round, and is steady whatever its age at the
-marks.
+Growth counts in terms of what the server can hold: dirty pages and the age of the checkpoint grow
+in every load that writes. They fail where they grew by more than noise, and as much growth again
+would take them to the limit at which the server makes its clients wait
+(``SteadyLimits.dirty_share``, and three quarters of the redo log). A log that was written from end
+to end in the measured part is steady whatever its age.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from millrace.model.instance_facts import HostTimeFact, ServerStateFact
 from millrace.model.steady_limits import SteadyLimits
@@ -38,8 +35,7 @@ class SteadyCheck:
     """The result of one check of a trial.
 
     ``clause`` states a failure without figures, so that those of several trials can be counted
-    together; ``figures`` is a sentence's worth of them, or why it is unknown; ``remedy`` is a hint
-    for a failure.
+    together; ``figures`` says them, or why it is unknown; ``remedy`` is a hint for a failure.
     """
 
     name: str
@@ -73,36 +69,36 @@ def steady_checks(
     transactions: float,
     rows_changed: float,
 ) -> tuple[SteadyCheck, ...]:
-    """Apply every steady-state check to one trial.
-
-    ``state`` is the record of ``trial.server_state``, empty where there is none; ``limits`` are the
-    server's; the other arguments describe the clients' work in the measured part.
-    """
+    """Apply every check to a trial's record of ``trial.server_state`` and its clients' work."""
     trial = Recorded(
         _numbers(state.begin), _numbers(state.end), state, limits, transactions, rows_changed
     )
-    return (
-        buffer_pool(trial),
-        dirty_pages(trial),
-        checkpoint_age(trial),
-        purge_lag(trial),
-        settled_statistics(trial),
-    )
+    found = []
+    for name, clause, check in _CHECKS:
+        answer = check(trial)
+        if answer is None:
+            found.append(SteadyCheck(name, "unknown", clause, "the server did not tell", ""))
+        else:
+            found.append(_check(name, clause, *answer))
+    return tuple(found)
 
 
-def buffer_pool(trial: Recorded) -> SteadyCheck:
+class _Answer(NamedTuple):
+    fails: bool
+    figures: str
+    remedy: str
+
+
+def _buffer_pool(trial: Recorded) -> _Answer | None:
     """Check that no pages were still fetched into free ones of the buffer pool."""
-    name, clause = "buffer pool", "the buffer pool still filled"
     free, data = trial.both("pool_free_pages"), trial.both("pool_data_pages")
     fetched, asked = trial.both("pages_fetched"), trial.both("pages_asked_for")
     if free is None or data is None or fetched is None or asked is None:
-        return _unknown(name, clause)
+        return None
     n_fetched, n_asked = fetched[1] - fetched[0], asked[1] - asked[0]
     filled = min(free[0] - free[1], n_fetched)
     fails = filled > _FILLED * data[1] and n_fetched > _MISSES * n_asked
-    return _check(
-        name,
-        clause,
+    return _Answer(
         fails,
         f"{max(filled, 0):,.0f} of its {data[1]:,.0f} pages with data were fetched into free pages "
         f"in the measured part",
@@ -111,17 +107,14 @@ def buffer_pool(trial: Recorded) -> SteadyCheck:
     )
 
 
-def dirty_pages(trial: Recorded) -> SteadyCheck:
-    """Return whether changed pages were written back as fast as they were made."""
-    name, clause = "dirty pages", "dirty pages still grew"
+def _dirty_pages(trial: Recorded) -> _Answer | None:
+    """Check that changed pages were written back as fast as they were made."""
     dirty, pool = trial.both("dirty_pages"), trial.end.get("pool_pages")
     if dirty is None or not pool:
-        return _unknown(name, clause)
+        return None
     limit = trial.limits.dirty_share
     shares = (dirty[0] / pool, dirty[1] / pool)
-    return _check(
-        name,
-        clause,
+    return _Answer(
         _heads_for(limit, *shares),
         f"{_percent(shares[0])} of the buffer pool was dirty at the begin, {_percent(shares[1])} "
         f"at the end; the limit is {limit * 100:g} %",
@@ -129,23 +122,20 @@ def dirty_pages(trial: Recorded) -> SteadyCheck:
     )
 
 
-def checkpoint_age(trial: Recorded) -> SteadyCheck:
-    """Return whether the redo log was freed as fast as it was written."""
-    name, clause = "checkpoint age", "the age of the checkpoint still grew"
+def _checkpoint_age(trial: Recorded) -> _Answer | None:
+    """Check that the redo log was freed as fast as it was written."""
     position, checkpoint = trial.both("log_position"), trial.both("checkpoint")
     capacity = trial.state.log_capacity_bytes
     if capacity is None:
         capacity = trial.limits.log_bytes
     if position is None or checkpoint is None or not capacity:
-        return _unknown(name, clause)
+        return None
     begin, end = (
         (at - freed_to) / capacity for at, freed_to in zip(position, checkpoint, strict=True)
     )
     came_round = position[1] - position[0] >= capacity
     fails = not came_round and _heads_for(LOG_LIMIT, begin, end)
-    return _check(
-        name,
-        clause,
+    return _Answer(
         fails,
         f"{_percent(begin)} of the redo log was in use at the begin, {_percent(end)} at the end; "
         f"{_percent((position[1] - position[0]) / capacity)} of it was written",
@@ -162,21 +152,18 @@ def _write_more(limits: SteadyLimits) -> str:
 
 
 def in_brackets(options: str) -> str:
-    """Return options as a sentence names them behind their purpose; nothing where none is known."""
+    """Return options in brackets, to follow their purpose; nothing where none is known."""
     return f" ({options})" if options else ""
 
 
-def purge_lag(trial: Recorded) -> SteadyCheck:
-    """Return whether old versions of rows were purged as fast as they were made."""
-    name, clause = "purge lag", "the history of old row versions still grew"
+def _purge_lag(trial: Recorded) -> _Answer | None:
+    """Check that old versions of rows were purged as fast as they were made."""
     history = trial.both("history")
     if history is None:
-        return _unknown(name, clause)
+        return None
     grew = history[1] - history[0]
     fails = grew > trial.limits.purge_cycle and grew > _UNPURGED * trial.transactions
-    return _check(
-        name,
-        clause,
+    return _Answer(
         fails,
         f"the history list had {history[0]:,.0f} entries at the begin, {history[1]:,.0f} at the "
         f"end, after {trial.transactions:,.0f} transactions",
@@ -185,12 +172,11 @@ def purge_lag(trial: Recorded) -> SteadyCheck:
     )
 
 
-def settled_statistics(trial: Recorded) -> SteadyCheck:
+def _settled_statistics(trial: Recorded) -> _Answer | None:
     """Check that statistics were not recalculated, unless the load's own changes ask for it."""
-    name, clause = "statistics", "statistics of tables were calculated anew"
     tables, measured_s = trial.state.statistics, trial.state.since_begin_s
     if not tables or measured_s is None:
-        return _unknown(name, clause)
+        return None
     anew = [
         table
         for table, known in tables.items()
@@ -198,14 +184,21 @@ def settled_statistics(trial: Recorded) -> SteadyCheck:
         and trial.rows_changed < _RECALCULATED_AT * known.rows
     ]
     which = f"of {', '.join(anew)}" if anew else "of none, but where a tenth of the rows changed"
-    return _check(
-        name,
-        clause,
+    return _Answer(
         bool(anew),
         f"statistics were calculated anew in the measured part {which}",
         "warm up for longer, or keep statistics as they are"
         f"{in_brackets(trial.limits.keep_statistics)} in all configurations",
     )
+
+
+_CHECKS: tuple[tuple[str, str, Callable[[Recorded], _Answer | None]], ...] = (
+    ("buffer pool", "the buffer pool still filled", _buffer_pool),
+    ("dirty pages", "dirty pages still grew", _dirty_pages),
+    ("checkpoint age", "the age of the checkpoint still grew", _checkpoint_age),
+    ("purge lag", "the history of old row versions still grew", _purge_lag),
+    ("statistics", "statistics of tables were calculated anew", _settled_statistics),
+)
 
 
 def _check(name: str, clause: str, fails: bool, figures: str, remedy: str) -> SteadyCheck:
@@ -216,10 +209,6 @@ def _heads_for(limit: float, begin: float, end: float) -> bool:
     """Return whether a share grows, and as much again would take it to its limit."""
     growth = end - begin
     return growth > NOISE and end + growth >= limit
-
-
-def _unknown(name: str, clause: str) -> SteadyCheck:
-    return SteadyCheck(name, "unknown", clause, "the server did not tell", "")
 
 
 def _numbers(figures: object) -> dict[str, float]:

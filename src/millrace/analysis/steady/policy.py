@@ -1,19 +1,17 @@
 """Decide whether two treatments' trials were steady enough to be compared.
 
-Two treatments are not compared where more than half of the trials of one (two at least) were not
-steady, since its mean depends on when the measured part began and ended; or where one has more of
-them than the other by Fisher's exact test (*The Design of Experiments*, 1935), since the ratio
-then compares a state with the way to it. Only trials that were long enough for an
-assessment count. A steady one is called unsteady with a probability of about 0.02
+They are not compared where more than half of the trials of one (two at least) were not steady,
+since its mean depends on when the measured part began and ended; or where one has more of them than
+the other by Fisher's exact test (*The Design of Experiments*, 1935). Only trials that were long
+enough count. A steady one is called unsteady with a probability of about 0.02
 (``steadiness.ALPHA``), so that more than half of three are by chance in one of 800 treatments.
 
-This rule is about the present trials, and more trials may change its answer: where a fifth of all
-trials is unsteady on both sides, one of five comparisons is refused at some of 40 looks. So a run
-goes on with refused comparisons, until evidence that holds at any look shows that they will stay
-refused (``lasts``). Half of that evidence is the blocks in which exactly one trial was steady:
-where the two sides are alike, they are as many on either side, whatever made a block unsteady
-(McNemar, Psychometrika 12, 1947). The rest is the unsteady trials of each side against a half. Bets
-are by ``stats.proportions``.
+More trials may change that answer: where a fifth of all trials is unsteady on both sides, one of
+five comparisons is refused at some of 40 looks. So a run goes on, until evidence that holds at any
+look shows that they will stay refused (``lasts``). Half of it is the blocks in which exactly one
+trial was steady, which are as many on either side where the two are alike (McNemar, Psychometrika
+12, 1947); the rest is the unsteady trials of each side against a half. Bets are by
+``stats.proportions``.
 """
 
 import math
@@ -71,10 +69,7 @@ def _clause(alike: Sequence[TrialSteadiness]) -> str:
 def unsteady_sides(
     base: Sequence[TrialSteadiness], candidate: Sequence[TrialSteadiness], *, names: tuple[str, str]
 ) -> str:
-    """Explain why two treatments are not compared because of unsteady trials.
-
-    The text has numbers and a hint; it is empty where nothing prevents the comparison.
-    """
+    """Explain, with a hint, why unsteady trials prevent a comparison; empty where they do not."""
     sides = [[trial for trial in side if trial.is_judged] for side in (base, candidate)]
     unsteady = [[trial for trial in side if trial.state == "unsteady"] for side in sides]
     base_count, candidate_count = counts = [
@@ -96,11 +91,7 @@ def counted_text(unsteady: int, judged: int) -> str:
 
 
 def are_refused(base: tuple[int, int], candidate: tuple[int, int]) -> bool:
-    """Return whether sides with these numbers of unsteady and judged trials are not compared.
-
-    They are refused where unsteady trials are frequent on one side, or more frequent than on the
-    other beyond chance.
-    """
+    """Return whether sides with these numbers of unsteady and judged trials are not compared."""
     if any(
         unsteady >= _FEWEST and unsteady > FREQUENT * judged
         for unsteady, judged in (base, candidate)

@@ -1,17 +1,14 @@
 """Assess whether trials showed a steady state, and whether they are fit to be compared.
 
-The measured part that follows the experiment's own warm-up is what enters a verdict, whole: cutting
-what a rule finds in each trial would cut one of two more than the other, by chance or not. So the
-warm-up that is found changes no figure. It is reported, and where it reaches into the measured part
-by more than the margin matters, the trial is not steady; nor is one that moves on the whole
-(``stats.trend``), or whose server put work off (``analysis.steady.checks``), or which carried its
-statements out by other plans than most trials of its treatment. What one trial does by chance,
-several do not do alike: ``assess_trials`` looks at all of a treatment's.
+The whole measured part enters a verdict, since cutting would cut one of two trials more than the
+other. A trial is not steady where its warm-up reaches into the measured part by more than the
+margin matters, where it moves on the whole (``stats.trend``), where its server put work off
+(``analysis.steady.checks``), or where its plans are not those of most trials of its treatment. What
+one trial does by chance, several do not do alike (``assess_trials``).
 
-A trial of few seconds is too short to tell, whatever its gates say, since a short trial begins and
-ends in the server's first seconds by design; that alone never refuses a verdict. Loads of a fixed
-amount have no steady state. Nor is one asked for where each trial ends by operations: both sides
-do the same work then, and pass through the same states.
+A trial of few seconds is too short to tell, whatever its checks say; that alone never refuses a
+verdict. Loads of a fixed amount have no steady state. Nor is one asked for where each trial ends by
+operations: both sides do the same work then, and pass through the same states.
 """
 
 from collections import Counter
@@ -49,13 +46,11 @@ State = Literal["steady", "unsteady", "too short to tell", "not recorded", "does
 class TrialSteadiness:
     """The assessment of one trial's steady state; ``block`` counts from 0.
 
-    ``figure`` is what was looked at second by second: throughput, or in an open loop, whose
-    throughput is given, the median response time; ``none`` where no clients were driven.
-    ``warmup_s`` and ``measured_s`` are the lengths of the trial's parts, ``seconds`` the number of
-    points in the measured one. ``found_s`` is where its warm-up ended, from the begin of the
-    warm-up on, ``enough_s`` the warm-up that would have been enough where it was not, as far as
-    that is known. None: not recorded, or does not apply. ``plans`` are the ways in which its
-    statements were carried out, by their names; ``limits`` are those of its server.
+    ``figure`` is what was looked at second by second: throughput, or in an open loop the median
+    response time; ``none`` where no clients were driven. ``warmup_s`` and ``measured_s`` are the
+    lengths of the trial's parts, ``seconds`` the number of points in the measured one. ``found_s``
+    is where its warm-up ended, from its begin on, ``enough_s`` the warm-up that would have been
+    enough where it was not. None: not recorded, or does not apply.
     """
 
     trial_id: str
@@ -96,10 +91,9 @@ def steadiness(
     operations: int,
     looks: Looks = "once",
 ) -> tuple[TrialSteadiness, ...]:
-    """Return the finished trials of one treatment.
+    """Assess the finished trials of one treatment.
 
-    ``operations`` is how many transactions each was to carry out, 0 if it ended by time;
-    ``looks`` which looks the answer is to hold for.
+    ``operations`` is how many transactions each was to carry out, 0 if it ended by time.
     """
     found = [
         assess_trial(trial, attempt, margin=margin, operations=operations)
@@ -111,7 +105,7 @@ def steadiness(
 def assess_trial(
     trial: TrialRecord, attempt: StoredAttempt, *, margin: float, operations: int
 ) -> TrialSteadiness:
-    """Assess the steady state of one finished trial; the arguments are those of ``steadiness``."""
+    """Assess one finished trial; the arguments are those of ``steadiness``."""
     found = _judged(_bare(trial, attempt, operations), attempt, margin)
     found = replace(found, checks=(*found.checks, *host_checks(attempt.facts.host_time)))
     return _with_state(found) if _is_disturbed(found) else found
@@ -149,7 +143,6 @@ def by_treatment(stored: StoredRun) -> dict[str, tuple[TrialSteadiness, ...]]:
 
 
 def _bare(trial: TrialRecord, attempt: StoredAttempt, operations: int) -> TrialSteadiness:
-    """Return the assessment of a trial before its seconds are read."""
     measured = attempt.measured
     phase = next((event for event in attempt.series if event.get("type") == "phase"), {})
     drives = measurements.TRANSACTIONS in measured
@@ -174,10 +167,7 @@ def _bare(trial: TrialRecord, attempt: StoredAttempt, operations: int) -> TrialS
 
 
 def _judged(bare: TrialSteadiness, attempt: StoredAttempt, margin: float) -> TrialSteadiness:
-    """Return the assessment with the trend of its seconds, its checks, and the resulting state.
-
-    It is unchanged where these do not apply or were not recorded.
-    """
+    """Add trend and checks to an assessment, where these apply and were recorded."""
     warmup_s, measured_s = bare.warmup_s, bare.measured_s
     before, within = (_points(attempt, part) for part in ("warmup", "measure"))
     if bare.state == "does not apply" or not within or warmup_s is None or measured_s is None:
@@ -191,7 +181,7 @@ def _judged(bare: TrialSteadiness, attempt: StoredAttempt, margin: float) -> Tri
 
 
 def _with_state(trial: TrialSteadiness) -> TrialSteadiness:
-    """Return with the state that follows from its course and gates."""
+    """Return an assessment with the state that follows from its trend and checks."""
     if _is_disturbed(trial):
         return replace(trial, state="unsteady")
     if trial.trend.kind == "too short to tell":
@@ -239,7 +229,7 @@ def _points(attempt: StoredAttempt, part: str) -> list[float]:
 
 
 def _same_plans(trials: Sequence[TrialSteadiness]) -> list[SteadyCheck]:
-    """Return for each trial of a treatment whether its plans are those of most trials."""
+    """Check for each trial of a treatment whether its plans are those of most trials."""
     ways: dict[str, Counter[Any]] = {}
     for trial in trials:
         for name, way in trial.plans.items():

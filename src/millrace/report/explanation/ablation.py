@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from millrace.analysis.explain.ablation import ALL, Ablation, Recovery, is_certain
+from millrace.analysis.explain.ablation import ALL, Ablation, Recovery
 from millrace.analysis.explain.model import Explanation
 from millrace.stats.mean import MeanEstimate
 
@@ -43,7 +43,7 @@ def _part(each: Recovery, *, is_loss: bool) -> str:
     if _is_against(each.share, is_loss=is_loss):
         made = f"made it worse by {points}" if is_loss else f"added {points} to it"
         return f"aligning {each.name} {made}{doubt}"
-    if _is_against(each.remaining, is_loss=is_loss) and is_certain(each.remaining):
+    if _is_against(each.remaining, is_loss=is_loss) and each.remaining.excludes_0:
         gives = "gives back {}, more than was lost" if is_loss else "takes {}, more than was gained"
         return f"{each.name} {gives.format(points)}{doubt}"
     return f"{points} are {each.name}{doubt}"
@@ -54,7 +54,7 @@ def _rest(remaining: MeanEstimate | None, candidate: str, *, is_loss: bool) -> s
         return "what remains with all of them aligned could not be measured"
     if not _is_against(remaining, is_loss=is_loss):
         return f"{_points(remaining)} remain{_doubt(remaining)}"
-    if not is_certain(remaining):
+    if not remaining.excludes_0:
         return f"nothing remains{_doubt(remaining)}"
     beyond = "better" if is_loss else "worse"
     return f"nothing remains: {candidate} is then {_points(remaining)} % {beyond}"
@@ -91,7 +91,7 @@ def _points(share: MeanEstimate) -> str:
 def _doubt(share: MeanEstimate) -> str:
     if share.low is None or share.high is None:
         return " (one block)"
-    return "" if is_certain(share) else " (not sure)"
+    return "" if share.excludes_0 else " (not sure)"
 
 
 def _interval(share: MeanEstimate) -> str:

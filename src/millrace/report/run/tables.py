@@ -202,10 +202,10 @@ def sizes_table(analysis: RunAnalysis) -> Table | None:
 
 def steps_table(analysis: RunAnalysis) -> Table:
     """Return mean seconds of each step of a trial."""
-    names = list(dict.fromkeys(step.name for t in analysis.treatments for step in t.steps))
+    names = list(dict.fromkeys(step for t in analysis.treatments for step in t.steps))
 
     def cells(treatment: TreatmentAnalysis) -> Sequence[str]:
-        times = {step.name: step.mean_s for step in treatment.steps}
+        times = treatment.steps
         return [seconds_text(times[name]) if name in times else MISSING for name in names]
 
     columns = (*text_columns(factor_text(analysis.factor)), *map(Column, names))

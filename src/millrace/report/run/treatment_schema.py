@@ -158,9 +158,7 @@ class TreatmentPart(Part):
     finished: int
     failed: int
     metrics: dict[str, SummaryPart]
-    steps_s: Annotated[
-        dict[str, float], From(lambda t: {step.name: step.mean_s for step in t.steps})
-    ]
+    steps_s: Annotated[dict[str, float], From("steps")]
     sizes_bytes: Annotated[dict[str, float], From("sizes")]
     work: list[WorkPart]
     conditions: Annotated[DriveConditions | None, From("driven")]

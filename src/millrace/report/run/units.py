@@ -23,7 +23,7 @@ def readable(analysis: RunAnalysis) -> RunAnalysis:
     """Return the analysis with metrics of requests that are all below 1 s in ms or µs."""
     units = {metric.name: _unit(metric, analysis) for metric in analysis.metrics}
     scaled = {
-        metric.name: (replace(metric, unit=found[0]), found[1])
+        metric.name: (metric.replace(unit=found[0]), found[1])
         for metric in analysis.metrics
         if (found := units[metric.name]) is not None
     }

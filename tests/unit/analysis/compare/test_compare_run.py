@@ -263,7 +263,7 @@ def test_options_variables_servers_and_sizes_come_along() -> None:
     assert "datadir" not in compared.diff.different
     assert [server.name for server in analysis.servers] == [BASE, FASTER]
     assert analysis.treatments[0].sizes["table_allocated_bytes"] == 71_307_264
-    assert [step.name for step in analysis.treatments[0].steps][:2] == ["settle", "initialise"]
+    assert list(analysis.treatments[0].steps)[:2] == ["settle", "initialise"]
 
 
 def test_a_trial_without_its_measurement_is_no_pair() -> None:

@@ -24,7 +24,9 @@ from millrace.store.records import MeasurementRecord, StoredAttempt, StoredRun, 
 from tests.unit.analysis.seconds import events
 from tests.unit.store.stored_records import LATER, NOW, OWNER, begun
 
-RATE = Metric("rate", "transactions per second", "1/s", "higher", ("n",), (), True)
+RATE = Metric(
+    name="rate", title="transactions per second", unit="1/s", direction="higher", numerator=("n",)
+)
 ALIGNED = {"binary log": "one", "checksums": "two", ALL: "all"}
 TEST = Ablates(
     run="study-0",

@@ -12,7 +12,9 @@ from millrace.report.explanation.ablation import ablation_sentences, sentences
 from millrace.stats.mean import MeanEstimate
 from tests.unit.report.explanation.explained import explained_study, explained_text
 
-RATE = Metric("rate", "transactions per second", "1/s", "higher", ("n",), (), True)
+RATE = Metric(
+    name="rate", title="transactions per second", unit="1/s", direction="higher", numerator=("n",)
+)
 
 A, B = "mysql-5.6", "mysql-9.7"
 

@@ -275,9 +275,9 @@ class Evidence:
                 whole_us = a.latency_us + b.latency_us
                 moves.append((b.parts[key].us - a.parts[key].us) / whole_us)
                 errors.append(math.hypot(a.parts[key].error_us, b.parts[key].error_us) / whole_us)
-        return bool(moves) and is_there(
-            mean_estimate(moves, least_error=math.hypot(*errors) / len(moves))
-        )
+        if not moves:
+            return False
+        return mean_estimate(moves, least_error=math.hypot(*errors) / len(moves)).excludes_0
 
     def growth_of(self, parts: Iterable[PartKey]) -> float:
         return math.fsum(self.growth_us.get(key, 0.0) for key in parts)
@@ -363,15 +363,6 @@ class Evidence:
         return f"{what} per {self.noun}: {a} in A, {b} in B"
 
 
-def is_there(difference: MeanEstimate) -> bool:
-    """Return whether a difference exceeds chance: its interval excludes 0.
-
-    A single block has no interval, except for values counted in samples.
-    """
-    low, high = difference.low, difference.high
-    return low is not None and high is not None and not low <= 0 <= high
-
-
 def is_larger(better: Mapping[int, float], worse: Mapping[int, float], *, by: float) -> bool:
     """Return whether a figure is larger on the worse side, by ``by`` and more than chance.
 
@@ -382,7 +373,7 @@ def is_larger(better: Mapping[int, float], worse: Mapping[int, float], *, by: fl
         return False
     difference = mean_estimate([worse[block] - better[block] for block in blocks])
     apart = len(blocks) >= _APART and min(worse.values()) > max(better.values())
-    return difference.mean >= by and (apart or is_there(difference))
+    return difference.mean >= by and (apart or difference.excludes_0)
 
 
 def _cpu_us(observed: Observed) -> float | None:
