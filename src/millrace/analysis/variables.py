@@ -71,7 +71,7 @@ def diff(
 
     ``ignored`` are names or shell patterns (``mysqlx_*``) of variables that never count.
     """
-    names = sorted(name for name in {*a, *b} if not _is_ignored(name, ignored))
+    names = sorted(n for n in {*a, *b} if not any(fnmatchcase(n, each) for each in ignored))
     return VariablesDiff(
         only_a={name: a[name] for name in names if name not in b},
         only_b={name: b[name] for name in names if name not in a},
@@ -104,10 +104,6 @@ def asked_against_effective(
 
 def _equal(a: str, b: str) -> bool:
     return a == b or ((number := number_of(a)) is not None and number == number_of(b))
-
-
-def _is_ignored(name: str, ignored: Collection[str]) -> bool:
-    return any(fnmatchcase(name, pattern) for pattern in ignored)
 
 
 def _variable(option: OptionRecord, effective: Mapping[str, str]) -> tuple[str, str] | None:

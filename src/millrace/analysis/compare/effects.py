@@ -15,6 +15,7 @@ with an equal share of alpha (Bonferroni): among all of them, the false discover
 """
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import log
@@ -120,7 +121,9 @@ def _dependence(table: _Table, margin: float, alpha: float) -> Dependence:
     # Each comparison a level by itself: how far it is from the mean, whatever the factors.
     single = [replace(cell, levels=(str(number),)) for number, cell in enumerate(cells)]
     by_itself = factor_effects(("comparison",), single, alpha=alpha)
-    modelled = _modelled(table.factors, cells, alpha)
+    modelled: FactorEffects | None = None
+    with suppress(ValueError):  # too many comparisons are missing to separate factors
+        modelled = factor_effects(table.factors, cells, alpha=alpha)
     found = modelled or by_itself
     furthest = max(max(at.apart.high, 1 / at.apart.low) for at in by_itself.terms[0].at)
     return Dependence(
@@ -139,16 +142,6 @@ def _dependence(table: _Table, margin: float, alpha: float) -> Dependence:
         missing=len(table.comparisons) - len(cells),
         planned=len(table.comparisons),
     )
-
-
-def _modelled(
-    factors: tuple[str, ...], cells: Sequence[Cell], alpha: float
-) -> FactorEffects | None:
-    """Fit the model of factors; None where too many comparisons are missing to separate factors."""
-    try:
-        return factor_effects(factors, cells, alpha=alpha)
-    except ValueError:
-        return None
 
 
 def _term(term: effects.Term, table: _Table, margin: float, alpha: float) -> Term:

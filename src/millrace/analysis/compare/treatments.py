@@ -41,7 +41,7 @@ def analyse_treatments(
     base: Level,
     label_factors: Sequence[str],
 ) -> tuple[TreatmentAnalysis, ...]:
-    """Analyse every treatment in order, from the newest ended attempt of its trials."""
+    """Analyse every treatment in order, labelled by its levels of ``label_factors``."""
     trials: dict[str, list[TrialRecord]] = {}
     for trial in sorted(stored.trials, key=lambda trial: (trial.block, trial.position)):
         trials.setdefault(trial.treatment_id, []).append(trial)
@@ -56,15 +56,10 @@ def analyse_treatments(
             run=stored.run,
             factor=factor,
             base=base,
-            label=label_of(treatment, label_factors),
+            label=" · ".join(level_text(name, treatment.levels[name]) for name in label_factors),
         )
         for treatment in sorted(stored.treatments, key=lambda treatment: treatment.position)
     )
-
-
-def label_of(treatment: TreatmentRecord, factors: Sequence[str]) -> str:
-    """Return the treatment's levels of ``factors``, as its name in reports."""
-    return " · ".join(level_text(name, treatment.levels[name]) for name in factors)
 
 
 def find_failures(stored: StoredRun, labels: Mapping[str, str]) -> tuple[Failure, ...]:

@@ -1,11 +1,9 @@
-"""Analyze an ablation: the loss that aligned settings recover.
-
-Its trials are of A, of B, and of B with settings of A.
+"""Analyze an ablation: trials of A, of B, and of B with settings of A.
 
 Of each block x = value / value of the base, so that all shares are fractions of what the base does
-and add up: loss = 1 - x(B), given back by an alignment = x(B aligned) - x(B), remaining with it =
-1 - x(B aligned). Where less is better, signs are turned. Intervals are over blocks: of the loss
-those in which A and B finished, of an alignment those of them in which it finished too.
+and add up: loss = 1 - x(B), given back by an alignment = x(B aligned) - x(B), remaining with it = 1
+- x(B aligned). Where less is better, signs are turned. Intervals are over blocks: of the loss those
+in which A and B finished, of an alignment those of them in which it finished too.
 """
 
 from collections.abc import Collection, Mapping
@@ -34,13 +32,11 @@ class Recovery:
 
 @dataclass(frozen=True)
 class Ablation:
-    """The loss of B against A, and what alignments recover of it, the one of all last.
+    """The loss of B against A, and what alignments recover of it, as fractions of the base's value.
 
-    They are fractions of the base's value; a gain is negative.
-
-    ``run_id`` is the run that showed it; ``left_out`` says what is suspected and was not aligned,
-    ``untried`` which alignments have no result that counts, and why. ``unsteady`` says why none of
-    it counts, by the rules of verdicts, and is empty where it does.
+    A gain is negative, and the alignment of all is the last. ``left_out`` says what is suspected
+    and was not aligned, ``untried`` which alignments have no result that counts, and why.
+    ``unsteady`` says why none of it counts, by the rules of verdicts, and is empty where it does.
     """
 
     metric: Metric

@@ -1,12 +1,10 @@
-"""Locate where the threads that serve clients were blocked in the kernel.
+"""Locate the calls, files and kernel functions in which the threads of clients were blocked.
 
-These are the calls, files and functions behind the waits of the time breakdown.
-
-They are sampled at random moments, like the breakdown's waits, and add up to them: they are of the
-same trials, and leave out what no part of the breakdown holds, such as idle threads of a pool.
+They are sampled at random moments, like the time breakdown's waits, and add up to them: they are of
+the same trials, and leave out what no part of the breakdown holds.
 
 A thread's call is read a moment before its stack, and may be another one by then: a stack of a
-write, say, under a call that reads. Such a stack is left out, and the call taken for what it was.
+write, say, under a call that reads. Such a stack is left out.
 """
 
 import math
@@ -74,10 +72,7 @@ class BlockedComparison:
 def compare_blocked(
     a: Sequence[ObservedTrial], b: Sequence[ObservedTrial]
 ) -> tuple[BlockedComparison, ...]:
-    """Compare where threads were blocked, longest first.
-
-    They are of the parts, and of the blocks, in which both sides have a breakdown.
-    """
+    """Compare where threads were blocked, longest first, in the parts and blocks of both sides."""
     both = [with_breakdowns(trials) for trials in (a, b)]
     blocks = set.intersection(*({trial.block for trial, _ in side} for side in both))
     sides = [[each for each in side if each[0].block in blocks] for side in both]

@@ -1,11 +1,11 @@
-"""Reasons to doubt an explanation: time breakdowns that do not close, trials that were disturbed.
+"""Find reasons to doubt an explanation: breakdowns that do not close, trials that were disturbed.
 
 A breakdown closes where the unaccounted time is a small share of the latency, or short, or may be
-chance. Pure: plain values, which the reports put into words.
+chance.
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from millrace.analysis.explain.breakdown_model import DifferenceLine, TrialBreakdown
@@ -19,44 +19,26 @@ _BEYOND_CHANCE = 2.0  # errors of counting
 
 
 @dataclass(frozen=True)
-class UnclosedBlock:
-    """A trial whose breakdown does not close.
-
-    ``block`` counts from 0; ``share`` is of the latency, and negative where time was counted twice.
-    """
-
-    block: int
-    share: float
-
-
-@dataclass(frozen=True)
 class UnclosedBreakdown:
     """A side's breakdown that does not close.
 
-    ``share`` is the fraction of the latency over all trials, None where only the breakdown of some
-    ``blocks`` does not close. ``trials`` counts the side's trials.
+    ``share`` is the fraction of the latency over all trials, negative where time was counted twice,
+    None where only that of some blocks does not close; ``blocks`` maps these, from 0, to theirs.
+    ``trials`` counts the side's trials.
     """
 
     side: Side
     share: float | None
-    blocks: tuple[UnclosedBlock, ...]
+    blocks: Mapping[int, float]
     trials: int
 
 
 @dataclass(frozen=True)
-class UnclosedStatement:
-    """A statement whose breakdown does not close, by the fraction ``share`` of its latency."""
-
-    name: str
-    share: float
-
-
-@dataclass(frozen=True)
 class UnclosedStatements:
-    """The statements of a side that matter and whose breakdowns do not close; at least one."""
+    """The unaccounted fractions of a side's statements that matter and do not close, any at all."""
 
     side: Side
-    statements: tuple[UnclosedStatement, ...]
+    shares: Mapping[str, float]
 
 
 @dataclass(frozen=True)
@@ -70,11 +52,7 @@ class DisturbedBlocks:
 
 @dataclass(frozen=True)
 class Caveats:
-    """All reasons to doubt an explanation.
-
-    ``by`` are the clauses on disturbances of its trials; ``is_sequential`` says that the results
-    decided the number of blocks.
-    """
+    """All reasons to doubt an explanation, with clauses ``by`` on disturbances of its trials."""
 
     breakdowns: tuple[UnclosedBreakdown, ...]
     statements: tuple[UnclosedStatements, ...]
@@ -113,7 +91,7 @@ def _unclosed_breakdowns(explanation: Explanation) -> Iterator[UnclosedBreakdown
         trials = [trial for trial in side.breakdown.trials if trial.block in found.blocks]
         most = _most(side)
         us = found.unaccounted.a_us if name == "A" else found.unaccounted.b_us
-        blocks = tuple(_unclosed_blocks(trials, found.lines, most))
+        blocks = dict(_unclosed_blocks(trials, found.lines, most))
         if abs(share) > most and abs(us) > _LEAST_US:
             yield UnclosedBreakdown(name, share, blocks, len(trials))
         elif blocks:
@@ -122,12 +100,12 @@ def _unclosed_breakdowns(explanation: Explanation) -> Iterator[UnclosedBreakdown
 
 def _unclosed_blocks(
     trials: Sequence[TrialBreakdown], lines: Sequence[DifferenceLine], most: float
-) -> Iterator[UnclosedBlock]:
+) -> Iterator[tuple[int, float]]:
     for trial in trials:
         left_us = trial.left([line.key for line in lines]).us
         share = left_us / trial.latency_us if trial.latency_us else 0.0
         if abs(share) > most and abs(left_us) > _LEAST_US:
-            yield UnclosedBlock(trial.block, share)
+            yield trial.block, share
 
 
 def _most(side: SideExplanation) -> float:
@@ -140,12 +118,12 @@ def _unclosed_statements(explanation: Explanation) -> Iterator[UnclosedStatement
     for name, side in _sides(explanation):
         is_a = name == "A"
         operation_us = math.fsum(each.a_us if is_a else each.b_us for each in found)
-        unclosed = tuple(
-            UnclosedStatement(each.name, share)
+        unclosed = {
+            each.name: share
             for each in found
             if (each.a_us if is_a else each.b_us) >= _LEAST_OF_OPERATION * operation_us
             if (share := _unclosed_share(each, side, is_a=is_a)) is not None
-        )
+        }
         if unclosed:
             yield UnclosedStatements(name, unclosed)
 

@@ -1,8 +1,7 @@
 """Read an attempt's observations (``millrace.model.observations``) as those of its work.
 
 A section whose amounts are counted between two readings says how late its first one was
-(``late_s``); its counted values are made those of the whole window here, before anything else reads
-them. ``model.observations`` marks these values.
+(``late_s``); its counted values are scaled to the whole window before anything else reads them.
 """
 
 from collections.abc import Iterator, Mapping
@@ -25,7 +24,7 @@ from millrace.model.observations import (
 )
 from millrace.model.phases import MeasuredPhases
 from millrace.model.run_spec import WorkloadDefinition
-from millrace.store.records import StoredAttempt, StoredRun, TreatmentRecord, TrialRecord
+from millrace.store.records import StoredAttempt, StoredRun, TreatmentRecord
 
 _OF_WAITS = ("digests", "stages")  # sections that ``waits`` reads in the same go
 
@@ -43,31 +42,20 @@ def observed_trials(
     last = stored.last_attempts()
     found = []
     for trial in sorted(stored.trials, key=lambda trial: trial.block):
-        if trial.treatment_id == treatment.id and trial.purpose == purpose:
-            each = _trial(trial, last.get(trial.id), clients, connections, stored.run.phases)
-            found += [each] if each is not None else []
+        attempt = last.get(trial.id)
+        if trial.treatment_id != treatment.id or trial.purpose != purpose or attempt is None:
+            continue
+        if attempt.outcome == "finished":
+            each = observed(attempt, stored.run.phases, clients=clients, loaders=connections)
+            found += [] if each is None else [ObservedTrial(trial.id, trial.block, attempt, each)]
     return tuple(found)
 
 
-def _trial(
-    trial: TrialRecord,
-    attempt: StoredAttempt | None,
-    clients: int,
-    loaders: int | None,
-    phases: MeasuredPhases,
-) -> ObservedTrial | None:
-    if attempt is None or attempt.outcome != "finished":
-        return None
-    found = observed(attempt, phases, clients=clients, loaders=loaders)
-    return None if found is None else ObservedTrial(trial.id, trial.block, attempt, found)
-
-
 def loaders(workload: WorkloadDefinition, chosen: Mapping[str, Level]) -> int | None:
-    """Return the number of connections that load the tables of a workload, if known.
+    """Return the number of connections, one a table at most, that load a workload's tables.
 
-    It is one a table at most. ``chosen`` are parameters and levels.
-
-    A workload without tables of its own loads a data set, by one LOAD DATA over one connection.
+    ``chosen`` are parameters and levels. A workload without tables of its own loads a data set, by
+    one LOAD DATA over one connection. None where the number is unknown.
     """
     tables = _tables(workload, chosen) if workload.tables else 1
     asked = int(chosen.get("load_threads") or 0)
@@ -96,8 +84,7 @@ def observed(
 ) -> Observed | None:
     """Return the observations of an attempt; None where it measured no work.
 
-    ``phases`` are those of its workload; ``clients`` clients drove it, or ``loaders`` connections
-    loaded a table.
+    ``clients`` clients drove it, or ``loaders`` connections loaded a table.
     """
     work = _work(attempt, phases, clients, loaders)
     if work is None:

@@ -100,10 +100,7 @@ def _row(figure: _Figure, a: Sequence[ObservedTrial], b: Sequence[ObservedTrial]
 
 
 def _values(ask: Ask, trials: Sequence[ObservedTrial]) -> dict[int, float]:
-    """Return the values by block; empty where an observed trial lacks one.
-
-    A mean of the others would come from other trials than the rest of the table.
-    """
+    """Return the values by block; empty where any trial lacks one, for a mean of other trials."""
     values = {trial.block: ask(trial) for trial in trials}
     known = {block: value for block, value in values.items() if value is not None}
     return known if len(known) == len(values) else {}
@@ -151,10 +148,7 @@ def _background_s(observed: Observed) -> float | None:
 
 
 def server_cpu_s(trial: ObservedTrial, *, user_only: bool = False) -> float | None:
-    """Return CPU time of the whole server in the window, if known.
-
-    ``user_only`` leaves out the kernel's.
-    """
+    """Return CPU time of the whole server in the window, or in user code alone, if known."""
     process = trial.observed.process
     seen_s = None if process is None else process.user_s if user_only else process.cpu_s
     if seen_s is not None:

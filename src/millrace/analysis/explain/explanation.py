@@ -1,10 +1,6 @@
-"""Explain the difference between two treatments by all observations of both.
+"""Explain the difference between two treatments by all observations of both."""
 
-The time breakdown says where the time of an operation went, the profiles which functions took it,
-and the server's own instruments how it waited; plans, variables and the host supply likely causes.
-Pure: from a stored run to plain values, read by the reports.
-"""
-
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
@@ -71,8 +67,8 @@ def explain(
 ) -> tuple[Explanation, ...]:
     """Explain the difference between two levels of a ``factor`` of the run, in each group of it.
 
-    ``fixed_factors`` chooses groups by levels of other factors. Raises UserError for levels that
-    are not there.
+    ``fixed_factors`` chooses groups by other factors. Raises UserError for levels that are not
+    there.
     """
     if str(base) == str(candidate):
         raise UserError(
@@ -274,11 +270,8 @@ def _missing_observations(
 ) -> Iterator[MissingObservation]:
     """Yield the missing observations, each once, and the profiled trials without a result."""
     trials = (*side.trials, *side.profiled)
-    counts: dict[tuple[str, str, str], int] = {}
-    for trial in trials:
-        for each in trial.observed.missing:
-            key = (each.observer, each.what, each.remedy or "")
-            counts[key] = counts.get(key, 0) + 1
+    every = (each for trial in trials for each in trial.observed.missing)
+    counts = Counter((each.observer, each.what, each.remedy or "") for each in every)
     for (observer, what, remedy), count in counts.items():
         yield MissingObservation(name, observer, what, remedy, count)
     failed = _failures(stored, treatment, "profile")

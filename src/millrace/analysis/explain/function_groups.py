@@ -131,10 +131,7 @@ def _functions(stacks: Stacks) -> dict[Key, float]:
 def _callers(
     stacks: Stacks, gone: Mapping[Key, float], there: Iterable[Key]
 ) -> dict[Key, tuple[Key, float]]:
-    """Return, for each function that is gone, its nearest remaining caller and the cost through it.
-
-    Functions without a caller for most of their cost are left out.
-    """
+    """Map functions that are gone to the nearest remaining caller of most of their cost."""
     known = set(there)
     flows: defaultdict[Key, defaultdict[Key, float]] = defaultdict(lambda: defaultdict(float))
     for path, us in stacks:

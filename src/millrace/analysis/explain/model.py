@@ -53,8 +53,8 @@ class SideExplanation:
     ``breakdown`` and ``coverage`` are None where too little was observed, and
     ``statement_breakdowns`` empty, as where an operation has one statement alone. ``instance`` is
     the server as its last trial recorded it; ``flat`` its profile, if it has one. ``waiting`` of
-    its trials have no result yet; ``failed`` ended in an error, the first of them as
-    ``first_failure`` says.
+    its trials have no result yet; ``failed`` ended in an error, the first as ``first_failure``
+    says.
     """
 
     label: str
@@ -81,13 +81,11 @@ class SideExplanation:
 class Explanation:
     """The base (A) and a candidate (B) of one group; all differences are B - A.
 
-    ``factor`` is what they differ in, ``group`` the levels that they share, of factors that have
-    several, and ``fixed_factors`` all of those. ``unequal`` says in which way the two did not do
-    the same work, and is empty where they did. ``differences`` and ``profile`` are None
-    where no block has both, ``statement_breakdown_differences`` empty where an operation has one
-    statement or nobody looked. ``likely_causes`` are the likeliest first; ``why_no_likely_causes``
-    is a sentence where there are none although both have a breakdown. ``ablation`` is the newest
-    measurement of them.
+    ``group`` are the shared levels of factors that have several. ``unequal`` says in which way the
+    two did not do the same work, and is empty where they did. ``differences`` and ``profile`` are
+    None where no block has both, ``statement_breakdown_differences`` empty where an operation has
+    one statement or nobody looked. ``why_no_likely_causes`` is a sentence where there are none
+    although both have a breakdown. ``ablation`` is the newest measurement of them.
     """
 
     run: RunRecord
@@ -138,10 +136,7 @@ def is_compared(explanation: Explanation) -> bool:
 
 
 def only_compared(explanation: Explanation) -> Explanation:
-    """Return the explanation without data of only one side, where nothing can be compared.
-
-    The tables of an unfinished run would otherwise be columns of dashes.
-    """
+    """Return the explanation without data of only one side, where nothing can be compared."""
     if is_compared(explanation):
         return explanation
     a, b = (replace(side, coverage=None, flat=None) for side in (explanation.a, explanation.b))

@@ -1,8 +1,7 @@
 """The observations of a server in one attempt, as typed values, with the work that was done.
 
-Any part may be missing, because a kernel, a right, a tool or a server lacks it: it is None, and
-what needs it does without. Values are sums between the beginning and the end of the measured part,
-in seconds and bytes; ``Observed.per_operation`` makes them those of one operation.
+Any part may be missing, because a kernel, a right, a tool or a server lacks it: it is None. Values
+are sums between the beginning and the end of the measured part, in seconds and bytes.
 """
 
 from collections.abc import Mapping, Sequence
@@ -43,9 +42,8 @@ class Work:
 
     ``operations`` are transactions that succeeded, or rows that were loaded, in ``duration_s``.
     ``latency_s`` is the mean of an operation, None where it is not known; ``gap_s`` a client's mean
-    time from an answer to its next request (None in an open loop, where nobody measured it).
-    ``client_cpu_s`` is CPU time of the load generator. ``failed`` of the operations tried ended in
-    an error, which are not among ``operations``.
+    time from an answer to its next request (None in an open loop). ``client_cpu_s`` is CPU time of
+    the load generator. ``failed`` is the fraction of the operations tried that ended in an error.
     """
 
     noun: Noun
@@ -66,10 +64,9 @@ class Work:
 
 @dataclass(frozen=True)
 class Place:
-    """The place where a thread was blocked.
+    """The place where a thread was blocked: class of its state, call, target, and kernel functions.
 
-    It has the class of the state, the system call, its target, and the kernel's functions on the
-    stack, the outermost first, joined by semicolons.
+    Those of the ``stack`` are joined by semicolons, the outermost first.
     """
 
     state_class: str
@@ -83,9 +80,9 @@ class States:
     """The sampled states of the ``threads`` of the foreground.
 
     ``counts`` are by the document's classes, of all ``samples``, corrected for the classes that the
-    scheduler's events cover. Waits for a lock while another thread of the
-    server wrote its log through to the disk (``during_sync``) count as ``log_flush``.
-    ``places`` are the same but for those running and waiting for clients.
+    scheduler's events cover. Waits for a lock while another thread of the server wrote its log
+    through to the disk (``during_sync``) count as ``log_flush``. ``places`` are the same but for
+    those running and waiting for clients.
     """
 
     threads: int
@@ -96,9 +93,8 @@ class States:
 
 @dataclass(frozen=True)
 class StatementStates:
-    """The states of threads during each statement of their clients.
+    """The states of threads during each statement of their clients, counted as in ``States``.
 
-    ``counts`` are by the statement's name and the document's class, as those of ``States``.
     ``samples`` counts those with a known statement or none under way. ``scheduled`` counts the
     scheduler's events that show a statement's thread on a CPU, and ready without one.
     """
@@ -112,8 +108,7 @@ class StatementStates:
 class Profile:
     """CPU samples of the server: ``stacks`` are ``KIND;module`symbol;...``, the root first.
 
-    ``with_kernel`` says whether the kernel was sampled too, None where that is not known; ``runs``
-    how often the measured part was repeated for them, with the first time.
+    ``runs`` says how often the measured part was repeated for them, with the first time.
     """
 
     event: str
@@ -131,8 +126,8 @@ class Observed:
 
     ``background`` are the threads that serve no client, by their kind. ``pooled`` says that threads
     are shared by the clients, so that one that waits may have nothing to do. ``grown`` are the
-    server's counters that grew, by its own names, ``counters`` by neutral ones; None where nobody
-    read them. ``has_waits`` says whether the server measured its waits.
+    server's counters that grew, by its own names, ``counters`` by neutral ones. ``has_waits`` says
+    whether the server measured its waits.
     """
 
     work: Work

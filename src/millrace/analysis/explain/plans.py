@@ -1,8 +1,8 @@
 """Compare how two servers execute the same statement.
 
 Two plans are the same where tables come in the same order, are read in the same way by the same
-index, and need the same extra work. Estimates of rows differ from load to load and from version to
-version, and do not make another plan; nor do columns that a version lacks.
+index, and need the same extra work. Estimates of rows do not make another plan; nor do columns that
+a version lacks.
 """
 
 from collections.abc import Mapping, Sequence
@@ -96,10 +96,7 @@ def _different(a: Mapping[str, str], b: Mapping[str, str]) -> list[str]:
 
 
 def _reading(step: Mapping[str, str], *, explicit: bool = False) -> str:
-    """Describe how a table is read: ``by a full scan``, ``by index k``, ``by index k alone``.
-
-    ``explicit`` says what else follows.
-    """
+    """Describe how a table is read, as ``by index k alone``; if ``explicit``, with what follows."""
     key, kind = step["key"], step["type"]
     if kind == "ALL":
         return "by a full scan"

@@ -63,7 +63,7 @@ def profiled(trial: ObservedTrial) -> Profiled | None:
 def of_treatment(
     trials: Sequence[ObservedTrial], measured: Sequence[ObservedTrial]
 ) -> list[Profiled]:
-    """Return its profiles, of the mean CPU time of the trials that were measured, where any was."""
+    """Return its profiles, of the mean CPU time of the ``measured`` trials where there is any."""
     found = [each for trial in trials if (each := profiled(trial)) is not None]
     if not found or len({each.user_only for each in found}) != 1:
         return []
@@ -169,10 +169,7 @@ def _of_cpu(a: NDArray[np.float64] | None, b: NDArray[np.float64] | None) -> tup
 
 
 def marks(differences: Sequence[MeanEstimate], seen: Sequence[int]) -> tuple[HolmMark, ...]:
-    """Return Holm's marks of the rows with enough samples.
-
-    The number of samples is independent of which side has more.
-    """
+    """Return Holm's marks of the rows with enough samples, whichever side has more of them."""
     asked = [
         each.p_value if samples >= FEWEST_SAMPLES else None
         for each, samples in zip(differences, seen, strict=True)

@@ -1,22 +1,19 @@
-"""Profiles as cost: what each function takes of an operation, and where two servers differ.
+"""Compute profiles as cost: what each function takes of an operation, and where servers differ.
 
 A profiled trial's samples say how CPU time divides, and the trials that were measured without a
-profiler how much of it an operation took; their product is a function's cost in µs per operation.
-So a server that needs twice the CPU time shows it, where shares of a profile would look alike, and
-all functions add up to the CPU time of the time breakdown. Where no trial was measured, the CPU
-time is that of the profiled ones. A profile of user code alone divides the time in user code.
-*Self* is a function's own time, *inclusive* that of all it calls too, each sample once however
-often the function is in its stack.
+profiler how much of it an operation took (without such, the profiled ones); their product is a
+function's cost in µs per operation. All functions add up to the CPU time of the time breakdown; a
+profile of user code alone divides the time in user code. *Self* is a function's own time,
+*inclusive* that of all it calls too, each sample once however often the function is in its stack.
 
-Differences are paired by block, as in the time breakdown, and the error of the CPU time is added to
-that of the shares. Where a single block was profiled, the interval is Poisson's, of the samples
-alone, and covers no difference between trials. A function is identified by its name, and by whether
-it is the kernel's.
+Differences are paired by block, and the error of the CPU time is added to that of the shares. Where
+a single block was profiled, the interval is Poisson's, of the samples alone. A function is
+identified by its name, and by whether it is the kernel's.
 """
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -134,9 +131,8 @@ class ProfileComparison:
     """Two treatments' profiles over the ``blocks`` that both have.
 
     ``by`` says what the intervals are of. ``cpu`` is the server's CPU time of an operation, B - A,
-    in the trials that were measured (``user_only``: in user code, the kernel was not sampled).
-    Functions, groups and ``paths`` are ordered by how much they differ; ``paths`` are the first
-    ``call_tree.MOST_PATHS``.
+    in the trials that were measured (``user_only``: in user code). Functions, groups and ``paths``
+    are ordered by how much they differ; ``paths`` are the first ``call_tree.MOST_PATHS``.
     """
 
     blocks: tuple[int, ...]
@@ -158,10 +154,7 @@ class ProfileComparison:
 def flat_profile(
     trials: Sequence[ObservedTrial], measured: Sequence[ObservedTrial] = ()
 ) -> FlatProfile | None:
-    """Return the functions of profiled ``trials``, with the CPU time of ``measured`` ones.
-
-    None where no trial has a profile.
-    """
+    """Return the functions of profiled ``trials``, with the CPU time of ``measured`` ones."""
     found = of_treatment(trials, measured)
     if not found:
         return None
@@ -195,10 +188,9 @@ def compare_profiles(
     *,
     measured: tuple[Sequence[ObservedTrial], Sequence[ObservedTrial]] = ((), ()),
 ) -> ProfileComparison | None:
-    """Compare the CPU profiles of two treatments.
+    """Compare the CPU profiles of two treatments, with the CPU time of the ``measured`` trials.
 
-    The CPU time of both comes from the ``measured`` trials of A and B. None where no block has
-    both, or where only one profile includes the kernel.
+    None where no block has both, or where only one profile includes the kernel.
     """
     of_a, of_b = (
         {trial.block: each for trial in trials if (each := profiled(trial)) is not None}
@@ -255,19 +247,15 @@ def spinning_us(
     return sum(spun) / len(found)
 
 
-@dataclass
 class _Functions:
     """The functions of two sides, numbered, with their samples in each block."""
 
-    a: ProfiledSide
-    b: ProfiledSide
-    keys: list[Key] = field(init=False)
-    modules: dict[Key, str] = field(init=False, default_factory=dict)
-    _groups: dict[Path, function_groups.Group] = field(init=False, default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self._own = [[self._counts(t, own=True) for t in side.trials] for side in (self.a, self.b)]
-        self._all = [[self._counts(t, own=False) for t in side.trials] for side in (self.a, self.b)]
+    def __init__(self, a: ProfiledSide, b: ProfiledSide) -> None:
+        self.a, self.b = a, b
+        self.modules: dict[Key, str] = {}
+        self._groups: dict[Path, function_groups.Group] = {}
+        self._own = [[self._counts(t, own=True) for t in side.trials] for side in (a, b)]
+        self._all = [[self._counts(t, own=False) for t in side.trials] for side in (a, b)]
         self.keys = sorted({key for side in self._all for counts in side for key in counts})
 
     def _counts(self, trial: Profiled, *, own: bool) -> Counter[Key]:

@@ -1,16 +1,11 @@
 """Break down the time of each statement, where an operation has several.
 
-A sample of a client's thread comes with the statement that its client has under way. The share of
-the samples with a statement, in each state, times the time of all clients, is how long an execution
-of it took in that state. Samples do not tell a thread on a CPU from one that is ready and has none.
-The scheduler's events do, in windows (see ``collect.sched_waits``): the samples of a statement are
-divided in the proportion in which the events found its thread in the one and in the other. Where
-there were too few events in some trial, the two are one part. A thread that waits for its client
-while a statement is under way counts as client and wire: the client has not received the answer
-yet, or the server not the request.
-
-As in the breakdown of an operation no part is computed as the rest: the latency comes from the
-client's clock, and what the samples do not account for is unaccounted.
+The share of the samples with a statement under way, in each state, times the time of all clients,
+is how long an execution of it took in that state. Samples do not tell a thread on a CPU from one
+that is ready and has none: the scheduler's events (``collect.sched_waits``) give the proportion;
+where there were too few in some trial, the two are one part. A thread that waits for its client
+while a statement is under way counts as client and wire. As in the breakdown of an operation no
+part is computed as the rest.
 """
 
 import math
@@ -97,14 +92,19 @@ class _Executions:
 def statement_breakdowns(trials: Sequence[ObservedTrial]) -> tuple[StatementBreakdown, ...]:
     """Return the time breakdown of each statement, in the order in which they were recorded.
 
-    None where statements were not sampled, or where there is only one, whose breakdown is the
-    operation's.
+    None where statements were not sampled, or where the only one is the operation itself.
     """
     found: dict[str, list[_Executions]] = {}
     for trial in trials:
         for name, executions in _of_trial(trial).items():
             found.setdefault(name, []).append(executions)
-    return tuple(_statement_breakdown(name, of_trials) for name, of_trials in found.items())
+    breakdowns = []
+    for name, of_trials in found.items():
+        common = _with_common_parts(of_trials)
+        times = sum(each.times for each in of_trials) / len(of_trials)
+        means = summed(common, _titles(common))
+        breakdowns.append(StatementBreakdown(name, times, tuple(common), *means))
+    return tuple(breakdowns)
 
 
 def statement_breakdown_differences(
@@ -137,13 +137,6 @@ def statement_breakdown_differences(
         )
         for each in found
     )
-
-
-def _statement_breakdown(name: str, executions: Sequence[_Executions]) -> StatementBreakdown:
-    trials = _with_common_parts(executions)
-    times = sum(each.times for each in executions) / len(executions)
-    means = summed(trials, _titles(trials))
-    return StatementBreakdown(name, times, tuple(trials), *means)
 
 
 def _difference(

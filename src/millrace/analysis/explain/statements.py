@@ -1,9 +1,8 @@
-"""The latency of each statement, by the client's clock and by the server's own.
+"""Compare the latency of each statement, by the client's clock and by the server's own.
 
-The server's time is what its Performance Schema says of a statement's digest. Digests are matched
-by text: the statement that was explained, with values, and the digest, both without values, are the
-same. Where two statements have the same text, or none of the digests is a statement's, its time at
-the server is not known.
+The server's time is what its Performance Schema says of a statement's digest, which is matched by
+its text without values. It is not known where two statements have the same text, or no digest has
+it.
 """
 
 import re

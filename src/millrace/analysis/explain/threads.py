@@ -1,9 +1,7 @@
 """Find the threads that served the clients, with their resources and waits.
 
-A server has sessions beside them, such as those that ask it for its counters, and a thread may wait
-in its cache for a connection to come. So the threads that worked most are taken, as many as there
-are clients; where threads are pooled, all of the pool. Where fewer were found than there were
-clients, those found are not all, and nothing is said of any.
+A server has other sessions too. So the threads that worked most are taken, as many as there are
+clients; where threads are pooled, all of the pool. Where fewer were found, nothing is said of any.
 """
 
 import math
@@ -150,11 +148,7 @@ def _running(thread: SampledThread) -> int:
 def _states(
     threads: Sequence[SampledThread], clients: int | None, events: SchedEvents | None
 ) -> States | None:
-    """Return the samples of the threads, each weighted by the time it stands for.
-
-    A thread is sampled more often while it works much, and ``events`` of the scheduler may say
-    how long its kind of wait took.
-    """
+    """Return the samples of the threads, each weighted by the time it stands for."""
     states = [state for thread in threads for state in thread.states]
     # A thread of a pool may have nothing to do, whoever flushes meanwhile.
     factors = wait_factors(threads, events or SchedEvents())
@@ -176,8 +170,7 @@ def _counted(
 ) -> tuple[int, list[tuple[_State, str, float]]]:
     """Return the number of samples, and how many of them each state stands for, by class.
 
-    ``factors`` are those of ``wait_factors``. Where ``flushes``, a wait for a lock while the log is
-    flushed counts as waiting for that.
+    Where ``flushes``, a wait for a lock while the log is flushed counts as waiting for that.
     """
     samples = sum(int(state.count) for state in states)
     seconds = math.fsum(state.weight for state in states)
@@ -206,11 +199,10 @@ def wait_factors(threads: Sequence[SampledThread], events: SchedEvents) -> Mappi
 
     Samples of threads find short waits too often or too seldom where CPUs are few (see
     ``collect.sched_waits``). Events of the scheduler show how long threads slept until another
-    thread of the server woke them, which is waiting for a lock, or somebody outside of it, which is
-    waiting for a client; and how long they were not blocked at all. Where the events show enough,
-    the samples are scaled to the time that they show. That is where such waits are many, and short
-    compared with the windows in which events were recorded, and where little time in the windows is
-    unknown. Long waits are sampled well.
+    thread of the server woke them (waiting for a lock), or somebody outside of it (waiting for a
+    client), and how long they were not blocked at all. The samples are scaled to the time that they
+    show where such waits are many, and short compared with the windows in which events were
+    recorded, and where little time in the windows is unknown.
 
     A wait for a lock may have a limit, and the kernel ends it when that is over, as it ends all
     sleep with a limit: such time is divided among locks and mere sleep as it was sampled.

@@ -4,14 +4,11 @@ An operation of one client takes its latency and then, until the client's next r
 together a cycle, clients x time / operations. The threads that serve the clients spend as long on
 it.
 
-No part is computed as the rest. CPU and run queue come from the kernel's clocks, waits from samples
-(the share of a state in the samples, times the cycle), latency and gap from the client's clock. The
-client's part is the time in which threads waited for their client, less the gap: the wire, and the
-client itself while it waited for its answer. What these sources do not account for is
-``unaccounted``: the latency less all parts.
-
-Sampled parts have an error of their own (see ``stats.mean``): k of n samples are taken for
-independent draws at least.
+CPU and run queue come from the kernel's clocks, waits from samples (the share of a state in the
+samples, times the cycle), latency and gap from the client's clock. The client's part is the time in
+which threads waited for their client, less the gap. What these sources do not account for is
+``unaccounted``: the latency less all parts. Sampled parts have an error of their own (see
+``stats.mean``): k of n samples are taken for independent draws at least.
 """
 
 import math
@@ -47,8 +44,8 @@ _IDLE_OF_POOLS: frozenset[PartKey] = frozenset(("lock", "sleep", "other", "clien
 def time_breakdown(trials: Sequence[ObservedTrial]) -> TimeBreakdown | None:
     """Break down the time of a treatment's operations; None where no trial measured a latency.
 
-    All trials of a breakdown have the same parts: only trials with the most measured parts count,
-    and of several equally large sets the one that most trials have.
+    Only trials with the most measured parts count, and of several equally large sets of parts the
+    one that most trials have.
     """
     counted = with_breakdowns(trials)
     if not counted:

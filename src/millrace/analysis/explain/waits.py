@@ -1,8 +1,7 @@
 """Compare the servers' own instruments: waits, statements by digest, stages.
 
-Seconds and counts are means over the trials; times of an operation are in µs. What the Performance
-Schema calls a wait depends on the version and on which instruments are on, and each wait that it
-measures costs time: compare them with the time breakdown, which needs none of it.
+Seconds and counts are means over the trials; times of an operation are in µs. Which waits the
+Performance Schema measures depends on the version and on its settings, and each costs time.
 """
 
 import math
@@ -108,32 +107,28 @@ class DigestComparison:
 
 
 def compare_waits(
-    a: Sequence[ObservedTrial], b: Sequence[ObservedTrial], *, largest: int = LARGEST
+    a: Sequence[ObservedTrial], b: Sequence[ObservedTrial]
 ) -> tuple[WaitComparison, ...]:
     """Return the largest waits of each side, in seconds, those of both in one order."""
-    return _compare(_amounts(a, _waits), _amounts(b, _waits), largest)
+    return _compare(_amounts(a, _waits), _amounts(b, _waits))
 
 
 def compare_stages(
-    a: Sequence[ObservedTrial], b: Sequence[ObservedTrial], *, largest: int = LARGEST
+    a: Sequence[ObservedTrial], b: Sequence[ObservedTrial]
 ) -> tuple[WaitComparison, ...]:
     """Return the largest stages of each side."""
-    return _compare(_amounts(a, _stages), _amounts(b, _stages), largest)
+    return _compare(_amounts(a, _stages), _amounts(b, _stages))
 
 
 def compare_digests(
-    a: Sequence[ObservedTrial],
-    b: Sequence[ObservedTrial],
-    *,
-    tables: Sequence[str] = (),
-    largest: int = LARGEST,
+    a: Sequence[ObservedTrial], b: Sequence[ObservedTrial], *, tables: Sequence[str] = ()
 ) -> tuple[DigestComparison, ...]:
     """Return the statements that took each server longest, matched by their text without values."""
     sides = [_digests(trials, tables) for trials in (a, b)]
     wanted = dict.fromkeys(
         text
         for side in sides
-        for text in sorted(side, key=lambda text: -_cost(side[text][1]))[:largest]
+        for text in sorted(side, key=lambda text: -_cost(side[text][1]))[:LARGEST]
     )
     found = []
     for key in wanted:
@@ -203,13 +198,11 @@ def _amounts(
     }
 
 
-def _compare(
-    a: Mapping[str, Amount], b: Mapping[str, Amount], largest: int
-) -> tuple[WaitComparison, ...]:
+def _compare(a: Mapping[str, Amount], b: Mapping[str, Amount]) -> tuple[WaitComparison, ...]:
     wanted = dict.fromkeys(
         name
         for side in (a, b)
-        for name in sorted(side, key=lambda name: -side[name].seconds)[:largest]
+        for name in sorted(side, key=lambda name: -side[name].seconds)[:LARGEST]
     )
     rows = [WaitComparison(name, a.get(name), b.get(name)) for name in wanted]
     return tuple(

@@ -40,7 +40,8 @@ def _side(explanation: Explanation, name: Side) -> SideExplanation:
 
 def _breakdown(found: UnclosedBreakdown, explanation: Explanation) -> str:
     label = _side(explanation, found.side).label
-    far = "; ".join(f"block {b.block + 1}: {whole_percent_text(b.share)}" for b in found.blocks)
+    blocks_far = found.blocks.items()
+    far = "; ".join(f"block {block + 1}: {whole_percent_text(of)}" for block, of in blocks_far)
     if found.share is None:
         count = len(found.blocks)
         return (
@@ -59,11 +60,11 @@ def _kind(share: float) -> str:
 
 
 def _statements(found: UnclosedStatements, explanation: Explanation) -> str:
-    several = len(found.statements) > 1
+    several = len(found.shares) > 1
     where = within(_side(explanation, found.side), explanation.factor)
     named = ", ".join(
-        f"{each.name} ({whole_percent_text(abs(each.share))} {_kind(each.share)})"
-        for each in found.statements
+        f"{name} ({whole_percent_text(abs(share))} {_kind(share)})"
+        for name, share in found.shares.items()
     )
     return (
         f"The breakdown{'s' if several else ''} of {named} "

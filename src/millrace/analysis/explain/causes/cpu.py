@@ -14,11 +14,7 @@ COMPRESSION, SPINNING = "compression", "spinning"
 
 
 def cpu(evidence: Evidence) -> Iterator[Finding]:
-    """Yield CPU time by purpose, where there is a profile, and in sum; and the queue for CPUs.
-
-    The sum is included because no group of functions may have most of it; the queue, where it grew
-    by more than CPU time explains.
-    """
+    """Yield CPU time by purpose, where there is a profile, and in sum; and the queue for CPUs."""
     more, noun = evidence.more, evidence.noun
     for name, us in evidence.group_growth_us.items():
         if name not in (COMPRESSION, SPINNING):

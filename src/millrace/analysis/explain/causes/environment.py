@@ -31,11 +31,8 @@ class _Disturbance:
     ask: Callable[[Observed], float | None]
     by: float
     parts: tuple[PartKey, ...]
-    clause: Callable[[Evidence, float, float], str]
-
-    def only_worse(self, better: float, worse: float) -> float:
-        """Return the part of the disturbance that only the worse side had."""
-        return min((worse - better) / worse, 1.0) if worse > 0 else 1.0
+    clause: str
+    text: Callable[[float], str]
 
 
 def environment(evidence: Evidence) -> Iterator[Finding]:
@@ -43,9 +40,11 @@ def environment(evidence: Evidence) -> Iterator[Finding]:
     for each in _DISTURBANCES:
         better, worse = evidence.better.by_block(each.ask), evidence.worse.by_block(each.ask)
         if is_larger(better, worse, by=each.by):
-            means = [sum(side.values()) / len(side) for side in (better, worse)]
-            clause = each.clause(evidence, *means)
-            yield from _found(evidence, each.about, clause, each.parts, each.only_worse(*means))
+            less, more = (sum(side.values()) / len(side) for side in (better, worse))
+            a, b = evidence.as_a_and_b(each.text(less), each.text(more))
+            clause = each.clause.format(a=a, b=b, who=_others(evidence.worse))
+            only_worse = min((more - less) / more, 1.0) if more > 0 else 1.0
+            yield from _found(evidence, each.about, clause, each.parts, only_worse)
     yield from _limits(evidence)
 
 
@@ -82,60 +81,46 @@ def _stolen(observed: Observed) -> float | None:
     return None if stolen is None or not cpus else stolen / cpus
 
 
-def _others_clause(evidence: Evidence, better: float, worse: float) -> str:
-    names = _names_of_others(evidence.worse)
-    who = f" (most of it {names})" if names else ""
-    a, b = evidence.as_a_and_b(count_text(better), count_text(worse))
-    return (
-        f"processes that belong neither to the server nor to millrace used {a} CPUs while A was "
-        f"measured and {b} while B was{who}"
-    )
-
-
-def _names_of_others(side: SideEvidence) -> str:
+def _others(side: SideEvidence) -> str:
     used: defaultdict[str, float] = defaultdict(float)
     for trial in side.trials:
         for other in trial.observed.host.others or ():
             used[str(other.name)] += other.cpu_s or 0.0
     most = sorted(used, key=lambda name: -used[name])[:2]
-    return listed([name for name in most if used[name] > 0])
+    names = listed([name for name in most if used[name] > 0])
+    return f" (most of it {names})" if names else ""
 
 
-def _stolen_clause(evidence: Evidence, better: float, worse: float) -> str:
-    a, b = evidence.as_a_and_b(f"{better * 100:.1f} %", f"{worse * 100:.1f} %")
-    return f"the hypervisor took {a} of the host's CPU time from A's trials and {b} from B's"
-
-
-def _clock_clause(evidence: Evidence, better: float, worse: float) -> str:
-    a, b = evidence.as_a_and_b(f"{math.exp(-better):,.0f}", f"{math.exp(-worse):,.0f}")
-    return f"the CPUs ran at {a} MHz while A was measured and at {b} MHz while B was"
-
-
-def _memory_clause(evidence: Evidence, better: float, worse: float) -> str:
-    a, b = evidence.as_a_and_b(f"{better * 100:.1f} %", f"{worse * 100:.1f} %")
-    return f"processes of the host stood still for want of memory {a} of the time in A and {b} in B"
-
-
-def _swap_clause(evidence: Evidence, better: float, worse: float) -> str:
-    a, b = evidence.as_a_and_b(count_text(better / 1e6), count_text(worse / 1e6))
-    return f"the host had {a} MB swapped out in A's trials and {b} MB in B's"
+def _percent(share: float) -> str:
+    return f"{share * 100:.1f} %"
 
 
 _DISTURBANCES = (
     _Disturbance(
         "other processes", lambda observed: _per_s(observed.host.other_cpu_s, observed),
-        _OTHER_CPUS, _OF_CPUS, _others_clause,
-    ),
-    _Disturbance("stolen CPU time", _stolen, _STOLEN, _OF_CPUS, _stolen_clause),
-    _Disturbance("clock of the CPUs", _slowness, _SLOWER_CLOCK, _OF_CPUS, _clock_clause),
-    _Disturbance(
-        "memory pressure", _stalled,
-        _STALLED, ("data_read", "data_write", "lock", *_OF_CPUS), _memory_clause,
+        _OTHER_CPUS, _OF_CPUS,
+        "processes that belong neither to the server nor to millrace used {a} CPUs while A was "
+        "measured and {b} while B was{who}", count_text,
     ),
     _Disturbance(
-        "swapping",
-        lambda observed: figure_of(observed.host.memory, "swap_used_bytes"),
-        _SWAPPED_BYTES, ("data_read", *_OF_CPUS), _swap_clause,
+        "stolen CPU time", _stolen, _STOLEN, _OF_CPUS,
+        "the hypervisor took {a} of the host's CPU time from A's trials and {b} from B's", _percent,
+    ),
+    _Disturbance(
+        "clock of the CPUs", _slowness, _SLOWER_CLOCK, _OF_CPUS,
+        "the CPUs ran at {a} MHz while A was measured and at {b} MHz while B was",
+        lambda slowness: f"{math.exp(-slowness):,.0f}",
+    ),
+    _Disturbance(
+        "memory pressure", _stalled, _STALLED, ("data_read", "data_write", "lock", *_OF_CPUS),
+        "processes of the host stood still for want of memory {a} of the time in A and {b} in B",
+        _percent,
+    ),
+    _Disturbance(
+        "swapping", lambda observed: figure_of(observed.host.memory, "swap_used_bytes"),
+        _SWAPPED_BYTES, ("data_read", *_OF_CPUS),
+        "the host had {a} MB swapped out in A's trials and {b} MB in B's",
+        lambda swapped_bytes: count_text(swapped_bytes / 1e6),
     ),
 )  # fmt: skip
 

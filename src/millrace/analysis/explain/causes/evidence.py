@@ -1,7 +1,7 @@
-"""Evidence for likely causes: two treatments, their times, and their observations.
+"""Collect evidence for likely causes: two treatments, their times, and their observations.
 
 Everything is put as a loss: ``worse`` is the side whose operations take longer, ``better`` the
-other, whichever of the two is A. A part that shrank on the worse side explains nothing of the loss.
+other. A part that shrank on the worse side explains nothing of the loss.
 """
 
 import math
@@ -115,8 +115,6 @@ class Growth:
     """The growth of a part on the worse side, in µs of an operation.
 
     ``at_most_us`` is the upper end of its interval, ``better_us`` the part on the better side.
-    ``is_certain`` says that it grew, significantly among all parts, or alone and by a large part of
-    the difference.
     """
 
     us: float
@@ -129,9 +127,8 @@ class Growth:
 class Evidence:
     """A and B, their breakdowns' ``differences``, and the other comparisons.
 
-    ``groups`` are of the CPU profiles, empty without one. ``unequal`` says in which way the two did
-    not do the same work, empty where they did. ``margin`` is the smallest relative difference that
-    matters.
+    ``unequal`` says in which way the two did not do the same work. ``margin`` is the smallest
+    relative difference that matters.
     """
 
     a: SideEvidence
@@ -182,10 +179,9 @@ class Evidence:
 
     @cached_property
     def _group_growth(self) -> Mapping[str, Growth]:
-        """Return the growth in CPU time of groups of functions.
+        """Return the growth in CPU time of groups of functions, in threads that serve clients.
 
-        The time is that of threads that serve clients: the others' is no part of a latency. The
-        interval is that of all threads, moved to it.
+        The interval is that of all threads, moved to it.
         """
         found = {}
         for group in self.groups:
@@ -206,18 +202,9 @@ class Evidence:
 
     # The difference as a whole.
 
-    @property
-    def is_different(self) -> bool:
-        """Return whether latencies differ by more than chance and by more than the margin.
-
-        The rule is that of verdicts, on the ratio, since a disturbance prolongs a trial
-        proportionally.
-        """
-        return not self.why_alike
-
     @cached_property
     def why_alike(self) -> str:
-        """Explain why latencies do not differ, in a clause; empty where they do."""
+        """Explain why latencies do not differ, by the rule of verdicts; empty where they do."""
         pairs = [(one.latency_us, other.latency_us) for one, other in self._pairs]
         if not pairs or min(map(min, pairs)) <= 0:
             return "latencies are not known"
@@ -262,11 +249,7 @@ class Evidence:
         return {name: each.us for name, each in self._group_growth.items() if each.is_certain}
 
     def _is_large(self, key: PartKey, us: float) -> bool:
-        """Return whether a part makes much of the difference, by more than chance.
-
-        The part is compared with the latencies of its block, since a disturbance increases all
-        parts.
-        """
+        """Return whether a part makes much of the difference, by more than chance."""
         if abs(us) < _LARGE * self.size_us:
             return False
         moves, errors = [], []
@@ -304,10 +287,7 @@ class Evidence:
         return math.fsum(each.better_us for key, each in self._growth.items() if key in wanted)
 
     def growth_texts(self, parts: Iterable[PartKey]) -> tuple[str, ...]:
-        """Return text such as ``812 µs more waiting for the log``, largest parts first.
-
-        It says ``less`` where B is the better one. Time on a CPU is a part too.
-        """
+        """Return text such as ``812 µs more waiting for the log``, largest parts first."""
         by_title: dict[str, float] = {}
         for key in parts:
             if us := self.growth_us.get(key, 0.0):
@@ -323,7 +303,7 @@ class Evidence:
     def queue_growth_us(self) -> float:
         """Estimate how much longer threads wait for a CPU because operations need more of it.
 
-        Where CPUs are busy, a queue of clients grows in proportion. 0 where CPU time did not grow.
+        Where CPUs are busy, a queue of clients grows in proportion.
         """
         busy = self.better_and_worse(lambda side: side.mean(_cpu_us))
         if busy is None or not busy[0] or not self.growth_of(CPU):

@@ -63,10 +63,7 @@ class Setting:
 
 @dataclass(frozen=True)
 class Only:
-    """Operations that a topic needs in order to matter.
-
-    Any of ``counters`` counts, or any of ``plans`` is in EXPLAIN's text on a step.
-    """
+    """What a topic needs: any of ``counters`` counts, or EXPLAIN's text has any of ``plans``."""
 
     counters: tuple[str, ...]
     plans: tuple[str, ...] = ()
@@ -142,10 +139,7 @@ def needed(values: Mapping[str, str]) -> dict[str, str]:
 
 
 def _same(one: str | None, other: str | None) -> bool:
-    """Return whether two values are the same.
-
-    ``ON`` equals ``1``; sizes are equal in any unit, and lists in any order.
-    """
+    """Return whether two values, such as ``ON`` and ``1``, sizes or lists, are the same."""
     if one is None or other is None:
         return one is other
     a, b = one.strip().lower(), other.strip().lower()

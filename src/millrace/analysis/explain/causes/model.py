@@ -47,9 +47,9 @@ class LikelyCause:
 class Finding:
     """A likely cause before ranking: ``us`` without sign, ``weight`` how specific the evidence is.
 
-    ``clause`` begins the sentence with the fact. ``consequence`` is a further measurement, as ``812
-    µs more of waiting for the log to be flushed``. ``most_us`` bounds its share of the difference,
-    with uncertain parts counted at their upper limit; None where ``us`` was measured to be its own.
+    ``clause`` begins the sentence with the fact. ``consequence`` is a further measurement.
+    ``most_us`` bounds its share of the difference, with uncertain parts counted at their upper
+    limit; None where ``us`` was measured to be its own.
     """
 
     kind: Kind

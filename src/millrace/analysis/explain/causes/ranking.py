@@ -21,10 +21,10 @@ def rank_causes(evidence: Evidence) -> tuple[LikelyCause, ...]:
     """Rank the likely causes of the difference; empty where latencies do not differ.
 
     The rank is the share of the difference that the evidence covers, times the specificity of the
-    evidence. In order of specificity: a disturbance of only one side, a plan, a differing setting
-    known to move the parts that moved, counters that moved along, and last a part that moved alone.
+    evidence: first a disturbance of only one side, then a plan, a differing setting known to move
+    the parts that moved, counters that moved along, and last a part that moved alone.
     """
-    if not evidence.is_different:
+    if evidence.why_alike:
         return ()
     findings = (finding for finder in _FINDERS for finding in finder(evidence))
     found = [each for each in findings if each.us >= LEAST_SHARE * evidence.size_us]

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from millrace import sizes
 from millrace.analysis.explain.causes.evidence import CPU, Evidence, SideEvidence
-from millrace.analysis.explain.causes.known import BuildFact, Setting, Topic, known
+from millrace.analysis.explain.causes.known import BuildFact, Topic, known
 from millrace.analysis.explain.causes.model import Finding, count_text, listed, us_text
 
 # A setting that is known to affect what grew says more than what moved; a build says as much only
@@ -31,7 +31,8 @@ def options(evidence: Evidence) -> Iterator[Finding]:
         us, consequence = _claim(evidence, topic)
         if us <= 0:
             continue
-        values = _values(evidence, topic, dearer)
+        a, b = evidence.a.settings, evidence.b.settings
+        values = {each.name_of(a, b): (each.value(a), each.value(b)) for each in dearer}
         yield Finding(
             "option",
             topic.name,
@@ -82,11 +83,7 @@ def _claim(evidence: Evidence, topic: Topic) -> tuple[float, str]:
 
 
 def _cpu(evidence: Evidence, topic: Topic) -> tuple[float, str]:
-    """Return the CPU time that a topic may have cost.
-
-    It is that of the topic's functions, where there is a profile; otherwise that of the parts that
-    grew, as far as the topic is known to affect them.
-    """
+    """Return the CPU time that a topic may have cost: its functions', else as far as known."""
     grown_us = evidence.growth_of(topic.cpu)
     growth = evidence.group_growth_us
     if names := [name for name in topic.groups if name in growth]:
@@ -109,8 +106,8 @@ def _known_cpu(evidence: Evidence, topic: Topic) -> float:
 def _most(evidence: Evidence, topic: Topic) -> float:
     """Return an upper bound of a topic's share in the difference.
 
-    All of its parts count at the upper ends of their intervals, whether they grew for certain or
-    not; the queue for CPUs counts by the topic's share of the CPU time that grew.
+    All of its parts count at the upper ends of their intervals; the queue for CPUs counts by the
+    topic's share of the CPU time that grew.
     """
     cpu_us = _most_cpu(evidence, topic)
     most_us = evidence.growth_at_most(topic.waits) + cpu_us
@@ -133,20 +130,14 @@ def _most_cpu(evidence: Evidence, topic: Topic) -> float:
 
 
 def _counters_grew(evidence: Evidence, topic: Topic) -> bool:
-    both = (
-        evidence.better_and_worse(lambda side: side.own_counters(*topic.counters))
-        if topic.counters
-        else None
-    )
+    if not topic.counters:
+        return True
+    both = evidence.better_and_worse(lambda side: side.own_counters(*topic.counters))
     return both is None or both[1] > both[0]
 
 
 def _may_matter(evidence: Evidence, topic: Topic) -> bool:
-    """Return whether a topic may affect these operations, as far as the topic says.
-
-    Where it acts through plans, the plans must not be known to be equal, unless its functions
-    grew.
-    """
+    """Return whether a topic may affect these operations, as far as the topic says."""
     if topic.by_plan and not any(name in evidence.group_growth_us for name in topic.groups):
         known_plans = {plan.same for plan in evidence.plans} - {None}
         if known_plans == {True}:
@@ -174,15 +165,6 @@ def _counters(evidence: Evidence, topic: Topic) -> Iterator[str]:
             yield f"{name} per {evidence.noun}: {count_text(a)} in A, {count_text(b)} in B"
 
 
-def _values(evidence: Evidence, topic: Topic, dearer: list[Setting]) -> Values:
-    found = {}
-    for setting in topic.settings:
-        if setting in dearer:
-            name = setting.name_of(evidence.a.settings, evidence.b.settings)
-            found[name] = (setting.value(evidence.a.settings), setting.value(evidence.b.settings))
-    return found
-
-
 def _values_text(values: Values) -> str:
     """Return text such as ``log_bin is OFF in A and ON in B``."""
     shown = {name: _shown(a, b) for name, (a, b) in values.items()}
@@ -190,10 +172,7 @@ def _values_text(values: Values) -> str:
 
 
 def _shown(a: str | None, b: str | None) -> tuple[str, str]:
-    """Return two different values, shortened to their difference.
-
-    Of optimizer switches only those that differ are kept, first those that both sides have.
-    """
+    """Return two different values, shortened to their difference."""
     switches = [_switches(value) for value in (a, b)]
     if all(switches):
         one, other = switches

@@ -83,7 +83,7 @@ def test_a_bound_says_why_it_is_more_than_what_moved() -> None:
     a, b = FLUSH
     b = replace(b, truth=truth(runnable=1200.0, log_flush=300.0))
     found = [case(a, b, seed=seed, noisy=queueing(seed, 0.1)) for seed in range(20)]
-    unsure = [each for each in found if each.is_different and "runnable" not in each.growth_us]
+    unsure = [each for each in found if not each.why_alike and "runnable" not in each.growth_us]
     assert unsure
     for each in unsure:
         result = option(rank_causes(each), "flush of the redo log at commit").sentence
