@@ -67,10 +67,7 @@ class Mismatch:
 def diff(
     a: Mapping[str, str], b: Mapping[str, str], *, ignored: Collection[str] = ()
 ) -> VariablesDiff:
-    """Compare two servers' variables, sorted by name; 75 and 75.000000 are equal.
-
-    ``ignored`` are names or shell patterns (``mysqlx_*``) of variables that never count.
-    """
+    """Compare variables by name, but patterns of ``ignored`` ones; 75 and 75.000000 are equal."""
     names = sorted(n for n in {*a, *b} if not any(fnmatchcase(n, each) for each in ignored))
     return VariablesDiff(
         only_a={name: a[name] for name in names if name not in b},

@@ -87,10 +87,7 @@ def next_step(search: Search, seen: Sequence[Measured | Skipped]) -> Next | Foun
 
 
 def posterior(search: Search, seen: Sequence[Measured | Skipped]) -> Posterior | None:
-    """Return the posterior after the measurements ``seen``, also when the search has ended.
-
-    None until both ends have their first runs. Raises ValueError as ``next_step`` does.
-    """
+    """Return the posterior, also when the search has ended; None until both ends have runs."""
     sample = _sample(search, seen)
     if min(sample.counts[0], sample.counts[-1]) < FIRST_RUNS:
         return None
@@ -138,14 +135,12 @@ def _sample(search: Search, seen: Sequence[Measured | Skipped]) -> _Sample:
 
 
 def _within_fences(places: NDArray[np.int64], values: Floats, last: int) -> Floats:
-    """Move values beyond Tukey's fences to the fence.
-
-    The fences leave room for the levels of both ends, because the quartiles may belong to one side.
-    """
+    """Move values beyond Tukey's fences to the fence."""
     lower, upper = np.quantile(values, [0.25, 0.75])
     reach = 1.5 * (upper - lower)
     if reach == 0:  # most values are the same: there is no scale to call one a spike by
         return values
+    # The quartiles may belong to one side: the fences leave room for the levels of both ends.
     levels = [np.median(values[places == end]) for end in (0, last) if (places == end).any()]
     return np.clip(values, min(lower, *levels) - reach, max(upper, *levels) + reach)
 

@@ -31,10 +31,7 @@ class Search:
 
 @dataclass(frozen=True)
 class Measured:
-    """A measurement: the logarithm of a member's value over that of a reference.
-
-    The reference is one build, measured in the same block, which cancels drift.
-    """
+    """The logarithm of a member's value over that of a reference build in the same block."""
 
     index: int
     value: float

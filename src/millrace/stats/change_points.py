@@ -199,10 +199,7 @@ def _scale(logs: Array) -> float:
 
 
 def _positions(found: _Found, around: tuple[int, int, int], confidence: float) -> tuple[int, int]:
-    """Return the range that contains ``confidence`` of the likelihood of a split's position.
-
-    ``around`` are the split before, the split itself and the next one.
-    """
+    """Return the range with ``confidence`` of a split's likelihood between its neighbours."""
     window = window_around(*around)
     gains = found.search.gains(*window) / min(found.inflated, MOST_INFLATION)
     reached = np.cumsum(np.exp(gains - gains.max()))

@@ -25,10 +25,7 @@ class CountDifferences:
 def count_limits(
     counts: ArrayLike, *, confidence: float = 0.95
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the confidence limits of the expectation of each of ``counts``, shape (k,).
-
-    Raises ValueError for a count below 0.
-    """
+    """Return the confidence limits of ``counts``, shape (k,); raise ValueError for one below 0."""
     seen = np.asarray(counts, dtype=np.float64)
     if (seen < 0).any():
         raise ValueError("a count is not below 0")
@@ -41,10 +38,7 @@ def count_limits(
 def count_differences(
     a_counts: ArrayLike, b_counts: ArrayLike, *, a_unit: float, b_unit: float
 ) -> CountDifferences:
-    """Return ``b_counts * b_unit - a_counts * a_unit``, shape (k,), with intervals of 95 %.
-
-    The units say what one event of a side stands for.
-    """
+    """Return ``b_counts * b_unit - a_counts * a_unit``, shape (k,), with 95 % intervals."""
     a, b = np.asarray(a_counts, dtype=np.float64), np.asarray(b_counts, dtype=np.float64)
     (a_low, a_high), (b_low, b_high) = count_limits(a), count_limits(b)
     difference = b * b_unit - a * a_unit

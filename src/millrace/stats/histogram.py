@@ -124,10 +124,7 @@ def _rank(percent: float, total: int) -> int:
 
 
 def merge(histograms: Iterable[Histogram]) -> Histogram:
-    """Merge ``histograms``, which must have the same layout, into one; exact.
-
-    Raises ValueError for none, or for different layouts.
-    """
+    """Merge ``histograms`` exactly; raise ValueError for none, or for different layouts."""
     several = list(histograms)
     layouts = {histogram.layout for histogram in several}
     if len(layouts) != 1:
@@ -141,10 +138,7 @@ def merge(histograms: Iterable[Histogram]) -> Histogram:
 
 
 def decode(encoded: str) -> Histogram:
-    """Decode the histogram in a base64 text.
-
-    Raises ValueError, with the reason, for an invalid text.
-    """
+    """Decode a histogram in base64; raise ValueError, with the reason, for an invalid text."""
     try:
         content = base64.b64decode(encoded, validate=True)
     except (binascii.Error, ValueError) as error:

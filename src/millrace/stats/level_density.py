@@ -73,10 +73,7 @@ class _Levels(NamedTuple):
 
 @dataclass(frozen=True)
 class LevelDensity:
-    """The logarithm of the density of noise around its level.
-
-    ``table`` has shape (2 * REACH + 1,): at offsets of ``step``, from -REACH to REACH of them.
-    """
+    """The log density of noise at offsets, -REACH to REACH of ``step``, from its level."""
 
     step: float
     table: Array

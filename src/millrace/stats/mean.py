@@ -62,10 +62,8 @@ def mean_limits(
     each = np.asarray(values, dtype=np.float64)
     if len(each) < 2:
         return -math.inf, math.inf
-    mean, error = float(each.mean()), float(each.std(ddof=1)) / math.sqrt(len(each))
     critical = float(scipy.special.stdtrit(len(each) - 1, 1 - alpha / 2))
-    half_width = critical * max(error, least_error)
-    return mean - half_width, mean + half_width
+    return sequential.around_mean(each, critical, least_error)
 
 
 @dataclass(frozen=True)

@@ -25,10 +25,7 @@ class HolmMark(NamedTuple):
 
 
 def benjamini_yekutieli(p_values: Sequence[float]) -> tuple[float, ...]:
-    """Return the p-values, in their order, adjusted for the false discovery rate.
-
-    Raises ValueError for a p-value outside 0 to 1.
-    """
+    """Adjust p-values for the false discovery rate; raise ValueError for one outside 0 to 1."""
     # scipy.stats has this procedure, and takes longer to import than a report takes to be written.
     numbers = np.arange(1, len(p_values) + 1)
     values, order = _ordered(p_values)
@@ -37,10 +34,7 @@ def benjamini_yekutieli(p_values: Sequence[float]) -> tuple[float, ...]:
 
 
 def holm(p_values: Sequence[float]) -> tuple[float, ...]:
-    """Return the p-values adjusted for their number, in their order.
-
-    Raises ValueError for a p-value outside 0 to 1.
-    """
+    """Adjust p-values for their number, in their order; raise ValueError outside 0 to 1."""
     values, order = _ordered(p_values)
     stepped = values[order] * np.arange(len(values), 0, -1)
     return _placed(np.maximum.accumulate(stepped), order)

@@ -1,8 +1,7 @@
 """Compute a confidence sequence: intervals that hold for any number of looks.
 
-Stopping at the first block at which Student's interval excludes no difference finds differences too
-often. A confidence sequence covers the truth at all looks at once with probability ``1 - alpha``,
-so that the user may stop, or go on, for any reason. This one is the intersection of two that share
+A confidence sequence covers the truth at all looks at once with probability ``1 - alpha``, so that
+the user may stop, or go on, for any reason. This one is the intersection of two that share
 ``alpha`` (Bonferroni): one of the mean, which detects large differences after few blocks, and one
 by ranks, which is robust to outliers.
 
@@ -47,17 +46,12 @@ _Array = NDArray[np.float64]
 
 
 def interval(log_ratios: ArrayLike, alpha: float) -> tuple[float, float]:
-    """Return the limits of the centre of ``log_ratios``, shape (n,), after these n blocks.
-
-    They are infinite below 3 blocks.
-    """
+    """Return the limits of the centre of ``log_ratios``, shape (n,); infinite below 3 blocks."""
     values = np.asarray(log_ratios, dtype=np.float64)
     n_blocks = len(values)
     if n_blocks < FEWEST_BLOCKS:
         return -math.inf, math.inf
-    mean, error = float(values.mean()), float(values.std(ddof=1)) / math.sqrt(n_blocks)
-    half_width = _mean_critical(n_blocks, alpha) * error
-    low, high = mean - half_width, mean + half_width
+    low, high = around_mean(values, _mean_critical(n_blocks, alpha))
     if n_blocks >= FIRST_RANKS:
         rank_low, rank_high = _rank_limits(values, alpha)
         # Where the two intervals do not overlap, the range between them serves as well as any.
@@ -77,8 +71,13 @@ def mean_interval(
     n_blocks = len(of_blocks)
     if n_blocks < FEWEST_BLOCKS:
         return -math.inf, math.inf
-    mean, error = float(of_blocks.mean()), float(of_blocks.std(ddof=1)) / math.sqrt(n_blocks)
-    half_width = _mean_critical(n_blocks, alpha / (_MEAN + _EARLY)) * max(error, least_error)
+    return around_mean(of_blocks, _mean_critical(n_blocks, alpha / (_MEAN + _EARLY)), least_error)
+
+
+def around_mean(values: _Array, critical: float, least_error: float = 0.0) -> tuple[float, float]:
+    """Return the limits ``critical`` standard errors, at least ``least_error``, from the mean."""
+    mean, error = float(values.mean()), float(values.std(ddof=1)) / math.sqrt(len(values))
+    half_width = critical * max(error, least_error)
     return mean - half_width, mean + half_width
 
 

@@ -1,22 +1,20 @@
 """Classify the seconds of a trial's measured part as steady or as one of several trends.
 
-Two things bias the mean of a measured part. First, it may begin before the warm-up has ended: the
-truncation that MSER finds (``stats.steady``) reaches into it, moves its mean by more than the
-margin, and the start lies apart from the rest. Second, the whole part may move by more than twice
-the margin, which biases its mean; this is decided by the test of ``stats.steady`` on all of it,
-with nothing cut away, since a cut would take half of any trend with it. Each of the two tests has
-half of ``alpha``.
+Two things bias the mean of a measured part, and the test for each has half of ``alpha``. It may
+begin before the warm-up has ended: the truncation that MSER finds (``stats.steady``) reaches into
+it, moves its mean by more than the margin, and the start lies apart from the rest. Or the whole
+part may move by more than twice the margin, by the test of ``stats.steady`` on all of it, since a
+cut would take half of any trend with it.
 
-A start lies apart where its lower median does, so that a stall of one second, after which MSER
-tends to cut, is no warm-up. The median's error is the normal distribution's, with as many seconds
-as those of a first-order autoregression are worth (Bayley and Hammersley, Supplement to the Journal
-of the Royal Statistical Society 8, 1946), against Student's t at ``alpha`` / 2 over the number of
-such starts (Bonferroni).
+A start lies apart where its lower median does, so that a stall of one second is no warm-up. The
+median's error is the normal distribution's, with as many seconds as those of a first-order
+autoregression are worth (Bayley and Hammersley, Supplement to the Journal of the Royal Statistical
+Society 8, 1946), against Student's t over the number of such starts (Bonferroni).
 
-A spectrum cannot distinguish a step from strong correlation. A gross step is detected separately:
-two levels of three points or more that are eight residual standard deviations apart. The best step
-in 2,000 autoregressions is as large in none of 20, 30, 60 and 300 points, with any correlation up
-to 0.95, and in 0.25 % of 8 points and 0.15 % of 10 where it is 0.8 or more.
+A spectrum cannot distinguish a step from strong correlation, so a gross step is detected
+separately: two levels of three points or more that are eight residual standard deviations apart.
+The best step in 2,000 autoregressions is as large in none of 20, 30, 60 and 300 points, with any
+correlation up to 0.95, and in 0.25 % of 8 points and 0.15 % of 10 where it is 0.8 or more.
 
 One series of 30 points has little power: a fall by 7 % under noise of 2 % is found in 18 to 24 % of
 them. Several series measured one after another have more (``detect_shared_drift``): for five that

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from millrace.analysis.compare.metrics import Metric
 from millrace.analysis.explain.ablation import Ablation, Recovery
 from millrace.analysis.explain.explanation import with_ablation
 from millrace.app import explain
@@ -33,6 +32,7 @@ from tests.unit.report.explanation.explained import (
     study_run,
     unobserved,
 )
+from tests.unit.report.explanation.test_ablation import RATE
 from tests.unit.report.run.test_formats import Page
 
 
@@ -214,15 +214,8 @@ def test_what_an_experiment_showed_is_in_every_output(
     def share(mean: float) -> MeanEstimate:
         return MeanEstimate(mean, mean - 0.01, mean + 0.01, 5, 0.95, 0.001)
 
-    rate = Metric(
-        name="rate",
-        title="transactions per second",
-        unit="1/s",
-        direction="higher",
-        numerator=("n",),
-    )
     tested = Ablation(
-        rate,
+        RATE,
         share(0.14),
         (Recovery(SUSPECTS[0].about, share(0.09), share(0.05)),),
         run_id="suspects-1",

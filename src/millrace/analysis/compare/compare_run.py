@@ -143,18 +143,12 @@ def _groups(
     for held_items, members in by_held.items():
         held = dict(held_items)
         bases = [treatment for treatment in members if treatment.is_base]
-        comparisons = [
-            comparison
-            for base in bases
-            for comparison in compare_with_base(
-                base,
-                [treatment for treatment in members if not treatment.is_base],
-                metrics,
-                rules,
-                factor=factor,
-                first_failures=first_failures,
+        others = [treatment for treatment in members if not treatment.is_base]
+        comparisons: list[Comparison] = []
+        for base in bases:
+            comparisons += compare_with_base(
+                base, others, metrics, rules, factor=factor, first_failures=first_failures
             )
-        ]
         label = " · ".join(level_text(name, held[name]) for name in label_factors)
         adjusted = [
             _adjusted(treatment, bases[0], comparisons) if len(bases) == 1 else treatment
@@ -212,9 +206,8 @@ def compare_aa_trials(
 ) -> AaTrials | None:
     """Compare the A/A trials of each group that has any with the base; None where none has.
 
-    Some blocks hold one more trial of the base (see millrace.experiment.aa_trials). Its ratio to
-    the base's trial of the same block is a difference without a cause. The ratios of all groups
-    together are the estimate of the run, with the same interval as its comparisons.
+    Their ratio to the base's trial of the same block is a difference without a cause (see
+    millrace.experiment.aa_trials). The ratios of all groups together are the run's estimate.
     """
     last = stored.last_attempts()
     aa_trials = [trial for trial in stored.trials if trial.purpose == "control"]

@@ -29,11 +29,7 @@ def compare_with_base(
     factor: str,
     first_failures: Mapping[str, Failure],
 ) -> tuple[Comparison, ...]:
-    """Compare each candidate with the base in each metric; candidates in their order, then metrics.
-
-    ``factor`` is the one in which they differ; ``first_failures`` holds the first failed trial by
-    treatment id.
-    """
+    """Compare candidates with the base, in each metric; ``first_failures`` is by treatment id."""
     compared = []
     for candidate in candidates:
         names = (level_text(factor, base.level), level_text(factor, candidate.level))
@@ -110,14 +106,10 @@ def paired_values(
     base: TreatmentAnalysis, candidate: TreatmentAnalysis, metric: Metric
 ) -> tuple[list[float], list[float]]:
     """Return the values of the blocks in which both trials finished, in the order of the blocks."""
-    by_block = [
-        {trial.block: trial.value for trial in treatment.metrics[metric.name].trials}
-        if metric.name in treatment.metrics
-        else {}
-        for treatment in (base, candidate)
-    ]
-    blocks = sorted(by_block[0].keys() & by_block[1].keys())
-    return [by_block[0][block] for block in blocks], [by_block[1][block] for block in blocks]
+    found = [treatment.metrics.get(metric.name) for treatment in (base, candidate)]
+    ours, theirs = ({t.block: t.value for t in (each.trials if each else ())} for each in found)
+    blocks = sorted(ours.keys() & theirs.keys())
+    return [ours[block] for block in blocks], [theirs[block] for block in blocks]
 
 
 def _failure(

@@ -136,10 +136,7 @@ def load_warnings(finished: Sequence[StoredAttempt], phases: MeasuredPhases) -> 
 
 
 def looks(stored: StoredRun) -> tuple[int, ...]:
-    """Return the number of blocks with a result each time blocks were added, in order; mostly none.
-
-    An extension before the first result followed no look.
-    """
+    """Return the numbers of blocks that had a result when more were added; mostly none."""
     ended = [
         (datetime.fromisoformat(attempt.ended_utc), attempt.trial_id)
         for attempt in stored.attempts
@@ -150,7 +147,7 @@ def looks(stored: StoredRun) -> tuple[int, ...]:
     for extension in stored.run.spec.extensions or ():
         added = datetime.fromisoformat(extension.utc)
         seen.append(len({blocks[trial_id] for when, trial_id in ended if when <= added}))
-    return tuple(dict.fromkeys(number for number in seen if number))
+    return tuple(dict.fromkeys(number for number in seen if number))  # of 0 blocks: no look
 
 
 def retried(stored: StoredRun) -> int:
@@ -185,10 +182,7 @@ def holds_for(stored: StoredRun) -> Looks:
 
 
 def least_overlap(stored: StoredRun) -> float | None:
-    """Return the smallest overlap of any concurrent pair; None without one.
-
-    It is the time in which both were measured, as a fraction of the longer measured part.
-    """
+    """Return the least share of a pair's longer measured part in which both were measured."""
     factor = stored.run.spec.compare.factor
     last = stored.last_attempts()
     levels = {each.id: each.levels for each in stored.treatments}

@@ -19,10 +19,7 @@ PERCENTILES = (1, 5, 10, 25, 50, 75, 90, 95, 99, 99.9, 99.99)
 
 @dataclass(frozen=True)
 class Latency:
-    """One transaction or statement over all finished trials of a treatment, in one kind of time.
-
-    ``mean_s`` is exact; the histogram is of ns.
-    """
+    """A transaction or statement over a treatment's trials: the exact mean, a histogram of ns."""
 
     of: Of
     name: str
@@ -47,10 +44,7 @@ class Latency:
 
 
 def merged(attempts: Sequence[StoredAttempt], *, of: Of, time: Time) -> Histogram | None:
-    """Return the histogram of all transactions (or statements) of ``attempts``; None without any.
-
-    Raises DamagedResult for one that cannot be read.
-    """
+    """Merge the histograms of ``attempts``, if any; raise DamagedResult for an unreadable one."""
     wanted = [(a, h) for a in attempts for h in a.histograms if h.of == of and h.kind == time]
     if not wanted and time == "response":
         return merged(attempts, of=of, time="service")
@@ -59,10 +53,7 @@ def merged(attempts: Sequence[StoredAttempt], *, of: Of, time: Time) -> Histogra
 
 
 def by_name(attempts: Sequence[StoredAttempt]) -> tuple[Latency, ...]:
-    """Return the latencies of each transaction, then statement, in the recorded order.
-
-    Raises DamagedResult for a histogram that cannot be read.
-    """
+    """Return latencies of transactions, then statements; raise DamagedResult as ``merged`` does."""
     alike: dict[tuple[Of, str, Time], list[tuple[StoredAttempt, HistogramRecord]]] = {}
     for attempt in attempts:
         for record in attempt.histograms:

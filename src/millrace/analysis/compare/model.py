@@ -68,10 +68,7 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Group:
-    """The treatments that share the levels of all held factors, and their comparisons.
-
-    ``treatments`` are in the experiment's order; ``comparisons`` hold every metric.
-    """
+    """The treatments of the same held factors, and their comparisons in every metric."""
 
     fixed_factors: Mapping[str, Level]
     label: str

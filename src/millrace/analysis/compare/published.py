@@ -42,10 +42,7 @@ class PublishedStudy:
 
 
 def published_comparison(analysis: RunAnalysis) -> PublishedStudy | None:
-    """Return the study's figures that match the run, in the order of metrics and treatments.
-
-    None where the experiment names no study, or one that millrace does not have.
-    """
+    """Return the figures, of the study that the experiment names, that match the run, if any."""
     name = analysis.run.spec.published
     study = load_study(str(name)) if name else None
     if study is None:

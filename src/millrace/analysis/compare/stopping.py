@@ -36,10 +36,7 @@ _DECIDED = ("regression", "improvement", "equivalent")
 
 
 def run_status(analysis: RunAnalysis, design: Design) -> RunStatus:
-    """Return the state of each comparison, the treatments that need blocks, and the ending.
-
-    ``design`` says how many blocks the run may have.
-    """
+    """Return the state of comparisons, the blocks needed, and the ending, by a ``design``."""
     blocks = 1 + max((t.block for t in analysis.trials if t.purpose == "measure"), default=-1)
     comparisons = tuple(_statuses(analysis))
     needed = _needed(analysis, comparisons, blocks, max(design.blocks - blocks, 1))

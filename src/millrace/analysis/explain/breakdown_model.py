@@ -73,10 +73,7 @@ class TrialBreakdown:
     samples: int = 0
 
     def left(self, parts: Sequence[PartKey]) -> Value:
-        """Return the part of the latency that ``parts`` do not account for.
-
-        A sample is in one part or in none, so that the error is one of the share of all in sum.
-        """
+        """Return the unaccounted part of the latency; its error is that of all shares in sum."""
         left = self.latency_us - math.fsum(self.parts[key].us for key in parts)
         if not self.samples:
             return Value(left)

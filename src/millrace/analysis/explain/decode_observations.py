@@ -82,10 +82,7 @@ def _count(written: int | str | None, chosen: Mapping[str, Level]) -> int | None
 def observed(
     attempt: StoredAttempt, phases: MeasuredPhases, *, clients: int, loaders: int | None = 1
 ) -> Observed | None:
-    """Return the observations of an attempt; None where it measured no work.
-
-    ``clients`` clients drove it, or ``loaders`` connections loaded a table.
-    """
+    """Return what was observed of the work of ``clients``, or of ``loaders``; None without work."""
     work = _work(attempt, phases, clients, loaders)
     if work is None:
         return None

@@ -162,21 +162,9 @@ def server_cpu_s(trial: ObservedTrial, *, user_only: bool = False) -> float | No
     return sum(known) * trial.observed.operations / trial.observed.work.operations
 
 
-def _used(name: str) -> Callable[[Observed], float | None]:
-    return lambda observed: figure_of(observed.process, name)
-
-
-def _did(name: str) -> Callable[[Observed], float | None]:
-    return lambda observed: figure_of(observed.disk, name)
-
-
 def _server_us(trial: ObservedTrial) -> float | None:
     cpu_s = server_cpu_s(trial)
     return None if cpu_s is None else trial.observed.us(cpu_s)
-
-
-def _counter(name: str) -> Callable[[Observed], float | None]:
-    return lambda observed: observed.counted(name)
 
 
 def _rows_examined(observed: Observed) -> float | None:
@@ -195,6 +183,20 @@ def _pool_reads(trial: ObservedTrial) -> float | None:
 
 _PER_US = 1 / US_PER_S
 _DEVICE, _PROCESS, _ENGINE = "the device", "the server's process", "the storage engine"
+
+
+def _of_process(name: str, unit: float = 1.0) -> tuple[str, Ask]:
+    return _PROCESS, _of(lambda observed: figure_of(observed.process, name), unit)
+
+
+def _of_device(name: str, unit: float = 1.0, source: str = _DEVICE) -> tuple[str, Ask]:
+    return source, _of(lambda observed: figure_of(observed.disk, name), unit)
+
+
+def _counter(name: str, source: str = _ENGINE) -> tuple[str, Ask]:
+    return source, _of(lambda observed: observed.counted(name))
+
+
 _FIGURES = (
     _Figure(
         "cpu_foreground", "server CPU, foreground", "µs",
@@ -215,41 +217,32 @@ _FIGURES = (
         "cpu_client", "client CPU", "µs",
         (("the load generator", lambda trial: trial.observed.work.client_cpu_us),),
     ),
-    _Figure(
-        "voluntary_switches", "context switches, voluntary", "",
-        ((_PROCESS, _of(_used("voluntary_switches"))),),
-    ),
-    _Figure(
-        "involuntary_switches", "context switches, involuntary", "",
-        ((_PROCESS, _of(_used("involuntary_switches"))),),
-    ),
-    _Figure("reads", "reads", "", ((_DEVICE, _of(_did("reads"))),)),
-    _Figure(
-        "read_kb", "read", "KB",
-        ((_DEVICE, _of(_did("read_bytes"), _KB)), (_PROCESS, _of(_used("read_bytes"), _KB))),
-    ),
-    _Figure(
-        "write_kb", "written", "KB",
-        ((_DEVICE, _of(_did("write_bytes"), _KB)), (_PROCESS, _of(_used("write_bytes"), _KB))),
-    ),
+    _Figure("voluntary_switches", "context switches, voluntary", "",
+            (_of_process("voluntary_switches"),)),
+    _Figure("involuntary_switches", "context switches, involuntary", "",
+            (_of_process("involuntary_switches"),)),
+    _Figure("reads", "reads", "", (_of_device("reads"),)),
+    _Figure("read_kb", "read", "KB",
+            (_of_device("read_bytes", _KB), _of_process("read_bytes", _KB))),
+    _Figure("write_kb", "written", "KB",
+            (_of_device("write_bytes", _KB), _of_process("write_bytes", _KB))),
     _Figure(
         "fsyncs", "fsyncs", "",
-        ((_ENGINE, _of(_counter("fsyncs"))), ("flushes of the device", _of(_did("flushes")))),
+        (_counter("fsyncs"), _of_device("flushes", source="flushes of the device")),
     ),
-    _Figure("flushes", "device flushes", "", ((_DEVICE, _of(_did("flushes"))),)),
+    _Figure("flushes", "device flushes", "", (_of_device("flushes"),)),
     _Figure(
         "redo_bytes", "redo log", "bytes",
-        (("log sequence number", _of(_counter("redo_bytes"))),
-         ("blocks written to the log", _of(_counter("log_written_bytes")))),
+        (_counter("redo_bytes", "log sequence number"),
+         _counter("log_written_bytes", "blocks written to the log")),
     ),
     _Figure(
         "rows_examined", "rows examined", "",
         (("statement digests", _of(_rows_examined)),
-         ("rows fetched from the engine", _of(_counter("all_handler_reads")))),
+         _counter("all_handler_reads", "rows fetched from the engine")),
     ),
     _Figure(
         "pool_misses", "buffer pool misses", "",
-        ((f"{_ENGINE}, between the marks", _pool_reads),
-         (_ENGINE, _of(_counter("buffer_pool_misses")))),
+        ((f"{_ENGINE}, between the marks", _pool_reads), _counter("buffer_pool_misses")),
     ),
 )  # fmt: skip

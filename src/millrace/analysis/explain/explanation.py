@@ -107,10 +107,9 @@ def _pairs(
     for one in ordered:
         if str(one.levels[factor]) != base:
             continue
+        rest = _rest(one, factor)
         for other in ordered:
-            if str(other.levels[factor]) == candidate and _rest(one, factor) == _rest(
-                other, factor
-            ):
+            if str(other.levels[factor]) == candidate and _rest(other, factor) == rest:
                 yield one, other
 
 

@@ -64,10 +64,7 @@ class Work:
 
 @dataclass(frozen=True)
 class Place:
-    """The place where a thread was blocked: class of its state, call, target, and kernel functions.
-
-    Those of the ``stack`` are joined by semicolons, the outermost first.
-    """
+    """The place where a thread was blocked; its ``stack`` begins with the outermost function."""
 
     state_class: str
     call: str | None
@@ -106,10 +103,7 @@ class StatementStates:
 
 @dataclass(frozen=True)
 class Profile:
-    """CPU samples of the server: ``stacks`` are ``KIND;module`symbol;...``, the root first.
-
-    ``runs`` says how often the measured part was repeated for them, with the first time.
-    """
+    """CPU samples over all ``runs``: ``stacks`` are ``KIND;module`symbol;...``, the root first."""
 
     event: str
     call_graph: str
@@ -152,10 +146,7 @@ class Observed:
 
     @property
     def operations(self) -> float:
-        """Return operations in the observed window.
-
-        Clients and collectors begin and end at the same marks, but not in the same instant.
-        """
+        """Return operations in the collectors' window, which is about that of the clients."""
         if self.window_s is None:
             return self.work.operations
         return self.work.operations * self.window_s / self.work.duration_s

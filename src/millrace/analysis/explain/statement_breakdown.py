@@ -116,27 +116,17 @@ def statement_breakdown_differences(
     names = dict.fromkeys(name for block in blocks for name in sides[0][block])
     found = []
     for name in names:
-        of_a, of_b = (
-            [
-                side[block][name]
-                for block in blocks
-                if name in sides[0][block] and name in sides[1][block]
-            ]
-            for side in sides
-        )
+        both = [block for block in blocks if all(name in side[block] for side in sides)]
+        of_a, of_b = ([side[block][name] for block in both] for side in sides)
         if difference := _difference(name, of_a, of_b):
             found.append(difference)
     found.sort(key=lambda each: -abs(each.of_operation.mean))
     lines = iter(marked([line for each in found for line in each.breakdown.lines]))
-    return tuple(
-        replace(
-            each,
-            breakdown=replace(
-                each.breakdown, lines=tuple(islice(lines, len(each.breakdown.lines)))
-            ),
-        )
-        for each in found
-    )
+
+    def with_marks(breakdown: BreakdownDifference) -> BreakdownDifference:
+        return replace(breakdown, lines=tuple(islice(lines, len(breakdown.lines))))
+
+    return tuple(replace(each, breakdown=with_marks(each.breakdown)) for each in found)
 
 
 def _difference(

@@ -91,10 +91,7 @@ def steadiness(
     operations: int,
     looks: Looks = "once",
 ) -> tuple[TrialSteadiness, ...]:
-    """Assess the finished trials of one treatment.
-
-    ``operations`` is how many transactions each was to carry out, 0 if it ended by time.
-    """
+    """Assess a treatment's finished trials; ``operations`` is 0 where trials end by time."""
     found = [
         assess_trial(trial, attempt, margin=margin, operations=operations)
         for trial, attempt in finished

@@ -55,11 +55,7 @@ class SideEvidence:
 
     @cached_property
     def settings(self) -> Mapping[str, str]:
-        """Return a side's options and factors by name.
-
-        These are effective variables, requested options that no variable shows, and the levels of
-        its factors.
-        """
+        """Return effective variables, other requested options, and levels of factors, by name."""
         found: dict[str, str] = {}
         for name, level in self.levels.items():
             if not name.startswith("options."):
@@ -112,10 +108,7 @@ class SideEvidence:
 
 @dataclass(frozen=True)
 class Growth:
-    """The growth of a part on the worse side, in µs of an operation.
-
-    ``at_most_us`` is the upper end of its interval, ``better_us`` the part on the better side.
-    """
+    """A part's growth on the worse side in µs of an operation, and its interval's upper end."""
 
     us: float
     at_most_us: float
@@ -179,10 +172,7 @@ class Evidence:
 
     @cached_property
     def _group_growth(self) -> Mapping[str, Growth]:
-        """Return the growth in CPU time of groups of functions, in threads that serve clients.
-
-        The interval is that of all threads, moved to it.
-        """
+        """Return groups' growth in CPU time of client threads, with the interval of all threads."""
         found = {}
         for group in self.groups:
             us = self.sign * (group.b_foreground_us - group.a_foreground_us)
@@ -301,10 +291,7 @@ class Evidence:
 
     @cached_property
     def queue_growth_us(self) -> float:
-        """Estimate how much longer threads wait for a CPU because operations need more of it.
-
-        Where CPUs are busy, a queue of clients grows in proportion.
-        """
+        """Estimate the growth of the wait for CPUs, in proportion to an operation's CPU time."""
         busy = self.better_and_worse(lambda side: side.mean(_cpu_us))
         if busy is None or not busy[0] or not self.growth_of(CPU):
             return 0.0

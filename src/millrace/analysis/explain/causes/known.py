@@ -63,7 +63,7 @@ class Setting:
 
 @dataclass(frozen=True)
 class Only:
-    """What a topic needs: any of ``counters`` counts, or EXPLAIN's text has any of ``plans``."""
+    """The needs of a topic: any of ``counters`` counts, or EXPLAIN's text has any of ``plans``."""
 
     counters: tuple[str, ...]
     plans: tuple[str, ...] = ()
