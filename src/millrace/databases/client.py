@@ -25,16 +25,11 @@ class Session(Protocol):
     """A session with a server. Errors of the server or the network raise DatabaseError."""
 
     @property
-    def is_open(self) -> bool:
-        """True while the session can still send statements."""
-
+    def is_open(self) -> bool: ...  # it can still send statements
     @property
-    def id(self) -> int:
-        """The number by which the server knows the session."""
-
+    def id(self) -> int: ...  # by which the server knows the session
     @property
-    def peer_pid(self) -> int:
-        """The id of the process that listens at the other end of a Unix socket."""
+    def peer_pid(self) -> int: ...  # of the process that listens at the other end of a Unix socket
 
     def query(self, sql: str, *values: object) -> list[tuple[Any, ...]]:
         """Return the rows of a statement; ``values`` replace its ``%s``."""

@@ -40,8 +40,7 @@ class Lifecycle(Protocol):
     """The creation of a server's data directory, and the start and stop of the server."""
 
     @property
-    def stop_signal(self) -> signal.Signals:
-        """The signal that asks the server's process for a clean stop."""
+    def stop_signal(self) -> signal.Signals: ...  # asks the process for a clean stop
 
     def socket_name(self, port: int) -> str:
         """Return the name of the socket of a server with this port."""

@@ -5,19 +5,14 @@ from typing import Protocol
 
 
 class LoadDialect(Protocol):
-    """The statements and errors of the load generator's sessions.
-
-    ``session`` are the statements that begin each session, after which times are UTC. A client
-    repeats a transaction after ``retried_errors``, which another transaction caused.
-    ``error_hints`` are what the user can do about an error, by its code.
-    """
+    """The statements and errors of the load generator's sessions."""
 
     @property
-    def session(self) -> tuple[str, ...]: ...
+    def session(self) -> tuple[str, ...]: ...  # statements at its beginning; times are UTC then
     @property
-    def retried_errors(self) -> tuple[int, ...]: ...
+    def retried_errors(self) -> tuple[int, ...]: ...  # that another transaction caused
     @property
-    def error_hints(self) -> Mapping[int, str]: ...
+    def error_hints(self) -> Mapping[int, str]: ...  # what the user can do, by code
 
     def count(self, table: str) -> str:
         """Return the statement that counts the rows of a table."""

@@ -12,10 +12,6 @@ from pathlib import Path
 from millrace.errors import Unavailable
 from millrace.host import perf_isolation
 
-RIGHTS = (
-    "run millrace as root, give perf CAP_PERFMON and CAP_SYS_PTRACE, or set "
-    "kernel.perf_event_paranoid ({paranoid} now) to {wanted}"
-)
 FOR_WHOLE_CPUS, FOR_KERNEL = 0, 1
 
 _ASK_LIMIT_S = 10.0
@@ -94,7 +90,10 @@ def refused(said: str) -> Unavailable:
 
 def rights(wanted: int) -> str:
     """Return the hint for work that needs ``kernel.perf_event_paranoid`` at most ``wanted``."""
-    return RIGHTS.format(paranoid=setting("perf_event_paranoid"), wanted=wanted)
+    return (
+        "run millrace as root, give perf CAP_PERFMON and CAP_SYS_PTRACE, or set "
+        f"kernel.perf_event_paranoid ({setting('perf_event_paranoid')} now) to {wanted}"
+    )
 
 
 def setting(name: str) -> str:

@@ -29,7 +29,7 @@ _ALWAYS_LIMITED = (
 
 
 class AttachedInstance(ServerClient):
-    """The client of a server that somebody else runs; ``limits`` are sentences."""
+    """A client of a server that somebody else runs; ``limits`` says what cannot be controlled."""
 
     def __init__(self, server: AttachedServer) -> None:
         super().__init__(server, databases.get(server.family), parse_dsn(server))

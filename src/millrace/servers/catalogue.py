@@ -9,7 +9,7 @@ from functools import cache
 from importlib import resources
 from typing import Annotated
 
-from pydantic import BaseModel, BeforeValidator
+from pydantic import BaseModel, BeforeValidator, Field
 
 from millrace.servers.sources.coordinates import Deb
 from millrace.servers.sources.source import Source, parsed_coordinate
@@ -40,7 +40,7 @@ class Suite:
 
     name: str
     family: str
-    package: Deb
+    package: Annotated[_Package, Field(validation_alias="coordinate")]
 
 
 class _Server(BaseModel):
@@ -56,15 +56,9 @@ class _Server(BaseModel):
         return Entry(name, self.family, self.version, self.symbols, self.source)
 
 
-class _Suite(BaseModel):
-    name: str
-    family: str
-    coordinate: _Package
-
-
 class _Document(BaseModel):
     server: tuple[_Server, ...]
-    suite: tuple[_Suite, ...]
+    suite: tuple[Suite, ...]
     libraries: Mapping[str, _Package]
 
 
@@ -77,7 +71,7 @@ def entries() -> Mapping[str, Entry]:
 @cache
 def suites() -> Mapping[str, Suite]:
     """Return the names that follow a Debian suite, in the order of the file."""
-    return {each.name: Suite(each.name, each.family, each.coordinate) for each in _document().suite}
+    return {each.name: each for each in _document().suite}
 
 
 def exact_name(family: str, package_version: str) -> str:

@@ -168,11 +168,6 @@ def fact(
     return CpuIdleFact.model_validate({**asdict(settings), **effect})
 
 
-def initial_facts(settings: CpuIdleSettings | None) -> dict[str, CpuIdleFact]:
-    """Return the fact that is known before the measurement, if the trial has settings."""
-    return {} if settings is None else {"cpu_idle": fact(settings)}
-
-
 def slowest(measured: Sequence[IdleLatency]) -> tuple[float | None, float | None]:
     """Return the slowest CPU's wake-up latency from sleep and when kept awake, in microseconds."""
     return (

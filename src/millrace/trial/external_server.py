@@ -10,9 +10,7 @@ from millrace.databases.client import QUERY_LIMIT_S
 from millrace.loadgen.spec import Connection, Tls
 from millrace.model.servers import AttachedServer
 from millrace.servers.attached import AttachedInstance
-from millrace.trial import cpu_idle
 from millrace.trial.hooks import LiveServer
-from millrace.trial.outputs import instance_record
 from millrace.trial.spec import ServerSpec
 from millrace.trial.steps import EXPECTED_FAILURES, Step
 from millrace.trial.trial_server import STOP_LIMIT_S, TrialContext, loading_steps
@@ -64,14 +62,8 @@ class ExternalServer:
         self._attached = AttachedInstance(self.server)
 
     def _record(self, _limit_s: float) -> None:
-        attached = self._attached
-        facts: dict[str, object] = {"attached": True, "limits": list(attached.limits)}
-        self.trial.outputs.instances[self.spec.role] = instance_record(
-            self.spec,
-            attached.version(),
-            attached.settings(),
-            {**facts, **cpu_idle.initial_facts(self.trial.spec.cpu_idle)},
-        )
+        limits = list(self._attached.limits)
+        self.trial.record(self.spec, self._attached, {"attached": True, "limits": limits})
 
     def _create(self, limit_s: float) -> None:
         self._drop(limit_s)

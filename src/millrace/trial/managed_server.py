@@ -10,11 +10,10 @@ from millrace.loadgen.spec import Connection, Tls
 from millrace.model.servers import InstalledServer
 from millrace.servers.instances import instance_paths, lifecycle
 from millrace.servers.instances.instance import Instance
-from millrace.trial import cpu_idle, time_limits
+from millrace.trial import time_limits
 from millrace.trial.data_directory import DATABASE, DataDirectory, sizes
 from millrace.trial.data_file import linked_into
 from millrace.trial.hooks import LiveServer
-from millrace.trial.outputs import instance_record
 from millrace.trial.spec import ServerSpec
 from millrace.trial.steps import Step
 from millrace.trial.trial_server import STOP_LIMIT_S, TrialContext, loading_steps
@@ -170,15 +169,9 @@ class ManagedServer:
             ) from failure
 
     def _record(self, _limit_s: float) -> None:
-        instance, outputs = self._instance, self.trial.outputs
-        facts: dict[str, object] = {"runs_as": instance.runs_as, **self._data.facts()}
-        outputs.measurements.extend(self._data.measurements(self.spec.role))
-        outputs.instances[self.spec.role] = instance_record(
-            self.spec,
-            instance.version(),
-            instance.settings(),
-            {**facts, **cpu_idle.initial_facts(self.trial.spec.cpu_idle)},
-        )
+        self.trial.outputs.measurements.extend(self._data.measurements(self.spec.role))
+        facts = {"runs_as": self._instance.runs_as, **self._data.facts()}
+        self.trial.record(self.spec, self._instance, facts)
 
     def _create_database(self, _limit_s: float) -> None:
         self._instance.family.administration.create_database(

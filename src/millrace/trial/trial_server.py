@@ -1,17 +1,17 @@
 """Define the protocol between a trial and each of its servers, managed or external."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Protocol
 
 from millrace.databases.base import ServerClient
 from millrace.store.records import StepRecord
-from millrace.trial import measurements, time_limits
+from millrace.trial import cpu_idle, measurements, time_limits
 from millrace.trial.hooks import LiveServer
 from millrace.trial.load_run import Emit, run_phases
-from millrace.trial.outputs import TrialOutputs
-from millrace.trial.spec import TrialSpec
+from millrace.trial.outputs import TrialOutputs, instance_record
+from millrace.trial.spec import ServerSpec, TrialSpec
 from millrace.trial.steps import Step
 
 STOP_LIMIT_S = 600.0  # a clean stop writes every dirty page
@@ -26,6 +26,13 @@ class TrialContext:
     outputs: TrialOutputs
     opened: ExitStack
     emit: Emit
+
+    def record(self, spec: ServerSpec, client: ServerClient, facts: Mapping[str, object]) -> None:
+        """Record a server with its facts before the measurement."""
+        settings = self.spec.cpu_idle
+        known = {} if settings is None else {"cpu_idle": cpu_idle.fact(settings)}
+        record = instance_record(spec, client.version(), client.settings(), {**facts, **known})
+        self.outputs.instances[spec.role] = record
 
 
 class TrialServer(Protocol):

@@ -68,7 +68,7 @@ def find(key: SnapshotKey) -> Snapshot | None:
 
 @contextlib.contextmanager
 def in_use(snapshot: Snapshot) -> Iterator[None]:
-    """Keep an intact snapshot in the block, as used now. Raise Unusable, which removes; OSError."""
+    """Protect an intact snapshot in the block, and count it as used. Raise Unusable, OSError."""
     with _locked(snapshot.directory, fcntl.LOCK_SH) as there:
         damage = _damage(snapshot) if there else "it is gone"
         if damage is None:
