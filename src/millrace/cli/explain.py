@@ -14,15 +14,7 @@ from millrace.cli.event_text import calling
 from millrace.cli.options import store_option
 from millrace.errors import UserError
 from millrace.experiment.settings import MAX_BLOCKS
-from millrace.report.common.output_files import (
-    FLAME_GRAPH,
-    FOLDED,
-    PAGE,
-    SPEEDSCOPE,
-    Kind,
-    refuse_place,
-    write_text,
-)
+from millrace.report.common import output_files
 from millrace.report.explanation import html as explain_html
 from millrace.report.explanation import terminal as explain_terminal
 from millrace.report.explanation.flame_graph import as_svg
@@ -31,11 +23,11 @@ from millrace.report.explanation.json import as_json
 from millrace.report.explanation.sentences import title
 
 _FILE = click.Path(path_type=Path, dir_okay=False)
-_KINDS: Mapping[str, Kind] = {
-    "--html": PAGE,
-    "--flame-graph": FLAME_GRAPH,
-    "--speedscope": SPEEDSCOPE,
-    "--folded": FOLDED,
+_KINDS: Mapping[str, output_files.Kind] = {
+    "--html": output_files.PAGE,
+    "--flame-graph": output_files.FLAME_GRAPH,
+    "--speedscope": output_files.SPEEDSCOPE,
+    "--folded": output_files.FOLDED,
 }
 
 
@@ -131,7 +123,7 @@ def command(
         "--folded": lambda: _folded(found, side),
     }
     for option, path in files.items():
-        written = write_text(path, texts[option](), _KINDS[option], option=option)
+        written = output_files.write_text(path, texts[option](), _KINDS[option], option=option)
         err.print(f"wrote {written}")
     if json_wanted:
         echo(as_json(found, stored.run))
@@ -153,7 +145,7 @@ def _refuse_places(files: Mapping[str, Path]) -> None:
             raise UserError(
                 f"{other} and {option} both write {path}", hint="name a file of its own for each"
             )
-        refuse_place(path, _KINDS[option], option)
+        output_files.refuse_place(path, _KINDS[option], option)
 
 
 def _flame_graph(found: Sequence[Explanation]) -> str:

@@ -14,14 +14,9 @@ from millrace.analysis.history.overview import ChangeView, group_changes
 from millrace.analysis.history.segments import EnvironmentChange
 from millrace.app import history as use_case
 from millrace.app.history import HistoriesView, RecordedRun
+from millrace.cli import options
 from millrace.cli.console import echo, err, out
 from millrace.cli.event_text import calling
-from millrace.cli.options import (
-    OrderedGroup,
-    sensitivity_option,
-    series_option,
-    store_option,
-)
 from millrace.errors import UserError
 from millrace.experiment.settings import MAX_BLOCKS
 from millrace.report.common.formatting import counted
@@ -56,7 +51,7 @@ class Date(click.ParamType[datetime]):
         return found
 
 
-@click.group("history", cls=OrderedGroup)
+@click.group("history", cls=options.OrderedGroup)
 def command() -> None:
     """Watch performance from version to version.
 
@@ -80,7 +75,7 @@ def command() -> None:
     metavar="DATE",
     help="Its date, in UTC without a zone (default: the start of the run).",
 )
-@store_option
+@options.store_option
 def record(
     *, run: str, reference: str | None, label: str | None, date: datetime | None, store: Path
 ) -> None:
@@ -122,9 +117,9 @@ def _of_others(recorded: Recorded) -> str:
 
 
 @command.command("detect", short_help="Look for versions at which a series changed its level.")
-@series_option
-@sensitivity_option("Changes")
-@store_option
+@options.series_option
+@options.sensitivity_option("Changes")
+@options.store_option
 def detect(*, series: tuple[str, ...], sensitivity: Sensitivity, store: Path) -> None:
     """Look for versions at which a series changed its level.
 
@@ -166,7 +161,7 @@ def _show_next_step(changes: Sequence[ChangeView]) -> None:
 
 
 @command.command("show", short_help="Show series, their changes, and what became of them.")
-@series_option
+@options.series_option
 @click.option(
     "--html",
     "html_file",
@@ -175,7 +170,7 @@ def _show_next_step(changes: Sequence[ChangeView]) -> None:
     help="Write a page with a chart of each series.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@store_option
+@options.store_option
 def show(*, series: tuple[str, ...], html_file: Path | None, as_json: bool, store: Path) -> None:
     """Show series of histories, their changes and what became of these.
 
@@ -236,7 +231,7 @@ def _show_change(shown: ChangeView) -> None:
     type=click.IntRange(1, MAX_BLOCKS),
     help="Number of blocks (default: as many as a change of this size needs).",
 )
-@store_option
+@options.store_option
 def confirm(*, change: str, blocks: int | None, store: Path) -> None:
     """Measure the builds before and after CHANGE (the beginning of its id) again, interleaved.
 
@@ -270,7 +265,7 @@ def _show_confirmation(found: Confirmation) -> None:
 @command.command("acknowledge", short_help="Note that somebody knows of a change.")
 @click.argument("change")
 @click.option("--note", required=True, help="Who knows of it, its reason, or where it is fixed.")
-@store_option
+@options.store_option
 def acknowledge(*, change: str, note: str, store: Path) -> None:
     """Note that somebody knows of CHANGE: the beginning of an id, or a label, for all its changes.
 
@@ -285,7 +280,7 @@ def acknowledge(*, change: str, note: str, store: Path) -> None:
 
 @command.command("forget", short_help="Remove a run's points.")
 @click.argument("run")
-@store_option
+@options.store_option
 def forget(*, run: str, store: Path) -> None:
     """Remove the points of RUN (the beginning of its id) from all histories.
 

@@ -19,19 +19,7 @@ from rich.progress import (
 )
 
 from millrace.cli.console import err
-from millrace.model.events import (
-    ClosedComparison,
-    DownloadMoved,
-    Emitted,
-    IntervalEnded,
-    Notice,
-    ResultWaits,
-    RunAssessed,
-    StepBegan,
-    TrialBegan,
-    TrialEnded,
-    TrialsScheduled,
-)
+from millrace.model import events
 from millrace.model.phases import DRIVE
 from millrace.store.records import TrialRecord
 from millrace.times import duration_in_words
@@ -39,12 +27,12 @@ from millrace.times import duration_in_words
 _NAMED = 4  # comparisons in a line; more are counted
 
 
-def plain_line(event: Emitted) -> str | None:
+def plain_line(event: events.Emitted) -> str | None:
     """Return the line that says an event of any command; None for an event without one."""
     match event:
-        case Notice():
+        case events.Notice():
             return event.text
-        case ResultWaits():
+        case events.ResultWaits():
             return f"the result cannot be written yet: {event.reason}"
     return None
 
@@ -55,7 +43,9 @@ class Listener:
     ``line_of`` says in words what ``plain_line`` does not.
     """
 
-    def __init__(self, line_of: Callable[[Emitted], str | None] = lambda _event: None) -> None:
+    def __init__(
+        self, line_of: Callable[[events.Emitted], str | None] = lambda _event: None
+    ) -> None:
         self._line_of = line_of
         self._downloads = DownloadBar()
         self._trials = TrialBar()
@@ -67,12 +57,12 @@ class Listener:
     def __exit__(self, *_: object) -> None:
         self._draw(None)
 
-    def __call__(self, event: Emitted) -> None:
+    def __call__(self, event: events.Emitted) -> None:
         """Take an event; see ``model.events.OnEvent``."""
-        if isinstance(event, DownloadMoved):
+        if isinstance(event, events.DownloadMoved):
             self._draw(self._downloads.bar)
             self._downloads.show(event)
-        elif isinstance(event, RunAssessed | TrialsScheduled | TrialBegan):
+        elif isinstance(event, events.RunAssessed | events.TrialsScheduled | events.TrialBegan):
             self._draw(self._trials.bar)
         self._trials.take(event)
         line = plain_line(event) or self._line_of(event)
@@ -104,7 +94,7 @@ class DownloadBar:
         )
         self._tasks: dict[str, TaskID] = {}
 
-    def show(self, moved: DownloadMoved) -> None:
+    def show(self, moved: events.DownloadMoved) -> None:
         """Show the bytes that are there."""
         if moved.what not in self._tasks:
             self._tasks[moved.what] = self.bar.add_task(moved.what, total=moved.total_bytes)
@@ -143,25 +133,25 @@ class TrialBar:
         )
         self._task = self.bar.add_task("run", total=0, left="", now="starting")
 
-    def take(self, event: Emitted) -> None:
+    def take(self, event: events.Emitted) -> None:
         """Take an event of the run."""
         match event:
-            case TrialsScheduled():
+            case events.TrialsScheduled():
                 self._schedule(event)
-            case RunAssessed():
+            case events.RunAssessed():
                 self._review(event)
-            case TrialBegan():
+            case events.TrialBegan():
                 self._started = time.monotonic()
                 self._now[event.trial] = f"{block_text(event)} · {event.treatment}", "settle"
                 self._show()
-            case StepBegan():
+            case events.StepBegan():
                 self._show(event.trial, event.name)
-            case IntervalEnded():
+            case events.IntervalEnded():
                 self._show(event.trial, f"{event.phase}{self._progress(event)}")
-            case TrialEnded():
+            case events.TrialEnded():
                 self._end(event)
 
-    def _schedule(self, event: TrialsScheduled) -> None:
+    def _schedule(self, event: events.TrialsScheduled) -> None:
         self._rows = event.rows
         waiting = set(event.waiting)
         self._waiting = {t.id: t.treatment_id for t in event.trials if t.id in waiting}
@@ -172,7 +162,7 @@ class TrialBar:
             self._ended = self._total - len(self._waiting)
         self._update()
 
-    def _review(self, event: RunAssessed) -> None:
+    def _review(self, event: events.RunAssessed) -> None:
         """Take over the forecast of a review, and print what it found."""
         self._forecast = Forecast(time.monotonic(), event.about_s, event.at_most_s)
         self._ended = event.ended_trials
@@ -182,7 +172,7 @@ class TrialBar:
             left = f"; {self._left(0.0)} left" if event.at_most_trials else ""
             err.print(f"{review_text(event)}{left}")
 
-    def _progress(self, event: IntervalEnded) -> str:
+    def _progress(self, event: events.IntervalEnded) -> str:
         """Return the progress of a phase: of the rows of a named data set, else in rows or time."""
         if event.kind == DRIVE:
             return f" {event.t_s:.0f} s"
@@ -192,7 +182,7 @@ class TrialBar:
             return f" {event.rows:,} rows"
         return f" {100 * event.rows // self._rows} %"
 
-    def _end(self, event: TrialEnded) -> None:
+    def _end(self, event: events.TrialEnded) -> None:
         took_s = time.monotonic() - self._started
         if event.outcome == "finished":
             self._durations[event.treatment_id].append(took_s)
@@ -259,7 +249,7 @@ def duration_text(seconds: float) -> str:
     return f"{hours}:{minutes:02}:{second:02}" if hours else f"{minutes}:{second:02}"
 
 
-def review_text(event: RunAssessed) -> str:
+def review_text(event: events.RunAssessed) -> str:
     """Return ``after block 5: mysql-5.7.22: regression; 2 comparisons undecided``."""
     closed = [f"{each.label}: {_closed_text(each)}" for each in event.closed]
     if len(closed) > _NAMED:
@@ -269,7 +259,7 @@ def review_text(event: RunAssessed) -> str:
     return f"after block {event.blocks}: {'; '.join([*closed, left])}"
 
 
-def _closed_text(closed: ClosedComparison) -> str:
+def _closed_text(closed: events.ClosedComparison) -> str:
     """Return the verdict, or why there will be none."""
     reasons = {
         "failing": "fails again and again",
@@ -279,7 +269,7 @@ def _closed_text(closed: ClosedComparison) -> str:
     return reasons.get(closed.state) or str(closed.verdict)
 
 
-def block_text(trial: TrialBegan | TrialEnded | TrialRecord) -> str:
+def block_text(trial: events.TrialBegan | events.TrialEnded | TrialRecord) -> str:
     """Return ``block 3``, or ``profile 1``; an A/A trial says so."""
     block = f"{'profile' if trial.purpose == 'profile' else 'block'} {trial.block + 1}"
     return f"{block}, control" if trial.purpose == "control" else block

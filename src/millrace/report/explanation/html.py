@@ -14,27 +14,10 @@ from millrace.analysis.explain.model import Explanation, only_compared
 from millrace.analysis.explain.plans import PlanComparison
 from millrace.report.common.formatting import FINDING_GLYPHS, counted
 from millrace.report.common.pages import environment
+from millrace.report.explanation import profile_tables, sentences, tables
 from millrace.report.explanation.ablation import ablation_sentences
 from millrace.report.explanation.caveats import NOT_SURE, caveat_sentences
 from millrace.report.explanation.flame_graph import ROW_PX, FlameGraph, flame_graph
-from millrace.report.explanation.profile_tables import (
-    few_samples_note,
-    flat_note,
-    flat_table,
-    functions_table,
-    groups_table,
-    paths_table,
-)
-from millrace.report.explanation.sentences import (
-    answer,
-    breakdown_notes,
-    command,
-    coverage_text,
-    disturbance_texts,
-    headings,
-    missing_rows,
-    title,
-)
 from millrace.report.explanation.server_tables import (
     access_text,
     digests_table,
@@ -43,14 +26,6 @@ from millrace.report.explanation.server_tables import (
 )
 from millrace.report.explanation.stacked_bars import StackedBars, stacked_bars
 from millrace.report.explanation.statement_tables import NOTE, statement_breakdown_table
-from millrace.report.explanation.tables import (
-    Labels,
-    background_table,
-    blocked_table,
-    breakdown_table,
-    efficiency_table,
-    statements_table,
-)
 from millrace.store.records import RunRecord
 
 _OPEN = 4  # comparisons; of more, each is closed until it is asked for
@@ -60,7 +35,7 @@ FLAME_GRAPHS = 8  # in a page: each is some hundred kilobytes
 def as_html(explanations: Sequence[Explanation], run: RunRecord) -> str:
     """Return the whole page as text."""
     names = [name for each in explanations for name in (each.base, each.candidate)]
-    heading = title(explanations[0]) if len(explanations) == 1 else run.title or run.name
+    heading = sentences.title(explanations[0]) if len(explanations) == 1 else run.title or run.name
     template = environment(names).get_template("explain.html.j2")
     return template.render(run=run, title=heading, **context(explanations))
 
@@ -96,60 +71,62 @@ def comparison_graph(explanation: Explanation) -> FlameGraph | None:
         explanation.profile.tree,
         a=explanation.base,
         b=explanation.candidate,
-        heading=f"Server CPU: {title(explanation)}",
+        heading=f"Server CPU: {sentences.title(explanation)}",
         unit=f"µs per {explanation.noun}",
     )
 
 
 def _part(number: int, e: Explanation, *, graphs: bool) -> dict[str, Any]:
     """Return what a template draws of an explanation; None or empty for what was not observed."""
-    labels = headings(e)
+    labels = sentences.headings(e)
     profile, found = e.profile, e.differences
     profiled = (profile, labels, e.noun)
     return {
         "prefix": f"explanation-{number}-",
         "noun": e.noun,
         "explanation": e,
-        "title": title(e),
-        "command": command(e),
-        "answer": tuple(answer(e)),
+        "title": sentences.title(e),
+        "command": sentences.command(e),
+        "answer": tuple(sentences.answer(e)),
         "caveats": tuple(caveat_sentences(e)),
         "ablation": ablation_sentences(e),
-        "breakdown": breakdown_table(found, labels, e.noun) if found is not None else None,
+        "breakdown": tables.breakdown_table(found, labels, e.noun) if found is not None else None,
         "breakdown_chart": _breakdown_chart(e),
-        "breakdown_notes": tuple(breakdown_notes(e)),
+        "breakdown_notes": tuple(sentences.breakdown_notes(e)),
         "statement_breakdowns": statement_breakdown_table(
             e.statement_breakdown_differences, labels, e.noun
         ),
-        "blocked": blocked_table(e.blocked, labels, e.noun),
-        "background": background_table(e.a.breakdown, e.b.breakdown, labels),
-        "efficiency": efficiency_table(e.efficiency, labels, e.noun),
-        "statements": statements_table(e.statements, labels),
+        "blocked": tables.blocked_table(e.blocked, labels, e.noun),
+        "background": tables.background_table(e.a.breakdown, e.b.breakdown, labels),
+        "efficiency": tables.efficiency_table(e.efficiency, labels, e.noun),
+        "statements": tables.statements_table(e.statements, labels),
         "waits": waits_table(e.waits, labels, noun=e.noun, title="Largest waits"),
         "stages": waits_table(e.stages, labels, noun=e.noun, title="Stages of statements"),
         "digests": digests_table(e.digests, labels),
         "coverages": tuple(
-            f"{side.label}: {coverage_text(side.coverage)}"
+            f"{side.label}: {sentences.coverage_text(side.coverage)}"
             for side in (e.a, e.b)
             if side.coverage is not None
         ),
         "plans": tuple(_plan(plan, (e.base, e.candidate)) for plan in e.plans if not plan.same),
-        "groups": groups_table(*profiled),
-        "functions": functions_table(*profiled),
-        "few_samples": few_samples_note([(side.label, side.flat) for side in (e.a, e.b)]),
-        "paths": paths_table(*profiled),
+        "groups": profile_tables.groups_table(*profiled),
+        "functions": profile_tables.functions_table(*profiled),
+        "few_samples": profile_tables.few_samples_note(
+            [(side.label, side.flat) for side in (e.a, e.b)]
+        ),
+        "paths": profile_tables.paths_table(*profiled),
         "flame_graph": comparison_graph(e) if graphs else None,
         "flats": tuple(
             {
                 "label": side.label,
-                "note": flat_note(side.flat),
-                "table": flat_table(side.flat, side.label),
+                "note": profile_tables.flat_note(side.flat),
+                "table": profile_tables.flat_table(side.flat, side.label),
             }
             for side in (e.a, e.b)
             if side.flat is not None
         ),
-        "disturbances": tuple(disturbance_texts(e)),
-        "missing": tuple(missing_rows(e)),
+        "disturbances": tuple(sentences.disturbance_texts(e)),
+        "missing": tuple(sentences.missing_rows(e)),
     }
 
 
@@ -163,7 +140,7 @@ def _breakdown_chart(e: Explanation) -> StackedBars | None:
     return stacked_bars((e.base, e.candidate), found.latencies_us, titles, parts)
 
 
-def _plan(plan: PlanComparison, labels: Labels) -> dict[str, Any]:
+def _plan(plan: PlanComparison, labels: tables.Labels) -> dict[str, Any]:
     """Return a statement whose plans differ, or that one side alone has, with its plans."""
     sides = list(zip((plan.a, plan.b), labels, strict=True))
     return {

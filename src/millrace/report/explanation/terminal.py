@@ -11,33 +11,11 @@ from millrace.analysis.explain.model import Explanation, only_compared
 from millrace.report.common.formatting import counted
 from millrace.report.common.tables import Table
 from millrace.report.common.terminal_table import show_table
+from millrace.report.explanation import profile_tables, sentences, tables
 from millrace.report.explanation.ablation import ablation_sentences
 from millrace.report.explanation.caveats import NOT_SURE, ONE_BLOCK, caveat_sentences
-from millrace.report.explanation.profile_tables import (
-    few_samples_note,
-    functions_table,
-    groups_table,
-)
-from millrace.report.explanation.sentences import (
-    answer,
-    breakdown_notes,
-    command,
-    coverage_text,
-    disturbance_texts,
-    headings,
-    missing_rows,
-    title,
-)
 from millrace.report.explanation.server_tables import access_text, waits_table
 from millrace.report.explanation.statement_tables import NOTE, statement_breakdown_table
-from millrace.report.explanation.tables import (
-    UNTESTED,
-    background_table,
-    blocked_table,
-    breakdown_table,
-    efficiency_table,
-    sources_note,
-)
 
 _FUNCTIONS = 12
 _PLACES = 6  # that threads were blocked in
@@ -64,23 +42,23 @@ def show(explanations: Sequence[Explanation], console: Console) -> None:
 def _show_answers(explanations: Sequence[Explanation], console: Console) -> None:
     for explanation in explanations:
         console.print()
-        console.print(Text(title(explanation), style="bold"), soft_wrap=False)
-        for sentence in (*answer(explanation), *ablation_sentences(explanation)[:1]):
+        console.print(Text(sentences.title(explanation), style="bold"), soft_wrap=False)
+        for sentence in (*sentences.answer(explanation), *ablation_sentences(explanation)[:1]):
             console.print(Padding(Text(sentence), (0, 0, 0, 2)), soft_wrap=False)
         _show_doubts(explanation, console)
     console.print()
     more = "one of them in full: --candidate LEVEL, --workload TEST, --where FACTOR=LEVEL, as in"
     console.print(Text(more, style="dim"), soft_wrap=False)
-    console.print(Text(command(explanations[0]), style="dim"), soft_wrap=True)
+    console.print(Text(sentences.command(explanations[0]), style="dim"), soft_wrap=True)
 
 
 def _show(explanation: Explanation, console: Console) -> None:
     e = only_compared(explanation)
-    labels = headings(e)
+    labels = sentences.headings(e)
     console.print()
-    console.print(Text(title(e), style="bold"), soft_wrap=False)
+    console.print(Text(sentences.title(e), style="bold"), soft_wrap=False)
     console.print(Text(f"A is {e.base}, B is {e.candidate}; µs", style="dim"), soft_wrap=False)
-    for sentence in answer(e):
+    for sentence in sentences.answer(e):
         console.print()
         console.print(Text(sentence, style="bold"), soft_wrap=False)
     _show_doubts(e, console)
@@ -88,26 +66,26 @@ def _show(explanation: Explanation, console: Console) -> None:
     _show_ablation(e, console)
     shown = _Tables(console)
     if e.differences is not None:
-        shown.add(breakdown_table(e.differences, labels, e.noun))
-        _show_notes([_LATENCY, *breakdown_notes(e)], console)
+        shown.add(tables.breakdown_table(e.differences, labels, e.noun))
+        _show_notes([_LATENCY, *sentences.breakdown_notes(e)], console)
     statements = statement_breakdown_table(e.statement_breakdown_differences, labels, e.noun)
     if statements is not None:
         shown.add(replace(statements, sections=statements.sections[:_STATEMENTS]))
         others = len(statements.sections) - _STATEMENTS
         more = f"; of {counted(others, 'more statement')} on the page" if others > 0 else ""
         _show_notes([f"{NOTE}{more}"], console)
-    shown.add(_first(blocked_table(e.blocked, labels, e.noun), _PLACES))
-    shown.add(background_table(e.a.breakdown, e.b.breakdown, labels))
-    shown.add(efficiency_table(e.efficiency, labels, e.noun))
-    _show_notes([sources_note(e.efficiency)] if e.efficiency else [], console)
+    shown.add(_first(tables.blocked_table(e.blocked, labels, e.noun), _PLACES))
+    shown.add(tables.background_table(e.a.breakdown, e.b.breakdown, labels))
+    shown.add(tables.efficiency_table(e.efficiency, labels, e.noun))
+    _show_notes([tables.sources_note(e.efficiency)] if e.efficiency else [], console)
     shown.add(waits_table(e.waits, labels, noun=e.noun, title="Largest waits that servers timed"))
     coverages = [(side.label, side.coverage) for side in (e.a, e.b)]
-    _show_notes([f"{label}: {coverage_text(c)}" for label, c in coverages if c], console)
+    _show_notes([f"{label}: {sentences.coverage_text(c)}" for label, c in coverages if c], console)
     _show_plans(e, console)
-    shown.add(groups_table(e.profile, labels, e.noun))
-    shown.add(_first(functions_table(e.profile, labels, e.noun), _FUNCTIONS))
+    shown.add(profile_tables.groups_table(e.profile, labels, e.noun))
+    shown.add(_first(profile_tables.functions_table(e.profile, labels, e.noun), _FUNCTIONS))
     if e.profile is not None:
-        few = few_samples_note([(side.label, side.flat) for side in (e.a, e.b)])
+        few = profile_tables.few_samples_note([(side.label, side.flat) for side in (e.a, e.b)])
         _show_notes([few] if few else [], console)
     _show_footnotes(e, console)
 
@@ -166,7 +144,7 @@ class _Tables:
         self.console.print(Text(table.title, style="bold"), soft_wrap=False)
         show_table(table, self.console)
         verdicts = {row.verdict for section in table.sections for row in section.rows}
-        notes = {"not sure": NOT_SURE, UNTESTED: ONE_BLOCK}
+        notes = {"not sure": NOT_SURE, tables.UNTESTED: ONE_BLOCK}
         new = [name for name in notes if name in verdicts - self.explained]
         self.explained.update(new)
         _show_notes([notes[name] for name in new], self.console)
@@ -178,7 +156,7 @@ def _show_notes(notes: Sequence[str], console: Console) -> None:
 
 
 def _show_footnotes(e: Explanation, console: Console) -> None:
-    disturbed, missing = disturbance_texts(e), missing_rows(e)
+    disturbed, missing = sentences.disturbance_texts(e), sentences.missing_rows(e)
     if disturbed or missing:
         console.print()
     for line in disturbed:

@@ -7,15 +7,7 @@ from millrace.analysis.compare.model import Verdict
 from millrace.analysis.compare.paired import PairedComparison
 from millrace.analysis.compare.verdict import margin_text
 from millrace.model.run_spec import Direction
-from millrace.report.common.formatting import (
-    GLYPHS,
-    change_text,
-    counted,
-    interval_text,
-    known_text,
-    percent_text,
-    ratio_text,
-)
+from millrace.report.common import formatting
 from millrace.report.common.json_parts import From, Part, part
 from millrace.report.common.tables import Column, Row, Table, plain_table, text_columns
 
@@ -69,13 +61,13 @@ def sentence(comparison: PairedComparison, margin: float) -> str:
     """Return a comparison in full: change, verdict with reason, and what would decide it."""
     text = f"{comparison.candidate} against {comparison.base}: "
     if comparison.estimate is not None:
-        text += f"{change_text(comparison.estimate.ratio)}, "
+        text += f"{formatting.change_text(comparison.estimate.ratio)}, "
     text += f"{comparison.verdict}, {comparison.reason}"
     if comparison.verdict == "inconclusive":
         text += _still_needed(comparison, margin)
     if comparison.dropped:
         were = "was" if comparison.dropped == 1 else "were"
-        text += f"; {counted(comparison.dropped, 'block')} without one of the two {were} dropped"
+        text += f"; {formatting.counted(comparison.dropped, 'block')} without one of the two {were} dropped"
     return f"{text}."
 
 
@@ -121,11 +113,11 @@ def _row(comparison: PairedComparison) -> Row:
     estimate, found = comparison.estimate, comparison.power
     cells = (
         comparison.candidate,
-        known_text(estimate, lambda each: ratio_text(each.ratio)),
-        known_text(estimate, lambda each: interval_text(each.low, each.high)),
+        formatting.known_text(estimate, lambda each: formatting.ratio_text(each.ratio)),
+        formatting.known_text(estimate, lambda each: formatting.interval_text(each.low, each.high)),
         f"{comparison.n_blocks}",
-        known_text(found, lambda each: percent_text(each.minimum_detectable)),
-        f"{GLYPHS[comparison.verdict]} {comparison.verdict}",
+        formatting.known_text(found, lambda each: formatting.percent_text(each.minimum_detectable)),
+        f"{formatting.GLYPHS[comparison.verdict]} {comparison.verdict}",
     )
     return Row(cells, comparison.verdict)
 
@@ -134,10 +126,10 @@ def _still_needed(comparison: PairedComparison, margin: float) -> str:
     found = comparison.power
     if found is None:
         return ""
-    seen = f"; these blocks can show a difference of {percent_text(found.minimum_detectable)}"
+    seen = f"; these blocks can show a difference of {formatting.percent_text(found.minimum_detectable)}"
     if found.more_blocks is None:
         return (
             f"{seen}, and even thousands more would not decide: the spread is large, or the "
             f"difference very close to {margin_text(margin)}"
         )
-    return f"{seen}, and about {counted(found.more_blocks, 'more block')} would decide"
+    return f"{seen}, and about {formatting.counted(found.more_blocks, 'more block')} would decide"

@@ -7,13 +7,7 @@ from typing import Any
 
 from millrace.analysis.history.series_verdicts import AnalyzedPoint, AnalyzedSeries, Outcome
 from millrace.model.run_spec import Direction
-from millrace.report.common.formatting import (
-    GLYPHS,
-    change_text,
-    counted,
-    interval_text,
-    ratio_text,
-)
+from millrace.report.common import formatting
 from millrace.report.common.json_parts import Part, part
 from millrace.report.common.tables import Column, Row, Section, Table, text_columns
 from millrace.stats.change_points import FEWEST_TO_TELL
@@ -61,7 +55,7 @@ def sentences(judged: Sequence[AnalyzedSeries]) -> list[str]:
         by_outcome.setdefault(each.outcome, []).append(each.name)
     lines = []
     if n_found := sum(len(each.points) for each in judged):
-        found = counted(n_found, "candidate")
+        found = formatting.counted(n_found, "candidate")
         lines.append(f"{found}: measure before and after again, in turns, to confirm.")
     reasons: tuple[tuple[Outcome, str, str, str], ...] = (
         ("trend", "follows", "follow", "a trend, with no levels to compare"),
@@ -70,7 +64,7 @@ def sentences(judged: Sequence[AnalyzedSeries]) -> list[str]:
     for outcome, does, do, why in reasons:
         if names := by_outcome.get(outcome):
             which = f": {named(names)}" if named(names) else ""
-            of = counted(len(names), f"series {does}", f"series {do}")
+            of = formatting.counted(len(names), f"series {does}", f"series {do}")
             lines.append(f"{of} {why}{which}.")
     if not n_found and "not moved" in by_outcome:
         others = len(by_outcome) > 1
@@ -111,9 +105,9 @@ def _row(point: AnalyzedPoint) -> Row:
     cells = (
         point.label,
         f"{point.index}",
-        ratio_text(point.ratio),
-        interval_text(point.low, point.high),
-        change_text(point.ratio),
-        f"{GLYPHS[point.verdict]} {point.verdict}",
+        formatting.ratio_text(point.ratio),
+        formatting.interval_text(point.low, point.high),
+        formatting.change_text(point.ratio),
+        f"{formatting.GLYPHS[point.verdict]} {point.verdict}",
     )
     return Row(cells, point.verdict)

@@ -20,20 +20,8 @@ from millrace.report.common.formatting import (
     ratio_text,
 )
 from millrace.report.common.pages import environment
-from millrace.report.history.tables import (
-    break_lines,
-    change_lines,
-    changes_table,
-    group_text,
-    next_step,
-    nothing_moved,
-    place_text,
-    state_glyph,
-    state_style,
-    state_text,
-    too_few,
-)
-from millrace.stats.ratio import RatioEstimate
+from millrace.report.history import tables
+from millrace.stats import RatioEstimate
 from millrace.store.history_records import PointRecord
 
 
@@ -50,9 +38,9 @@ def as_html(series: Sequence[SeriesView], groups: Sequence[ChangeGroup]) -> str:
         points=counted(len(points), "point"),
         newest=max((point.at_utc for point in points), default=""),
         answer=_answer(groups, facts, series),
-        next_step=next_step(changes),
-        changes=changes_table(groups, [each for each in changes if not each.is_open]),
-        environment_changes=break_lines(breaks),
+        next_step=tables.next_step(changes),
+        changes=tables.changes_table(groups, [each for each in changes if not each.is_open]),
+        environment_changes=tables.break_lines(breaks),
         glyphs=GLYPHS,
         counted=counted,
     )
@@ -61,11 +49,11 @@ def as_html(series: Sequence[SeriesView], groups: Sequence[ChangeGroup]) -> str:
 def _answer(groups: Sequence[ChangeGroup], facts: int, series: Sequence[SeriesView]) -> str:
     n_too_few = sum(one.too_few_points for one in series)
     if not groups:
-        return nothing_moved(len(series), n_too_few)
-    largest = group_text(groups[0])
+        return tables.nothing_moved(len(series), n_too_few)
+    largest = tables.group_text(groups[0])
     more = f"; {counted(len(groups) - 1, 'more place')} below" if len(groups) > 1 else ""
     known = "" if facts else ". Nothing of it is confirmed yet"
-    few = f" {too_few(n_too_few)}" if n_too_few else ""
+    few = f" {tables.too_few(n_too_few)}" if n_too_few else ""
     return f"{largest}{more}{known}.{few}"
 
 
@@ -80,8 +68,8 @@ def _section(seen: SeriesView) -> dict[str, Any]:
             f"is better; {counted(len(seen.points), 'point')}"
         ),
         "chart": history_chart(seen),
-        "environment_changes": tuple(break_lines(seen.environment_changes)),
-        "changes": tuple("; ".join(change_lines(change)) for change in seen.changes),
+        "environment_changes": tuple(tables.break_lines(seen.environment_changes)),
+        "changes": tuple("; ".join(tables.change_lines(change)) for change in seen.changes),
     }
 
 
@@ -146,9 +134,9 @@ def history_chart(seen: SeriesView) -> HistoryChart:
     changes = tuple(
         Marker(
             places[each.index] - edge,
-            f"{state_glyph(each)} {each.change.state}",
-            state_style(each),
-            f"{state_text(each)} at {place_text(each)}: {change_text(each.ratio)}, "
+            f"{tables.state_glyph(each)} {each.change.state}",
+            tables.state_style(each),
+            f"{tables.state_text(each)} at {tables.place_text(each)}: {change_text(each.ratio)}, "
             f"{interval_text(each.low, each.high)}",
         )
         for each in seen.changes

@@ -8,13 +8,7 @@ from millrace.analysis.compare.metrics import Metric
 from millrace.analysis.compare.model import Dependence, LevelsEffect, RunAnalysis, Term, Verdict
 from millrace.analysis.compare.verdict import margin_text
 from millrace.levels import Level, factor_text, level_text
-from millrace.report.common.formatting import (
-    MISSING,
-    counted,
-    interval_text,
-    percent_text,
-    ratio_text,
-)
+from millrace.report.common import formatting
 from millrace.report.common.tables import Column, Row, Section, Table, text_columns
 from millrace.report.common.wording import listed
 from millrace.stats.effects import Effect
@@ -53,7 +47,7 @@ def dependence_text(dependence: Dependence, analysis: RunAnalysis) -> str:
         said.append("Single comparisons are off this by more than chance explains.")
     if dependence.missing:
         left_out = "is" if dependence.missing == 1 else "are"
-        comparisons = counted(dependence.planned, "comparison")
+        comparisons = formatting.counted(dependence.planned, "comparison")
         said.append(f"{dependence.missing} of {comparisons} {left_out} left out: too few results.")
     return " ".join(said)
 
@@ -82,7 +76,7 @@ def _of_none(dependence: Dependence, analysis: RunAnalysis) -> str:
     text += f"; whether that depends on {either} is not known"
     if dependence.apart_at_most > _ANY_SIZE:
         return f"{text}."
-    furthest = percent_text(dependence.apart_at_most)
+    furthest = formatting.percent_text(dependence.apart_at_most)
     return f"{text}: single comparisons may be off the mean by up to {furthest}."
 
 
@@ -134,7 +128,7 @@ def _places(at: Sequence[LevelsEffect], term: Term) -> str:
 def where(levels: Mapping[str, Level]) -> str:
     """Return text such as ``at 1 client``, ``in point-query at 8 clients``, ``with tls on``."""
     return " ".join(
-        f"at {counted(level, 'client')}"
+        f"at {formatting.counted(level, 'client')}"
         if factor == "clients" and isinstance(level, int)
         else f"{'in' if factor == 'test' else 'with'} {level_text(factor, level)}"
         for factor, level in levels.items()
@@ -148,11 +142,11 @@ def _word(verdict: Verdict, metric: Metric) -> str:
 
 
 def _size(effect: Effect) -> str:
-    return percent_text(abs(effect.ratio - 1))
+    return formatting.percent_text(abs(effect.ratio - 1))
 
 
 def _change(effect: Effect) -> str:
-    return percent_text(effect.ratio - 1, signed=True)
+    return formatting.percent_text(effect.ratio - 1, signed=True)
 
 
 def _listed_factors(factors: Sequence[str]) -> str:
@@ -168,7 +162,7 @@ def _table(found: Sequence[Dependence], analysis: RunAnalysis) -> Table:
     )  # fmt: skip
     sections = []
     for each in found:
-        rows = [_row("on average", each.overall, MISSING, each.verdict)]
+        rows = [_row("on average", each.overall, formatting.MISSING, each.verdict)]
         for term in main_terms(each):
             rows += [
                 _row(where(at.levels), at.here, _change(at.apart), at.verdict)
@@ -180,5 +174,5 @@ def _table(found: Sequence[Dependence], analysis: RunAnalysis) -> Table:
 
 
 def _row(place: str, effect: Effect, apart: str, verdict: Verdict) -> Row:
-    interval = interval_text(effect.low, effect.high)
-    return Row((place, ratio_text(effect.ratio), interval, apart, verdict), verdict)
+    interval = formatting.interval_text(effect.low, effect.high)
+    return Row((place, formatting.ratio_text(effect.ratio), interval, apart, verdict), verdict)

@@ -25,7 +25,7 @@ from millrace.report.common.tables import Table
 from millrace.report.common.wording import first_line, repeating
 from millrace.report.explanation import html as explain_html
 from millrace.report.run import design as design_text
-from millrace.report.run import notes
+from millrace.report.run import notes, tables
 from millrace.report.run.charts import BarChart, RatioChart, bar_charts, ratio_charts
 from millrace.report.run.dependence import DependenceText, dependence_part
 from millrace.report.run.drive_tables import cost_table, latency_table
@@ -33,16 +33,6 @@ from millrace.report.run.line_charts import have_one_axis, latency_charts, relat
 from millrace.report.run.matrix import Matrix, is_large, matrix, sections
 from millrace.report.run.sentences import answer, sentence, verdict_text
 from millrace.report.run.steady_notes import steady_table
-from millrace.report.run.tables import (
-    options_table,
-    provenance_table,
-    published_table,
-    ratios_table,
-    results_table,
-    sizes_table,
-    steps_table,
-    trials_table,
-)
 from millrace.report.run.units import readable
 from millrace.shown_text import shown_line
 from millrace.store.records import RunRecord
@@ -138,7 +128,7 @@ def run_page(analysis: RunAnalysis) -> RunPage:
     curves = [(heading, latency_charts(groups, analysis.factor)) for heading, groups in parts]
     study = published_comparison(analysis)
     measured = [metric for metric in analysis.metrics if metric != analysis.time]
-    published = [published_table(analysis, study, metric) for metric in measured if study]
+    published = [tables.published_table(analysis, study, metric) for metric in measured if study]
     return RunPage(
         analysis=analysis,
         run=analysis.run,
@@ -159,28 +149,28 @@ def run_page(analysis: RunAnalysis) -> RunPage:
         curves=[(heading, charts) for heading, charts in curves if charts],
         costs=cost_table(analysis),
         steady=steady_table(analysis),
-        results=results_table(analysis, headline, analysis.time),
+        results=tables.results_table(analysis, headline, analysis.time),
         bars=bar_charts(analysis, headline),
         ratios=ratio_charts(analysis, headline),
-        ratios_in_figures=ratios_table(analysis, headline),
+        ratios_in_figures=tables.ratios_table(analysis, headline),
         others=[
             MetricSection(
                 metric=metric,
                 matrix=matrix(analysis, metric) if large else None,
-                results=results_table(analysis, metric, None),
+                results=tables.results_table(analysis, metric, None),
                 charts=ratio_charts(analysis, metric),
-                ratios=ratios_table(analysis, metric),
+                ratios=tables.ratios_table(analysis, metric),
             )
             for metric in measured
             if metric != headline
         ],
         study=study,
         published=[table for table in published if table is not None],
-        sizes=sizes_table(analysis),
-        steps=steps_table(analysis),
-        every_trial=trials_table(analysis, headline),
-        options=options_table(analysis),
-        provenance=provenance_table(analysis),
+        sizes=tables.sizes_table(analysis),
+        steps=tables.steps_table(analysis),
+        every_trial=tables.trials_table(analysis, headline),
+        options=tables.options_table(analysis),
+        provenance=tables.provenance_table(analysis),
         variables=_alike(analysis.variables, many=len(analysis.groups)),
         bases_without_variables=_bases_without_variables(analysis),
         findings=notes.findings(analysis),

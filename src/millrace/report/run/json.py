@@ -6,45 +6,34 @@ from millrace.analysis.compare.published import published_comparison
 from millrace.analysis.compare.treatment_model import TreatmentAnalysis
 from millrace.report.calibration.sentences import head_line
 from millrace.report.common.json_parts import document_text, part
+from millrace.report.run import schema
 from millrace.report.run.dependence import dependence_text
-from millrace.report.run.schema import (
-    VERSION,
-    CalibrationPart,
-    ComparisonPart,
-    DependencePart,
-    DesignPart,
-    MatrixCellPart,
-    MatrixPart,
-    MatrixRowPart,
-    MetricPart,
-    PublishedPart,
-    ReportDocument,
-    ServerPart,
-)
 from millrace.report.run.sentences import answer, sentence
 
 
-def as_document(analysis: RunAnalysis) -> ReportDocument:
+def as_document(analysis: RunAnalysis) -> schema.ReportDocument:
     """Return the analysis as the documented, versioned document."""
     study = published_comparison(analysis)
     headline = analysis.headline
     return part(
-        ReportDocument,
+        schema.ReportDocument,
         analysis,
-        schema=VERSION,
+        schema=schema.VERSION,
         answer=answer(analysis),
         design=part(
-            DesignPart,
+            schema.DesignPart,
             analysis.run.design,
             ended=analysis.status.ending,
             intervals_hold_for=analysis.holds_for,
             statuses=analysis.status.comparisons,
         ),
-        metrics=[part(MetricPart, each, headline=each == headline) for each in analysis.metrics],
+        metrics=[
+            part(schema.MetricPart, each, headline=each == headline) for each in analysis.metrics
+        ],
         matrices=[_matrix(metric, analysis) for metric in analysis.metrics],
         comparisons=[
             part(
-                ComparisonPart,
+                schema.ComparisonPart,
                 comparison,
                 confidence=analysis.confidence,
                 sentence=sentence(comparison, analysis),
@@ -53,19 +42,19 @@ def as_document(analysis: RunAnalysis) -> ReportDocument:
             for comparison in analysis.comparisons(metric)
         ],
         dependences=[
-            DependencePart(
+            schema.DependencePart(
                 **vars(each), metric=headline.name, sentence=dependence_text(each, analysis)
             )
             for each in analysis.dependences
         ],
-        published=[part(PublishedPart, each, study=study.name) for each in study.figures]
+        published=[part(schema.PublishedPart, each, study=study.name) for each in study.figures]
         if study is not None
         else [],
         servers=[
-            part(ServerPart, server, limits=analysis.limits.get(server.name, ()))
+            part(schema.ServerPart, server, limits=analysis.limits.get(server.name, ()))
             for server in analysis.servers
         ],
-        calibration=CalibrationPart(
+        calibration=schema.CalibrationPart(
             **vars(analysis.calibrations[0]), sentence=head_line(analysis) or ""
         )
         if analysis.calibrations
@@ -78,12 +67,12 @@ def as_json(analysis: RunAnalysis) -> str:
     return document_text(as_document(analysis))
 
 
-def _matrix(metric: Metric, analysis: RunAnalysis) -> MatrixPart:
+def _matrix(metric: Metric, analysis: RunAnalysis) -> schema.MatrixPart:
     varied = varied_factors(analysis)
-    return MatrixPart(
+    return schema.MatrixPart(
         metric=metric.name,
         rows=[
-            MatrixRowPart(
+            schema.MatrixRowPart(
                 fixed_factors={name: group.fixed_factors[name] for name in varied},
                 cells=[_matrix_cell(t, group, metric) for t in group.treatments],
             )
@@ -92,12 +81,14 @@ def _matrix(metric: Metric, analysis: RunAnalysis) -> MatrixPart:
     )
 
 
-def _matrix_cell(treatment: TreatmentAnalysis, group: Group, metric: Metric) -> MatrixCellPart:
+def _matrix_cell(
+    treatment: TreatmentAnalysis, group: Group, metric: Metric
+) -> schema.MatrixCellPart:
     in_metric = group.in_metric(metric)
     comparison = next((c for c in in_metric if c.candidate_id == treatment.id), None)
     estimate = None if comparison is None else comparison.estimate
     found = treatment.metrics.get(metric.name)
-    return MatrixCellPart(
+    return schema.MatrixCellPart(
         level=treatment.level,
         treatment=treatment.id,
         value=None if found is None else found.level,

@@ -9,16 +9,10 @@ from millrace.report.calibration.sentences import head_line
 from millrace.report.common.formatting import GLYPHS
 from millrace.report.common.tables import Table
 from millrace.report.common.wording import repeating
-from millrace.report.run import dependence, notes
+from millrace.report.run import dependence, notes, tables
 from millrace.report.run.drive_tables import cost_table, latency_table
 from millrace.report.run.matrix import Cell, Matrix, is_large, matrix
 from millrace.report.run.sentences import answer, sentence
-from millrace.report.run.tables import (
-    options_table,
-    provenance_table,
-    published_table,
-    results_table,
-)
 from millrace.report.run.units import readable
 from millrace.shown_text import shown_line
 
@@ -42,7 +36,7 @@ def as_markdown(analysis: RunAnalysis) -> str:
         if metric == analysis.time:
             continue
         time = analysis.time if metric == analysis.headline else None
-        table = results_table(analysis, metric, time)
+        table = tables.results_table(analysis, metric, time)
         detail = [_table(table), _list(sentence(c, analysis) for c in analysis.comparisons(metric))]
         parts.append(f"## {_plain(table.title)}")
         if large:
@@ -56,16 +50,16 @@ def as_markdown(analysis: RunAnalysis) -> str:
             parts.append(f"## {_plain(driven.title)}")
             parts += _folded("Every treatment", [_table(driven)]) if large else [_table(driven)]
     study = published_comparison(analysis)
-    table_of_study = published_table(analysis, study, analysis.headline) if study else None
+    table_of_study = tables.published_table(analysis, study, analysis.headline) if study else None
     if study is not None and table_of_study is not None:
         parts += [f"## Published beside measured: {_plain(study.title)}", _table(table_of_study)]
         parts.append(f"The study's host: {_plain(study.host)}.")
     lines = [*notes.warnings(analysis), *notes.failure_lines(analysis), *notes.conditions(analysis)]
     parts += ["## Notes", _list(lines)] if lines else []
-    options = options_table(analysis)
+    options = tables.options_table(analysis)
     if options is not None:
         parts += ["## Asked and effective", _table(options)]
-    parts += ["## Servers", _table(provenance_table(analysis))]
+    parts += ["## Servers", _table(tables.provenance_table(analysis))]
     if again := repeating(run.millrace_command):
         # In an indented block of code no sign means anything.
         parts += ["## To repeat", "\n".join(f"    {line}" for line in again.splitlines())]
