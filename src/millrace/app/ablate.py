@@ -20,7 +20,6 @@ from millrace.campaign.policies.ablate import (
     ablation_plan,
     alignments,
 )
-from millrace.campaign.resume import RunSelection
 from millrace.errors import Interrupted, TrialFailed, UserError
 from millrace.experiment.levels import OPTION
 from millrace.experiment.plan import random_seed
@@ -90,7 +89,9 @@ def _measure(path: Path, ablated: AblationPlan, caller: Caller) -> StoredRun:
         purpose = f"run {ablated.plan.experiment.name}"
         stack.enter_context(exclusive_host(purpose, caller.on_event))
         store = stack.enter_context(Store.open(path))
-        selection = _recording_its_spec(new_run(ablated.plan, caller), ablated)
+        new = new_run(ablated.plan, caller)
+        spec = new.run.spec.replace(tested=ablated.spec)
+        selection = replace(new, run=replace(new.run, spec=spec))
         try:
             execute_run(stack, store, selection, caller)
         except Interrupted as stopped:
@@ -100,11 +101,6 @@ def _measure(path: Path, ablated: AblationPlan, caller: Caller) -> StoredRun:
             )
             raise Interrupted(stopped.message, hint=hint) from None
         return store.load_run(selection.run.id)
-
-
-def _recording_its_spec(selection: RunSelection, ablated: AblationPlan) -> RunSelection:
-    spec = selection.run.spec.replace(tested=ablated.spec)
-    return replace(selection, run=replace(selection.run, spec=spec))
 
 
 def _refuses(treatment: TreatmentRecord) -> Refuses:

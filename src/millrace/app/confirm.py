@@ -51,7 +51,12 @@ def confirm(path: Path, change: str, caller: Caller, *, blocks: int | None = Non
     """
     with Store.open(path, create=False) as store:
         candidate = store.histories.find_change(change)
-        _refuse_settled(candidate)
+        if candidate.state != "candidate":
+            reason = f": {candidate.reason}" if candidate.reason else ""
+            raise UserError(
+                f"change {candidate.id} at {candidate.label} is {candidate.state} already{reason}",
+                hint="`millrace history show` shows what is known of it",
+            )
         plan = policy.planned(store, candidate, blocks)
     builds = plan.builds
     caller.on_event(
@@ -67,15 +72,6 @@ def confirm(path: Path, change: str, caller: Caller, *, blocks: int | None = Non
         found = outcomes(store.histories, candidate, measured, builds.ends, utc_now())
         store.histories.keep([each.change for each in found])
         return Confirmation(tuple(found), _changes(store, found), measured.run.blocks)
-
-
-def _refuse_settled(change: ChangeRecord) -> None:
-    if change.state != "candidate":
-        reason = f": {change.reason}" if change.reason else ""
-        raise UserError(
-            f"change {change.id} at {change.label} is {change.state} already{reason}",
-            hint="`millrace history show` shows what is known of it",
-        )
 
 
 def _measure(stack: ExitStack, store: Store, experiment: Experiment, caller: Caller) -> StoredRun:

@@ -1,13 +1,18 @@
 """Execute runs for the use cases: select, prepare, and hand them to the scheduler."""
 
+import functools
+import shlex
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 from millrace import __version__, paths
+from millrace.analysis.compare.applicable_calibration import of_experiment
+from millrace.analysis.compare.calibration import calibration
+from millrace.analysis.compare.concurrency import objection
 from millrace.app import doctor
-from millrace.app.concurrency_gate import refuse_uncalibrated
 from millrace.app.report import RunReport, report_of
 from millrace.app.servers import exclusive_host
 from millrace.campaign import resume, scheduler
@@ -18,12 +23,14 @@ from millrace.campaign.preparation import Preparation
 from millrace.campaign.resume import RunSelection
 from millrace.campaign.run_records import new_run_record
 from millrace.campaign.scheduler import TIME_LIMIT, Executed, Policy, Prepare, Rules
-from millrace.errors import HostError, Interrupted, PermanentHostError
+from millrace.errors import HostError, Interrupted, PermanentHostError, UserError
+from millrace.experiment.concurrent_pairs import fixed_factors
 from millrace.experiment.model import Experiment, Plan
+from millrace.experiment.read import AS_WRITTEN
 from millrace.host import facts as host
 from millrace.loadgen import datasets
 from millrace.model.events import Notice, OnEvent, ignore
-from millrace.store.records import HostRecord
+from millrace.store.records import HostRecord, RunRecord
 from millrace.store.store import Store
 
 RESUMES = "the same command resumes where it stopped"
@@ -31,10 +38,7 @@ RESUMES = "the same command resumes where it stopped"
 
 @dataclass(frozen=True)
 class Caller:
-    """The caller of a use case.
-
-    ``command`` is recorded with new runs, ``on_event`` gets the events.
-    """
+    """The caller of a use case: its ``command``, which new runs record, and who gets events."""
 
     command: str
     on_event: OnEvent = ignore
@@ -96,25 +100,45 @@ def execute_run(
     retry_failed: bool = False,
 ) -> Executed:
     """Execute the trials without a result of an experiment's run, fixed or sequential."""
-    policy: Policy
+    policy: Policy = Fixed(selection, retry_failed=retry_failed)
     plan = selection.plan
     rules = Rules(extension=selection.extension)
     if plan.experiment.sequential:
         trials = sum(trial.time_weight for trial in plan.trials)
         trial_s = forecast_here(plan, store).time_s / trials
         policy = Sequential(selection, retry_failed=retry_failed, unknown_s=trial_s)
-        rules = Rules(
-            extension=selection.extension, delete_unstarted_blocks=True, with_observations=True
-        )
-    else:
-        policy = Fixed(selection, retry_failed=retry_failed)
-
-    def check(asked: Plan) -> None:
-        refuse_uncalibrated(store, selection.run, asked)
-
+        rules = replace(rules, delete_unstarted_blocks=True, with_observations=True)
+    check = functools.partial(_refuse_uncalibrated, store, selection.run)
     prepare = Preparation(stack, store, caller.on_event, check=check)
     with _resumable():
-        return _execute(store, selection, policy, prepare, caller, rules=rules)
+        return scheduler.execute(
+            store, selection.run, policy, prepare, caller.on_event, is_new=selection.is_new,
+            rules=rules,
+        )  # fmt: skip
+
+
+def _refuse_uncalibrated(store: Store, run: RunRecord, plan: Plan) -> None:
+    """Raise UserError unless a calibration shows that concurrent pairs do not disturb each other.
+
+    The calibration must be of this host and have concurrent pairs, and no more false differences
+    than verdicts claim. Interleaved runs need none.
+    """
+    experiment = plan.experiment
+    if not experiment.concurrent:
+        return
+    factor = experiment.compare.factor
+    fixed = {fixed_factors(each, factor): None for each in plan.treatments}
+    runs = of_experiment(run, store.calibrations_of(run))
+    found = (calibration(store.load_run(each.id)) for each in runs)
+    why = objection(run, list(map(dict, fixed)), found, datetime.now(UTC))
+    if why is not None:
+        words = ["millrace", "calibrate", experiment.source, "--concurrent"]
+        if experiment.scale != AS_WRITTEN:
+            words[3:3] = ["--scale", experiment.scale]
+        raise UserError(
+            f"{experiment.source}: not concurrent: {why}",
+            hint=f"measure that with `{shlex.join(words)}`, or run with --interleaved",
+        )
 
 
 def execute_campaign(
@@ -133,24 +157,13 @@ def execute_campaign(
     """
     rules = Rules(limit_s=limit_s, stop_at_host_errors=True)
     with resumable_host(), _resumable():
-        executed = _execute(store, selection, policy, prepare, caller, rules=rules)
+        executed = scheduler.execute(
+            store, selection.run, policy, prepare, caller.on_event, is_new=selection.is_new,
+            rules=rules,
+        )  # fmt: skip
     if executed.reason == TIME_LIMIT:
         caller.on_event(Notice("the time limit is reached: a larger --max-time resumes"))
     return executed
-
-
-def _execute(
-    store: Store,
-    selection: RunSelection,
-    policy: Policy,
-    prepare: Prepare,
-    caller: Caller,
-    *,
-    rules: Rules,
-) -> Executed:
-    return scheduler.execute(
-        store, selection.run, policy, prepare, caller.on_event, is_new=selection.is_new, rules=rules
-    )
 
 
 @contextmanager

@@ -1,6 +1,5 @@
 """Read and plan experiments on this host."""
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from millrace.campaign import preparation
@@ -42,18 +41,8 @@ def read_experiment(
     return read(path, scale=scale, context=validation_context(), overrides=overrides)
 
 
-@dataclass(frozen=True)
-class PlannedExperiment:
-    """The plan of an experiment and its estimate."""
-
-    plan: Plan
-    estimate: Estimate
-
-
-def plan(path: Path, experiment: Experiment) -> PlannedExperiment:
-    """Expand an experiment and estimate it from earlier trials.
-
-    The trials are those in the store at ``path``, if it exists.
+def plan(path: Path, experiment: Experiment) -> tuple[Plan, Estimate]:
+    """Expand an experiment and estimate it from the trials of the store at ``path``, if it exists.
 
     Start nothing. Raise UserError for an experiment that this host cannot measure.
     """
@@ -61,6 +50,6 @@ def plan(path: Path, experiment: Experiment) -> PlannedExperiment:
     preparation.refuse_missing_cpus(experiment)
     preparation.refuse_attached(expanded)
     if not path.exists():
-        return PlannedExperiment(expanded, forecast_here(expanded, None))
+        return expanded, forecast_here(expanded, None)
     with Store.open(path, read_only=True) as store:
-        return PlannedExperiment(expanded, forecast_here(expanded, store))
+        return expanded, forecast_here(expanded, store)

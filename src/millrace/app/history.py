@@ -142,16 +142,8 @@ def acknowledge(path: Path, change: str, note: str) -> list[ChangeRecord]:
     return noted
 
 
-@dataclass(frozen=True)
-class Forgotten:
-    """The run whose points were removed, and their number."""
-
-    run: str
-    points: int
-
-
-def forget(path: Path, run: str) -> Forgotten:
-    """Remove the points of a run, named by the beginning of its id, from all histories."""
+def forget(path: Path, run: str) -> tuple[str, int]:
+    """Remove the points of a run, named by the beginning of its id; return its id, their number."""
     with Store.open(path, create=False) as store:
         known = store.histories.runs()
         found = [run_id for run_id in known if run_id == run] or [
@@ -163,7 +155,7 @@ def forget(path: Path, run: str) -> Forgotten:
             raise UserError(
                 f"{path}: {which} an id that starts with {run!r}", hint=f"recorded runs: {shown}"
             )
-        return Forgotten(found[0], store.histories.forget(found[0]))
+        return found[0], store.histories.forget(found[0])
 
 
 def named_series(store: Store, path: Path, wanted: Sequence[str]) -> Mapping[str, str]:
@@ -179,7 +171,8 @@ def named_series(store: Store, path: Path, wanted: Sequence[str]) -> Mapping[str
     found = {
         series: name
         for series, name in names.items()
-        if not wanted or any(_is_named(series, name, text) for text in wanted)
+        if not wanted
+        or any(series.startswith(text) or text.casefold() in name.casefold() for text in wanted)
     }
     if not found:
         shown = "\n".join(
@@ -191,10 +184,6 @@ def named_series(store: Store, path: Path, wanted: Sequence[str]) -> Mapping[str
             hint=f"the series are, for example:\n{shown}",
         )
     return found
-
-
-def _is_named(series: str, name: str, text: str) -> bool:
-    return series.startswith(text) or text.casefold() in name.casefold()
 
 
 def _by_series(changes: Iterable[ChangeRecord]) -> dict[str, list[ChangeRecord]]:

@@ -2,8 +2,6 @@
 
 import os
 import resource
-import shutil
-import subprocess
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,7 +10,7 @@ from pathlib import Path
 from millrace import databases
 from millrace.errors import Unavailable
 from millrace.host import parsers as text
-from millrace.host import procfs, tracing
+from millrace.host import perf, procfs, tracing
 from millrace.host.files import number, read, read_file
 from millrace.servers.instances import confinement, users
 
@@ -162,14 +160,10 @@ def _throttled(root: Path) -> int | None:
 
 def _perf_program() -> str | None:
     """Return the path of a perf that runs; the one of some systems fits only another kernel."""
-    program = shutil.which("perf")
-    if program is None:
-        return None
     try:
-        ran = subprocess.run([program, "--version"], capture_output=True, timeout=5, check=False)
-    except (OSError, subprocess.TimeoutExpired):
+        return perf.find().program
+    except Unavailable:
         return None
-    return program if ran.returncode == 0 else None
 
 
 def _no_tracing() -> Unavailable | None:

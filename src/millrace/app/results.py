@@ -3,7 +3,6 @@
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 from millrace.campaign import attempts
@@ -40,21 +39,13 @@ def import_files(path: Path, files: Sequence[Path]) -> Iterator[tuple[Path, Impo
             yield file, store.import_file(file)
 
 
-@dataclass(frozen=True)
-class Removed:
-    """The removed runs, their reports, and the runs whose points stay in histories."""
-
-    runs: list[str]
-    reports: list[Path]
-    recorded: list[str]
-
-
 def remove_runs(
     path: Path, runs: Sequence[str], *, confirm: Callable[[Sequence[str]], None]
-) -> Removed:
+) -> tuple[list[str], list[Path], list[str]]:
     """Remove runs with all their results and reports.
 
-    ``confirm`` gets their ids, and raises an error to prevent the removal.
+    ``confirm`` gets their ids, and raises an error to prevent the removal. Return the runs, their
+    reports, and the runs whose points stay in histories.
     """
     with Store.open(path, create=False) as store:
         ids = _ids(store, runs)
@@ -62,7 +53,7 @@ def remove_runs(
         reports = [report for report in map(store.report_path, ids) if os.path.lexists(report)]
         recorded = [run_id for run_id in ids if run_id in store.histories.runs()]
         store.remove_runs(ids, is_alive=attempts.is_alive)
-    return Removed(ids, reports, recorded)
+    return ids, reports, recorded
 
 
 def _ids(store: Store, wanted: Sequence[str]) -> list[str]:

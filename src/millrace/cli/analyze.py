@@ -3,7 +3,7 @@
 import functools
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import click
 from rich.text import Text
@@ -85,7 +85,6 @@ def _with_criteria(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _print_heading(analyzed: str, better: str, criteria: Criteria) -> None:
-    """Print what was analyzed, which values are better, and the margin."""
     out.print(f"{analyzed}; {better}, margin {margin_text(criteria.margin)}")
     out.print()
 
@@ -190,60 +189,38 @@ def import_command() -> None:
     """Convert the output of another benchmark for `analyze paired`."""
 
 
-def _importing(
-    measure: Measure,
-) -> Callable[[Callable[[Sequence[Path]], Sequence[Value]]], Callable[..., None]]:
-    """Add FILE..., ``--base`` and ``--output`` to a reader of values, and write them as CSV."""
+def _add_import(
+    program: str, says: str, measure: Measure, read: Callable[[Sequence[Path]], Sequence[Value]]
+) -> None:
+    """Add the command that converts what ``read`` reads of a program's output to CSV."""
 
-    def adding(read: Callable[[Sequence[Path]], Sequence[Value]]) -> Callable[..., None]:
-        @click.argument("files", nargs=-1, required=True, type=_FILE, metavar="FILE...")
-        @_base_option
-        @click.option("-o", "--output", type=_FILE, help="Write to FILE instead of stdout.")
-        @functools.wraps(read)
-        def writing(files: tuple[Path, ...], base: str | None, output: Path | None) -> None:
-            values = read(files)
-            treatments = list(dict.fromkeys(each.treatment for each in values))
-            chosen = paired.base_of("the import", treatments, base)
-            text = paired.as_csv(values, measure, base=chosen)
-            if output is None:
-                echo(text)
-            else:
-                err.print(f"pairs: {write_text(output, text, PAIRS, option='-o')}")
-            how = "" if base else ", the first one; --base names another"
-            err.print(f"base: {chosen}{how}")
-            err.print(f"values: {measure.better()}")
-
-        return writing
-
-    return adding
+    @import_command.command(program, help=says)
+    @click.argument("files", nargs=-1, required=True, type=_FILE, metavar="FILE...")
+    @_base_option
+    @click.option("-o", "--output", type=_FILE, help="Write to FILE instead of stdout.")
+    def convert(files: tuple[Path, ...], base: str | None, output: Path | None) -> None:
+        values = read(files)
+        treatments = list(dict.fromkeys(each.treatment for each in values))
+        chosen = paired.base_of("the import", treatments, base)
+        text = paired.as_csv(values, measure, base=chosen)
+        if output is None:
+            echo(text)
+        else:
+            err.print(f"pairs: {write_text(output, text, PAIRS, option='-o')}")
+        how = "" if base else ", the first one; --base names another"
+        err.print(f"base: {chosen}{how}")
+        err.print(f"values: {measure.better()}")
 
 
-@import_command.command("hyperfine")
-@_importing(hyperfine.MEASURE)
-def hyperfine_command(files: Sequence[Path]) -> Sequence[Value]:
-    """Convert mean times in s from the JSON of hyperfine.
+_OF_HYPERFINE = """Convert mean times in s from the JSON of hyperfine.
 
     Each FILE is a block: call hyperfine once for each, with all commands, in another order each
-    time. The file says that lower is better.
-    """
-    return hyperfine.read(files)
+    time. The file says that lower is better."""
+_OF_TEXT = """Convert transactions per second from the output of {}.
 
+    Each FILE is a trial and is called TREATMENT-BLOCK, such as old-1.log and new-1.log."""
 
-@import_command.command("pgbench")
-@_importing(text_output.MEASURE)
-def pgbench_command(files: Sequence[Path]) -> Sequence[Value]:
-    """Convert transactions per second from the output of pgbench.
-
-    Each FILE is a trial and is called TREATMENT-BLOCK, such as old-1.log and new-1.log.
-    """
-    return text_output.read("pgbench", files)
-
-
-@import_command.command("sysbench")
-@_importing(text_output.MEASURE)
-def sysbench_command(files: Sequence[Path]) -> Sequence[Value]:
-    """Convert transactions per second from the output of sysbench.
-
-    Each FILE is a trial and is called TREATMENT-BLOCK, such as old-1.log and new-1.log.
-    """
-    return text_output.read("sysbench", files)
+_add_import("hyperfine", _OF_HYPERFINE, hyperfine.MEASURE, hyperfine.read)
+for _program in get_args(text_output.Program):
+    _read = functools.partial(text_output.read, _program)
+    _add_import(_program, _OF_TEXT.format(_program), text_output.MEASURE, _read)

@@ -3,18 +3,19 @@
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import click
 
 from millrace.app import bisect as use_case
 from millrace.app.bisect import BisectionRequest
-from millrace.cli.bisect_output import print_found
+from millrace.cli.bisect_output import show
+from millrace.cli.console import echo, print_json
 from millrace.cli.event_text import calling
-from millrace.cli.options import Duration, Percent, store_option
+from millrace.cli.options import Percent, duration, store_option
 from millrace.errors import nearest_names
 from millrace.experiment.settings import MAX_MARGIN_PERCENT
 from millrace.levels import Level
+from millrace.report.bisection import json as report_json
 from millrace.report.bisection.html import as_html
 from millrace.report.common.output_files import PAGE, write_text
 from millrace.servers import install
@@ -23,53 +24,36 @@ _NUMBER = re.compile(r"-?\d+")
 _SWITCHES: Mapping[str, Level] = {"on": True, "true": True, "off": False, "false": False}
 
 
-class Servers(click.ParamType[tuple[str, ...]]):
-    """Names of servers in order, separated by commas, or a file with one name a line."""
-
-    name = "list"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[str, ...]:
-        text = str(value)
-        if Path(text).is_file():
-            try:
-                lines = Path(text).read_text(encoding="utf-8").splitlines()
-            except (OSError, UnicodeDecodeError) as problem:
-                self.fail(f"{text} cannot be read: {problem}", param, ctx)
-            names = [line.partition("#")[0].strip() for line in lines]
-        else:
-            names = [name.strip() for name in text.split(",")]
-            known = [row.name for row in install.list_servers()]
-            if "," not in text and text not in known:
-                near = nearest_names(text, known)
-                meant = f" The nearest names are {', '.join(near)}." if near else ""
-                self.fail(
-                    f"{text!r} is neither a file nor a server.{meant} "
-                    "`millrace servers list` shows all servers.",
-                    param,
-                    ctx,
-                )
-        listed = tuple(name for name in names if name)
-        if not listed:
-            self.fail(f"{text!r} names no server.", param, ctx)
-        return listed
+def servers(text: str) -> tuple[str, ...]:
+    """Return names of servers in order, separated by commas or from a file with one a line."""
+    if Path(text).is_file():
+        try:
+            lines = Path(text).read_text(encoding="utf-8").splitlines()
+        except (OSError, UnicodeDecodeError) as problem:
+            raise click.BadParameter(f"{text} cannot be read: {problem}") from None
+        names = [line.partition("#")[0].strip() for line in lines]
+    else:
+        names = [name.strip() for name in text.split(",")]
+        known = [row.name for row in install.list_servers()]
+        if "," not in text and text not in known:
+            near = nearest_names(text, known)
+            meant = f" The nearest names are {', '.join(near)}." if near else ""
+            raise click.BadParameter(
+                f"{text!r} is neither a file nor a server.{meant} "
+                "`millrace servers list` shows all servers."
+            )
+    listed = tuple(name for name in names if name)
+    if not listed:
+        raise click.BadParameter(f"{text!r} names no server.")
+    return listed
 
 
-class OptionValue(click.ParamType[tuple[str, Level]]):
-    """NAME=VALUE of a server option, as a level: a number, a switch, or text."""
-
-    name = "name=value"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[str, Level]:
-        name, equals, text = str(value).partition("=")
-        if not name or not equals:
-            self.fail(f"{value!r} is not of the form NAME=VALUE.", param, ctx)
-        if _NUMBER.fullmatch(text):
-            return name, int(text)
-        return name, _SWITCHES.get(text.lower(), text)
+def option_value(text: str) -> tuple[str, Level]:
+    """Return name and level (a number, a switch or text) of NAME=VALUE of a server option."""
+    name, equals, value = text.partition("=")
+    if not name or not equals:
+        raise click.BadParameter(f"{text!r} is not of the form NAME=VALUE.")
+    return name, int(value) if _NUMBER.fullmatch(value) else _SWITCHES.get(value.lower(), value)
 
 
 @click.command()
@@ -78,7 +62,7 @@ class OptionValue(click.ParamType[tuple[str, Level]]):
 @click.option(
     "--among",
     required=True,
-    type=Servers(),
+    type=servers,
     metavar="LIST",
     help="The servers between them, in order: names separated by commas, or a file.",
 )
@@ -92,7 +76,7 @@ class OptionValue(click.ParamType[tuple[str, Level]]):
 @click.option(
     "--option",
     "options",
-    type=OptionValue(),
+    type=option_value,
     multiple=True,
     metavar="NAME=VALUE",
     help="A server option for all servers; may be repeated.",
@@ -113,7 +97,7 @@ class OptionValue(click.ParamType[tuple[str, Level]]):
 )
 @click.option(
     "--max-time",
-    type=Duration(),
+    type=duration,
     metavar="DURATION",
     help="Start no trial that would exceed this total time, such as 45min or 2h.",
 )
@@ -153,4 +137,8 @@ def command(
     with calling() as caller:
         found = use_case.bisect(store, request, caller, limit_s=max_time, fresh=fresh)
     page = write_text(found.page, as_html(found.found), PAGE, make_directory=True)
-    print_found(found.found, page, as_json=as_json)
+    if as_json:
+        print_json(report_json.as_json(found.found))
+    else:
+        show(found.found)
+        echo(f"report: {page}\n")

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from millrace.analysis.compare.bisection import Bisection
-from millrace.cli.console import echo, err, out, print_json
+from millrace.cli.console import err, out, print_json
 from millrace.errors import UserError
 from millrace.report.bisection import json as report_json
 from millrace.report.bisection.html import as_html
@@ -41,12 +41,3 @@ def report(found: Bisection, output_format: str, output: Path | None, page: Path
             + ("" if output is None else " in a file"),
             hint="ask for terminal, json (both to standard output) or html",
         )
-
-
-def print_found(found: Bisection, page: Path, *, as_json: bool) -> None:
-    """Print the result at the end of ``millrace bisect``."""
-    if as_json:
-        print_json(report_json.as_json(found))
-        return
-    show(found)
-    echo(f"report: {page}\n")

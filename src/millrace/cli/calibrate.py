@@ -2,11 +2,9 @@
 
 import re
 from pathlib import Path
-from typing import Any
 
 import click
 
-from millrace.analysis.compare.calibration_model import Calibration
 from millrace.app import calibrate as use_case
 from millrace.cli.console import out, print_json
 from millrace.cli.event_text import calling
@@ -22,17 +20,12 @@ MOST_VERDICTS = 10_000
 _OPTION = re.compile(r"[A-Za-z][\w-]*=\S*")
 
 
-class InjectedSlowdown(click.ParamType[str]):
-    """The kind of a slowdown, or an option that is one."""
-
-    name = "slowdown"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        text = str(value)
-        of_option = _OPTION.fullmatch(text) and text.partition("=")[0] not in (CPU, FSYNC)
-        if text not in (NONE, CPU, FSYNC) and not of_option:
-            self.fail(f"{text!r} is none of none, cpu, fsync and OPTION=VALUE.", param, ctx)
-        return text
+def slowdown(text: str) -> str:
+    """Return the kind of a slowdown, or an option that is one."""
+    of_option = _OPTION.fullmatch(text) and text.partition("=")[0] not in (CPU, FSYNC)
+    if text not in (NONE, CPU, FSYNC) and not of_option:
+        raise click.BadParameter(f"{text!r} is none of none, cpu, fsync and OPTION=VALUE.")
+    return text
 
 
 @click.command()
@@ -48,7 +41,7 @@ class InjectedSlowdown(click.ParamType[str]):
 @click.option(
     "--slowdown",
     "injected",
-    type=InjectedSlowdown(),
+    type=slowdown,
     default=CPU,
     show_default=True,
     metavar="none|cpu|fsync|OPTION=VALUE",
@@ -81,15 +74,10 @@ def command(
             limit_s=choice.overrides.max_time_s,
             fresh=fresh,
         )
-    _show(found, as_json=as_json)
-
-
-def _show(found: Calibration, *, as_json: bool) -> None:
     if as_json:
         print_json(report_json.as_json(found))
         return
-    asked = found.target
-    out.print(f"calibration of this host for {asked.name} (run {found.run.id})")
+    out.print(f"calibration of this host for {found.target.name} (run {found.run.id})")
     out.print()
     show_table(groups_table(found), out)
     out.print()

@@ -1,6 +1,7 @@
 """Provide ``millrace config``: what configurations ask, and what servers make of them."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import asdict
 from typing import Any
 
 import click
@@ -20,30 +21,23 @@ from millrace.store.records import OptionRecord
 _DEFAULT = "default"
 
 
-class SizeType(click.ParamType[int]):
-    """A size such as 4G, in bytes."""
-
-    name = "size"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        try:
-            return value if isinstance(value, int) else sizes.parse(value)
-        except ValueError as error:
-            self.fail(str(error), param, ctx)
+def size(text: str) -> int:
+    """Return a size such as 4G in bytes."""
+    try:
+        return sizes.parse(text)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
 
 
-def inspection_options(command: Any) -> Any:
-    """Add what every command that asks servers takes: ``--data`` and ``--json``."""
-    data = click.option(
-        "--data",
-        "data_bytes",
-        type=SizeType(),
-        default=0,
-        show_default="the smallest",
-        help="The length of the data that memory and redo sizes scale with, such as 4G.",
-    )
-    as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-    return data(as_json(command))
+_data_option = click.option(
+    "--data",
+    "data_bytes",
+    type=size,
+    default="0",
+    show_default="the smallest",
+    help="The length of the data that memory and redo sizes scale with, such as 4G.",
+)
+_json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
 @click.group()
@@ -52,7 +46,7 @@ def command() -> None:
 
 
 @command.command("list")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@_json_option
 def list_(as_json: bool) -> None:
     """List the configurations that come with millrace."""
     definitions = configurations.load_builtin()
@@ -72,14 +66,16 @@ def list_(as_json: bool) -> None:
 @command.command()
 @click.argument("server")
 @click.argument("config")
-@inspection_options
+@_data_option
+@_json_option
 def show(server: str, config: str, data_bytes: int, as_json: bool) -> None:
     """Show what CONFIG asks of SERVER, and what the server has when it runs with it."""
     wanted, own = _parse_side(f"{server}:{config}"), _parse_side(server)
     with Listener() as listener, exclusive_host("config show", listener):
         asked = _inspect(wanted, data_bytes)
         of_own = asked if wanted == own else _inspect(own, data_bytes)
-    mismatches = variables.asked_against_effective(_requested_options(asked), asked.effective)
+    requested = [OptionRecord(o.name, o.value, o.layer, o.optional) for o in asked.fitted.applied]
+    mismatches = variables.asked_against_effective(requested, asked.effective)
     against_own = variables.diff(of_own.effective, asked.effective, ignored=asked.host_variables)
     if as_json:
         print_json(_show_as_data(asked, mismatches, against_own))
@@ -98,7 +94,8 @@ def show(server: str, config: str, data_bytes: int, as_json: bool) -> None:
 @command.command()
 @click.argument("a", metavar="SERVER_A[:CONFIG]")
 @click.argument("b", metavar="SERVER_B[:CONFIG]")
-@inspection_options
+@_data_option
+@_json_option
 def diff(a: str, b: str, data_bytes: int, as_json: bool) -> None:
     """Compare the effective variables of two servers: only in A, only in B, different.
 
@@ -112,7 +109,7 @@ def diff(a: str, b: str, data_bytes: int, as_json: bool) -> None:
     )
     if as_json:
         headings = {"a": _side_as_data(of_a), "b": _side_as_data(of_b)}
-        print_json({**headings, **_diff_as_data(differences)})
+        print_json({**headings, **asdict(differences)})
         return
     _print_groups(differences, _side_name(of_a), _side_name(of_b))
 
@@ -134,13 +131,6 @@ def _inspect(side: tuple[Server, str], data_bytes: int) -> InspectedConfig:
 
 def _side_name(asked: InspectedConfig) -> str:
     return f"{asked.server}:{asked.configuration}"
-
-
-def _requested_options(asked: InspectedConfig) -> list[OptionRecord]:
-    return [
-        OptionRecord(option.name, option.value, option.layer, option.optional)
-        for option in asked.fitted.applied
-    ]
 
 
 def _print_asked(asked: InspectedConfig, mismatches: Sequence[Mismatch]) -> None:
@@ -213,7 +203,7 @@ def _show_as_data(
             {"name": each.name, "asked": each.asked, "effective": each.effective}
             for each in mismatches
         ],
-        "against_default": _diff_as_data(against_own),
+        "against_default": asdict(against_own),
         "effective": dict(asked.effective),
     }
 
@@ -223,12 +213,4 @@ def _side_as_data(asked: InspectedConfig) -> dict[str, Any]:
         "server": asked.server,
         "configuration": asked.configuration,
         "version": asked.version_reported,
-    }
-
-
-def _diff_as_data(differences: VariablesDiff) -> dict[str, Any]:
-    return {
-        "only_a": dict(differences.only_a),
-        "only_b": dict(differences.only_b),
-        "different": {name: list(values) for name, values in differences.different.items()},
     }

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from millrace.app.experiments import CHOOSABLE, read_experiment
-from millrace.cli.options import Duration, Percent
+from millrace.cli.options import Percent, duration
 from millrace.errors import UserError
 from millrace.experiment.model import Experiment
 from millrace.experiment.read import NO_OVERRIDES, Overrides
@@ -17,22 +17,16 @@ from millrace.experiment.settings import MAX_BLOCKS, MAX_MARGIN_PERCENT
 from millrace.experiment.validation import MAX_SEED
 
 
-class Collectors(click.ParamType[tuple[str, ...]]):
-    """Names of collectors, in the order in which they start."""
-
-    name = "names"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[str, ...]:
-        if value in ("all", "none"):
-            return CHOOSABLE if value == "all" else ()
-        names = [name.strip() for name in str(value).split(",")]
-        for name in names:
-            if name not in CHOOSABLE:
-                known = ", ".join(CHOOSABLE)
-                self.fail(f"there is no collector {name!r}; there are: {known}.", param, ctx)
-        return tuple(name for name in CHOOSABLE if name in names)
+def collectors(text: str) -> tuple[str, ...]:
+    """Return names of collectors, in the order in which they start."""
+    if text in ("all", "none"):
+        return CHOOSABLE if text == "all" else ()
+    names = [name.strip() for name in text.split(",")]
+    for name in names:
+        if name not in CHOOSABLE:
+            known = ", ".join(CHOOSABLE)
+            raise click.BadParameter(f"there is no collector {name!r}; there are: {known}.")
+    return tuple(name for name in CHOOSABLE if name in names)
 
 
 @dataclass(frozen=True)
@@ -121,13 +115,13 @@ def _common_options(
         click.option(
             "--max-time",
             "max_time_s",
-            type=Duration(),
+            type=duration,
             metavar="DURATION",
             help="Start no block that would exceed this total time, such as 45min or 1h30min.",
         ),
         click.option(
             "--collectors",
-            type=Collectors(),
+            type=collectors,
             metavar="NAMES",
             help="The collectors that sample trials, separated by commas; `all` or `none`.",
         ),

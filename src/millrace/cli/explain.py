@@ -80,13 +80,10 @@ def command(
     test: str | None,
     where: tuple[str, ...],
     json_wanted: bool,
-    html: Path | None,
-    flame_graph: Path | None,
-    speedscope: Path | None,
-    folded: Path | None,
     side: str | None,
     ablated: bool,
     blocks: int | None,
+    **paths: Path | None,
 ) -> None:
     """Explain where the time of an operation goes in two treatments of RUN, and why they differ.
 
@@ -95,18 +92,10 @@ def command(
     its own, how much of a difference settings make. Later explanations of RUN include that result;
     the ablation's id stands for the run that it tested.
     """
-    _refuse_alone("--side", side, "--folded", folded)
+    _refuse_alone("--side", side, "--folded", paths["folded"])
     _refuse_alone("--blocks", blocks, "--ablate", ablated or None)
-    files = {
-        option: path
-        for option, path in (
-            ("--html", html),
-            ("--flame-graph", flame_graph),
-            ("--speedscope", speedscope),
-            ("--folded", folded),
-        )
-        if path is not None
-    }
+    named = {option: paths[option.strip("-").replace("-", "_")] for option in _KINDS}
+    files = {option: path for option, path in named.items() if path is not None}
     _refuse_places(files)
     selection = Selection(base, candidates, factor, test, where)
     explained = explain_run(store, run, selection)

@@ -1,19 +1,16 @@
 """Provide ``millrace history``: performance from version to version, and where it changed."""
 
-from __future__ import annotations
-
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import click
 
 from millrace.analysis.history.overview import ChangeView, group_changes
 from millrace.analysis.history.segments import EnvironmentChange
 from millrace.app import history as use_case
-from millrace.app.history import HistoriesView, RecordedRun
+from millrace.app.history import HistoriesView
 from millrace.cli import options
 from millrace.cli.console import echo, err, out
 from millrace.cli.event_text import calling
@@ -27,28 +24,16 @@ from millrace.report.history import html, json, tables
 from millrace.stats.change_points import Sensitivity
 from millrace.store.history_records import Recorded
 
-if TYPE_CHECKING:
-    from millrace.app.confirm import Confirmation
-
 _DATES = ("%Y-%m-%d", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M:%S%z", "%Y-%m-%d %H:%M:%S %z")
 
 
-class Date(click.ParamType[datetime]):
-    """A date, or a time as ISO 8601 and git write it."""
-
-    name = "date"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> datetime:
-        found = None
-        for form in _DATES:
-            with suppress(ValueError):
-                found = datetime.strptime(str(value), form)  # noqa: DTZ007 (app.history knows the zone)
-        if found is None:
-            like = "2026-05-01 or 2026-05-01T02:00:00+02:00"
-            self.fail(f"{value!r} is no date such as {like}.", param, ctx)
-        return found
+def date_or_time(text: str) -> datetime:
+    """Return a date, or a time as ISO 8601 and git write it."""
+    for form in _DATES:
+        with suppress(ValueError):
+            return datetime.strptime(text, form)  # noqa: DTZ007 (app.history knows the zone)
+    like = "2026-05-01 or 2026-05-01T02:00:00+02:00"
+    raise click.BadParameter(f"{text!r} is no date such as {like}.")
 
 
 @click.group("history", cls=options.OrderedGroup)
@@ -71,7 +56,7 @@ def command() -> None:
 @click.option(
     "--date",
     "date",
-    type=Date(),
+    type=date_or_time,
     metavar="DATE",
     help="Its date, in UTC without a zone (default: the start of the run).",
 )
@@ -87,10 +72,6 @@ def record(
     found = use_case.record(store, run, reference=reference, label=label, date=date)
     for clause in found.left_out:
         err.print(f"left out: {clause}")
-    _show_recorded(found)
-
-
-def _show_recorded(found: RecordedRun) -> None:
     labels, recorded = ", ".join(found.labels), found.recorded
     if not (recorded.added or recorded.replaced or recorded.present):
         raise UserError(
@@ -132,7 +113,12 @@ def detect(*, series: tuple[str, ...], sensitivity: Sensitivity, store: Path) ->
     of = f"{points} in {counted(n_series, 'series', 'series')}, {counted(found.breaks, 'break')}"
     out.print(f"{of}; sensitivity {sensitivity}")
     if found.changes:
-        _show_changes(found.changes, found.series_with)
+        others = [each for each in found.changes if not each.is_open]
+        table = tables.changes_table(group_changes(found.changes, found.series_with), others)
+        if table is not None:
+            out.print()
+            show_table(table, out)
+            _show_next_step(found.changes)
         if found.too_few:
             out.print(tables.too_few(found.too_few))
     else:
@@ -141,16 +127,6 @@ def detect(*, series: tuple[str, ...], sensitivity: Sensitivity, store: Path) ->
     if found.lost:
         was = "candidate was" if found.lost == 1 else "candidates were"
         out.print(f"{found.lost} earlier {was} withdrawn: more points do not show it any more.")
-
-
-def _show_changes(shown: Sequence[ChangeView], series_with: Mapping[str, int]) -> None:
-    others = [each for each in shown if not each.is_open]
-    table = tables.changes_table(group_changes(shown, series_with), others)
-    if table is None:
-        return
-    out.print()
-    show_table(table, out)
-    _show_next_step(shown)
 
 
 def _show_next_step(changes: Sequence[ChangeView]) -> None:
@@ -243,12 +219,8 @@ def confirm(*, change: str, blocks: int | None, store: Path) -> None:
 
     with calling() as caller:
         found = confirming.confirm(store, change, caller, blocks=blocks)
-    _show_confirmation(found)
-
-
-def _show_confirmation(found: Confirmation) -> None:
-    for change in found.changes:
-        _show_change(change)
+    for each in found.changes:
+        _show_change(each)
     first = found.outcomes[0]
     again = first.change.remeasured
     if first.change.state == "candidate" and again is not None:
@@ -286,6 +258,5 @@ def forget(*, run: str, store: Path) -> None:
 
     Use it for a wrong label or a disturbed run. The run itself stays in the store.
     """
-    forgotten = use_case.forget(store, run)
-    points = counted(forgotten.points, "point")
-    err.print(f"removed {points} of run {forgotten.run}")
+    run_id, points = use_case.forget(store, run)
+    err.print(f"removed {counted(points, 'point')} of run {run_id}")

@@ -61,13 +61,8 @@ def main() -> None:
     0 done, 2 mistake of the user, 3 failed trial, 4 the host could not, 10 or 11 by ``--fail-on``,
     130 interrupted.
     """
-    _keep_files_from_others()
+    os.umask(os.umask(0o077) | 0o022)  # no group and no other user may write to our files
     sys.exit(_exit_status())
-
-
-def _keep_files_from_others() -> None:
-    """Give no group and no other user the right to write to what millrace makes."""
-    os.umask(os.umask(0o077) | 0o022)
 
 
 def _exit_status() -> int:

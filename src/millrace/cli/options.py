@@ -57,9 +57,7 @@ class Finite(click.FloatRange):
 
     noun = "a number"
 
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> float:
+    def convert(self, value: Any, param: Any, ctx: Any) -> float:
         number = float(super().convert(value, param, ctx))
         if not math.isfinite(number):
             self.fail(f"{value} is not {self.noun}.", param, ctx)
@@ -73,17 +71,9 @@ class Percent(Finite):
     noun = "a number of percent"
 
 
-class Duration(click.ParamType[float]):
-    """A duration such as ``45min``, in seconds."""
-
-    name = "duration"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> float:
-        if isinstance(value, float):
-            return value
-        try:
-            return parse_duration(str(value))
-        except ValueError as error:
-            self.fail(f"{error}.", param, ctx)
+def duration(text: str) -> float:
+    """Return a duration such as ``45min`` in seconds."""
+    try:
+        return parse_duration(text)
+    except ValueError as error:
+        raise click.BadParameter(f"{error}.") from None

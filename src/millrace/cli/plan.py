@@ -33,8 +33,7 @@ def command(choice: ExperimentChoice, store: Path, as_json: bool) -> None:
     when the disk cannot hold the experiment.
     """
     experiment = choice.read()
-    planned = use_case.plan(store, experiment)
-    plan, estimate = planned.plan, planned.estimate
+    plan, estimate = use_case.plan(store, experiment)
     if as_json:
         print_json(_as_data(plan, estimate))
     else:
@@ -125,20 +124,18 @@ def _telling(experiment: Experiment) -> dict[str, Any]:
 
 def _print_estimate(estimate: Estimate, experiment: Experiment) -> None:
     disk, free = readable(estimate.peak_disk_bytes), readable(estimate.host_free_bytes)
+    basis = "a guess: nothing of this was measured here yet"
+    if estimate.measured_share:
+        share = f"{100 * estimate.measured_share:.0f} %"
+        basis = f"{share} of the trials by their like on this host"
     lines = [
-        ("time", f"{_time(estimate, experiment)}, {_basis(estimate)}"),
+        ("time", f"{_time(estimate, experiment)}, {basis}"),
         ("disk", f"about {disk} for {estimate.peak_treatment}; {free} are free"),
     ]
     if estimate.download_bytes:
         lines.append(("download", f"about {readable(estimate.download_bytes)} of servers first"))
     for name, text in lines:
         out.print(f"{name:<10}{text}")
-
-
-def _basis(estimate: Estimate) -> str:
-    if not estimate.measured_share:
-        return "a guess: nothing of this was measured here yet"
-    return f"{100 * estimate.measured_share:.0f} % of the trials by their like on this host"
 
 
 def _time(estimate: Estimate, experiment: Experiment) -> str:

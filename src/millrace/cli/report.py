@@ -6,7 +6,6 @@ import click
 
 from millrace.analysis import ci_gate
 from millrace.analysis.ci_gate import Gated
-from millrace.analysis.compare.model import RunAnalysis
 from millrace.app import report as use_case
 from millrace.app.report import BisectionReport
 from millrace.cli import bisect_output
@@ -78,13 +77,8 @@ def command(
         err.print(f"report: {written}")
     elif is_page:
         out.print(str(html.write(analysis, found.page, explanations)))
-    else:
-        _show(analysis, output_format)
-    check(ci_gate.of_run(analysis), fail_on)
-
-
-def _show(analysis: RunAnalysis, output_format: str) -> None:
-    if output_format == "terminal":
+    elif output_format == "terminal":
         terminal.show(analysis, out)
     else:
         echo(render(analysis, output_format))
+    check(ci_gate.of_run(analysis), fail_on)

@@ -15,7 +15,6 @@ from millrace.app.servers import VerificationStarted
 from millrace.cli.console import LineTable, err, plain_table, print_json, print_table
 from millrace.cli.progress import Listener
 from millrace.errors import TrialFailed, UserError
-from millrace.model.events import Emitted
 from millrace.model.servers import AttachedServer, Server, build_facts
 from millrace.servers import attached, catalogue, install
 from millrace.servers.attached import AttachedInstance
@@ -108,7 +107,7 @@ def show_command(name: str, as_json: bool) -> None:
 @click.option("--all", "every", is_flag=True, help="All installed, added and attached servers.")
 def verify_command(names: tuple[str, ...], every: bool) -> None:
     """Boot, query, load and stop servers, and check that they are what was installed."""
-    with Listener(_line_of) as listener:
+    with Listener(lambda e: e.server if isinstance(e, VerificationStarted) else None) as listener:
         verified = use_case.verify_servers(names, listener, every=every)
     table = plain_table("server", "version", "result", "steps")
     for each in verified:
@@ -125,10 +124,6 @@ def verify_command(names: tuple[str, ...], every: bool) -> None:
             f"{len(failed)} of {len(verified)} do not work, or are not what was installed: "
             f"{', '.join(failed)}"
         )
-
-
-def _line_of(event: Emitted) -> str | None:
-    return event.server if isinstance(event, VerificationStarted) else None
 
 
 @command.command("remove")

@@ -80,14 +80,10 @@ def _contents(kept: SnapshotListing) -> str:
     if kept.snapshot is None or kept.damage is not None:
         return f"damaged: {kept.damage}"
     parts = kept.snapshot.key.parts
-    named = [f"{name}={value}" for name, value in _plain(parts["data"])]
+    fitting = ((k, v) for k, v in sorted(parts["data"].items()) if isinstance(v, str | int | float))
+    named = [f"{name}={value}" for name, value in fitting]
     named += [name if value is None else f"{name}={value}" for name, value in parts["options"]]
     return ", ".join(named)
-
-
-def _plain(data: dict[str, Any]) -> list[tuple[str, Any]]:
-    """Return the entries of a snapshot's data that fit into a line."""
-    return [(k, v) for k, v in sorted(data.items()) if isinstance(v, (str, int, float, bool))]
 
 
 def _instant(seconds: float) -> str:

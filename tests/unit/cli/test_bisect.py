@@ -252,7 +252,7 @@ def test_mistakes_are_refused(
     ("option", "level"), [("a=1", 1), ("a=ON", True), ("a=off", False), ("a=8M", "8M"), ("a=", "")]
 )
 def test_options_are_levels(option: str, level: Level) -> None:
-    assert bisect.OptionValue().convert(option, None, None) == ("a", level)
+    assert bisect.option_value(option) == ("a", level)
 
 
 @pytest.mark.parametrize("named", ["missing.txt", "mysql-5.6.2", ""])

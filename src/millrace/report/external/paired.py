@@ -67,7 +67,8 @@ def sentence(comparison: PairedComparison, margin: float) -> str:
         text += _still_needed(comparison, margin)
     if comparison.dropped:
         were = "was" if comparison.dropped == 1 else "were"
-        text += f"; {formatting.counted(comparison.dropped, 'block')} without one of the two {were} dropped"
+        blocks = formatting.counted(comparison.dropped, "block")
+        text += f"; {blocks} without one of the two {were} dropped"
     return f"{text}."
 
 
@@ -126,7 +127,8 @@ def _still_needed(comparison: PairedComparison, margin: float) -> str:
     found = comparison.power
     if found is None:
         return ""
-    seen = f"; these blocks can show a difference of {formatting.percent_text(found.minimum_detectable)}"
+    difference = formatting.percent_text(found.minimum_detectable)
+    seen = f"; these blocks can show a difference of {difference}"
     if found.more_blocks is None:
         return (
             f"{seen}, and even thousands more would not decide: the spread is large, or the "
