@@ -32,10 +32,7 @@ from millrace.store.store import Store
 
 @dataclass(frozen=True)
 class AblationPlanned(Announcement):
-    """The event of a planned ablation: B again, with settings as in A.
-
-    ``left_out`` are the settings that it cannot change, a clause each.
-    """
+    """The event of a planned ablation; ``left_out`` says what it cannot change, a clause each."""
 
     candidate: str
     alignments: tuple[Alignment, ...]

@@ -10,13 +10,7 @@ from millrace.app.execution import Caller, execute_campaign, select_run
 from millrace.app.experiments import validation_context
 from millrace.app.report import BisectionReport
 from millrace.app.servers import exclusive_host
-from millrace.campaign.policies.bisect import (
-    Bisect,
-    bisection_experiment,
-    experiment_text,
-    refuse_unknown,
-    servers_between,
-)
+from millrace.campaign.policies import bisect as policy
 from millrace.campaign.preparation import Preparation
 from millrace.errors import UserError, ValidationError
 from millrace.experiment.model import Experiment
@@ -66,9 +60,9 @@ def bisect(
 
     Raise UserError where the ends are swapped, TrialFailed where an end cannot be measured.
     """
-    servers = servers_between(request.good, request.bad, request.among)
-    refuse_unknown(servers, [row.name for row in install.list_servers()])
-    experiment = bisection_experiment(
+    servers = policy.servers_between(request.good, request.bad, request.among)
+    policy.refuse_unknown(servers, [row.name for row in install.list_servers()])
+    experiment = policy.bisection_experiment(
         _experiment(request, servers),
         servers,
         workload=request.workload,
@@ -81,9 +75,9 @@ def bisect(
         store = stack.enter_context(Store.open(path))
         selection = select_run(store, experiment, caller, fresh=fresh)
         caller.on_event(BisectionOpened(selection.run.id, len(servers)))
-        policy = Bisect(experiment, seed=selection.run.seed)
+        chosen = policy.Bisect(experiment, seed=selection.run.seed)
         prepare = Preparation(stack, store, caller.on_event)
-        executed = execute_campaign(store, selection, policy, prepare, caller, limit_s=limit_s)
+        executed = execute_campaign(store, selection, chosen, prepare, caller, limit_s=limit_s)
         assert executed.stored is not None  # before any measurement, there is an end to measure
         found = bisection(executed.stored)
         if is_reversed(found):
@@ -102,7 +96,7 @@ def _experiment(request: BisectionRequest, servers: Sequence[str]) -> Experiment
             f"--scale {scale}: the workload {workload} has no scales",
             hint="leave it out, or name an experiment file with --workload",
         )
-    text = experiment_text(workload, servers)
+    text = policy.experiment_text(workload, servers)
     source = Path(f"--workload {workload}")
     try:
         return parse(text, source, scale=None, context=around, overrides=overrides)

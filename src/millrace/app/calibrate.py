@@ -8,16 +8,7 @@ from millrace.analysis.compare.calibration import calibration
 from millrace.analysis.compare.calibration_model import Calibration
 from millrace.app.execution import Caller, execute_campaign, resumable_host, select_run
 from millrace.app.servers import exclusive_host
-from millrace.campaign.policies.calibrate import (
-    Calibrate,
-    CalibrationBlock,
-    ChooseBlock,
-    block_plan,
-    calibration_experiment,
-    fixed_level,
-    groups_of,
-    next_block,
-)
+from millrace.campaign.policies import calibrate as policy
 from millrace.campaign.preparation import Preparation
 from millrace.errors import UserError
 from millrace.experiment.model import Experiment
@@ -51,21 +42,17 @@ def calibrate(
     (``cpu``, ``fsync``, an option; None for no slowdown) in each group, or until ``limit_s`` has
     passed.
     """
-    calibrated = calibration_experiment(experiment)
+    calibrated = policy.calibration_experiment(experiment)
     if injected is not None:
         _refuse_attached(calibrated)
-    groups = groups_of(calibrated)
-    beforehand = None if injected is None else fixed_level(injected)
-    refused = None if beforehand is None else CalibrationBlock(beforehand, groups)
-
-    def choose_block(found: Calibration | None) -> CalibrationBlock | None:
-        return next_block(found, groups, verdicts=verdicts, injected_kind=injected)
-
+    groups = policy.groups_of(calibrated)
+    beforehand = None if injected is None else policy.fixed_level(injected)
+    refused = None if beforehand is None else policy.CalibrationBlock(beforehand, groups)
     return calibrate_by(
         path,
         calibrated,
         caller,
-        choose_block,
+        lambda found: policy.next_block(found, groups, verdicts=verdicts, injected_kind=injected),
         verdicts=verdicts,
         check=refused,
         limit_s=limit_s,
@@ -77,16 +64,14 @@ def calibrate_by(
     path: Path,
     calibrated: Experiment,
     caller: Caller,
-    choose_block: ChooseBlock,
+    choose_block: policy.ChooseBlock,
     *,
     verdicts: int,
-    check: CalibrationBlock | None = None,
+    check: policy.CalibrationBlock | None = None,
     limit_s: float | None = None,
     fresh: bool = False,
 ) -> Calibration:
-    """Measure the blocks that ``choose_block`` returns.
-
-    ``calibrated`` is an experiment that calibrates.
+    """Measure the blocks that ``choose_block`` returns, of an experiment that calibrates.
 
     The block ``check`` is prepared first, so that its errors end the command before anything is
     measured.
@@ -99,11 +84,13 @@ def calibrate_by(
         if check is not None:
             stored = None if selection.is_new else store.load_run(selection.run.id)
             with resumable_host():
-                prepare(block_plan(calibrated, check, seed=0, block=0, position=0), stored)
-        caller.on_event(CalibrationOpened(selection.run.id, len(groups_of(calibrated))))
+                prepare(policy.block_plan(calibrated, check, seed=0, block=0, position=0), stored)
+        caller.on_event(CalibrationOpened(selection.run.id, len(policy.groups_of(calibrated))))
         seed = selection.run.seed
-        policy = Calibrate(calibrated, seed=seed, verdicts=verdicts, choose_block=choose_block)
-        executed = execute_campaign(store, selection, policy, prepare, caller, limit_s=limit_s)
+        chosen = policy.Calibrate(
+            calibrated, seed=seed, verdicts=verdicts, choose_block=choose_block
+        )
+        executed = execute_campaign(store, selection, chosen, prepare, caller, limit_s=limit_s)
         assert executed.stored is not None  # without a block, there is always a first one
         return calibration(executed.stored)
 

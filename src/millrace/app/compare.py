@@ -17,10 +17,7 @@ from millrace.stats.change_points import Sensitivity
 
 @dataclass(frozen=True)
 class Criteria:
-    """The criteria of verdicts.
-
-    ``margin`` is a fraction, ``alpha`` the error rate; ``direction`` None takes the file's.
-    """
+    """The criteria of verdicts: margin (a fraction), error rate, direction (None: the file's)."""
 
     margin: float
     alpha: float

@@ -101,37 +101,26 @@ def ablations_of(store: Store, run_id: str) -> tuple[StoredRun, ...]:
 
 
 def explain_levels(stored: StoredRun, selection: Selection) -> tuple[Explanation, ...]:
-    """Explain each selected candidate against the base, in each group with the fixed levels.
-
-    Raise UserError for levels that do not exist.
-    """
-    selected = _resolved(stored, selection)
+    """Explain the candidates in each selected group; raise UserError for unknown levels."""
+    factor, base, candidates, fixed = _resolved(stored, selection)
     return tuple(
         explanation
-        for candidate in selected.candidates
-        for levels in product(*selected.fixed_factors.values())
+        for candidate in candidates
+        for levels in product(*fixed.values())
         for explanation in explain(
             stored,
-            factor=selected.factor,
-            base=selected.base,
+            factor=factor,
+            base=base,
             candidate=candidate,
-            fixed_factors=dict(zip(selected.fixed_factors, levels, strict=True)),
+            fixed_factors=dict(zip(fixed, levels, strict=True)),
         )
     )
 
 
-@dataclass(frozen=True)
-class _Selected:
-    """The levels of a selection; ``fixed_factors`` holds the permitted levels of other factors."""
-
-    factor: str
-    base: Level
-    candidates: Sequence[Level]
-    fixed_factors: Mapping[str, Sequence[Level]]
-
-
-def _resolved(stored: StoredRun, selection: Selection) -> _Selected:
-    """Return the levels that a selection means in a run."""
+def _resolved(
+    stored: StoredRun, selection: Selection
+) -> tuple[str, Level, list[Level], dict[str, list[Level]]]:
+    """Return factor, base and candidates of a selection, and the permitted levels of others."""
     levels, compare = stored.run.spec.levels, stored.run.spec.compare
     fixed = _fixed_factors(stored, selection)
     factor = selection.factor
@@ -159,7 +148,7 @@ def _resolved(stored: StoredRun, selection: Selection) -> _Selected:
             f"{factor} is what is compared here",
             hint=f"leave {option} out; --base and --candidate name levels of {factor}",
         )
-    return _Selected(factor, base, candidates, fixed)
+    return factor, base, candidates, fixed
 
 
 def _factor_with_levels(
@@ -186,10 +175,7 @@ def _factor_with_levels(
 
 
 def _fixed_factors(stored: StoredRun, selection: Selection) -> dict[str, list[Level]]:
-    """Return the permitted levels of the factors that a selection fixes.
-
-    A test is a level too, where tests vary.
-    """
+    """Return the permitted levels of fixed factors; a test is a level where tests vary."""
     levels, test = stored.run.spec.levels, selection.test
     asked = [_assignment(text) for text in selection.where]
     if test is not None and "test" in levels:
@@ -216,10 +202,7 @@ def _assignment(text: str) -> tuple[str, str]:
 
 
 def _level(factor: str, text: str, known: Sequence[Level]) -> Level:
-    """Return the level of the factor with this spelling.
-
-    Raise UserError where it has none.
-    """
+    """Return the level of the factor with this spelling; raise UserError where it has none."""
     named = level_named(text, known)
     if named is None:
         what = f"the factor {factor} has no level"

@@ -6,14 +6,8 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+from millrace.analysis.history import overview
 from millrace.analysis.history.changes import examine
-from millrace.analysis.history.overview import (
-    ChangeGroup,
-    ChangeView,
-    SeriesView,
-    group_changes,
-    series_view,
-)
 from millrace.analysis.history.recording import points_of
 from millrace.analysis.history.segments import environment_changes, series_names, too_few_points
 from millrace.errors import UserError
@@ -71,7 +65,7 @@ class Detected:
     breaks: int = 0
     lost: int = 0
     too_few: int = 0
-    changes: list[ChangeView] = field(default_factory=list)
+    changes: list[overview.ChangeView] = field(default_factory=list)
     series_with: Mapping[str, int] = field(default_factory=dict)
 
 
@@ -94,7 +88,7 @@ def detect(path: Path, wanted: Sequence[str], *, sensitivity: Sensitivity) -> De
             found.too_few += too_few_points(history.points)
             shown = [each for each in result.changes if each.id in result.found | result.lost]
             if shown:
-                found.changes += series_view(
+                found.changes += overview.series_view(
                     history, shown, states, names[history.series.id]
                 ).changes
         store.histories.keep(changed, found.examined)
@@ -110,18 +104,18 @@ class HistoriesView:
     store: Store
     names: Mapping[str, str]
 
-    def series(self) -> Iterator[SeriesView]:
+    def series(self) -> Iterator[overview.SeriesView]:
         """Yield the named series with their changes."""
         known = _by_series(self.store.histories.changes())
         states = self.store.histories.states()
         for history in self.store.histories.read(self.names.keys()):
             series = history.series.id
-            yield series_view(history, known.get(series, []), states, self.names[series])
+            yield overview.series_view(history, known.get(series, []), states, self.names[series])
 
-    def groups(self, changes: Sequence[ChangeView]) -> tuple[ChangeGroup, ...]:
+    def groups(self, changes: Sequence[overview.ChangeView]) -> tuple[overview.ChangeGroup, ...]:
         """Return the changes that several series have at the same version."""
         labels = {label for each in changes for label in each.within}
-        return group_changes(changes, self.store.histories.series_with(labels))
+        return overview.group_changes(changes, self.store.histories.series_with(labels))
 
 
 @contextmanager
@@ -159,10 +153,7 @@ def forget(path: Path, run: str) -> tuple[str, int]:
 
 
 def named_series(store: Store, path: Path, wanted: Sequence[str]) -> Mapping[str, str]:
-    """Return the names of the wanted series (of all if none is named), by id.
-
-    Raise UserError where there is none.
-    """
+    """Return the names of the wanted series (or all) by id; raise UserError where there is none."""
     names = series_names(store.histories.series())
     if not names:
         raise UserError(

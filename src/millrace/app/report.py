@@ -17,10 +17,7 @@ from millrace.store.store import Store
 
 @dataclass(frozen=True)
 class RunReport:
-    """The analysis of a run and the explanations of its comparisons.
-
-    ``page`` is the path of its HTML report in the store's directory of reports.
-    """
+    """A run's analysis, the explanations of its comparisons, and the path of its HTML report."""
 
     analysis: RunAnalysis
     explanations: tuple[Explanation, ...]
@@ -29,10 +26,7 @@ class RunReport:
 
 @dataclass(frozen=True)
 class BisectionReport:
-    """The result of a search for a change.
-
-    ``page`` is the path of its HTML report in the store's directory of reports.
-    """
+    """The result of a search for a change, and the path of its HTML report."""
 
     found: Bisection
     page: Path

@@ -23,10 +23,7 @@ def show(found: Bisection) -> None:
 
 
 def report(found: Bisection, output_format: str, output: Path | None, page: Path) -> None:
-    """Write the report of a bisection; HTML goes to ``page`` unless ``output`` names a file.
-
-    Raise UserError for a format that it does not have.
-    """
+    """Write a bisection's report, HTML to ``output`` or ``page``; UserError for other formats."""
     if output_format == "html":
         text = as_html(found)
         path = write_text(output or page, text, PAGE, make_directory=output is None)

@@ -84,10 +84,7 @@ def experiment_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def calibration_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options of an experiment whose verdicts are calibrated; the command gets a choice.
-
-    ``--blocks`` bounds each verdict, and nothing is profiled.
-    """
+    """Add the options of an experiment whose verdicts are calibrated; nothing is profiled."""
 
     @_common_options(_BLOCKS_OF_A_VERDICT)
     @functools.wraps(command)

@@ -38,10 +38,7 @@ def plain_line(event: events.Emitted) -> str | None:
 
 
 class Listener:
-    """Show events on stderr; a context manager. One bar is drawn at a time.
-
-    ``line_of`` says in words what ``plain_line`` does not.
-    """
+    """Show events on stderr, one bar at a time; ``line_of`` says what ``plain_line`` does not."""
 
     def __init__(
         self, line_of: Callable[[events.Emitted], str | None] = lambda _event: None

@@ -33,10 +33,7 @@ class Sheet:
         self._columns = [cell.strip() for cell in head]
 
     def column(self, *names: str) -> int:
-        """Return the place of the first of the columns ``names`` that the file has.
-
-        Raises ValidationError where it has none, or several of that name.
-        """
+        """Return the place of the first of ``names``; raise ValidationError for none or several."""
         place = self.column_if_any(*names)
         if place is None:
             wanted = " or ".join(names)
@@ -59,11 +56,10 @@ class Sheet:
         return None
 
     def rows(self) -> Iterator[tuple[int, list[str]]]:
-        """Yield the line and the cells of each row below the first that is not blank.
+        """Yield the line and the cells of each row below the first that is not blank, in order.
 
-        Rows are in the file's order. Raises ValidationError at the end if there were errors.
-
-        The apostrophe before text that would be a formula is removed (see ``shown_text``).
+        Raises ValidationError at the end if there were errors. The apostrophe before text that
+        would be a formula is removed (see ``shown_text``).
         """
         empty = True
         while (cells := self._next()) is not None:
@@ -88,10 +84,7 @@ class Sheet:
         return cells[place]
 
     def positive(self, line: int, cells: list[str], place: int) -> float | None:
-        """Return the number in the cell at ``place``.
-
-        Report a cell that is not above 0, and return None.
-        """
+        """Return the number in the cell at ``place``; report one that is not above 0 (None)."""
         try:
             return _positive(cells[place])
         except ValueError as error:
@@ -100,10 +93,7 @@ class Sheet:
         return None
 
     def mistake(self, line: int, where: str, message: str, expected: str | None = None) -> None:
-        """Record an error.
-
-        Raises ValidationError with all errors when there are too many to continue.
-        """
+        """Record an error; raise ValidationError with all when there are too many to continue."""
         self._mistakes.append(Diagnostic(where, message, expected, line=line))
         if len(self._mistakes) == MOST_MISTAKES:
             self._hint += "; there may be more mistakes: reading stopped here"
@@ -134,10 +124,7 @@ def called(path: Path) -> str:
 
 
 def read_text(path: Path) -> str:
-    """Return the text of a file that a user named; ``-`` is standard input.
-
-    Raises UserError, with the reason, where it cannot be read.
-    """
+    """Return the text of a user's file (``-``: stdin); raise UserError where it cannot be read."""
     try:
         with (
             contextlib.nullcontext(sys.stdin.buffer) if is_input(path) else path.open("rb") as file
@@ -165,10 +152,7 @@ def read_text(path: Path) -> str:
 
 
 def _positive(text: str) -> float:
-    """Return a positive value.
-
-    Raises ValueError, with the reason, for other text.
-    """
+    """Return a positive value; raise ValueError, with the reason, for other text."""
     try:
         if "_" in text:  # which Python accepts in a number
             raise ValueError

@@ -15,10 +15,7 @@ _HINT = (
 
 @dataclass
 class Series:
-    """The points of one series, labels and values in the order of the file.
-
-    ``name`` is empty where the file has only one series.
-    """
+    """A series in the file's order; its ``name`` is empty where the file has only one."""
 
     name: str
     labels: list[str] = field(default_factory=list)

@@ -20,10 +20,7 @@ _RATES = ("tps", "qps", "rps", "ops", "iops", "hz")
 
 @dataclass(frozen=True)
 class Better:
-    """The better ``direction`` of values, and its ``basis``.
-
-    The basis is the user's option, the file's column ``direction``, its ``unit``, or nothing.
-    """
+    """The better ``direction`` of values; ``basis`` is an option, a column, the unit or nothing."""
 
     direction: Direction
     basis: Basis
@@ -44,11 +41,7 @@ class Measure:
     direction: Direction | None = None
 
     def better(self, asked: Direction | None = None) -> Better:
-        """Return the better direction.
-
-        It is the one ``asked`` by the user, else stated, else that of the unit, else assumed to be
-        higher.
-        """
+        """Return the ``asked`` direction, else the stated one, else that of the unit, or higher."""
         if asked is not None:
             return Better(asked, "option", self.unit)
         if self.direction is not None:
@@ -58,10 +51,7 @@ class Measure:
 
 
 class Measures:
-    """A collector of the columns ``unit`` and ``direction`` of a CSV file.
-
-    Each series has one value of each.
-    """
+    """A collector of the columns ``unit`` and ``direction``; each series has one value of each."""
 
     def __init__(self, sheet: Sheet) -> None:
         self._sheet = sheet

@@ -80,10 +80,7 @@ class Cell(BaseModel):
 
 
 class Study(BaseModel):
-    """A study: its name, title and host, and the figures of ``servers`` or ``cells``.
-
-    Values of servers hold at the levels of ``only``; cells compare in ``metric``.
-    """
+    """A study: ``servers`` with values at the levels of ``only``, or ``cells`` in ``metric``."""
 
     name: str
     title: str

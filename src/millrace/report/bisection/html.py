@@ -13,10 +13,7 @@ from millrace.stats.ratio import RatioEstimate
 
 @dataclass(frozen=True)
 class Line:
-    """A server in the chart: its probability as a bar, level and values as points, in percent.
-
-    ``is_new`` marks those from the change on.
-    """
+    """A server in the chart, in percent; ``is_new`` marks those from the change on."""
 
     name: str
     bar: float

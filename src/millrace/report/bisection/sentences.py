@@ -4,14 +4,7 @@ from collections.abc import Iterator
 
 from millrace.analysis.compare.bisection import Bisection, change_found
 from millrace.analysis.compare.verdict import margin_text
-from millrace.report.common.formatting import (
-    change_text,
-    counted,
-    interval_text,
-    known_text,
-    percent_text,
-    value_text,
-)
+from millrace.report.common import formatting
 from millrace.report.common.tables import Column, Row, Table, plain_table, text_columns
 from millrace.stats.bisection_model import Found, NoChange
 
@@ -21,7 +14,7 @@ _NEARLY_SURE = 0.999
 def answer(found: Bisection) -> str:
     """Say what was found, or how far the search has come."""
     names, metric, step = found.spec.members, found.metric.title, found.step
-    after = counted(found.trials, "trial")
+    after = formatting.counted(found.trials, "trial")
     if found.unsteady:
         return f"no answer in {metric}, after {after}: {found.unsteady}"
     if isinstance(step, Found):
@@ -46,17 +39,16 @@ def _one_of(found: Bisection, step: Found) -> str:
 
 
 def _change(step: Found | NoChange, after: str) -> str:
-    return (
-        f"{change_text(step.ratio)} (ratio {interval_text(step.low, step.high)}; probability "
-        f"{_sure_text(step.probability)}, {after})"
-    )
+    interval = formatting.interval_text(step.low, step.high)
+    said = f"ratio {interval}; probability {_sure_text(step.probability)}, {after}"
+    return f"{formatting.change_text(step.ratio)} ({said})"
 
 
 def _sure_text(probability: float) -> str:
     """Return a probability as text, below 100 %: no answer is certain."""
     if probability > _NEARLY_SURE:
-        return f"above {percent_text(_NEARLY_SURE)}"
-    return percent_text(probability)
+        return f"above {formatting.percent_text(_NEARLY_SURE)}"
+    return formatting.percent_text(probability)
 
 
 def likeliest(found: Bisection) -> str:
@@ -68,7 +60,7 @@ def likeliest(found: Bisection) -> str:
     return (
         f"most likely between {names[place - 1]} and {names[place]} "
         f"({_sure_text(found.members[place].probability or 0.0)}); none at all "
-        f"{percent_text(found.none)}"
+        f"{formatting.percent_text(found.none)}"
     )
 
 
@@ -85,8 +77,10 @@ def members_table(found: Bisection) -> Table:
     columns = (*text_columns("server"), *map(Column, titles), Column("", numeric=False, drop=1))
     rows = []
     for place, member in enumerate(found.members):
-        level = known_text(member.level, lambda value: value_text(value, found.metric))
-        probability = known_text(member.probability, percent_text)
+        level = formatting.known_text(
+            member.level, lambda value: formatting.value_text(value, found.metric)
+        )
+        probability = formatting.known_text(member.probability, formatting.percent_text)
         note = mark(found, place) or member.skipped
         rows.append(Row((member.name, level, str(len(member.values)), probability, note)))
     return plain_table(found.metric.title, columns, rows)

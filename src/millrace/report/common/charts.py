@@ -1,7 +1,4 @@
-"""Charts: positions on axes, in percent of the length, labelled ticks, and lines.
-
-Text never scales with a chart, because all positions are percentages.
-"""
+"""Charts: ticks, lines and positions, all in percent, so that text never scales with them."""
 
 from __future__ import annotations
 

@@ -37,17 +37,9 @@ class Kind:
 
 
 PAGE = Kind("page", re.compile(r'<meta name="generator" content="millrace '))
-
-
 FLAME_GRAPH = Kind("flame graph", re.compile(r'<svg [^>]*class="flame-graph file"'))
-
-
 SPEEDSCOPE = Kind("speedscope profile", re.compile(r'"exporter": "millrace '))
-
-
 FOLDED = Kind("list of call paths")
-
-
 PAIRS = Kind("file of pairs")
 
 
@@ -83,10 +75,7 @@ def write_text(
 
 
 def refuse_place(path: Path, kind: Kind, option: str) -> None:
-    """Raise UserError where no file of this kind may be written to ``path``.
-
-    ``option`` named the path. It needs a directory, and no other file may lie there.
-    """
+    """Raise UserError where ``path``, named by ``option``, lacks a directory or is another file."""
     if _is_stream(path):
         return
     target = Path(os.path.realpath(path))

@@ -153,12 +153,7 @@ class ExplanationDocument(Part):
     explanations: list[ExplanationPart]
 
 
-def as_document(explanations: Sequence[Explanation], run: RunRecord) -> ExplanationDocument:
-    """Return the explanations as the documented, versioned document."""
-    found = {"schema": VERSION, "run": run, "host": run.host, "explanations": explanations}
-    return part(ExplanationDocument, None, **found)
-
-
 def as_json(explanations: Sequence[Explanation], run: RunRecord) -> str:
-    """Return the document as indented JSON text, with a newline at its end."""
-    return document_text(as_document(explanations, run))
+    """Return the versioned document as indented JSON text, with a newline at its end."""
+    found = {"schema": VERSION, "run": run, "host": run.host, "explanations": explanations}
+    return document_text(part(ExplanationDocument, None, **found))

@@ -99,9 +99,8 @@ def flat_note(flat: FlatProfile) -> str:
         text += " in user code only, the kernel could not be sampled"
     if flat.lost:
         text += f"; {flat.lost:,} samples lost"
-    rest: Sequence[object] = flat.lines[FLAT_LINES:]
-    if rest:
-        percent = sum(line.percent for line in flat.lines[FLAT_LINES:])
+    if rest := flat.lines[FLAT_LINES:]:
+        percent = sum(line.percent for line in rest)
         text += f"; {len(rest):,} further functions have {percent:.1f} % of them"
     return text
 

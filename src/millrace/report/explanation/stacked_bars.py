@@ -1,7 +1,4 @@
-"""Two accounts as stacked bars of one scale, so that parts that grew are seen side by side.
-
-Positions are in percent of the width, so that text never scales with it.
-"""
+"""Two accounts as stacked bars of one scale; positions are in percent of the width."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -38,10 +35,7 @@ class Segment:
 
 @dataclass(frozen=True)
 class Bar:
-    """One side; ``total_at`` is where the whole ends.
-
-    ``excess`` is by how much the measured parts exceed it, None where that cannot be seen.
-    """
+    """One side, the whole up to ``total_at``; ``excess`` is what the parts exceed it by, if so."""
 
     label: str
     total_us: float
@@ -99,23 +93,17 @@ def stacked_bars(
     names = [(key, titles[key]) for key, _, _ in shown]
     bars = []
     for label, total, us in zip(labels, totals_us, sides, strict=True):
-        segments, excess = _segments(names, us, percent), _excess(total, sum(us), percent)
+        segments = tuple(
+            Segment(key, title, percent * at, percent * width, width)
+            for (key, title), width, at in zip(names, us, accumulate(us, initial=0.0), strict=False)
+        )
+        excess = _excess(total, sum(us), percent)
         bars.append(Bar(label, total, percent * total, segments, excess))
     return StackedBars(
         (bars[0], bars[1]),
         tuple(map(_link, bars[0].segments, bars[1].segments)),
         tuple(Tick(percent * step, figure_text(step)) for step in linear_ticks(widest)),
         tuple(names),
-    )
-
-
-def _segments(
-    names: Sequence[tuple[str, str]], parts_us: Sequence[float], percent: float
-) -> tuple[Segment, ...]:
-    starts = accumulate(parts_us, initial=0.0)
-    return tuple(
-        Segment(key, title, percent * at, percent * us, us)
-        for (key, title), us, at in zip(names, parts_us, starts, strict=False)
     )
 
 

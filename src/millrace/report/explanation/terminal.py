@@ -28,10 +28,7 @@ _MOST = 4  # explanations that are shown in full
 
 
 def show(explanations: Sequence[Explanation], console: Console) -> None:
-    """Print each explanation: the answer first, then what it rests on; the page holds more.
-
-    Of many, the answers alone.
-    """
+    """Print each explanation, the answer first; of many, the answers alone."""
     if len(explanations) > _MOST:
         _show_answers(explanations, console)
         return

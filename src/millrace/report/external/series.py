@@ -84,10 +84,7 @@ def as_json(
     margin: float,
     alpha: float,
 ) -> dict[str, Any]:
-    """Return every series with its outcome, and all change points.
-
-    ``origins`` are, for each series, what its direction rests on, and the unit.
-    """
+    """Return series and change points; ``origins`` say what each direction rests on, and units."""
     document = SeriesDocument(
         margin=margin,
         alpha=alpha,

@@ -1,7 +1,4 @@
-"""Histories as one HTML file: a chart of each series, no network, no script.
-
-Positions in charts are percentages of the chart's width and height.
-"""
+"""Histories as one HTML file: a chart of each series, no network, no script."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,14 +8,8 @@ from millrace import __version__
 from millrace.analysis.history.overview import ChangeGroup, SeriesView
 from millrace.analysis.history.segments import segments
 from millrace.levels import level_text
+from millrace.report.common import formatting
 from millrace.report.common.charts import Line, LineChart, LogAxis, Mark, Tick
-from millrace.report.common.formatting import (
-    GLYPHS,
-    change_text,
-    counted,
-    interval_text,
-    ratio_text,
-)
 from millrace.report.common.pages import environment
 from millrace.report.history import tables
 from millrace.stats import RatioEstimate
@@ -35,14 +26,14 @@ def as_html(series: Sequence[SeriesView], groups: Sequence[ChangeGroup]) -> str:
     return template.render(
         version=__version__,
         series=[_section(one) for one in series],
-        points=counted(len(points), "point"),
+        points=formatting.counted(len(points), "point"),
         newest=max((point.at_utc for point in points), default=""),
         answer=_answer(groups, facts, series),
         next_step=tables.next_step(changes),
         changes=tables.changes_table(groups, [each for each in changes if not each.is_open]),
         environment_changes=tables.break_lines(breaks),
-        glyphs=GLYPHS,
-        counted=counted,
+        glyphs=formatting.GLYPHS,
+        counted=formatting.counted,
     )
 
 
@@ -51,7 +42,7 @@ def _answer(groups: Sequence[ChangeGroup], facts: int, series: Sequence[SeriesVi
     if not groups:
         return tables.nothing_moved(len(series), n_too_few)
     largest = tables.group_text(groups[0])
-    more = f"; {counted(len(groups) - 1, 'more place')} below" if len(groups) > 1 else ""
+    more = f"; {formatting.counted(len(groups) - 1, 'more place')} below" if len(groups) > 1 else ""
     known = "" if facts else ". Nothing of it is confirmed yet"
     few = f" {tables.too_few(n_too_few)}" if n_too_few else ""
     return f"{largest}{more}{known}.{few}"
@@ -65,7 +56,7 @@ def _section(seen: SeriesView) -> dict[str, Any]:
         "name": seen.name,
         "subtitle": (
             f"{series.title} relative to {level_text(series.factor, series.reference)}, {better} 1 "
-            f"is better; {counted(len(seen.points), 'point')}"
+            f"is better; {formatting.counted(len(seen.points), 'point')}"
         ),
         "chart": history_chart(seen),
         "environment_changes": tuple(tables.break_lines(seen.environment_changes)),
@@ -114,7 +105,7 @@ def history_chart(seen: SeriesView) -> HistoryChart:
         heading="",
         description=(
             f"{seen.name}: {seen.series.title} relative to {reference}, "
-            f"{counted(len(points), 'point')} in their order"
+            f"{formatting.counted(len(points), 'point')} in their order"
         ),
         across=tuple(
             Tick(places[index], _short(points[index].label))
@@ -136,8 +127,9 @@ def history_chart(seen: SeriesView) -> HistoryChart:
             places[each.index] - edge,
             f"{tables.state_glyph(each)} {each.change.state}",
             tables.state_style(each),
-            f"{tables.state_text(each)} at {tables.place_text(each)}: {change_text(each.ratio)}, "
-            f"{interval_text(each.low, each.high)}",
+            f"{tables.state_text(each)} at {tables.place_text(each)}: "
+            f"{formatting.change_text(each.ratio)}, "
+            f"{formatting.interval_text(each.low, each.high)}",
         )
         for each in seen.changes
         if each.index is not None
@@ -159,15 +151,17 @@ def _line(
 
 
 def _mark(point: PointRecord, x: float, axis: LogAxis) -> Mark:
-    interval = f" ({interval_text(point.low, point.high)})" if point.low is not None else ""
+    interval = (
+        f" ({formatting.interval_text(point.low, point.high)})" if point.low is not None else ""
+    )
     return Mark(
         x=x,
         y=100 - axis.at(point.ratio),
         low_y=None if point.low is None else 100 - axis.at(point.low),
         high_y=None if point.high is None else 100 - axis.at(point.high),
         title=(
-            f"{point.label}, {point.at_utc[:10]}: {ratio_text(point.ratio)}{interval}, "
-            f"{counted(point.n_blocks, 'block')}"
+            f"{point.label}, {point.at_utc[:10]}: {formatting.ratio_text(point.ratio)}{interval}, "
+            f"{formatting.counted(point.n_blocks, 'block')}"
         ),
     )
 

@@ -143,17 +143,10 @@ class HistoryDocument(Part):
     states: list[StatePart]
 
 
-def as_document(
-    series: Sequence[SeriesView], groups: Sequence[ChangeGroup], states: Mapping[str, StateRecord]
-) -> HistoryDocument:
-    """Return the series as the documented, versioned document, with the states they refer to."""
-    used = dict.fromkeys(point.state for one in series for point in one.points)
-    found = [states[state] for state in used]
-    return part(HistoryDocument, None, schema=VERSION, groups=groups, series=series, states=found)
-
-
 def as_json(
     series: Sequence[SeriesView], groups: Sequence[ChangeGroup], states: Mapping[str, StateRecord]
 ) -> str:
-    """Return the document as indented JSON text, with a newline at its end."""
-    return document_text(as_document(series, groups, states))
+    """Return the series and the states they refer to as indented JSON text, with a newline."""
+    used = dict.fromkeys(point.state for one in series for point in one.points)
+    found = {"groups": groups, "series": series, "states": [states[state] for state in used]}
+    return document_text(part(HistoryDocument, None, schema=VERSION, **found))

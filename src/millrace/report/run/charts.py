@@ -24,10 +24,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Bar:
-    """A treatment's level with its interval and single trials; ``at`` is None without a result.
-
-    ``high_cut`` says that the interval goes on beyond the axis.
-    """
+    """A treatment's level, if any; ``high_cut``: its interval goes on beyond the axis."""
 
     label: str
     value: str
@@ -51,10 +48,7 @@ class BarChart:
 
 @dataclass(frozen=True)
 class Ratio:
-    """A comparison's ratio and interval on the common axis.
-
-    ``low_cut`` and ``high_cut`` say that the interval goes on beyond the axis.
-    """
+    """A ratio, if any; ``low_cut`` and ``high_cut``: its interval goes on beyond the axis."""
 
     label: str
     value: str
@@ -82,10 +76,7 @@ class RatioChart:
 
 
 def bar_charts(analysis: RunAnalysis, metric: Metric) -> tuple[BarChart, ...]:
-    """Return the levels of every treatment in ``metric``, a chart a group.
-
-    All have one axis; in a large run those of each section (test) have their own.
-    """
+    """Return all levels, a chart a group, on one axis; in a large run on one for each section."""
     parts = sections(analysis) if is_large(analysis) else [("", analysis.groups)]
     return tuple(
         chart for _, groups in parts for chart in _on_one_axis(groups, metric, analysis.factor)

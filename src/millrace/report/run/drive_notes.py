@@ -4,21 +4,23 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from millrace.analysis.compare.conditions import DriveConditions
-from millrace.analysis.compare.model import RunAnalysis
+from millrace.analysis.compare.model import Comparison, RunAnalysis
 from millrace.analysis.compare.treatment_model import TreatmentAnalysis
+from millrace.analysis.steady.policy import counted_text, reasons
 from millrace.model.instance_facts import CpuIdleFact
 from millrace.report.common.formatting import counted, percent_text, seconds_text
-from millrace.report.run.steady_notes import steady_conditions, steady_warnings
+from millrace.report.run.drive_tables import unsteady_trials
 
 ERRORS_LIMIT = 0.001  # of the transactions; fewer change no figure that is shown
 BUSY_CLIENT = 0.5  # of the host: from there on, the server may have waited for it
-SHOWN = 6  # labels in one line
+SHOWN = 6  # labels in one line, and treatments that were not steady
+_UNEQUAL = "the work was unequal, not shown to be equal, or failed mostly"
 
 
 def warnings(analysis: RunAnalysis) -> list[str]:
     """List what makes figures of driven clients less trustworthy, a sentence each."""
     return [
-        *_about_unequal_work(analysis),
+        *_about_refused(analysis, lambda c: c.unequal, _UNEQUAL),
         *steady_warnings(analysis),
         *_about_errors(analysis),
         *_about_open_loop(analysis),
@@ -41,12 +43,40 @@ def conditions(analysis: RunAnalysis) -> list[str]:
     ]
 
 
-def _about_unequal_work(analysis: RunAnalysis) -> Iterator[str]:
-    unequal = sum(bool(c.unequal) and c.verdict == "inconclusive" for c in analysis.comparisons())
-    if unequal:
-        number = counted(unequal, "comparison is", "comparisons are")
-        why = "the work was unequal, not shown to be equal, or failed mostly"
-        yield f"{number} inconclusive: {why}"
+def _about_refused(
+    analysis: RunAnalysis, unfit: Callable[[Comparison], str | None], why: str
+) -> Iterator[str]:
+    refused = sum(bool(unfit(c)) and c.verdict == "inconclusive" for c in analysis.comparisons())
+    if refused:
+        yield f"{counted(refused, 'comparison is', 'comparisons are')} inconclusive: {why}"
+
+
+def steady_warnings(analysis: RunAnalysis) -> Iterator[str]:
+    """Yield refused verdicts, and trials that were not steady, a sentence each."""
+    yield from _about_refused(analysis, lambda c: c.unsteady, "too many trials were not steady")
+    found = [(t, unsteady) for t in analysis.treatments if (unsteady := unsteady_trials(t))]
+    for treatment, unsteady in found[:SHOWN]:
+        judged = sum(trial.is_judged for trial in treatment.steadiness)
+        were = "was" if len(unsteady) == 1 else "were"
+        of = f"{counted_text(len(unsteady), judged)} of {treatment.label}"
+        yield f"{of} {were} not steady: {'; '.join(reasons(unsteady))}"
+    if len(found) > SHOWN:
+        more = counted(len(found) - SHOWN, "more treatment")
+        yield f"{more} had trials that were not steady"
+
+
+def steady_conditions(analysis: RunAnalysis) -> Iterator[str]:
+    """Yield facts about the other trials, a sentence each."""
+    trials = [trial for treatment in analysis.treatments for trial in treatment.steadiness]
+    states = Counter(trial.state for trial in trials)
+    total = counted(len(trials), "trial")
+    if any(t.driven for t in analysis.treatments) and states["does not apply"] == len(trials):
+        yield "a steady state is not asked for: all trials carried out as many transactions"
+    if states["steady"] and not states["unsteady"]:
+        yield f"{states['steady']} of {total} were steady while they were measured"
+    if short := states["too short to tell"]:
+        were, they = ("was", "it was") if short == 1 else ("were", "they were")
+        yield f"{short} of {total} {were} too short to tell whether {they} steady"
 
 
 def _about_errors(analysis: RunAnalysis) -> Iterator[str]:
@@ -161,12 +191,8 @@ def _polled(treatment: TreatmentAnalysis) -> bool:
 
 def _about_sleeping_cpus(analysis: RunAnalysis) -> list[str]:
     """Describe how millrace dealt with sleeping CPUs, and why; a line a way."""
-    ways: dict[str, int] = {}
-    for treatment in analysis.treatments:
-        fact = next((each.facts.cpu_idle for each in treatment.instances), None)
-        if fact is not None:
-            way = _wakeup_text(fact)
-            ways[way] = ways.get(way, 0) + 1
+    facts = [next((i.facts.cpu_idle for i in t.instances), None) for t in analysis.treatments]
+    ways = Counter(_wakeup_text(fact) for fact in facts if fact is not None)
     if len(ways) == 1:
         return list(ways)
     total = counted(len(analysis.treatments), "treatment")

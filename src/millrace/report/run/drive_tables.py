@@ -1,13 +1,23 @@
-"""Tables of driven clients: latencies, and what a transaction cost in CPU time."""
+"""Tables of driven clients: latencies, the CPU time of a transaction, and steady states."""
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
+from statistics import median
 
 from millrace.analysis.compare.latencies import Latency
 from millrace.analysis.compare.model import RunAnalysis
 from millrace.analysis.compare.treatment_model import TreatmentAnalysis
+from millrace.analysis.steady.policy import reasons
+from millrace.analysis.steady.steadiness import State, TrialSteadiness
 from millrace.levels import factor_text, level_value
 from millrace.model.run_spec import Of
-from millrace.report.common.formatting import count_text, known_text, latency_text, percent_text
+from millrace.report.common.formatting import (
+    MISSING,
+    count_text,
+    known_text,
+    latency_text,
+    percent_text,
+)
 from millrace.report.common.tables import Column, Row, Section, Table, text_columns
 from millrace.report.run.tables import sections_of
 from millrace.report.run.units import level_s
@@ -81,6 +91,41 @@ def cost_table(analysis: RunAnalysis) -> Table | None:
     titles = map(Column, (title for title, _, _ in costs))
     columns = (*text_columns(factor_text(analysis.factor)), *titles)
     return Table("What a transaction cost", columns, sections_of(analysis, cells))
+
+
+def steady_table(analysis: RunAnalysis) -> Table | None:
+    """Count the steady trials of each treatment; None where no trial recorded its seconds."""
+    sections = sections_of(analysis, _steady_cells)
+    if not sections:
+        return None
+    columns = (
+        *text_columns(factor_text(analysis.factor)), Column("steady"), Column("not steady"),
+        Column("too short to tell", drop=1), Column("seconds", drop=1), Column("warm-up, s"),
+        Column("warmed up after, s"), *text_columns("not steady because"),
+    )  # fmt: skip
+    return Table("Steady state", columns, sections)
+
+
+def _steady_cells(treatment: TreatmentAnalysis) -> Sequence[str] | None:
+    known: tuple[State, ...] = ("steady", "unsteady", "too short to tell")
+    recorded = [trial for trial in treatment.steadiness if trial.state in known]
+    if not recorded:
+        return None
+    states = Counter(trial.state for trial in recorded)
+    found = [trial.found_s for trial in recorded if trial.found_s is not None]
+    own = [trial.warmup_s for trial in recorded if trial.warmup_s is not None]
+    return (
+        *(str(states[state]) for state in known),
+        f"{median(trial.seconds for trial in recorded):g}",
+        f"{median(own):.1f}" if own else MISSING,
+        f"{median(found):.1f}" if found else MISSING,
+        "; ".join(reasons(unsteady_trials(treatment))) or MISSING,
+    )
+
+
+def unsteady_trials(treatment: TreatmentAnalysis) -> Sequence[TrialSteadiness]:
+    """Return the trials that were not steady while they were measured."""
+    return [trial for trial in treatment.steadiness if trial.state == "unsteady"]
 
 
 def _cost(treatment: TreatmentAnalysis, name: str) -> float | None:

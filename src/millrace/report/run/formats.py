@@ -20,14 +20,7 @@ FORMATS: Mapping[str, Callable[[RunAnalysis], str]] = {
 }
 
 
-def render(analysis: RunAnalysis, output_format: str) -> str:
-    """Return the report in one of ``FORMATS``; raises KeyError for another name."""
-    return FORMATS[output_format](analysis)
-
-
 _TEXT_REPORT = re.compile(r"^run \S+ · scale ", re.MULTILINE)
-
-
 REPORTS: Mapping[str, Kind] = {
     "terminal": Kind("report", _TEXT_REPORT),
     "html": PAGE,
@@ -35,3 +28,8 @@ REPORTS: Mapping[str, Kind] = {
     "markdown": Kind("Markdown report", _TEXT_REPORT),
     "csv": Kind("CSV report", re.compile(re.escape(",".join(COLUMNS)))),
 }
+
+
+def render(analysis: RunAnalysis, output_format: str) -> str:
+    """Return the report in one of ``FORMATS``; raises KeyError for another name."""
+    return FORMATS[output_format](analysis)

@@ -1,7 +1,4 @@
-"""The report as one HTML file: no network, styles and charts inside.
-
-It has no script but for flame graphs, where differences are explained in it.
-"""
+"""The report as one HTML file, without network; only flame graphs have a script."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -28,11 +25,10 @@ from millrace.report.run import design as design_text
 from millrace.report.run import notes, tables
 from millrace.report.run.charts import BarChart, RatioChart, bar_charts, ratio_charts
 from millrace.report.run.dependence import DependenceText, dependence_part
-from millrace.report.run.drive_tables import cost_table, latency_table
+from millrace.report.run.drive_tables import cost_table, latency_table, steady_table
 from millrace.report.run.line_charts import have_one_axis, latency_charts, relative_charts
 from millrace.report.run.matrix import Matrix, is_large, matrix, sections
 from millrace.report.run.sentences import answer, sentence, verdict_text
-from millrace.report.run.steady_notes import steady_table
 from millrace.report.run.units import readable
 from millrace.shown_text import shown_line
 from millrace.store.records import RunRecord
@@ -53,10 +49,7 @@ def as_html(analysis: RunAnalysis, explanations: Sequence[Explanation] = ()) -> 
 
 
 def write(analysis: RunAnalysis, path: Path, explanations: Sequence[Explanation] = ()) -> Path:
-    """Write the page to ``path``, making its directory, and return it.
-
-    Raises HostError where that cannot be.
-    """
+    """Write the page to ``path``, making its directory; raise HostError where that cannot be."""
     return write_text(path, as_html(analysis, explanations), PAGE, make_directory=True)
 
 

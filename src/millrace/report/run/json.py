@@ -11,11 +11,11 @@ from millrace.report.run.dependence import dependence_text
 from millrace.report.run.sentences import answer, sentence
 
 
-def as_document(analysis: RunAnalysis) -> schema.ReportDocument:
-    """Return the analysis as the documented, versioned document."""
+def as_json(analysis: RunAnalysis) -> str:
+    """Return the versioned document as indented JSON text, with a newline at its end."""
     study = published_comparison(analysis)
     headline = analysis.headline
-    return part(
+    document = part(
         schema.ReportDocument,
         analysis,
         schema=schema.VERSION,
@@ -60,11 +60,7 @@ def as_document(analysis: RunAnalysis) -> schema.ReportDocument:
         if analysis.calibrations
         else None,
     )
-
-
-def as_json(analysis: RunAnalysis) -> str:
-    """Return the document as indented JSON text, with a newline at its end."""
-    return document_text(as_document(analysis))
+    return document_text(document)
 
 
 def _matrix(metric: Metric, analysis: RunAnalysis) -> schema.MatrixPart:
@@ -86,15 +82,12 @@ def _matrix_cell(
 ) -> schema.MatrixCellPart:
     in_metric = group.in_metric(metric)
     comparison = next((c for c in in_metric if c.candidate_id == treatment.id), None)
-    estimate = None if comparison is None else comparison.estimate
     found = treatment.metrics.get(metric.name)
-    return schema.MatrixCellPart(
+    value = None if found is None else found.level
+    return part(
+        schema.MatrixCellPart,
+        comparison,
         level=treatment.level,
         treatment=treatment.id,
-        value=None if found is None else found.level,
-        ratio=None if estimate is None else estimate.ratio,
-        low=None if estimate is None else estimate.low,
-        high=None if estimate is None else estimate.high,
-        verdict=None if comparison is None else comparison.verdict,
-        may_be_chance=comparison is not None and comparison.not_significant,
+        value=value,
     )

@@ -19,10 +19,7 @@ _PERCENTS = (10, 50, 75, 90, 95, 99, 99.9, 99.99, 99.999)
 
 
 def latency_charts(groups: Sequence[Group], factor: str) -> tuple[LineChart, ...]:
-    """Return latency of transactions by percentile: a chart a group, a line a treatment.
-
-    A group without latencies, or of more than ``MOST_LINES`` treatments, has none.
-    """
+    """Return latency by percentile: a chart for each group of at most ``MOST_LINES`` treatments."""
     charts = []
     for group in groups:
         found = [(t, latency) for t in group.treatments if (latency := latency_of(t)) is not None]

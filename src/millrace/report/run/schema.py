@@ -9,13 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field
 
-from millrace.analysis.compare.model import (
-    ApplicableCalibration,
-    ComparisonState,
-    Dependence,
-    Ending,
-    Verdict,
-)
+from millrace.analysis.compare import model
 from millrace.levels import Level
 from millrace.model.run_spec import Direction
 from millrace.report.common.json_parts import From, HostPart, Part, RunPart, TextOrNull
@@ -61,7 +55,7 @@ class ComparisonPart(Part):
     high: float | None
     confidence: float
     n_blocks: int
-    verdict: Verdict | None
+    verdict: model.Verdict | None
     reason: str
     base_failed: int
     candidate_failed: int
@@ -76,7 +70,7 @@ class ComparisonPart(Part):
 
 
 @dataclass(frozen=True)
-class DependencePart(Dependence):
+class DependencePart(model.Dependence):
     """The dependence of a candidate's ratio on ``factors``, in ``metric`` and in words."""
 
     metric: str
@@ -92,7 +86,7 @@ class ComparisonStatusPart(Part):
 
     base_treatment: Annotated[str, From("comparison.base_id")]
     candidate_treatment: Annotated[str, From("comparison.candidate_id")]
-    state: ComparisonState
+    state: model.ComparisonState
     after: int | None
     more_blocks: int | None
 
@@ -109,7 +103,7 @@ class DesignPart(Part):
     blocks: int
     max_time_s: float | None
     concurrent: bool
-    ended: Ending | None
+    ended: model.Ending | None
     intervals_hold_for: Looks
     statuses: list[ComparisonStatusPart]
 
@@ -191,14 +185,16 @@ class ServerPart(Part):
 class MatrixCellPart(Part):
     """A treatment beside the base of its row. Null: no estimate, or the base itself."""
 
+    WITHIN = "estimate"
+
     level: Level
     treatment: str
     value: float | None
     ratio: float | None
     low: float | None
     high: float | None
-    verdict: Verdict | None
-    may_be_chance: bool
+    verdict: model.Verdict | None
+    may_be_chance: Annotated[bool, From("not_significant", otherwise=False)]
 
 
 class MatrixRowPart(Part):
@@ -216,7 +212,7 @@ class MatrixPart(Part):
 
 
 @dataclass(frozen=True)
-class CalibrationPart(ApplicableCalibration):
+class CalibrationPart(model.ApplicableCalibration):
     """The calibration of the host that is quoted: of the experiment, else of any."""
 
     sentence: str

@@ -41,10 +41,7 @@ def sections_of(
 
 
 def results_table(analysis: RunAnalysis, metric: Metric, time: Metric | None) -> Table:
-    """Return average, median, rate, percent of base with its interval, spread, verdict.
-
-    ``time`` is the metric that average, median and spread are of, where ``metric`` is a rate.
-    """
+    """Return results; of a rate, average, median and spread are those of the metric ``time``."""
     spread_of = time or metric
     unit = spread_of.unit
     columns = (
@@ -247,10 +244,7 @@ def provenance_table(analysis: RunAnalysis) -> Table:
 
 
 def options_table(analysis: RunAnalysis) -> Table | None:
-    """Return the options that are not effective as requested, or were left out, if any.
-
-    Treatments in which an option met the same fate share a row.
-    """
+    """Return options not effective or left out, if any; treatments of one fate share a row."""
     alike: dict[tuple[str, ...], list[str]] = {}
     for treatment in analysis.treatments:
         for instance in treatment.instances:

@@ -26,10 +26,7 @@ _SHORT = 12  # rows
 
 
 def show(analysis: RunAnalysis, console: Console) -> None:
-    """Print the report: the answer first, then what it rests on.
-
-    Of a large run the comparisons are shown in one table; the other formats hold all of it.
-    """
+    """Print the report, the answer first; of a large run, all comparisons are in one table."""
     analysis = readable(analysis)
     run = analysis.run
     console.print()
