@@ -1,5 +1,6 @@
 """Compare results of other benchmarks: paired treatments, and series."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,7 +10,6 @@ from millrace.analysis.history.series_verdicts import AnalyzedSeries, analyze_se
 from millrace.importers import paired
 from millrace.importers import series as series_file
 from millrace.importers.csv_reader import called
-from millrace.importers.series import Series
 from millrace.importers.units import Better
 from millrace.model.run_spec import Direction
 from millrace.stats.change_points import Sensitivity
@@ -24,17 +24,13 @@ class Criteria:
     direction: Direction | None
 
 
-@dataclass(frozen=True)
-class ComparedPairs:
-    """The comparisons of treatments with ``base``; ``better`` is the better direction of values."""
+def compare_paired(
+    file: Path, criteria: Criteria, *, base: str | None
+) -> tuple[Sequence[PairedComparison], str, Better]:
+    """Compare treatments that were interleaved in blocks; None for ``base`` takes the first one.
 
-    comparisons: tuple[PairedComparison, ...]
-    base: str
-    better: Better
-
-
-def compare_paired(file: Path, criteria: Criteria, *, base: str | None) -> ComparedPairs:
-    """Compare treatments that were interleaved in blocks; None for ``base`` takes the first one."""
+    Return the comparisons, the base, and the better direction of values.
+    """
     values, measure = paired.read(file)
     chosen = paired.base_of(called(file), values, base)
     better = measure.better(criteria.direction)
@@ -45,22 +41,13 @@ def compare_paired(file: Path, criteria: Criteria, *, base: str | None) -> Compa
         margin=criteria.margin,
         alpha=criteria.alpha,
     )
-    return ComparedPairs(tuple(found), chosen, better)
-
-
-@dataclass(frozen=True)
-class ComparedSeries:
-    """A series as read, its analysis, and the better direction of its values."""
-
-    series: Series
-    judged: AnalyzedSeries
-    better: Better
+    return found, chosen, better
 
 
 def compare_series(
     file: Path, criteria: Criteria, *, sensitivity: Sensitivity
-) -> tuple[ComparedSeries, ...]:
-    """Find the level changes in the series of a file."""
+) -> list[tuple[AnalyzedSeries, Better]]:
+    """Find the level changes in the series of a file; return also their better directions."""
     found = []
     for each in series_file.read(file):
         better = each.measure.better(criteria.direction)
@@ -73,5 +60,5 @@ def compare_series(
             margin=criteria.margin,
             alpha=criteria.alpha,
         )
-        found.append(ComparedSeries(each, judged, better))
-    return tuple(found)
+        found.append((judged, better))
+    return found

@@ -29,11 +29,6 @@ class RecordedRun:
     recorded: Recorded
     left_out: tuple[str, ...]
 
-    @property
-    def labels(self) -> tuple[str, ...]:
-        """The labels of the points."""
-        return tuple(dict.fromkeys(point.label for _, point in self.part.points))
-
 
 def record(
     path: Path, run: str, *, reference: str | None, label: str | None, date: datetime | None

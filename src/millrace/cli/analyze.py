@@ -13,13 +13,13 @@ from millrace.analysis.ci_gate import Gated
 from millrace.analysis.compare.paired import PairedComparison
 from millrace.analysis.compare.verdict import margin_text
 from millrace.analysis.history.series_verdicts import AnalyzedSeries
-from millrace.app.compare import ComparedSeries, Criteria, compare_paired, compare_series
+from millrace.app.compare import Criteria, compare_paired, compare_series
 from millrace.cli.console import echo, err, out, print_json
 from millrace.cli.fail_on import check, fail_on_option
 from millrace.cli.options import Finite, OrderedGroup, Percent, sensitivity_option
 from millrace.importers import hyperfine, paired, text_output
 from millrace.importers.paired import Value
-from millrace.importers.units import Measure
+from millrace.importers.units import Better, Measure
 from millrace.model.run_spec import Direction
 from millrace.report.common.formatting import counted
 from millrace.report.common.output_files import PAIRS, write_text
@@ -102,8 +102,7 @@ def paired_command(
     candidate / base. The intervals hold however often you look, so you may add blocks until there
     is a verdict.
     """
-    compared = compare_paired(file, criteria, base=base)
-    found, better = compared.comparisons, compared.better
+    found, chosen, better = compare_paired(file, criteria, base=base)
     if as_json:
         document = paired_report.as_json(
             found,
@@ -115,7 +114,7 @@ def paired_command(
         )
         print_json(document)
     else:
-        _print_heading(f"base {compared.base}", str(better), criteria)
+        _print_heading(f"base {chosen}", str(better), criteria)
         _show_comparisons(found, criteria)
     check(ci_gate.of_pairs(found, criteria.alpha), fail_on)
 
@@ -150,9 +149,9 @@ def series_command(
     interleaved.
     """
     found = compare_series(file, criteria, sensitivity=sensitivity)
-    analyzed = [each.judged for each in found]
+    analyzed = [each for each, _ in found]
     if as_json:
-        origins = [(each.better.basis, each.better.unit) for each in found]
+        origins = [(better.basis, better.unit) for _, better in found]
         document = series_report.as_json(
             analyzed, origins, margin=criteria.margin, alpha=criteria.alpha
         )
@@ -174,11 +173,11 @@ def _show_points(analyzed: Sequence[AnalyzedSeries], criteria: Criteria) -> None
         out.print(line)
 
 
-def _better_text(found: Sequence[ComparedSeries]) -> str:
+def _better_text(found: Sequence[tuple[AnalyzedSeries, Better]]) -> str:
     """Return which values are better; where series differ, by the names of the series."""
     names: dict[str, list[str]] = {}
-    for each in found:
-        names.setdefault(str(each.better), []).append(each.series.name)
+    for series, better in found:
+        names.setdefault(str(better), []).append(series.name)
     if len(names) == 1:
         return next(iter(names))
     return ", ".join(f"{text} in {series_report.named(of)}" for text, of in names.items())

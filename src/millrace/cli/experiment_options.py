@@ -64,40 +64,29 @@ _PROFILE_BLOCKS = click.option(
 
 def experiment_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add FILE and the options that override it; the command gets a choice."""
-
-    @_common_options(_BLOCKS, _MAX_BLOCKS, _PROFILE_BLOCKS)
-    @functools.wraps(command)
-    def with_choice(
-        *, blocks: int | None, max_blocks: int | None, max_time_s: float | None, **others: Any
-    ) -> Any:
-        if blocks is not None and (max_blocks is not None or max_time_s is not None):
-            limit = "--max-blocks" if max_blocks is not None else "--max-time"
-            raise UserError(
-                f"--blocks is an exact number of blocks, which {limit} would change",
-                hint="leave out one of them",
-            )
-        return _with_choice(
-            command, blocks=blocks, max_blocks=max_blocks, max_time_s=max_time_s, **others
-        )
-
-    return with_choice
+    return _with_choice(command, _BLOCKS, _MAX_BLOCKS, _PROFILE_BLOCKS)
 
 
 def calibration_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options of an experiment whose verdicts are calibrated; nothing is profiled."""
-
-    @_common_options(_BLOCKS_OF_A_VERDICT)
-    @functools.wraps(command)
-    def with_choice(**options: Any) -> Any:
-        return _with_choice(command, **options)
-
-    return with_choice
+    return _with_choice(command, _BLOCKS_OF_A_VERDICT)
 
 
-def _common_options(
-    *of_blocks: Callable[..., Any],
-) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def _with_choice(command: Callable[..., Any], *of_blocks: Callable[..., Any]) -> Callable[..., Any]:
     """Add what all commands with an experiment have, and options ``of_blocks`` in their place."""
+
+    @functools.wraps(command)
+    def with_choice(*, file: Path, scale: str | None, **options: Any) -> Any:
+        overrides = Overrides(**{f.name: options.pop(f.name, None) for f in fields(Overrides)})
+        is_limited = overrides.max_blocks is not None or overrides.max_time_s is not None
+        if _BLOCKS in of_blocks and overrides.blocks is not None and is_limited:
+            limit = "--max-blocks" if overrides.max_blocks is not None else "--max-time"
+            raise UserError(
+                f"--blocks is an exact number of blocks, which {limit} would change",
+                hint="leave out one of them",
+            )
+        return command(choice=ExperimentChoice(file, scale, overrides), **options)
+
     options = (
         click.argument("file", type=click.Path(path_type=Path)),
         click.option("--scale", help="One of the file's scales, such as demo or laptop."),
@@ -133,15 +122,4 @@ def _common_options(
             help="The smallest difference that matters.",
         ),
     )
-
-    def add(command: Callable[..., Any]) -> Callable[..., Any]:
-        return functools.reduce(lambda made, option: option(made), reversed(options), command)
-
-    return add
-
-
-def _with_choice(
-    command: Callable[..., Any], *, file: Path, scale: str | None, **options: Any
-) -> Any:
-    overrides = {each.name: options.pop(each.name, None) for each in fields(Overrides)}
-    return command(choice=ExperimentChoice(file, scale, Overrides(**overrides)), **options)
+    return functools.reduce(lambda made, option: option(made), reversed(options), with_choice)

@@ -72,7 +72,8 @@ def record(
     found = use_case.record(store, run, reference=reference, label=label, date=date)
     for clause in found.left_out:
         err.print(f"left out: {clause}")
-    labels, recorded = ", ".join(found.labels), found.recorded
+    labels = ", ".join(dict.fromkeys(point.label for _, point in found.part.points))
+    recorded = found.recorded
     if not (recorded.added or recorded.replaced or recorded.present):
         raise UserError(
             f"nothing was recorded of run {found.run}: {labels} {_of_others(recorded)}",

@@ -104,12 +104,6 @@ class HostPart(Part):
     facts: Annotated[dict[str, Any], From(lambda host: host.facts.to_json())]
 
 
-def json_schema(kind: type[Part]) -> Mapping[str, Any]:
-    """Return the JSON Schema (draft 2020-12) of a document."""
-    generated = kind.model_json_schema(by_alias=True, mode="serialization")
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **generated}
-
-
 def document_text(document: Part) -> str:
     """Return a document as indented JSON text, with a newline at its end."""
     return shown_json(document.model_dump_json(by_alias=True, indent=2)) + "\n"

@@ -25,7 +25,6 @@ from millrace.report.explanation.server_tables import (
     waits_table,
 )
 from millrace.report.explanation.stacked_bars import StackedBars, stacked_bars
-from millrace.report.explanation.statement_tables import NOTE, statement_breakdown_table
 from millrace.store.records import RunRecord
 
 _OPEN = 4  # comparisons; of more, each is closed until it is asked for
@@ -57,7 +56,7 @@ def context(explanations: Sequence[Explanation]) -> dict[str, Any]:
         "flame_row": ROW_PX,
         "finding_glyphs": FINDING_GLYPHS,
         "not_sure": NOT_SURE,
-        "statements_note": NOTE,
+        "statements_note": tables.NOTE,
         "collapsed": len(parts) > _OPEN,
         "counted": counted,
     }
@@ -93,7 +92,7 @@ def _part(number: int, e: Explanation, *, graphs: bool) -> dict[str, Any]:
         "breakdown": tables.breakdown_table(found, labels, e.noun) if found is not None else None,
         "breakdown_chart": _breakdown_chart(e),
         "breakdown_notes": tuple(sentences.breakdown_notes(e)),
-        "statement_breakdowns": statement_breakdown_table(
+        "statement_breakdowns": tables.statement_breakdown_table(
             e.statement_breakdown_differences, labels, e.noun
         ),
         "blocked": tables.blocked_table(e.blocked, labels, e.noun),

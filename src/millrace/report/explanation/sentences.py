@@ -3,6 +3,7 @@
 import math
 import re
 import shlex
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from millrace.analysis.explain.breakdown_model import BreakdownDifference, DifferenceLine
@@ -25,9 +26,8 @@ from millrace.report.common.formatting import (
     us_decimals,
 )
 from millrace.report.common.wording import first_line
-from millrace.report.explanation.statement_tables import statement_sentence
-from millrace.report.explanation.tables import Labels, interval_text, is_sure
-from millrace.stats.mean import MeanEstimate
+from millrace.report.explanation.tables import Labels, interval_text, is_sure, statement_sentence
+from millrace.stats import MeanEstimate
 
 _MATTERS = 0.05  # of a difference; smaller parts of it are summed up
 _MOST = 5  # parts that a sentence names
@@ -128,10 +128,9 @@ def missing_rows(explanation: Explanation) -> list[tuple[str, str, str]]:
         found.setdefault(key, []).append(lack)
     rows = []
     for (observer, _, remedy), lacks in found.items():
-        trials: dict[str, int] = {}
+        trials = Counter[str]()
         for lack in lacks:
-            side = _side(explanation, lack)
-            trials[side] = trials.get(side, 0) + lack.trials
+            trials[_side(explanation, lack)] += lack.trials
         where = "; ".join(f"{side}, {counted(number, 'trial')}" for side, number in trials.items())
         rows.append((f"{observer}: {_lacked([lack.what for lack in lacks])}", where, remedy))
     return rows

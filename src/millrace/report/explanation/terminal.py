@@ -15,7 +15,6 @@ from millrace.report.explanation import profile_tables, sentences, tables
 from millrace.report.explanation.ablation import ablation_sentences
 from millrace.report.explanation.caveats import NOT_SURE, ONE_BLOCK, caveat_sentences
 from millrace.report.explanation.server_tables import access_text, waits_table
-from millrace.report.explanation.statement_tables import NOTE, statement_breakdown_table
 
 _FUNCTIONS = 12
 _PLACES = 6  # that threads were blocked in
@@ -65,12 +64,12 @@ def _show(explanation: Explanation, console: Console) -> None:
     if e.differences is not None:
         shown.add(tables.breakdown_table(e.differences, labels, e.noun))
         _show_notes([_LATENCY, *sentences.breakdown_notes(e)], console)
-    statements = statement_breakdown_table(e.statement_breakdown_differences, labels, e.noun)
+    statements = tables.statement_breakdown_table(e.statement_breakdown_differences, labels, e.noun)
     if statements is not None:
         shown.add(replace(statements, sections=statements.sections[:_STATEMENTS]))
         others = len(statements.sections) - _STATEMENTS
         more = f"; of {counted(others, 'more statement')} on the page" if others > 0 else ""
-        _show_notes([f"{NOTE}{more}"], console)
+        _show_notes([f"{tables.NOTE}{more}"], console)
     shown.add(_first(tables.blocked_table(e.blocked, labels, e.noun), _PLACES))
     shown.add(tables.background_table(e.a.breakdown, e.b.breakdown, labels))
     shown.add(tables.efficiency_table(e.efficiency, labels, e.noun))

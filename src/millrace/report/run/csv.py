@@ -3,7 +3,7 @@
 import csv
 import io
 
-from millrace.analysis.compare.model import Comparison, RunAnalysis, varied_factors
+from millrace.analysis.compare.model import RunAnalysis, varied_factors
 from millrace.shown_text import defused_cell, shown_line
 
 COLUMNS = (
@@ -30,8 +30,21 @@ def as_csv(analysis: RunAnalysis) -> str:
     writer.writerow(map(_cell, [*COLUMNS, *varied]))
     for metric in analysis.metrics:
         for comparison in analysis.comparisons(metric):
+            estimate = comparison.estimate
             cells = [
-                *_row(comparison, analysis),
+                analysis.run.id,
+                *(metric.name, metric.unit, metric.direction),
+                ";".join(f"{name}={level}" for name, level in comparison.fixed_factors.items()),
+                comparison.base,
+                comparison.candidate,
+                *((estimate.ratio, estimate.low, estimate.high) if estimate else [None] * 3),
+                analysis.confidence,
+                comparison.n_blocks,
+                comparison.verdict,
+                comparison.reason,
+                comparison.minimum_detectable,
+                comparison.blocks_wanted,
+                comparison.adjusted_p,
                 values.get((comparison.base_id, metric.name)),
                 values.get((comparison.candidate_id, metric.name)),
                 *(comparison.fixed_factors[name] for name in varied),
@@ -43,23 +56,3 @@ def as_csv(analysis: RunAnalysis) -> str:
 def _cell(value: object) -> object:
     """Return text on one line, for a reader that takes the file line by line."""
     return defused_cell(shown_line(value)) if isinstance(value, str) else value
-
-
-def _row(comparison: Comparison, analysis: RunAnalysis) -> list[object]:
-    estimate, metric = comparison.estimate, comparison.metric
-    bounds = (estimate.ratio, estimate.low, estimate.high) if estimate else (None, None, None)
-    return [
-        analysis.run.id,
-        *(metric.name, metric.unit, metric.direction),
-        ";".join(f"{name}={level}" for name, level in comparison.fixed_factors.items()),
-        comparison.base,
-        comparison.candidate,
-        *bounds,
-        analysis.confidence,
-        comparison.n_blocks,
-        comparison.verdict,
-        comparison.reason,
-        comparison.minimum_detectable,
-        comparison.blocks_wanted,
-        comparison.adjusted_p,
-    ]

@@ -21,11 +21,10 @@ _VALUES = (
 
 def readable(analysis: RunAnalysis) -> RunAnalysis:
     """Return the analysis with metrics of requests that are all below 1 s in ms or µs."""
-    units = {metric.name: _unit(metric, analysis) for metric in analysis.metrics}
     scaled = {
         metric.name: (metric.replace(unit=found[0]), found[1])
         for metric in analysis.metrics
-        if (found := units[metric.name]) is not None
+        if (found := _unit(metric, analysis)) is not None
     }
     if not scaled:
         return analysis

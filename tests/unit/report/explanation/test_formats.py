@@ -16,7 +16,6 @@ from rich.console import Console
 
 from millrace.analysis.explain.explanation import explain
 from millrace.analysis.explain.model import Explanation, SideExplanation, is_observed
-from millrace.report.common.json_parts import json_schema
 from millrace.report.explanation import terminal as explain_terminal
 from millrace.report.explanation.caveats import caveat_sentences
 from millrace.report.explanation.html import FLAME_GRAPHS, as_html
@@ -36,6 +35,7 @@ from tests.unit.report.explanation.explained import (
     unobserved,
     unprofiled,
 )
+from tests.unit.report.json_schema import json_schema
 from tests.unit.report.run.test_formats import Page
 
 SECTIONS = [

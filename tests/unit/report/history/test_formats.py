@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from millrace.analysis.history.overview import ChangeGroup, SeriesView, group_changes, series_view
-from millrace.report.common.json_parts import json_schema
 from millrace.report.history.html import as_html, history_chart
 from millrace.report.history.json import HistoryDocument, as_json
 from millrace.report.history.tables import (
@@ -37,6 +36,7 @@ from tests.unit.analysis.history_points import (
     history,
     stepping,
 )
+from tests.unit.report.json_schema import json_schema
 
 AGAIN = Remeasured("run-c", "v39", "v40", 0.88, 0.86, 0.90, 8, "regression", "because", NOW)
 FACT = change(40, state="confirmed", remeasured=AGAIN)

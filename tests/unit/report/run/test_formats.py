@@ -16,7 +16,6 @@ from jinja2.meta import find_undeclared_variables
 from rich.console import Console
 
 from millrace.analysis.compare.compare_run import compare_run
-from millrace.report.common.json_parts import json_schema
 from millrace.report.common.pages import environment
 from millrace.report.explanation.html import context
 from millrace.report.run import terminal
@@ -25,6 +24,7 @@ from millrace.report.run.html import RunPage
 from millrace.report.run.schema import ReportDocument
 from millrace.report.run.tables import results_table
 from tests.unit.analysis.builders import Fails, RunBuilder, noisy, study
+from tests.unit.report.json_schema import json_schema
 
 SECTIONS = [
     "answer", "dependence", "results", "bars", "ratios", "count_time", "published", "disk",

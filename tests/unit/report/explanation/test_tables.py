@@ -13,7 +13,7 @@ from millrace.analysis.explain.statement_breakdown import statement_breakdown_di
 from millrace.report.explanation.html import as_html
 from millrace.report.explanation.json import as_json
 from millrace.report.explanation.sentences import answer
-from millrace.report.explanation.statement_tables import (
+from millrace.report.explanation.tables import (
     statement_breakdown_table,
     statement_sentence,
 )
