@@ -13,13 +13,7 @@ from millrace.analysis.explain.model import Explanation, SideExplanation
 from millrace.app.execution import Caller, execute_run, new_run
 from millrace.app.explain import ExplainedRun, titles
 from millrace.app.servers import exclusive_host
-from millrace.campaign.policies.ablate import (
-    AblationPlan,
-    Alignment,
-    Refuses,
-    ablation_plan,
-    alignments,
-)
+from millrace.campaign.policies import ablate as policy
 from millrace.errors import Interrupted, TrialFailed, UserError
 from millrace.experiment.levels import OPTION
 from millrace.experiment.plan import random_seed
@@ -35,7 +29,7 @@ class AblationPlanned(Announcement):
     """The event of a planned ablation; ``left_out`` says what it cannot change, a clause each."""
 
     candidate: str
-    alignments: tuple[Alignment, ...]
+    alignments: tuple[policy.Alignment, ...]
     left_out: tuple[str, ...]
 
 
@@ -50,8 +44,10 @@ def ablate(
     """
     stored, explanation = explained.stored, only_comparison(explained.compared)
     candidate = _treatment(stored, explanation.b)
-    planned = alignments(explanation.likely_causes, _refuses(candidate), _given(explanation.b))
-    ablated = ablation_plan(
+    planned = policy.alignments(
+        explanation.likely_causes, _refuses(candidate), _given(explanation.b)
+    )
+    ablated = policy.ablation_plan(
         stored,
         base=_treatment(stored, explanation.a),
         candidate=candidate,
@@ -80,8 +76,7 @@ def only_comparison(found: Sequence[Explanation]) -> Explanation:
     return found[0]
 
 
-def _measure(path: Path, ablated: AblationPlan, caller: Caller) -> StoredRun:
-    """Execute the plan as a run that is recorded with its ablation."""
+def _measure(path: Path, ablated: policy.AblationPlan, caller: Caller) -> StoredRun:
     with ExitStack() as stack:
         purpose = f"run {ablated.plan.experiment.name}"
         stack.enter_context(exclusive_host(purpose, caller.on_event))
@@ -100,7 +95,7 @@ def _measure(path: Path, ablated: AblationPlan, caller: Caller) -> StoredRun:
         return store.load_run(selection.run.id)
 
 
-def _refuses(treatment: TreatmentRecord) -> Refuses:
+def _refuses(treatment: TreatmentRecord) -> policy.Refuses:
     """Return the function that tests whether a treatment's server refuses an option."""
     server = install.find(str(treatment.resolved["server"]))
     if not isinstance(server, InstalledServer):
@@ -118,7 +113,6 @@ def _refuses(treatment: TreatmentRecord) -> Refuses:
 
 
 def _given(explained: SideExplanation) -> frozenset[str]:
-    """Return the options that the server of a side started with."""
     if explained.instance is None:
         return frozenset()
     given = (each for each in explained.instance.options if each.left_out is None)

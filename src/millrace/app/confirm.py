@@ -12,10 +12,8 @@ from millrace.app.servers import exclusive_host
 from millrace.campaign.policies import confirm as policy
 from millrace.campaign.policies.confirm import outcomes
 from millrace.errors import Interrupted, UserError
-from millrace.experiment.model import Experiment
 from millrace.model.events import Announcement
 from millrace.store.history_records import ChangeRecord
-from millrace.store.records import StoredRun
 from millrace.store.store import Store
 from millrace.times import utc_now
 
@@ -68,21 +66,16 @@ def confirm(path: Path, change: str, caller: Caller, *, blocks: int | None = Non
         purpose = f"history confirm {candidate.id}"
         stack.enter_context(exclusive_host(purpose, caller.on_event))
         store = stack.enter_context(Store.open(path))
-        measured = _measure(stack, store, plan.experiment, caller)
+        selection = select_run(store, plan.experiment, caller)
+        try:
+            execute_run(stack, store, selection, caller, retry_failed=True)
+        except Interrupted as stopped:
+            hint = "nothing is decided yet; the same command resumes where it stopped"
+            raise Interrupted(stopped.message, hint=hint) from None
+        measured = store.load_run(selection.run.id, observations_too=True)
         found = outcomes(store.histories, candidate, measured, builds.ends, utc_now())
         store.histories.keep([each.change for each in found])
         return Confirmation(tuple(found), _changes(store, found), measured.run.blocks)
-
-
-def _measure(stack: ExitStack, store: Store, experiment: Experiment, caller: Caller) -> StoredRun:
-    """Execute the experiment, or resume it."""
-    selection = select_run(store, experiment, caller)
-    try:
-        execute_run(stack, store, selection, caller, retry_failed=True)
-    except Interrupted as stopped:
-        hint = "nothing is decided yet; the same command resumes where it stopped"
-        raise Interrupted(stopped.message, hint=hint) from None
-    return store.load_run(selection.run.id, observations_too=True)
 
 
 def _changes(store: Store, found: list[Outcome]) -> tuple[ChangeView, ...]:

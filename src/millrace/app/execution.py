@@ -168,7 +168,6 @@ def execute_campaign(
 
 @contextmanager
 def _resumable() -> Iterator[None]:
-    """Add to an interruption how to resume."""
     try:
         yield
     except Interrupted as stopped:

@@ -88,7 +88,6 @@ def sequential_text(event: SequentialOpened) -> str:
 
 
 def _calibration_text(event: CalibrationReviewed) -> str:
-    """Return one line about the progress of a calibration."""
     found = event.found
     missing = max(event.verdicts - len(found.verdicts), 0)
     left_s = _time_left_s(found, missing)
@@ -108,7 +107,6 @@ def _time_left_s(found: Calibration, missing: int) -> float | None:
 
 
 def _bisection_text(event: BisectionReviewed) -> str:
-    """Return one line about what is known now, and what is next."""
     found = event.found
     text = f"{counted(found.trials, 'trial')}, the last of {event.server}: {likeliest(found)}"
     if isinstance(found.step, Next) and not (found.lost_end or found.unsteady):

@@ -257,7 +257,6 @@ def review_text(event: events.RunAssessed) -> str:
 
 
 def _closed_text(closed: events.ClosedComparison) -> str:
-    """Return the verdict, or why there will be none."""
     reasons = {
         "failing": "fails again and again",
         "unequal": "not the same work",

@@ -225,7 +225,6 @@ def _available(entry: Entry) -> dict[str, Any]:
 
 
 def _lines(key: str, value: Any) -> list[str]:
-    """Return a value of ``show`` as lines of text."""
     if key == "artefacts":
         return _artefact_lines(value)
     if isinstance(value, tuple | list):
@@ -236,7 +235,6 @@ def _lines(key: str, value: Any) -> list[str]:
 
 
 def _artefact_lines(artefacts: list[dict[str, Any]]) -> list[str]:
-    """Return a line for the artefact itself, and one for all packages that came with it."""
     lines = [
         f"{each['coordinate']}, {each['size_bytes']} bytes, sha256 {each['sha256']}"
         for each in artefacts[:1]

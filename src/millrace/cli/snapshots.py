@@ -36,14 +36,9 @@ def list_command(as_json: bool) -> None:
         return
     table = plain_table("snapshot", "on disk", "made in", "last used", "data")
     for each in kept:
+        size = sizes.readable(each.allocated_bytes)
         made = "" if each.snapshot is None else f"{each.snapshot.made_s:.1f} s"
-        table.add_row(
-            each.name,
-            sizes.readable(each.allocated_bytes),
-            made,
-            _instant(each.used_s),
-            _contents(each),
-        )
+        table.add_row(each.name, size, made, _instant(each.used_s), _contents(each))
     print_table(table)
     held = sum(each.allocated_bytes for each in kept)
     limit = snapshots.limit_bytes()

@@ -76,14 +76,11 @@ def injected_sentence(
     able = (
         "" if seen is None else f" (smallest change seen in {blocks} blocks: {percent_text(seen)})"
     )
-    if seen is not None and injected.stopped is not None and _made(injected.stopped) < seen:
-        able += ", more than is injected"
+    if seen is not None and injected.stopped is not None:
+        # A server that is stopped for a share of the time, and never idle, is as much slower.
+        slowdown = 1 / (1 - injected.stopped) - 1
+        able += ", more than is injected" if slowdown < seen else ""
     return f"{where}injected {injected_text(injected)}{able}: {_outcome(found, injected)}"
-
-
-def _made(stopped: float) -> float:
-    """Return the slowdown of a server that is stopped for a share of the time and never idle."""
-    return 1 / (1 - stopped) - 1
 
 
 def injected_text(injected: InjectedSlowdown) -> str:

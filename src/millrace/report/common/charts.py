@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from millrace.report.common.formatting import grouped_text
-from millrace.stats.ratio import RatioEstimate
+from millrace.stats import RatioEstimate
+from millrace.store.history_records import PointRecord
 
 WIDE = 2.5  # an axis of ratios that spans more has its ticks at powers of two
 
@@ -28,7 +29,7 @@ class LogAxis:
     high: float
 
     @classmethod
-    def around(cls, estimates: Sequence[RatioEstimate], margin: float) -> LogAxis:
+    def around(cls, estimates: Sequence[RatioEstimate | PointRecord], margin: float) -> LogAxis:
         """Return wide enough for every interval, but not for one that dwarfs all estimates."""
         core = [1 / (1 + margin), 1 + margin, *(e.ratio for e in estimates)]
         reach = 2 * (math.log(max(core)) - math.log(min(core)))
@@ -43,6 +44,11 @@ class LogAxis:
         """Return the position of ``ratio`` in percent of the width, held within it."""
         span = math.log(self.high) - math.log(self.low)
         return min(100.0, max(0.0, 100 * (math.log(ratio) - math.log(self.low)) / span))
+
+    def mark(self, x: float, found: RatioEstimate | PointRecord, title: str) -> Mark:
+        """Return the mark of a ratio with its interval; larger ones stand higher."""
+        low, high = (None if end is None else 100 - self.at(end) for end in (found.low, found.high))
+        return Mark(x, 100 - self.at(found.ratio), low, high, title)
 
     def ticks(self) -> tuple[Tick, ...]:
         """Return ticks at even differences; on a wide axis, at powers of two."""

@@ -28,9 +28,12 @@ class Kind:
     mark: re.Pattern[str] | None = None
 
     def is_kind_of(self, path: Path) -> bool:
-        """Return True where the file at ``path`` is empty or has this kind's mark."""
-        with path.open("rb") as file:
-            head = file.read(_HEAD_BYTES)
+        """Return True where the file at ``path`` can be read, and is empty or has this mark."""
+        try:
+            with path.open("rb") as file:
+                head = file.read(_HEAD_BYTES)
+        except OSError:
+            return False
         if not head or self.mark is None:
             return not head
         return self.mark.search(head.decode("utf-8", "replace")) is not None
@@ -84,21 +87,13 @@ def refuse_place(path: Path, kind: Kind, option: str) -> None:
             f"cannot write {_asked(option)} {path}: there is no directory {target.parent}",
             hint=f"make it first, or name another place with {option}",
         )
-    if target.is_file() and not _is_replaceable(target, kind):
+    if target.is_file() and not kind.is_kind_of(target):
         other = "" if kind.mark is None else f", which is no {kind.name} that millrace wrote"
         raise UserError(
             f"cannot write {_asked(option)} {path}: there is a file already{other}; it was left as "
             f"it is",
             hint=f"name another file with {option}, or move that one away first",
         )
-
-
-def _is_replaceable(path: Path, kind: Kind) -> bool:
-    """Return False for a file of another kind, and for one that cannot be read."""
-    try:
-        return kind.is_kind_of(path)
-    except OSError:
-        return False
 
 
 def _asked(option: str) -> str:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 
 from millrace.analysis.explain.blocking_stacks import BlockedComparison
 from millrace.analysis.explain.breakdown_model import (
@@ -80,16 +81,9 @@ def breakdown_rows(
     rows.append(_difference_row(left, decimals, None))
     # Nothing else was asked of the latency, so there is nothing to correct for.
     total = finding(is_sure(found.latency), found.latency.p_value, found.latency)
-    cells = (
-        total_title,
-        fixed_text(latency_a, decimals),
-        _half_width(found.a_latency, decimals),
-        fixed_text(latency_b, decimals),
-        _half_width(found.b_latency, decimals),
-        *estimate_cells(found.latency, decimals),
-        total or "",
-    )
-    return (*rows, Row(cells, total, is_total=True))
+    sides = ((latency_a, found.a_latency), (latency_b, found.b_latency))
+    row = _breakdown_row(total_title, sides, found.latency, decimals, total)
+    return (*rows, replace(row, is_total=True))
 
 
 def blocked_table(found: Sequence[BlockedComparison], labels: Labels, noun: str) -> Table | None:
@@ -242,16 +236,8 @@ def _all_rows(each: StatementBreakdownDifference, noun: str) -> tuple[Row, ...]:
         return ()
     decimals = us_decimals(max(each.a_us, each.b_us))
     verdict = finding(is_sure(each.of_operation), each.of_operation.p_value, each.of_operation)
-    cells = (
-        f"all {' and '.join(times)} in a {noun}",
-        fixed_text(each.a_us, decimals),
-        MISSING,
-        fixed_text(each.b_us, decimals),
-        MISSING,
-        *estimate_cells(each.of_operation, decimals),
-        verdict or "",
-    )
-    return (Row(cells, verdict),)
+    title, sides = f"all {' and '.join(times)} in a {noun}", ((each.a_us, None), (each.b_us, None))
+    return (_breakdown_row(title, sides, each.of_operation, decimals, verdict),)
 
 
 def _times(each: StatementBreakdownDifference) -> list[str]:
@@ -311,22 +297,26 @@ def _finding(line: DifferenceLine) -> str | None:
 
 
 def _half_width(estimate: MeanEstimate | None, decimals: int) -> str:
-    """Return half of an interval; missing for a single block."""
     if estimate is None or estimate.high is None:
         return MISSING
     return fixed_text(estimate.high - estimate.mean, decimals)
 
 
 def _difference_row(line: DifferenceLine, decimals: int, verdict: str | None) -> Row:
-    cells = (
-        line.title,
-        fixed_text(line.a_us, decimals),
-        _half_width(line.a, decimals),
-        fixed_text(line.b_us, decimals),
-        _half_width(line.b, decimals),
-        *estimate_cells(line.difference, decimals),
-        verdict or "",
-    )
+    sides = ((line.a_us, line.a), (line.b_us, line.b))
+    return _breakdown_row(line.title, sides, line.difference, decimals, verdict)
+
+
+def _breakdown_row(
+    title: str,
+    sides: Sequence[tuple[float, MeanEstimate | None]],
+    difference: MeanEstimate,
+    decimals: int,
+    verdict: str | None,
+) -> Row:
+    """Return a row of ``breakdown_columns``; each side is a time in µs and its estimate."""
+    halves = ((fixed_text(us, decimals), _half_width(mean, decimals)) for us, mean in sides)
+    cells = (title, *chain(*halves), *estimate_cells(difference, decimals), verdict or "")
     return Row(cells, verdict)
 
 

@@ -37,26 +37,22 @@ def show(explanations: Sequence[Explanation], console: Console) -> None:
 
 def _show_answers(explanations: Sequence[Explanation], console: Console) -> None:
     for explanation in explanations:
-        console.print()
-        console.print(Text(sentences.title(explanation), style="bold"), soft_wrap=False)
+        _print_heading(sentences.title(explanation), console)
         for sentence in (*sentences.answer(explanation), *ablation_sentences(explanation)[:1]):
             console.print(Padding(Text(sentence), (0, 0, 0, 2)), soft_wrap=False)
         _show_doubts(explanation, console)
-    console.print()
     more = "one of them in full: --candidate LEVEL, --workload TEST, --where FACTOR=LEVEL, as in"
-    console.print(Text(more, style="dim"), soft_wrap=False)
+    _print_heading(more, console, "dim")
     console.print(Text(sentences.command(explanations[0]), style="dim"), soft_wrap=True)
 
 
 def _show(explanation: Explanation, console: Console) -> None:
     e = only_compared(explanation)
     labels = sentences.headings(e)
-    console.print()
-    console.print(Text(sentences.title(e), style="bold"), soft_wrap=False)
+    _print_heading(sentences.title(e), console)
     console.print(Text(f"A is {e.base}, B is {e.candidate}; µs", style="dim"), soft_wrap=False)
     for sentence in sentences.answer(e):
-        console.print()
-        console.print(Text(sentence, style="bold"), soft_wrap=False)
+        _print_heading(sentence, console)
     _show_doubts(e, console)
     _show_likely_causes(e, console)
     _show_ablation(e, console)
@@ -86,17 +82,20 @@ def _show(explanation: Explanation, console: Console) -> None:
     _show_footnotes(e, console)
 
 
+def _print_heading(text: str, console: Console, style: str = "bold") -> None:
+    console.print()
+    console.print(Text(text, style=style), soft_wrap=False)
+
+
 def _show_doubts(e: Explanation, console: Console) -> None:
     for sentence in caveat_sentences(e):
-        console.print()
-        console.print(Text(sentence, style="bold yellow"), soft_wrap=False)
+        _print_heading(sentence, console, "bold yellow")
 
 
 def _show_plans(e: Explanation, console: Console) -> None:
     differing = [plan for plan in e.plans if not plan.same]
     if differing:
-        console.print()
-        console.print(Text("Plans that are not the same", style="bold"), soft_wrap=False)
+        _print_heading("Plans that are not the same", console)
     for plan in differing:
         for label, side in ((e.base, plan.a), (e.candidate, plan.b)):
             if side is not None:
@@ -105,8 +104,7 @@ def _show_plans(e: Explanation, console: Console) -> None:
 
 def _show_likely_causes(e: Explanation, console: Console) -> None:
     if e.likely_causes:
-        console.print()
-        console.print(Text("What is likely behind it", style="bold"), soft_wrap=False)
+        _print_heading("What is likely behind it", console)
     elif e.why_no_likely_causes:
         _show_notes([e.why_no_likely_causes], console)
     for number, cause in enumerate(e.likely_causes, start=1):
@@ -120,8 +118,7 @@ def _show_likely_causes(e: Explanation, console: Console) -> None:
 def _show_ablation(e: Explanation, console: Console) -> None:
     lines = ablation_sentences(e)
     if lines:
-        console.print()
-        console.print(Text("What an experiment showed", style="bold"), soft_wrap=False)
+        _print_heading("What an experiment showed", console)
     for line in lines:
         console.print(Padding(Text(line), (0, 0, 0, 2)), soft_wrap=False)
 
@@ -136,8 +133,7 @@ class _Tables:
     def add(self, table: Table | None) -> None:
         if table is None:
             return
-        self.console.print()
-        self.console.print(Text(table.title, style="bold"), soft_wrap=False)
+        _print_heading(table.title, self.console)
         show_table(table, self.console)
         verdicts = {row.verdict for section in table.sections for row in section.rows}
         notes = {"not sure": NOT_SURE, tables.UNTESTED: ONE_BLOCK}

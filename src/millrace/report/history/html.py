@@ -12,7 +12,6 @@ from millrace.report.common import formatting
 from millrace.report.common.charts import Line, LineChart, LogAxis, Mark, Tick
 from millrace.report.common.pages import environment
 from millrace.report.history import tables
-from millrace.stats import RatioEstimate
 from millrace.store.history_records import PointRecord
 
 
@@ -90,11 +89,7 @@ class HistoryChart:
 def history_chart(seen: SeriesView) -> HistoryChart:
     """Return the chart of a series that has at least one point."""
     points, margin = seen.points, seen.series.margin
-    estimates = [
-        RatioEstimate(each.ratio, each.low, each.high, each.n_blocks, 0.95, each.log_sd)
-        for each in points
-    ]
-    axis = LogAxis.around(estimates, margin)
+    axis = LogAxis.around(points, margin)
     places = [100 * (number + 0.5) / len(points) for number in range(len(points))]
     reference = level_text(seen.series.factor, seen.series.reference)
     lines = tuple(
@@ -154,16 +149,11 @@ def _mark(point: PointRecord, x: float, axis: LogAxis) -> Mark:
     interval = (
         f" ({formatting.interval_text(point.low, point.high)})" if point.low is not None else ""
     )
-    return Mark(
-        x=x,
-        y=100 - axis.at(point.ratio),
-        low_y=None if point.low is None else 100 - axis.at(point.low),
-        high_y=None if point.high is None else 100 - axis.at(point.high),
-        title=(
-            f"{point.label}, {point.at_utc[:10]}: {formatting.ratio_text(point.ratio)}{interval}, "
-            f"{formatting.counted(point.n_blocks, 'block')}"
-        ),
+    title = (
+        f"{point.label}, {point.at_utc[:10]}: {formatting.ratio_text(point.ratio)}{interval}, "
+        f"{formatting.counted(point.n_blocks, 'block')}"
     )
+    return axis.mark(x, point, title)
 
 
 def _short(label: str) -> str:

@@ -190,7 +190,6 @@ def _polled(treatment: TreatmentAnalysis) -> bool:
 
 
 def _about_sleeping_cpus(analysis: RunAnalysis) -> list[str]:
-    """Describe how millrace dealt with sleeping CPUs, and why; a line a way."""
     facts = [next((i.facts.cpu_idle for i in t.instances), None) for t in analysis.treatments]
     ways = Counter(_wakeup_text(fact) for fact in facts if fact is not None)
     if len(ways) == 1:
@@ -229,7 +228,6 @@ def _trials(driven: Iterable[DriveConditions]) -> str:
 
 
 def _first(reasons: Iterable[str | None]) -> str:
-    """Return the first reason that is known, to end a line with."""
     return next((f": {reason}" for reason in reasons if reason), "")
 
 
@@ -243,7 +241,6 @@ def _range(values: Sequence[float], text: Callable[[float], str]) -> str:
 
 
 def _listed(texts: Iterable[str]) -> str:
-    """Return all of them, or the first few and how many more there are."""
     several = list(texts)
     more = f" and {len(several) - SHOWN} more" if len(several) > SHOWN else ""
     return f"{', '.join(several[:SHOWN])}{more}"

@@ -114,9 +114,7 @@ def relative_charts(analysis: RunAnalysis, metric: Metric) -> tuple[LineChart, .
             continue
         wide = common.high / common.low > WIDE
         axis = LogAxis.around(own, analysis.margin) if wide else common
-        levels = list(
-            dict.fromkeys(level_value(t.level) for group in groups for t in group.treatments)
-        )
+        levels = dict.fromkeys(level_value(t.level) for group in groups for t in group.treatments)
         places = {level: 100 * (n + 0.5) / len(levels) for n, level in enumerate(levels)}
         charts.append(_relative_chart(heading, groups, _Plot(metric, axis, places, analysis)))
     return tuple(charts)
@@ -196,14 +194,8 @@ def _relative_mark(
     if comparison is None or comparison.estimate is None:
         return None
     estimate = comparison.estimate
-    low, high = estimate.low, estimate.high
-    return Mark(
-        x=x,
-        y=100 - axis.at(estimate.ratio),
-        low_y=None if low is None else 100 - axis.at(low),
-        high_y=None if high is None else 100 - axis.at(high),
-        title=f"{treatment.label}: {_in_words(estimate)}, {verdict_text(comparison)}",
-    )
+    title = f"{treatment.label}: {_in_words(estimate)}, {verdict_text(comparison)}"
+    return axis.mark(x, estimate, title)
 
 
 def _in_words(estimate: RatioEstimate) -> str:

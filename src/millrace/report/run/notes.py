@@ -136,7 +136,6 @@ def _about_pairs(analysis: RunAnalysis) -> Iterator[str]:
 
 
 def _about_bases(analysis: RunAnalysis) -> Iterator[str]:
-    """Return the bases without a result, and which other level could be the base."""
     failed = [t.label for t in analysis.treatments if t.is_base and t.failed and not t.finished]
     finished = Counter(str(t.level) for t in analysis.treatments if t.finished and not t.is_base)
     if failed and finished:
@@ -146,7 +145,6 @@ def _about_bases(analysis: RunAnalysis) -> Iterator[str]:
 
 
 def _about_generator(analysis: RunAnalysis) -> Iterator[str]:
-    """Warn where the load generator, not the server, set the pace."""
     waited = [
         f"{t.label} {percent_text(t.generator_wait)}"
         for t in analysis.treatments

@@ -179,7 +179,6 @@ def published_table(analysis: RunAnalysis, study: PublishedStudy, metric: Metric
 
 
 def _published_percent(figure: PublishedFigure) -> str:
-    """Return text such as ``26.3``, or ``61.3 to 67.1`` for a range."""
     ends = [each for each in (figure.ratio, figure.ratio_high) if each is not None]
     return " to ".join(percent_of_base_text(each) for each in ends) or MISSING
 

@@ -16,7 +16,7 @@ from millrace.report.common.formatting import GLYPHS
 from millrace.report.common.terminal_table import STYLES, show_table
 from millrace.report.run import dependence, notes
 from millrace.report.run.drive_tables import cost_table, latency_table
-from millrace.report.run.matrix import Cell, Matrix, MatrixColumn, is_large, matrix
+from millrace.report.run.matrix import Cell, Matrix, is_large, matrix
 from millrace.report.run.sentences import answer, sentence, verdict_text
 from millrace.report.run.tables import published_table, results_table
 from millrace.report.run.units import readable
@@ -148,7 +148,10 @@ def _table(matrix: Matrix, kept: Sequence[int]) -> Table:
     drawn = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1, 0, 0))
     drawn.add_column(shown_line(matrix.corner), no_wrap=True, vertical="bottom")
     for number in kept:
-        head = _head(matrix.columns[number])
+        column = matrix.columns[number]
+        # A server's name has two lines, family and version; below the base's is its unit.
+        lines = shown_line(column.label).split("-", 1)
+        head = Text("\n".join([*lines, column.unit] if column.unit else lines))
         drawn.add_column(head, justify="right", no_wrap=True, vertical="bottom")
     for section in matrix.sections:
         if section.heading:
@@ -158,12 +161,6 @@ def _table(matrix: Matrix, kept: Sequence[int]) -> Table:
             cells = (_cell(row.cells[number]) for number in kept)
             drawn.add_row(Text(shown_line(row.label)), *cells)
     return drawn
-
-
-def _head(column: MatrixColumn) -> Text:
-    """Return the server's name in two lines, family and version; below the base's its unit."""
-    lines = shown_line(column.label).split("-", 1)
-    return Text("\n".join([*lines, column.unit] if column.unit else lines))
 
 
 def _cell(cell: Cell) -> Text:

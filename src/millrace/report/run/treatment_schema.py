@@ -3,7 +3,6 @@
 from typing import Annotated, Literal
 
 from millrace.analysis.compare.conditions import DriveConditions
-from millrace.analysis.compare.latencies import Latency
 from millrace.analysis.compare.treatment_model import TreatmentAnalysis
 from millrace.analysis.steady.steadiness import State
 from millrace.levels import Level
@@ -109,10 +108,6 @@ class SteadinessPart(Part):
     checks: list[SteadyCheckPart]
 
 
-def _percentiles_s(latency: Latency) -> dict[str, float]:
-    return {f"{percent:g}": s for percent, s in latency.by_percentile().items()}
-
-
 class LatencyPart(Part):
     """Latencies of a transaction or statement, of all finished trials together.
 
@@ -126,11 +121,13 @@ class LatencyPart(Part):
     count: int
     mean_s: float
     maximum_s: float
-    percentiles_s: Annotated[dict[str, float], From(_percentiles_s)]
+    percentiles_s: Annotated[
+        dict[str, float],
+        From(lambda latency: {f"{n:g}": s for n, s in latency.by_percentile().items()}),
+    ]
 
 
 def _options(treatment: TreatmentAnalysis) -> list[OptionPart]:
-    """Return the differing options of each server, then those that were left out."""
     return [
         option
         for instance in treatment.instances
