@@ -1,6 +1,5 @@
 """Measure the cost of likely causes by removing them."""
 
-from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -9,7 +8,7 @@ from typing import Literal
 from millrace import databases
 from millrace.analysis.explain.ablation import ablation
 from millrace.analysis.explain.explanation import with_ablation
-from millrace.analysis.explain.model import Explanation, SideExplanation
+from millrace.analysis.explain.model import SideExplanation
 from millrace.app.execution import Caller, execute_run, new_run
 from millrace.app.explain import ExplainedRun, titles
 from millrace.app.servers import exclusive_host
@@ -42,11 +41,15 @@ def ablate(
     the run. Raise UserError where several comparisons are explained or no setting is suspected,
     TrialFailed where no block has a result of A, of B and of an alignment.
     """
-    stored, explanation = explained.stored, only_comparison(explained.compared)
+    if len(explained.compared) > 1:
+        raise UserError(
+            f"an ablation tests one comparison, and there are {len(explained.compared)}",
+            hint=f"choose one with --candidate, --test and --where: {titles(explained.compared)}",
+        )
+    stored, explanation = explained.stored, explained.compared[0]
     candidate = _treatment(stored, explanation.b)
-    planned = policy.alignments(
-        explanation.likely_causes, _refuses(candidate), _given(explanation.b)
-    )
+    refuses, given = _refuses(candidate), _given(explanation.b)
+    planned = policy.alignments(explanation.likely_causes, refuses, given)
     ablated = policy.ablation_plan(
         stored,
         base=_treatment(stored, explanation.a),
@@ -64,16 +67,6 @@ def ablate(
             hint=f"`millrace results show {measured.run.id}` has each reason",
         )
     return ExplainedRun(stored, (with_ablation(explanation, found),))
-
-
-def only_comparison(found: Sequence[Explanation]) -> Explanation:
-    """Return the only explanation. Raise UserError where there are several."""
-    if len(found) > 1:
-        raise UserError(
-            f"an ablation tests one comparison, and there are {len(found)}",
-            hint=f"choose one with --candidate, --test and --where: {titles(found)}",
-        )
-    return found[0]
 
 
 def _measure(path: Path, ablated: policy.AblationPlan, caller: Caller) -> StoredRun:

@@ -1,7 +1,4 @@
-"""Find the properties of this host that make results less trustworthy, and suggest what to do.
-
-A check has a reason and a rule from an observed host to a result; docs/doctor.md explains all.
-"""
+"""Find what makes results of this host less trustworthy; docs/doctor.md explains each check."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -68,10 +68,7 @@ def explain_run(path: Path, run: str, selection: Selection) -> ExplainedRun:
 def explanations_of_report(
     stored: StoredRun, base: Level, ablations: Sequence[StoredRun]
 ) -> tuple[Explanation, ...]:
-    """Return the explanations of a run's report; none for a run without observations.
-
-    They compare each level of the compared factor with ``base``, with the results of ablations.
-    """
+    """Return explanations of all levels against ``base``, with ablations; none if unobserved."""
     factor = stored.run.spec.compare.factor
     has_observations = not all(attempt.observations.is_empty for attempt in stored.attempts)
     if not has_observations or len(stored.run.spec.levels[factor]) < 2:

@@ -161,9 +161,8 @@ def named_series(store: Store, path: Path, wanted: Sequence[str]) -> Mapping[str
         or any(series.startswith(text) or text.casefold() in name.casefold() for text in wanted)
     }
     if not found:
-        shown = "\n".join(
-            f"  {series}  {name}" for series, name in [*names.items()][:_SHOWN_SERIES]
-        )
+        first = [*names.items()][:_SHOWN_SERIES]
+        shown = "\n".join(f"  {series}  {name}" for series, name in first)
         asked = " or ".join(repr(text) for text in wanted)
         raise UserError(
             f"{path}: no series has an id that starts with {asked}, or a name that contains it",

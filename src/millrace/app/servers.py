@@ -53,11 +53,7 @@ def find_server(name: str) -> Server | Entry:
 
 @dataclass(frozen=True)
 class Installed:
-    """The server that a name stands for.
-
-    ``is_new`` unless it was installed already; ``is_added`` where the user added it, so that it
-    needs no installation. ``suite`` is the name of the suite whose newest build it is.
-    """
+    """A named server: ``is_added`` ones need no installation; of a ``suite``, the newest build."""
 
     name: str
     server: InstalledServer | None

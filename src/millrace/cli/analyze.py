@@ -46,10 +46,7 @@ def command() -> None:
 
 
 def _with_criteria(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add FILE, ``--json``, ``--fail-on`` and the options of the criteria of a verdict.
-
-    The command gets ``criteria`` instead of ``--margin``, ``--alpha`` and ``--direction``.
-    """
+    """Add FILE, ``--json``, ``--fail-on``, and options that the command gets as ``criteria``."""
 
     @click.argument("file", type=_FILE)
     @click.option("--json", "as_json", is_flag=True, help="Print JSON.")

@@ -14,7 +14,7 @@ from millrace.app.inspect_config import InspectedConfig, inspect_config
 from millrace.app.servers import exclusive_host
 from millrace.cli.console import err, out, plain_table, print_json, print_table
 from millrace.cli.progress import Listener
-from millrace.model.servers import Server
+from millrace.model.servers import Option, Server
 from millrace.servers import configurations, install
 from millrace.store.records import OptionRecord
 
@@ -186,17 +186,9 @@ def _show_as_data(
 ) -> dict[str, Any]:
     return {
         **_side_as_data(asked),
-        "asked": [
-            {"name": option.name, "value": option.value, "layer": option.layer}
-            for option in asked.fitted.applied
-        ],
+        "asked": list(map(_option_as_data, asked.fitted.applied)),
         "left_out": [
-            {
-                "name": left.option.name,
-                "value": left.option.value,
-                "layer": left.option.layer,
-                "reason": left.reason,
-            }
+            {**_option_as_data(left.option), "reason": left.reason}
             for left in asked.fitted.left_out
         ],
         "asked_but_not_effective": [
@@ -206,6 +198,10 @@ def _show_as_data(
         "against_default": asdict(against_own),
         "effective": dict(asked.effective),
     }
+
+
+def _option_as_data(option: Option) -> dict[str, str | None]:
+    return {"name": option.name, "value": option.value, "layer": option.layer}
 
 
 def _side_as_data(asked: InspectedConfig) -> dict[str, Any]:

@@ -21,11 +21,7 @@ _UNLIMITED = 10_000
 
 
 class _Shown(Console):
-    """A console that reads no markup in text, and shows hidden characters.
-
-    Text is escaped wherever it is laid out, in a line or in a cell of a table: whatever a command
-    prints passes here.
-    """
+    """A console that reads no markup, and shows hidden characters in all text that it lays out."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(markup=False, emoji=False, highlight=False, **options)

@@ -181,20 +181,19 @@ class TrialBar:
 
     def _end(self, event: events.TrialEnded) -> None:
         took_s = time.monotonic() - self._started
-        if event.outcome == "finished":
+        finished = event.outcome == "finished"
+        if finished:
             self._durations[event.treatment_id].append(took_s)
         self._waiting.pop(event.trial, None)
         self._now.pop(event.trial, None)
         self._ended += 1
         self._update()
-        if event.outcome == "finished" and err.is_terminal:
+        if finished and err.is_terminal:
             return
-        failure = ""
-        if event.outcome != "finished":
-            failure = f": failed at {event.failed_step}: {event.reason or ''}"
+        failure = f": failed at {event.failed_step}: {event.reason or ''}"
         err.print(
             f"{self._ended}/{self._total} {event.treatment} · {block_text(event)}"
-            f" · {took_s:.1f} s{failure} · {self._left(0.0)} left"
+            f" · {took_s:.1f} s{'' if finished else failure} · {self._left(0.0)} left"
         )
 
     def _show(self, trial: str | None = None, activity: str = "") -> None:

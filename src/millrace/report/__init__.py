@@ -1,1 +1,1 @@
-"""Reports of an analysis: terminal, HTML, JSON, Markdown, CSV. No statistics. No statistics."""
+"""Reports of an analysis: terminal, HTML, JSON, Markdown, CSV. No statistics."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from millrace.report.common.formatting import grouped_text
-from millrace.stats import RatioEstimate
+from millrace.stats.ratio import RatioEstimate
 from millrace.store.history_records import PointRecord
 
 WIDE = 2.5  # an axis of ratios that spans more has its ticks at powers of two

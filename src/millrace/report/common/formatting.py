@@ -25,7 +25,6 @@ GLYPHS = {
 # The same for differences of an explanation: B takes more than A, less, or nobody can tell.
 FINDING_GLYPHS = {"more": "+", "less": "−", "not sure": "?", "?": ""}
 
-
 T = TypeVar("T")
 
 

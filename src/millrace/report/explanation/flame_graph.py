@@ -83,7 +83,6 @@ class Graph:
 
     @property
     def left_out_text(self) -> str:
-        """Describe the frames that are not drawn; empty where everything is."""
         paths = "1 call path" if self.left_out == 1 else f"{self.left_out:,} call paths"
         share = percent_text(self.left_out_us / self.total_us if self.total_us else 0.0)
         return f"{paths} of {self.side}, together {figure_text(self.left_out_us)} µs ({share})"
@@ -155,10 +154,7 @@ class _Compared:
 
 @dataclass(frozen=True, eq=False)
 class _Path:
-    """A node of the tree in its place; ``parent`` is an index, -1 of the root.
-
-    ``compared`` is its caller's where it is not compared itself.
-    """
+    """A node of the tree, ``parent`` an index (-1: root), ``compared`` else its caller's."""
 
     node: CallNode
     parent: int

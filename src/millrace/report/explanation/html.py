@@ -1,7 +1,4 @@
-"""An explanation as HTML: a page of its own, or sections of the report.
-
-The page loads nothing; a small script of ours, allowed by its hash, brings flame graphs to life.
-"""
+"""An explanation as HTML, a page or sections; flame graphs have a script, allowed by its hash."""
 
 import base64
 import hashlib

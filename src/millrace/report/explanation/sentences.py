@@ -27,7 +27,7 @@ from millrace.report.common.formatting import (
 )
 from millrace.report.common.wording import first_line
 from millrace.report.explanation.tables import Labels, interval_text, is_sure, statement_sentence
-from millrace.stats import MeanEstimate
+from millrace.stats.mean import MeanEstimate
 
 _MATTERS = 0.05  # of a difference; smaller parts of it are summed up
 _MOST = 5  # parts that a sentence names

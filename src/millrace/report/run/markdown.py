@@ -20,10 +20,7 @@ ESCAPED = str.maketrans({c: f"\\{c}" for c in "\\`*_[]<>|"})
 
 
 def as_markdown(analysis: RunAnalysis) -> str:
-    """Return the answer, tables of every metric, verdicts, published figures, notes and provenance.
-
-    In a large run each metric's overview comes first, and what is pages long is folded.
-    """
+    """Return the report; of a large run, overviews come first, and what is pages long is folded."""
     analysis = readable(analysis)
     run, large = analysis.run, is_large(analysis)
     parts = [

@@ -237,11 +237,8 @@ def _counted(comparisons: Sequence[Comparison], analysis: RunAnalysis) -> list[s
 
 
 def _largest(comparisons: Sequence[Comparison], analysis: RunAnalysis) -> str:
-    def size(comparison: Comparison) -> float:
-        ratio = comparison.estimate.ratio if comparison.estimate else 1.0
-        return max(ratio, 1 / ratio)
-
-    largest = max(comparisons, key=size)
-    ratio = largest.estimate.ratio if largest.estimate else 1.0
+    ratios = [each.estimate.ratio if each.estimate else 1.0 for each in comparisons]
+    ratio = max(ratios, key=lambda each: max(each, 1 / each))
+    largest = comparisons[ratios.index(ratio)]
     name = f"{level_text(analysis.factor, largest.candidate)}{held_text(largest, analysis)}"
     return f"{name} {effect(ratio, largest.metric)}"

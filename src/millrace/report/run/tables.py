@@ -71,6 +71,7 @@ def _result_row(
     elif treatment.failed and not treatment.finished:
         verdict = "failed"
     percent, interval = _percent_of_base(treatment, comparison)
+    own = None if spread is None else spread.summary
     cells = (
         level_value(treatment.level),
         _level(spread),
@@ -78,8 +79,8 @@ def _result_row(
         *rate,
         percent,
         interval,
-        known_text(None if spread is None else spread.summary.cv, percent_text),
-        _range(spread),
+        known_text(None if own is None else own.cv, percent_text),
+        range_text(own.range, own.mean, spread_of) if own is not None and own.n >= 2 else MISSING,
         trials_text(treatment),
         verdict or "base",
     )
@@ -88,12 +89,6 @@ def _result_row(
 
 def _level(found: MetricSummary | None) -> str:
     return known_text(found, lambda each: value_text(each.level, each.metric))
-
-
-def _range(summary: MetricSummary | None) -> str:
-    if summary is None or summary.summary.n < 2:
-        return MISSING
-    return range_text(summary.summary.range, summary.summary.mean, summary.metric)
 
 
 def _percent_of_base(
