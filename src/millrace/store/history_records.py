@@ -89,9 +89,10 @@ class History:
 
 @dataclass(frozen=True)
 class Remeasured:
-    """The ratio after / before of the builds of two points (labels), measured in turns.
+    """The result of measuring a change again.
 
-    The interval is valid for any number of looks.
+    It is the ratio after / before of the builds of the points ``before`` and ``after`` (their
+    labels), measured in turns, with an interval valid for any number of looks.
     """
 
     run_id: str
