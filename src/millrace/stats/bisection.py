@@ -87,7 +87,7 @@ def next_step(search: Search, seen: Sequence[Measured | Skipped]) -> Next | Foun
 
 
 def posterior(search: Search, seen: Sequence[Measured | Skipped]) -> Posterior | None:
-    """Return the posterior, also when the search has ended; None until both ends have runs."""
+    """Return the posterior, None before first runs; raise ValueError as ``next_step`` does."""
     sample = _sample(search, seen)
     if min(sample.counts[0], sample.counts[-1]) < FIRST_RUNS:
         return None

@@ -104,7 +104,7 @@ def _critical_t(n_blocks: int, alpha: float, looks: Looks) -> float:
 
 @lru_cache(maxsize=4096)
 def _noncentrality(n_blocks: int, alpha: float, power: float, looks: Looks) -> float:
-    """Return the noncentrality at which the tail on its own side reaches ``power``."""
+    """Return the noncentrality at which a significant ratio in its direction has this ``power``."""
     freedom = n_blocks - 1
     critical = _critical_t(n_blocks, alpha, looks)
 

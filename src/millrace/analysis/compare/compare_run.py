@@ -211,6 +211,8 @@ def compare_aa_trials(
     """
     last = stored.last_attempts()
     aa_trials = [trial for trial in stored.trials if trial.purpose == "control"]
+    if not aa_trials:
+        return None
     measured = values_by_block(stored, metric, "measure")
     again = values_by_block(stored, metric, "control")
     found: list[GroupAaTrials] = []

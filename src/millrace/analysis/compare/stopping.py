@@ -36,7 +36,7 @@ _DECIDED = ("regression", "improvement", "equivalent")
 
 
 def run_status(analysis: RunAnalysis, design: Design) -> RunStatus:
-    """Return the state of comparisons, the blocks needed, and the ending, by a ``design``."""
+    """Return the state of the comparisons, the needed blocks, and the ending by the ``design``."""
     blocks = 1 + max((t.block for t in analysis.trials if t.purpose == "measure"), default=-1)
     comparisons = tuple(_statuses(analysis))
     needed = _needed(analysis, comparisons, blocks, max(design.blocks - blocks, 1))
