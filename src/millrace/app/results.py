@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from millrace.campaign import attempts
+from millrace.campaign.attempt_owners import is_alive
 from millrace.store.importing import Imported
 from millrace.store.records import RunSummary, StoredRun
 from millrace.store.store import Store
@@ -52,7 +52,7 @@ def remove_runs(
         confirm(ids)
         reports = [report for report in map(store.report_path, ids) if os.path.lexists(report)]
         recorded = [run_id for run_id in ids if run_id in store.histories.runs()]
-        store.remove_runs(ids, is_alive=attempts.is_alive)
+        store.remove_runs(ids, is_alive=is_alive)
     return ids, reports, recorded
 
 

@@ -6,24 +6,22 @@ trial measures, nothing is written to the store.
 
 import contextlib
 import itertools
-import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from millrace.campaign.attempt_owners import is_alive, this_process
 from millrace.campaign.inputs import RunInput, trial_spec
 from millrace.campaign.run_records import stored_trial_id
 from millrace.errors import HostError, MillraceError
 from millrace.experiment.concurrent_pairs import fixed_factors
 from millrace.experiment.model import Plan, PlannedTrial
 from millrace.model.events import OnEvent, ResultWaits, TrialBegan, TrialEnded, TrialEvent
-from millrace.servers.instances import processes
-from millrace.servers.instances.processes import ProcessId
 from millrace.servers.instances.signals import signals_held
 from millrace.store import database, observations
 from millrace.store.checked import to_plain
-from millrace.store.records import PAIR_FAILED, AttemptResult, Owner, RunRecord
+from millrace.store.records import PAIR_FAILED, AttemptResult, RunRecord
 from millrace.store.store import Store
 from millrace.times import utc_now
 from millrace.trial.concurrent_pair import PairTrial, execute_pair
@@ -32,20 +30,6 @@ from millrace.trial.spec import TrialSpec
 
 _STORE_TRIES = 10
 _STORE_PAUSE_S = 3.0
-
-
-def this_process(host_id: str) -> Owner:
-    """Return this process as the owner of attempts."""
-    process = ProcessId.of(os.getpid())
-    assert process is not None
-    return Owner(host_id, processes.boot_id(), process.pid, process.started_ticks)
-
-
-def is_alive(owner: Owner) -> bool:
-    """Return whether a process of this host, the owner, still runs; not one of an earlier boot."""
-    return (
-        owner.boot_id == processes.boot_id() and ProcessId(owner.pid, owner.started_ticks).exists()
-    )
 
 
 @dataclass(frozen=True)
