@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from millrace.campaign.attempt_owners import is_alive
+from millrace.campaign.run_records import is_alive
 from millrace.store.importing import Imported
 from millrace.store.records import RunSummary, StoredRun
 from millrace.store.store import Store

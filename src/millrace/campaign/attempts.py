@@ -11,9 +11,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from millrace.campaign.attempt_owners import is_alive, this_process
 from millrace.campaign.inputs import RunInput, trial_spec
-from millrace.campaign.run_records import stored_trial_id
+from millrace.campaign.run_records import is_alive, stored_trial_id, this_process
 from millrace.errors import HostError, MillraceError
 from millrace.experiment.concurrent_pairs import fixed_factors
 from millrace.experiment.model import Plan, PlannedTrial

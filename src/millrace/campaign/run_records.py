@@ -1,4 +1,4 @@
-"""Write a run and its planned trials into the store, before they are measured."""
+"""Write a run and its planned trials into the store, and name the process that attempts them."""
 
 import json
 import os
@@ -7,7 +7,16 @@ from typing import Any
 
 from millrace.experiment.model import Compare, Experiment, Factor, Plan, PlannedTrial
 from millrace.model.run_spec import CampaignPart, Design, Extension, RunSpec
-from millrace.store.records import HostRecord, RunRecord, StoredRun, TreatmentRecord, TrialRecord
+from millrace.servers.instances import processes
+from millrace.servers.instances.processes import ProcessId
+from millrace.store.records import (
+    HostRecord,
+    Owner,
+    RunRecord,
+    StoredRun,
+    TreatmentRecord,
+    TrialRecord,
+)
 from millrace.store.store import Store
 from millrace.times import utc_now
 
@@ -127,3 +136,17 @@ def waiting_trials(stored: StoredRun, plan: Plan, *, retry_failed: bool) -> set[
         if attempt.outcome == "finished" or not retry_failed
     }
     return {trial.id for trial in plan.trials if stored_trial_id(stored.run, trial) not in done}
+
+
+def this_process(host_id: str) -> Owner:
+    """Return this process as the owner of attempts."""
+    process = ProcessId.of(os.getpid())
+    assert process is not None
+    return Owner(host_id, processes.boot_id(), process.pid, process.started_ticks)
+
+
+def is_alive(owner: Owner) -> bool:
+    """Return whether a process of this host, the owner, still runs; not one of an earlier boot."""
+    return (
+        owner.boot_id == processes.boot_id() and ProcessId(owner.pid, owner.started_ticks).exists()
+    )

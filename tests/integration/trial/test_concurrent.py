@@ -15,7 +15,7 @@ import pytest
 
 from millrace.app import execution
 from millrace.app.experiments import read_experiment
-from millrace.campaign import attempt_owners
+from millrace.campaign import run_records
 from millrace.campaign.policies.calibrate import (
     CalibrationBlock,
     block_plan,
@@ -256,9 +256,9 @@ def calibrated(place: Place, file: Path) -> None:
             for trial in plan.trials:
                 attempt = store.claim(
                     stored_trial_id(run, trial),
-                    attempt_owners.this_process(host.id),
+                    run_records.this_process(host.id),
                     utc_now(),
-                    is_alive=attempt_owners.is_alive,
+                    is_alive=run_records.is_alive,
                 )
                 assert attempt is not None
                 store.finish(attempt, made_up(1000.0 + trial.position % 3), utc_now())

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from millrace.campaign import attempt_owners
+from millrace.campaign import run_records
 from millrace.store.store import Store
 from tests.unit.cli.called import millrace
 from tests.unit.store.stored_records import LATER, NOW, alive, begun, failed, histogram, result
@@ -18,7 +18,7 @@ from tests.unit.store.stored_records import LATER, NOW, alive, begun, failed, hi
 def store(tmp_path: Path) -> Path:
     """Return a store with two runs: one finished trial and one failed one, and one with none."""
     path = tmp_path / "results.sqlite"
-    owner = attempt_owners.this_process("host")
+    owner = run_records.this_process("host")
     with Store.open(path) as opened:
         what = begun("study-a1", created_utc="2026-05-01T00:00:00Z")
         opened.begin_run(what.run, what.treatments, what.trials)
@@ -150,8 +150,8 @@ def test_remove_takes_a_run_whose_id_names_no_file(tmp_path: Path) -> None:
 def test_remove_leaves_a_run_that_is_being_measured(store: Path) -> None:
     with Store.open(store) as opened:
         trial = begun("study-b2").trials[0].id
-        owner = attempt_owners.this_process("host")
-        assert opened.claim(trial, owner, NOW, is_alive=attempt_owners.is_alive) is not None
+        owner = run_records.this_process("host")
+        assert opened.claim(trial, owner, NOW, is_alive=run_records.is_alive) is not None
     _, err = results("remove", "study-b2", "--yes", store=store, status=2)
     assert "is being measured by process" in err
     assert "study-b2" in results("list", store=store)[0]
