@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
-
-import pytest
 
 from millrace.campaign import preparation, scheduler
 from millrace.campaign.inputs import RunInput
@@ -17,15 +13,12 @@ from millrace.campaign.resume import select_run
 from millrace.collect.registry import COLLECTORS
 from millrace.experiment.read import read
 from millrace.experiment.validation import ValidationContext
-from millrace.loadgen import program
 from millrace.model.events import ignore
 from millrace.model.host_facts import HostFacts
-from millrace.servers.instances import users
 from millrace.store.records import HostRecord, StoredRun
 from millrace.store.store import Store
 from millrace.trial import cpu_idle
 from tests.fake_family import family
-from tests.fake_family import program as fake_program
 from tests.fake_family.family import Script
 from tests.unit.experiment.files import CONTEXT
 
@@ -95,23 +88,3 @@ class Fakes:
 
     def _context(self) -> ValidationContext:
         return replace(CONTEXT, servers=tuple(self.scripts), collectors=tuple(COLLECTORS))
-
-
-def _answered(arguments: Sequence[str], given: str = "") -> dict[str, Any]:
-    """Answer as the load generator does, without the time that a process takes to start."""
-    answered = fake_program.answer(list(arguments), given)
-    assert answered is not None
-    return answered
-
-
-@contextlib.contextmanager
-def fakes(directory: Path, patch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Make fake servers and their load generator available inside the block."""
-    patch.setenv("MILLRACE_LOAD", str(family.install_load_generator(directory)))
-    for name in ("CACHE", "WORK", "STATE", "SNAPSHOTS"):
-        patch.setenv(f"MILLRACE_{name}", str(directory / name.lower()))
-    patch.setattr(program, "ask", _answered)
-    # Their program is Python, which other users may be unable to reach.
-    patch.setattr(users, "usable", lambda: False)
-    family.register(patch)
-    yield

@@ -15,6 +15,7 @@ from millrace import paths
 from millrace.campaign import preparation
 from millrace.errors import UserError
 from millrace.servers.disk import refusals_as_errors
+from tests.unit.cli.called import millrace
 from tests.unit.ordinary_user import as_ordinary_user
 
 PLACES = {
@@ -31,6 +32,15 @@ COMMANDS = {
     "MILLRACE_SNAPSHOTS": ("snapshots", "list"),
     "MILLRACE_STORE": ("results", "list"),
 }
+PROGRAM = """
+import sys
+from contextlib import suppress
+from millrace.cli.main import main
+for command in {commands}:
+    sys.argv = ["millrace", *command]
+    with suppress(SystemExit):
+        main()
+"""
 
 
 @pytest.fixture
@@ -108,15 +118,29 @@ def test_a_work_directory_that_may_only_be_read_names_its_variable(
 
 
 @pytest.mark.parametrize("variable", COMMANDS)
-def test_a_command_ends_with_status_2_and_its_help_is_shown(variable: str) -> None:
-    command = [sys.executable, "-c", "from millrace.cli.main import main; main()"]
-    command += COMMANDS[variable]
+def test_a_command_ends_with_status_2_and_its_help_is_shown(
+    variable: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     place = "/proc/none/there"
-    environment = {**os.environ, variable: place}
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    monkeypatch.setenv(variable, place)
+    done = millrace(*COMMANDS[variable])
     assert done.returncode == 2, done.stderr
-    assert f"{variable}={place} cannot be used" in done.stderr
-    assert f"what to do: set {variable} to" in done.stderr
-    helped = [*command, "--help"]
-    done = subprocess.run(helped, capture_output=True, text=True, check=False, env=environment)
+    said = " ".join(done.stderr.split())
+    assert f"{variable}={place} cannot be used" in said
+    assert f"what to do: set {variable} to" in said
+    assert millrace(*COMMANDS[variable], "--help").returncode == 0
+
+
+def test_help_is_shown_by_a_process_all_of_whose_places_are_refused() -> None:
+    """Test that no module needs a place when it is imported."""
+    environment = {**os.environ, **dict.fromkeys(PLACES, "/proc/none/there")}
+    commands = sorted({(*command, "--help") for command in COMMANDS.values()})
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM.format(commands=commands)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=environment,
+    )
     assert done.returncode == 0, done.stderr
+    assert done.stdout.count("Usage: millrace ") == len(commands) == 4

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -12,25 +13,30 @@ from tests import run
 from tests.run import Outcome
 
 REPOSITORY = Path(__file__).parents[2]
-# The first imitates a test that the host disturbed: it passes when repeated.
+# test_noise imitates a test that the host disturbed: it passes when repeated.
 TESTS = """
 import pathlib
 import pytest
 
-@pytest.fixture(scope="module")
-def measured():
+def test_noise():
     before = pathlib.Path("before")
-    if before.exists():
-        return "well"
+    disturbed = not before.exists()
     before.touch()
-    return "badly"
+    assert not disturbed
 
-{mark}
-def test_noise(measured, {argument}):
-    assert measured == "well"
+@pytest.mark.parametrize("number", range({number}))
+def test_defect(number):
+    assert not {defective}
 
-{mark}
-def test_defect({argument}):
+@pytest.mark.quiet
+def test_quiet_noise():
+    before = pathlib.Path("before-quiet")
+    disturbed = not before.exists()
+    before.touch()
+    assert not disturbed
+
+@pytest.mark.quiet
+def test_quiet_defect():
     assert not {defective}
 
 @pytest.mark.skip(reason="no such device")
@@ -39,51 +45,46 @@ def test_device():
 """
 
 
-QUIET = "@pytest.mark.quiet"
-SHARED = "@pytest.mark.parametrize('number', range(1))"
-SHARED_MANY = "@pytest.mark.parametrize('number', range(3))"
-
-
-@pytest.mark.parametrize(
-    ("mark", "defective", "status", "ending"),
-    [
-        (QUIET, False, 0, "passed then"),
-        (QUIET, True, 1, "failed again"),
-        (SHARED, False, 0, "passed then"),
-        (SHARED, True, 1, "failed again"),
-    ],
-)
-def test_a_failed_test_is_tried_once_more_and_listed(
-    tmp_path: Path, mark: str, defective: bool, status: int, ending: str
-) -> None:
-    ran = run_tests(tmp_path, mark, defective=defective)
-    assert ran.returncode == status, ran.stdout + ran.stderr
+@pytest.mark.parametrize("defective", [False, True])
+def test_a_failed_test_is_tried_once_more_and_listed(tmp_path: Path, defective: bool) -> None:
+    ran = run_tests(tmp_path, defective=defective)
+    assert ran.returncode == defective, ran.stdout + ran.stderr
     lines = ran.stdout.splitlines()
-    name = "test_defect" if defective else "test_noise"
-    (listed,) = [line for line in lines if line.startswith("tried twice") and name in line]
-    assert listed.startswith(f"tried twice, {ending}: test_it::{name}")
     at = lines.index("1 skipped:")
     assert lines[at + 1] == "    1 × no such device (test_it)"
-    assert sum(line.startswith("tried twice") for line in lines) == 1 + defective
+    wanted = {"test_noise": "passed then", "test_quiet_noise": "passed then"}
+    if defective:
+        wanted |= {"test_defect[0]": "failed again", "test_quiet_defect": "failed again"}
+    twice = [line for line in lines if line.startswith("tried twice")]
+    assert len(twice) == len(wanted)
+    for name, ending in wanted.items():
+        assert any(line.startswith(f"tried twice, {ending}: test_it::{name}:") for line in twice)
 
 
 def test_many_failed_tests_are_not_tried_again(tmp_path: Path) -> None:
-    ran = run_tests(tmp_path, SHARED_MANY, defective=True)
+    ran = run_tests(tmp_path, defective=True, number=3, options=("-k", "not quiet"))
     assert ran.returncode == 1
     assert "tried twice" not in ran.stdout
-    assert "6 failed" in ran.stdout
+    assert "4 failed" in ran.stdout
 
 
-def run_tests(place: Path, mark: str, *, defective: bool) -> subprocess.CompletedProcess[str]:
+def run_tests(
+    place: Path, *, defective: bool, number: int = 1, options: Sequence[str] = ()
+) -> subprocess.CompletedProcess[str]:
     """Run the tests above with the runner of all tests, in a directory of their own."""
     (place / "pytest.ini").write_text("[pytest]\nmarkers = quiet\n")
-    argument = "" if mark == QUIET else "number"
-    text = TESTS.format(mark=mark, argument=argument, defective=defective)
-    (place / "test_it.py").write_text(text)
+    (place / "test_it.py").write_text(TESTS.format(defective=defective, number=number))
+    code = "import sys; from tests import run; sys.exit(run.main(['-n1', *sys.argv[1:]]))"
     return subprocess.run(
-        [sys.executable, "-c", "import sys; from tests import run; sys.exit(run.main(['-n1']))"],
+        [sys.executable, "-c", code, *options],
         cwd=place,
-        env={"PYTHONPATH": str(REPOSITORY), "PATH": "/usr/bin:/bin"},
+        env={
+            "PYTHONPATH": str(REPOSITORY),
+            "PATH": "/usr/bin:/bin",
+            # Others that are installed need not be loaded.
+            "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+            "PYTEST_ADDOPTS": "-p xdist.plugin",
+        },
         capture_output=True,
         text=True,
         check=False,

@@ -15,7 +15,8 @@ from millrace.report.run.formats import FORMATS, render
 from millrace.report.run.html import as_html
 from millrace.store.records import StoredAttempt
 from tests.fake_family.family import Script
-from tests.unit.fakes import Fakes, fakes
+from tests.unit.fake_servers import fakes
+from tests.unit.fakes import Fakes
 
 WAIT = "wait/io/file/log"
 BASE = Script(waits={WAIT: 1e-4})

@@ -20,6 +20,7 @@ from millrace.host import facts as host
 from millrace.host.parsers import CpuTimes
 from millrace.loadgen.cpu_idle import IdleLatency
 from millrace.model.host_facts import Finding, HostFacts
+from tests.unit.cli.called import millrace
 from tests.unit.host import host_trees as trees
 
 QUIET = Activity(
@@ -269,18 +270,11 @@ def test_this_host_is_examined_and_the_docs_explain_every_check(tmp_path: Path) 
 
 
 def test_the_command_shows_and_never_fails() -> None:
-    def run(*arguments: str) -> str:
-        call = "from millrace.cli.main import main; main()"
-        done = subprocess.run(
-            [sys.executable, "-c", call, "doctor", *arguments],
-            capture_output=True,
-            text=True,
-            check=True,
-            env=os.environ | {"PYTHONPATH": ":".join(sys.path)},
-        )
-        return done.stdout
-
-    assert "transparent huge pages" in run()
-    shown = json.loads(run("--json"))
+    text = millrace("doctor")
+    assert text.returncode == 0, text.stderr
+    assert "transparent huge pages" in text.stdout
+    document = millrace("doctor", "--json")
+    assert document.returncode == 0, document.stderr
+    shown = json.loads(document.stdout)
     assert {"host_id", "facts", "findings"} == set(shown)
     assert {"check", "status", "observed", "why", "hint"} == set(shown["findings"][0])

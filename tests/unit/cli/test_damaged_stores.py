@@ -34,9 +34,9 @@ CELLS = (
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def whole(own_places: Path) -> Path:
     """Return a store of a run in which everything was observed, and of one in a history."""
-    path = tmp_path_factory.mktemp("whole") / "results.sqlite"
+    path = own_places / "whole" / "results.sqlite"
     keep(study_run(profiled=1), path)
     keep(run_of("recorded"), path)
     with Store.open(path) as store:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
+import tempfile
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -61,7 +64,24 @@ def call(path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixtu
 
 
 def long_history(path: Path, *, states: bool = False, ratio: float = 0.8) -> SeriesRecord:
-    """Return two real runs, and sixty points of their series v0 to v59 that step at v40."""
+    """Store two real runs, and sixty points of their series v0 to v59 that step at v40."""
+    series, content = long_history_file(states, ratio)
+    path.write_bytes(content)
+    return series
+
+
+@cache
+def long_history_file(states: bool, ratio: float) -> tuple[SeriesRecord, bytes]:
+    """Return the series, and the content of a store with it, which is a single file."""
+    own_places = Path(os.environ["MILLRACE_STATE"]).parent
+    with tempfile.TemporaryDirectory(dir=own_places) as place:
+        path = Path(place, "results.sqlite")
+        series = make_long_history(path, states=states, ratio=ratio)
+        assert [*Path(place).iterdir()] == [path]
+        return series, path.read_bytes()
+
+
+def make_long_history(path: Path, *, states: bool, ratio: float) -> SeriesRecord:
     runs = {39: run_of("run-39"), 40: run_of("run-40", candidates=(THIRD,))}
     for stored in runs.values():
         keep(stored, path)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import os
 import pty
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from tests.unit.cli.called import millrace
 from tests.unit.servers import small_servers
 
 SECRET = "p@ss:w/rd µ%41"
@@ -24,20 +24,13 @@ def environment(tmp_path: Path, child_environment: Environment) -> Environment:
     return {**without, **places}
 
 
-def call(*arguments: str) -> list[str]:
-    return [sys.executable, "-m", "millrace.cli.main", "servers", *arguments]
-
-
 def servers(environment: Environment, *arguments: str, status: int = 0) -> tuple[str, str]:
     """Call the command without a terminal and return (stdout, stderr)."""
-    done = subprocess.run(
-        call(*arguments),
-        capture_output=True,
-        text=True,
-        check=False,
-        stdin=subprocess.DEVNULL,
-        env=environment,
-    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("MILLRACE_PASSWORD", raising=False)
+        for name, value in environment.items():
+            patch.setenv(name, value)
+        done = millrace("servers", *arguments)
     assert "Traceback" not in done.stderr, done.stderr
     assert done.returncode == status, done.stderr
     return done.stdout, done.stderr
@@ -102,12 +95,14 @@ def on_a_terminal(environment: Environment, command: list[str], typed: str) -> t
 
 
 def test_on_a_terminal_it_is_asked_for_and_not_shown(environment: Environment) -> None:
-    shown, status = on_a_terminal(environment, call(*attach("mysql://me@db.test:3307/")), SECRET)
+    call = [sys.executable, "-m", "millrace.cli.main", "servers"]
+    with_port = [*call, *attach("mysql://me@db.test:3307/")]
+    shown, status = on_a_terminal(environment, with_port, SECRET)
     assert status == 0, shown
     assert SECRET not in shown
     assert kept_dsn(environment) == QUOTED
     servers(environment, "remove", "cloud")
-    shown, status = on_a_terminal(environment, call(*attach("mysql://me@db.test/")), "")
+    shown, status = on_a_terminal(environment, [*call, *attach("mysql://me@db.test/")], "")
     assert (status, kept_dsn(environment)) == (0, "mysql://me:@db.test/"), shown
 
 

@@ -18,7 +18,7 @@ from millrace.trial.resolved_workload import ResolvedWorkload
 from millrace.trial.spec import ServerSpec, TrialSpec
 from tests.fake_family import family
 from tests.fake_family.family import Script
-from tests.unit.fakes import fakes
+from tests.unit.fake_servers import fakes
 from tests.unit.workloads.small import driving
 
 WORKLOAD = ResolvedWorkload(

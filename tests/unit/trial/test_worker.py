@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 
-from millrace.errors import UserError
 from millrace.host.cpuset import CpuPartition, cpu_partitions
 from millrace.levels import Level
 from millrace.model.events import StepBegan
@@ -38,44 +37,11 @@ from millrace.trial.trial_document import (
 )
 from millrace.trial.worker import Worker
 from tests.fake_family import family
-from tests.fake_family.family import Script
-from tests.unit.fakes import fakes
+from tests.unit.fake_servers import fakes
+from tests.unit.trial.fake_worker import SCRIPTS, find_in
 from tests.unit.workloads.small import driving
 
 QUICK: dict[str, Level] = {"time_s": 1.0, "warmup_s": 0.0, "fits": "any", "settle_s": 0}
-
-# A worker whose fake servers are those of the directory in its last argument.
-PROGRAM = """
-import sys
-from pathlib import Path
-import pytest
-from tests.unit.fakes import fakes
-from tests.unit.trial.test_worker import find_in
-from millrace.servers import attached, install
-from millrace.trial import worker
-directory = Path(sys.argv[1])
-with pytest.MonkeyPatch.context() as patch, fakes(directory, patch):
-    patch.setattr(install, "find", find_in(directory))
-    worker.main()
-"""
-
-
-def find_in(directory: Path) -> Callable[[str], InstalledServer]:
-    """Return a function that finds the fake servers of a directory."""
-
-    def find(name: str) -> InstalledServer:
-        if name not in SCRIPTS:
-            raise UserError(f"there is no server {name}")
-        return family.install(name, SCRIPTS[name], directory / name)
-
-    return find
-
-
-SCRIPTS = {
-    "fake-1": Script(waits={"wait/io": 1e-4}),
-    "fake-2": Script(operation_s=0.002),
-    "broken": Script(failures={"start": "no room for the log"}),
-}
 
 
 @pytest.fixture
@@ -83,7 +49,9 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     with fakes(tmp_path, monkeypatch):
         monkeypatch.setattr(install, "find", find_in(tmp_path))
         monkeypatch.setattr(
-            concurrent_pair, "COMMAND", (sys.executable, "-c", PROGRAM, str(tmp_path))
+            concurrent_pair,
+            "COMMAND",
+            (sys.executable, "-m", "tests.unit.trial.fake_worker", str(tmp_path)),
         )
         yield tmp_path
 
