@@ -19,7 +19,7 @@ from tests.unit.campaign import measured
 from tests.unit.campaign.measured import alone, carried, noisy
 from tests.unit.experiment.test_concurrent_pairs import FILE
 
-CALIBRATED = ("--verdicts", "20", "--slowdown", "none", "--blocks", "5")
+CALIBRATED = ("--verdicts", "20", "--slowdown", "none", "--blocks", "3")
 
 
 def result_of(speed: float | None, _stopped: float | None = None) -> AttemptResult:

@@ -40,18 +40,17 @@ from tests.unit.store.stored_records import (
 
 
 @pytest.fixture(scope="module")
-def template() -> Iterator[Path]:
+def template(own_places: Path) -> Path:
     """Return an empty store to copy: quicker than making one for every example."""
-    directory = Path(tempfile.mkdtemp())
-    with Store.open(directory / "template.sqlite"):
+    path = own_places / "template.sqlite"
+    with Store.open(path):
         pass
-    yield directory / "template.sqlite"
-    shutil.rmtree(directory)
+    return path
 
 
 @contextmanager
 def fresh(template: Path) -> Iterator[Path]:
-    with tempfile.TemporaryDirectory() as directory:
+    with tempfile.TemporaryDirectory(dir=template.parent) as directory:
         shutil.copy(template, Path(directory) / "results.sqlite")
         yield Path(directory)
 

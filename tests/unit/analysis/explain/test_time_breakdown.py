@@ -278,9 +278,11 @@ def test_turned_around_every_difference_changes_its_sign(one: Truth, other: Trut
     ],
 )
 def test_servers_that_are_alike_are_rarely_told_apart(blocks: int, truth: Truth) -> None:
-    """Test any part of the breakdown, in one comparison of 20 at most."""
+    """Test any part of the breakdown, in one comparison of 20 at most.
+
+    Where it is one of 20, the limit is passed in 1 of 140 tests."""
     source = np.random.default_rng(20_261_126)
-    repeats, marked = 250, 0
+    repeats, marked = 120, 0
     for _ in range(repeats):
         found = compared(
             noisy(truth, blocks, source, 0.02, Scene()), noisy(truth, blocks, source, 0.02, Scene())
@@ -310,7 +312,7 @@ def test_what_differs_is_found_and_what_does_not_is_not() -> None:
 @pytest.mark.parametrize("blocks", [3, 8])
 def test_intervals_of_parts_hold_as_often_as_they_say(blocks: int) -> None:
     source = np.random.default_rng(20_261_128)
-    repeats = 200
+    repeats = 120
     held = dict.fromkeys(("cpu_user", "log_flush", "client_wire", "unaccounted"), 0)
     expected = {"cpu_user": 20.0, "log_flush": 30.0, "client_wire": 15.0, "unaccounted": 0.0}
     scene = Scene(clients=4)
