@@ -17,5 +17,6 @@ def browser() -> Iterator[Browser]:
     with sync_playwright() as playwright:
         # As root Chromium has no sandbox; the pages are our own files.
         launched = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        launched.new_page()  # see looking.shared_tab
         yield launched
         launched.close()

@@ -8,11 +8,17 @@ from playwright.sync_api import Browser, Page
 
 
 def open_page(browser: Browser, path: Path, *, width: int = 1280, dark: bool = False) -> Page:
-    page = browser.new_page(
-        viewport={"width": width, "height": 900}, color_scheme="dark" if dark else "light"
-    )
+    """Open a page in the tab that tests share: another one would be another process."""
+    page = shared_tab(browser)
+    page.mouse.move(0, 0)
+    page.set_viewport_size({"width": width, "height": 900})
+    page.emulate_media(media="screen", color_scheme="dark" if dark else "light")
     page.goto(path.as_uri())
     return page
+
+
+def shared_tab(browser: Browser) -> Page:
+    return browser.contexts[0].pages[0]
 
 
 def said_and_requested(browser: Browser, path: Path) -> tuple[list[str], list[str]]:

@@ -42,7 +42,6 @@ def test_the_answer_is_seen_first(browser: Browser, page_file: Path) -> None:
         "section", "all => all.map(s => s.getBoundingClientRect().top)"
     )
     assert tops == sorted(tops)
-    page.close()
 
 
 @pytest.mark.parametrize("width", [400, 700, 1280])
@@ -58,7 +57,6 @@ def test_nothing_is_clipped(browser: Browser, several: Path, width: int) -> None
         }).map(e => e.textContent)""",
     )
     assert outside == []
-    page.close()
 
 
 def test_bars_of_the_account_are_as_long_as_their_times(browser: Browser, page_file: Path) -> None:
@@ -71,7 +69,6 @@ def test_bars_of_the_account_are_as_long_as_their_times(browser: Browser, page_f
     texts = page.locator(".stack-label .muted").all_inner_texts()
     times = [float(text.split("\u00a0")[0]) for text in texts]
     assert lengths[0] / lengths[1] == pytest.approx(times[0] / times[1], rel=0.01)
-    page.close()
 
 
 def test_the_graphs_of_a_page_work_each_by_itself(browser: Browser, several: Path) -> None:
@@ -87,7 +84,6 @@ def test_the_graphs_of_a_page_work_each_by_itself(browser: Browser, several: Pat
     second.get_by_role("searchbox").fill("tcp_")
     assert "difference" in second.locator(".flame-found").inner_text()
     assert first.locator(".match").count() == 0
-    page.close()
 
 
 @pytest.mark.parametrize("dark", [False, True])
@@ -99,7 +95,6 @@ def test_ink_is_readable(browser: Browser, page_file: Path, dark: bool) -> None:
     for key in page.eval_on_selector_all(".parts rect", "all => all.map(e => e.classList[0])"):
         part = luminance(page, f".parts .{key}", "fill")
         assert contrast(page, ".stack text", "fill", part) >= 4.5, key
-    page.close()
 
 
 def test_it_fits_the_paper(browser: Browser, page_file: Path) -> None:
@@ -108,4 +103,3 @@ def test_it_fits_the_paper(browser: Browser, page_file: Path) -> None:
     assert page.evaluate("document.documentElement.scrollWidth") <= 680
     assert not page.locator(".flame-controls").is_visible()
     assert page.locator(".flame-graph .frame").first.is_visible()
-    page.close()

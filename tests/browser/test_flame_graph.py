@@ -6,10 +6,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Locator, Page
+from playwright.sync_api import Browser, ConsoleMessage, Error, Locator, Page
 
 from millrace.report.explanation.flame_graph import as_svg, flame_graph
-from tests.browser.looking import contrast, luminance, said_and_requested
+from tests.browser.looking import (
+    contrast,
+    luminance,
+    open_page,
+    said_and_requested,
+    shared_tab,
+)
 from tests.unit.report.explanation.flame_trees import tree
 
 pytestmark = pytest.mark.browser
@@ -25,13 +31,20 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def page(browser: Browser, file: Path) -> Iterator[Page]:
-    opened = browser.new_page(viewport={"width": 1280, "height": 900})
     said: list[str] = []
-    opened.on("console", lambda message: said.append(message.text))
-    opened.on("pageerror", lambda error: said.append(str(error)))
-    opened.goto(file.as_uri())
-    yield opened
-    opened.close()
+
+    def on_message(message: ConsoleMessage) -> None:
+        said.append(message.text)
+
+    def on_error(error: Error) -> None:
+        said.append(str(error))
+
+    tab = shared_tab(browser)
+    tab.on("console", on_message)
+    tab.on("pageerror", on_error)
+    yield open_page(browser, file)
+    tab.remove_listener("console", on_message)
+    tab.remove_listener("pageerror", on_error)
     assert said == []
 
 
@@ -165,8 +178,7 @@ def test_keys_do_all_of_it(page: Page) -> None:
 
 @pytest.mark.parametrize("width", [400, 1280])
 def test_labels_fit_their_frames(browser: Browser, file: Path, width: int) -> None:
-    page = browser.new_page(viewport={"width": width, "height": 900})
-    page.goto(file.as_uri())
+    page = open_page(browser, file, width=width)
     outside = page.eval_on_selector_all(
         ".frame > text:not(.narrow)",
         """all => all.filter(e => {
@@ -176,7 +188,6 @@ def test_labels_fit_their_frames(browser: Browser, file: Path, width: int) -> No
     )
     assert outside == []
     assert page.evaluate("document.documentElement.scrollWidth") <= width
-    page.close()
 
 
 def test_without_script_it_is_a_picture(browser: Browser, file: Path) -> None:
@@ -191,9 +202,7 @@ def test_without_script_it_is_a_picture(browser: Browser, file: Path) -> None:
 
 @pytest.mark.parametrize("dark", [False, True])
 def test_labels_are_readable_on_every_shade(browser: Browser, file: Path, dark: bool) -> None:
-    page = browser.new_page(color_scheme="dark" if dark else "light")
-    page.goto(file.as_uri())
+    page = open_page(browser, file, dark=dark)
     for shade in page.eval_on_selector_all(".legend rect", "all => all.map(e => e.classList[0])"):
         paper = luminance(page, f".legend .{shade}", "fill")
         assert contrast(page, ".frame > text", "fill", paper) >= 4.5, shade
-    page.close()

@@ -47,7 +47,6 @@ def test_nothing_is_clipped(browser: Browser, page_file: Path, width: int) -> No
         }).map(e => e.textContent)""",
     )
     assert outside == []
-    page.close()
 
 
 @pytest.mark.parametrize("dark", [False, True])
@@ -56,7 +55,6 @@ def test_marks_can_be_read(browser: Browser, page_file: Path, dark: bool) -> Non
     paper = luminance(page, "body", "backgroundColor")
     for style in ("break", "inconclusive", "regression", "no-verdict"):
         assert contrast(page, f".marker.{style} text", "fill", paper) >= 4.5
-    page.close()
 
 
 def test_a_change_is_marked_where_it_is(browser: Browser, page_file: Path) -> None:
@@ -70,4 +68,3 @@ def test_a_change_is_marked_where_it_is(browser: Browser, page_file: Path) -> No
     # The environment changes before the 51st of 80 points, the level before the 21st, 41st ...
     places = [50, 20, 40, 60, 70]
     assert lines == pytest.approx([field[0] + field[1] * at / 80 for at in places], abs=2)
-    page.close()

@@ -58,7 +58,6 @@ def test_the_answer_comes_first_and_the_sections_in_order(browser: Browser, repo
     assert [top for _, top in tops] == sorted(top for _, top in tops)
     assert "Compared with" in page.inner_text("p.answer")
     assert page.is_visible("p.answer")
-    page.close()
 
 
 def test_every_finished_treatment_has_a_visible_bar(browser: Browser, report: Path) -> None:
@@ -72,7 +71,6 @@ def test_every_finished_treatment_has_a_visible_bar(browser: Browser, report: Pa
     # Bars start at zero: lengths are proportional to the values.
     for width, rate in zip(widths, rates, strict=True):
         assert width / widths[0] == pytest.approx(rate / rates[0], rel=0.01)
-    page.close()
 
 
 @pytest.mark.parametrize("width", [400, 1280])
@@ -92,7 +90,6 @@ def test_nothing_is_clipped(browser: Browser, crowded: Path, width: int) -> None
     assert page.eval_on_selector_all(
         ".wide", "all => all.every(e => getComputedStyle(e).overflowX === 'auto')"
     )
-    page.close()
 
 
 @pytest.mark.parametrize("width", [400, 700, 1280])
@@ -108,7 +105,6 @@ def test_a_large_run_fits_the_page(browser: Browser, large: Path, width: int) ->
         }).map(e => e.textContent)""",
     )
     assert outside == []
-    page.close()
 
 
 def test_a_large_run_begins_with_the_overview_and_folds_the_rest(
@@ -128,7 +124,6 @@ def test_a_large_run_begins_with_the_overview_and_folds_the_rest(
     assert page.locator("#latencies figure.plot").count() == 15
     # The page is a few screens long, although it shows all measurements.
     assert page.evaluate("document.documentElement.scrollHeight") < 9000
-    page.close()
 
 
 def test_a_large_run_fits_the_paper(browser: Browser, large: Path) -> None:
@@ -138,7 +133,6 @@ def test_a_large_run_fits_the_paper(browser: Browser, large: Path) -> None:
     table = page.locator("#overview table").bounding_box()
     assert table is not None
     assert table["width"] <= 680
-    page.close()
 
 
 def test_verdicts_of_the_overview_are_told_by_sign_and_word_too(
@@ -150,7 +144,6 @@ def test_verdicts_of_the_overview_are_told_by_sign_and_word_too(
     for text in texts:
         assert any(word in text for word in words)
         assert text[0] in "▼▲=?~"
-    page.close()
 
 
 @pytest.mark.parametrize("width", [400, 1280])
@@ -167,7 +160,6 @@ def test_labels_of_line_charts_do_not_overlap(browser: Browser, large: Path, wid
             }}).length""",
         )
         assert overlaps == 0, axis
-    page.close()
 
 
 @pytest.mark.parametrize("dark", [False, True])
@@ -179,7 +171,6 @@ def test_cells_of_the_overview_are_readable(browser: Browser, large: Path, dark:
         lighter, darker = max(ink, paper), min(ink, paper)
         # The tint of the cell lowers the contrast a little against the plain paper.
         assert (lighter + 0.05) / (darker + 0.05) >= 5
-    page.close()
 
 
 def test_axis_labels_do_not_overlap(browser: Browser, crowded: Path) -> None:
@@ -192,7 +183,6 @@ def test_axis_labels_do_not_overlap(browser: Browser, crowded: Path) -> None:
         }).length""",
     )
     assert overlaps == 0
-    page.close()
 
 
 def test_dark_mode_has_dark_paper_and_readable_ink(browser: Browser, report: Path) -> None:
@@ -202,7 +192,6 @@ def test_dark_mode_has_dark_paper_and_readable_ink(browser: Browser, report: Pat
     for selector in ("body", ".muted", ".regression", ".improvement", ".failed", "a"):
         ink = luminance(page, selector, "color")
         assert (ink + 0.05) / (paper + 0.05) >= 4.5
-    page.close()
 
 
 def test_light_mode_has_readable_ink(browser: Browser, report: Path) -> None:
@@ -212,4 +201,3 @@ def test_light_mode_has_readable_ink(browser: Browser, report: Path) -> None:
     for selector in ("body", ".muted", ".regression", ".improvement", ".failed", "a"):
         ink = luminance(page, selector, "color")
         assert (paper + 0.05) / (ink + 0.05) >= 4.5
-    page.close()
