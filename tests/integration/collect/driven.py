@@ -69,7 +69,6 @@ class _Marks:
             return
         self.at_s.append(time.monotonic())
         self.threads = threads_of(self.pid)
-        self.ours |= {child.pid for child in psutil.Process().children(recursive=True)}
         for observer in self.observers:
             began_s = time.monotonic()
             if event.mark == "measure_started":
@@ -77,6 +76,8 @@ class _Marks:
             else:
                 observer.end()
             self.took_s.append(time.monotonic() - began_s)
+        # Searching for them takes long, and clients stay for a moment only.
+        self.ours |= {child.pid for child in psutil.Process().children(recursive=True)}
 
 
 def document_of(collectors: Iterable[Collector]) -> dict[str, Any]:

@@ -1,15 +1,19 @@
-"""Test which threads of a real server serve clients, on every kind of server."""
+"""Test the kinds of threads, and which of them serve clients, on every kind of real server."""
 
 from __future__ import annotations
 
 import contextlib
 from collections import Counter
+from typing import Any
 
 import pytest
 
 from millrace.collect import thread_states, thread_usage
+from millrace.collect.threads import thread_sampler
+from millrace.collect.threads.thread_watch import ThreadWatch
+from millrace.servers.instances.instance import Instance
 from tests.conftest import InstanceOf
-from tests.integration.collect.driven import Open, loaded, observed
+from tests.integration.collect.driven import Open, loaded, observed, target_of
 
 pytestmark = pytest.mark.integration
 
@@ -25,19 +29,51 @@ SERVERS = (
 )
 
 
+# The latest servers would choose these by the number of CPUs.
+BY_CPUS = {"innodb_read_io_threads": "4", "innodb_write_io_threads": "4"}
+IO = {"io": 10}
+TIMERS = {"timer": 3}
+BY_FUNCTION = {
+    # Here the master thread purges and flushes.
+    "mysql-5.5.34": {**IO, **TIMERS},
+    "mysql-5.6.24": {**IO, **TIMERS, "purge": 1, "page_cleaner": 1},
+    "mysql-5.7.22": {**IO, **TIMERS, "purge": 4, "page_cleaner": 1},
+    "mysql-8.0.33": {"io": 9, **TIMERS, "purge": 4, "page_cleaner": 1, "log": 5, "checkpoint": 1},
+    "mysql-9.7.4": {"io": 9, **TIMERS, "purge": 1, "log": 5, "checkpoint": 1},
+    "mariadb-10.1.23": {**IO, "timer": 4, "purge": 1, "page_cleaner": 2},
+    # The names of this version.
+    "mariadb-11.8.9": {"io": 1, "timer": 1, "page_cleaner": 1},
+}
+NO_SYMBOLS = "mariadb-10.11.19"
+
+SHORT: dict[str, Any] = {"time_s": 0.5, "warmup_s": 0.0}
+
+
+@pytest.fixture(autouse=True)
+def frequent_samples(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sample more often than in a trial, so that half a second is enough."""
+    monkeypatch.setattr(thread_sampler, "budget", lambda _connections: 0.05)
+
+
 @pytest.mark.quiet
 @pytest.mark.parametrize("schema", ["ON", "OFF"])
 @pytest.mark.parametrize("name", SERVERS)
 def test_the_threads_of_clients_and_only_these_are_connections(
     instance_of: InstanceOf, name: str, schema: str
 ) -> None:
-    options = {"thread_cache_size": "0", "performance_schema": schema}
+    options = {"thread_cache_size": "0", "performance_schema": schema, **BY_CPUS}
+    if name == "mysql-9.7.4":
+        options["innodb_purge_threads"] = "1"
     openers: tuple[Open, ...] = (thread_usage.collector, thread_states.collector)
     with instance_of(name, **options) as instance, loaded(instance):
+        if schema == "OFF" and name in BY_FUNCTION:
+            check_functions(instance, BY_FUNCTION[name])
+        if name == NO_SYMBOLS:
+            check_without_symbols(instance, has_names=schema == "ON")
         for clients, tcp in ((1, True), (8, False)):
             # Sessions of other collectors, which must not be taken for clients.
             with contextlib.closing(instance.connect()), contextlib.closing(instance.connect()):
-                seen = observed(instance, openers, clients=clients, tcp=tcp)
+                seen = observed(instance, openers, clients=clients, tcp=tcp, **SHORT)
             # Without a cache, a client's thread ends with its connection.
             of_clients = seen.threads - seen.threads_left
             assert len(of_clients) == clients
@@ -50,6 +86,32 @@ def test_the_threads_of_clients_and_only_these_are_connections(
                 assert main == [instance.pid]
 
 
+def check_functions(instance: Instance, expected: dict[str, int]) -> None:
+    """Check the kinds of background threads, known by the functions that they execute."""
+    watch = ThreadWatch(target_of(instance))
+    watch.sample()
+    kinds = watch.kinds()
+    watch.close()
+    others = ("background", "connection", "observer")  # the collector has a session itself
+    found = Counter(kind for kind in kinds.values() if kind not in others)
+    assert found == {"main": 1, **expected}
+
+
+def check_without_symbols(instance: Instance, *, has_names: bool) -> None:
+    """Check that a server without names of threads and functions says what would help."""
+    watch = ThreadWatch(target_of(instance))
+    watch.sample()
+    kinds = watch.kinds()
+    missing = list(watch.missing(kinds))
+    watch.close()
+    if has_names:
+        assert missing == []
+        assert Counter(kinds.values())["page_cleaner"] == 1
+    else:
+        [lack] = missing
+        assert "performance_schema = 1" in str(lack.hint)
+
+
 @pytest.mark.parametrize("name", SERVERS)
 def test_threads_that_are_kept_for_connections_to_come_are_none(
     instance_of: InstanceOf, name: str
@@ -59,7 +121,7 @@ def test_threads_that_are_kept_for_connections_to_come_are_none(
         for session in sessions:
             session.close()
         for clients in (1, 8):
-            seen = observed(instance, (thread_usage.collector,), clients=clients)
+            seen = observed(instance, (thread_usage.collector,), clients=clients, **SHORT)
             listed = seen.document["threads"]["threads"]
             kinds = [thread["kind"] for thread in listed]
             assert kinds.count("connection") == clients, listed
@@ -76,7 +138,7 @@ def test_workers_of_a_pool_are_known_whatever_the_process_list_says(
     }
     openers: tuple[Open, ...] = (thread_usage.collector, thread_states.collector)
     with instance_of("mariadb-10.11.19", **pooled) as instance, loaded(instance):
-        seen = observed(instance, openers, clients=8)
+        seen = observed(instance, openers, clients=8, **SHORT)
         ((count,),) = instance.query("SELECT @@global.thread_pool_size")
         assert count == "3"
     for section in ("threads", "states"):

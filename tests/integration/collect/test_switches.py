@@ -28,12 +28,15 @@ def server(request: pytest.FixtureRequest, instance_of: InstanceOf) -> Iterator[
 
 
 @pytest.mark.quiet
-def test_as_many_waits_as_the_kernel_counts(server: Instance) -> None:
+def test_as_many_waits_as_the_kernel_counts(
+    server: Instance, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Threads of four clients on two tables leave their CPUs as often in windows as elsewhere.
 
     This requires that nobody else uses the CPUs in most of these few hundredths of a second.
     """
-    time_s = 6.0
+    time_s = 2.0
+    monkeypatch.setattr(sched_waits, "_FIRST_GAP_S", 0.1)  # as many windows as in 6 s
     document = observed(server, COLLECTORS, clients=4, test="pair", time_s=time_s).document
     assert [lack for lack in document["missing"] if lack.get("observer") == "switches"] == []
     found = document["switches"]
@@ -50,13 +53,6 @@ def test_as_many_waits_as_the_kernel_counts(server: Instance) -> None:
     assert 0.5 * in_windows < counted < 2 * in_windows
     assert sum(wait["seconds"] for wait in waits) < 4 * found["seconds"]
     assert "other" in {wait["woken_by"] for wait in waits}  # the clients
-
-
-def test_nothing_is_left_in_the_kernel(server: Instance) -> None:
-    document = observed(
-        server, (sched_waits.collector,), clients=2, test="pair", time_s=2.0
-    ).document
-    assert document["switches"]["windows"] > 0
     with tracefs.opened() as place:
         left = [each.name for each in (place / "instances").iterdir()]
     assert [name for name in left if name.startswith(f"millrace-{os.getpid()}-")] == []
