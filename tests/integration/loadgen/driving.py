@@ -257,9 +257,13 @@ def status(instance: Instance) -> dict[str, int]:
 
 
 def connected(instance: Instance) -> int:
-    """Return the number of the server's clients, including this query's session."""
+    """Return the number of the server's clients, including this query's session.
+
+    A session of MySQL 5.6 that was killed may remain for good after its client has gone.
+    """
     ((_, clients),) = ask(instance, "SHOW GLOBAL STATUS LIKE 'Threads_connected'")
-    return int(clients)
+    sessions = ask(instance, "SHOW PROCESSLIST")
+    return int(clients) - sum(session[4] == "Killed" for session in sessions)
 
 
 def record(driven: Event, of: str, name: str) -> dict[str, Any]:
