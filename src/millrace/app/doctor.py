@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from millrace.app.host_activity import Activity, observe
 from millrace.errors import MillraceError
@@ -31,12 +32,12 @@ class Result:
     """The result of a rule, with a ``hint`` where something is wrong."""
 
     observed: str
-    status: str
+    status: Literal["ok", "warn", "problem", "unknown"]
     hint: str | None = None
 
 
 Rule = Callable[[ObservedHost], Result]
-_CHECKS: list[tuple[str, str, Rule]] = []  # in the order of docs/doctor.md
+_CHECKS: list[tuple[str, str, Rule]] = []  # as defined: the order of docs/doctor.md
 
 
 def _check(name: str, why: str) -> Callable[[Rule], Rule]:

@@ -186,7 +186,7 @@ def work_directory(place: Path) -> Path:
 
 
 def expected_data(experiment: Experiment) -> datasets.DataChecksum | None:
-    """Return the checksum of the named data set to load (cached); None for tables of its own."""
+    """Return rows, bytes and checksum of the data set to load (cached); None for own tables."""
     data = experiment.checked_workload.data
     if data is None:
         return None

@@ -87,9 +87,9 @@ class Rules:
     """The rules by which a run is executed.
 
     No batch starts that would exceed ``limit_s`` of trial time. With ``stop_at_host_errors`` a
-    transient host error of a trial ends the command. Unstarted blocks are deleted where the policy
-    decides them again. ``with_observations`` also loads these. ``extension`` is recorded with new
-    blocks.
+    trial that meets a transient error of the host has no result, and a HostError ends the command.
+    Unstarted blocks are deleted where the policy decides them again. ``with_observations`` also
+    loads these. ``extension`` is recorded with new blocks.
     """
 
     limit_s: float | None = None

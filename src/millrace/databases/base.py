@@ -189,7 +189,10 @@ class Storage(Protocol):
         """Return in words the work that goes on, by samples from the oldest; none once settled."""
 
     def forced_flushing(self, client: DatabaseClient) -> AbstractContextManager[Mapping[str, str]]:
-        """Make a managed server do put-off work in the block; yield settings to be restored."""
+        """Make a managed server do put-off work in the block.
+
+        Yield the changed settings with their original values.
+        """
 
 
 class SnapshotRules(Protocol):

@@ -123,7 +123,10 @@ class DatabaseClient:
         return self._address.port
 
     def connect(self, database: str | None = None, *, limit_s: float | None = None) -> Session:
-        """Open a session, closed by the caller; ``limit_s`` bounds answers. Raise DatabaseError."""
+        """Open a session with autocommit and in UTC, which the caller closes.
+
+        ``limit_s`` bounds answers. Raise DatabaseError.
+        """
         return self._connect(self._address, database, limit_s)
 
     def query(self, sql: str, *, limit_s: float | None = None) -> list[tuple[str | None, ...]]:

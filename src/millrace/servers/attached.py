@@ -41,7 +41,7 @@ class AttachedInstance(ServerClient):
         self.limits = _limits(self._address)
 
     def connect(self, database: str | None = None, *, limit_s: float | None = None) -> Session:
-        """Open a session, closed by the caller; ``limit_s`` bounds answers. Raise TrialFailed."""
+        """Open a session as the base does; raise TrialFailed, which names server and address."""
         try:
             return super().connect(database, limit_s=limit_s)
         except DatabaseError as error:

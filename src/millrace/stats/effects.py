@@ -38,8 +38,8 @@ class Cell:
 
     levels: tuple[str, ...]
     log_ratio: float
-    standard_error: float
-    blocks: int
+    standard_error: float  # of that mean
+    blocks: int  # their number
 
 
 @dataclass(frozen=True)

@@ -76,7 +76,7 @@ class LevelDensity:
     """The log density of noise at offsets, -REACH to REACH of ``step``, from its level."""
 
     step: float
-    table: Array
+    table: Array  # of shape (2 * REACH + 1,)
 
     @cached_property
     def _falling(self) -> Array:

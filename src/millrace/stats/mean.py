@@ -55,7 +55,8 @@ def mean_limits(
     """Return the interval of the mean of ``values``, shape (n,), with error probability ``alpha``.
 
     For one look it is Student's, for any number of looks that of ``sequential``; infinite where
-    there are too few values. ``least_error`` is a lower bound for the mean's standard error.
+    there are too few values. ``least_error`` is a lower bound for the mean's standard error. All
+    are in the unit of the values.
     """
     if looks == "any":
         return sequential.mean_interval(values, alpha, least_error=least_error)
@@ -68,7 +69,10 @@ def mean_limits(
 
 @dataclass(frozen=True)
 class OwnError:
-    """Standard errors of k means, shape (k,), from a source that is independent of the values."""
+    """Standard errors of k means, shape (k,), from a source that is independent of the values.
+
+    They are in the unit of the means, and were estimated with ``freedom`` degrees of freedom.
+    """
 
     errors: NDArray[np.float64]
     freedom: int

@@ -89,7 +89,10 @@ def drive_conditions(finished: Sequence[StoredAttempt], run: RunRecord) -> Drive
 
 
 def trial_cpus(run: RunRecord) -> float | None:
-    """Return the logical CPUs of a trial: the host's, or half of them in concurrent pairs."""
+    """Return the logical CPUs of a trial: the host's, or half of them in concurrent pairs.
+
+    None where the facts of the host do not include them.
+    """
     threads = run.host.facts.cpu.threads
     return threads / run.design.concurrency if threads is not None and threads > 0 else None
 
@@ -182,7 +185,7 @@ def holds_for(stored: StoredRun) -> Looks:
 
 
 def least_overlap(stored: StoredRun) -> float | None:
-    """Return the least share of a pair's longer measured part in which both were measured."""
+    """Return the least fraction of a pair's longer measured part in which both were measured."""
     factor = stored.run.spec.compare.factor
     last = stored.last_attempts()
     levels = {each.id: each.levels for each in stored.treatments}

@@ -55,7 +55,10 @@ class MysqlAdministration:
             client.query(f"ANALYZE TABLE {listed}", limit_s=limit_s)
 
     def table_sizes(self, client: DatabaseClient, database: str) -> tuple[TableSize, ...]:
-        """Return the tables' sizes, those of InnoDB by the statistics of analysed tables."""
+        """Return the tables' sizes, those of InnoDB by the statistics of analysed tables.
+
+        They are accurate to a few percent where the tables were analysed after they were loaded.
+        """
         try:
             with (
                 oddities_as_errors(),

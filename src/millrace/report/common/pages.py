@@ -13,7 +13,11 @@ LONGEST_UNBROKEN = 24  # characters of a name that a phone has room for on one l
 
 
 class _CompiledTemplates(BytecodeCache):
-    """The compiled templates of this process; compiling takes longer than rendering."""
+    """The compiled templates of this process; compiling takes longer than rendering.
+
+    Environments differ in their filter ``prose``, so that no template may apply it to a constant,
+    which would be folded into what is compiled.
+    """
 
     def __init__(self) -> None:
         self._kept: dict[str, bytes] = {}
