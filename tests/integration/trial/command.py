@@ -1,15 +1,25 @@
-"""Run the ``millrace`` command as a user does, in a directory of its own."""
+"""Run the ``millrace`` command as a user does, in a directory of its own.
+
+Starting a process, and measuring how long CPUs take to wake, cost each command a second or two, so
+most commands run in the process of the tests.
+"""
 
 from __future__ import annotations
 
+import itertools
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
 
+import pytest
+
+from millrace.cli import console
+from millrace.cli.main import main
 from millrace.model.events import Event, StepBegan, TrialEnded
 from millrace.store.records import StoredRun
 from millrace.store.store import Store
@@ -17,6 +27,7 @@ from tests.event_files import read_events
 
 SOURCE = Path(__file__).parents[3] / "src"
 EVENT_LIMIT_S = 120.0
+WIDTH = 200
 
 SHORT_TRIALS = """\
 [parameters]
@@ -58,19 +69,39 @@ class Place:
     def __init__(self, directory: Path, environment: Mapping[str, str] | None = None) -> None:
         self.directory = directory
         self.store = directory / "results.sqlite"
-        self._environment = {
-            **os.environ,
-            "PYTHONPATH": str(SOURCE),
-            "MILLRACE_STORE": str(self.store),
-            "COLUMNS": "200",
-            **(environment or {}),
-        }
+        self._earlier = 0  # events of commands that ended before the running one
+        self._environment = {"MILLRACE_STORE": str(self.store), **(environment or {})}
 
     def millrace(self, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
-        """Run a command to its end."""
+        """Run a command to its end, in this process; an unexpected error is raised."""
+        command = ["millrace", *map(str, arguments)]
+        with (
+            tempfile.TemporaryFile("w+", encoding="utf-8") as out,
+            tempfile.TemporaryFile("w+", encoding="utf-8") as err,
+            pytest.MonkeyPatch.context() as patch,
+        ):
+            patch.setattr(sys, "argv", command)
+            for talk in (console.out, console.err):
+                patch.setattr(talk, "width", WIDTH)
+            for name, value in self._environment.items():
+                patch.setenv(name, value)
+            with (
+                redirect_stdout(out),
+                redirect_stderr(err),
+                pytest.raises(SystemExit) as ended,
+            ):
+                main()
+            for file in (out, err):
+                file.seek(0)
+            status = ended.value.code
+            assert isinstance(status, int)
+            return subprocess.CompletedProcess(command, status, out.read(), err.read())
+
+    def process(self, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
+        """Run a command to its end, in a process of its own."""
         return subprocess.run(
             self._command(arguments),
-            env=self._environment,
+            env=self._process_environment(),
             capture_output=True,
             text=True,
             timeout=600,
@@ -80,9 +111,10 @@ class Place:
     @contextmanager
     def running(self, *arguments: str | Path) -> Iterator[subprocess.Popen[str]]:
         """Run a command in the background; kill it if it still runs at the end of the block."""
+        self._earlier = len(list(self._events()))
         process = subprocess.Popen(
             self._command(arguments),
-            env=self._environment,
+            env=self._process_environment(),
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -96,6 +128,10 @@ class Place:
             assert process.stdout is not None
             process.stdout.close()
 
+    def _process_environment(self) -> dict[str, str]:
+        own = {"PYTHONPATH": str(SOURCE), "COLUMNS": str(WIDTH)}
+        return {**os.environ, **own, **self._environment}
+
     def _command(self, arguments: Sequence[str | Path]) -> list[str]:
         return [sys.executable, "-m", "millrace.cli.main", *map(str, arguments)]
 
@@ -105,19 +141,31 @@ class Place:
             return store.load_run(store.find_run("latest").id)
 
     def wait_for_step(self, name: str, process: subprocess.Popen[str], *, after: int = 0) -> None:
-        """Wait until a trial, after ``after`` ended ones, is at step ``name``."""
+        """Wait until a trial of the running command, after ``after`` ended ones, is at a step."""
         deadline = time.monotonic() + EVENT_LIMIT_S
+        read = 0
         while time.monotonic() < deadline:
-            ended = 0
-            for event in self._events():
-                ended += isinstance(event, TrialEnded)
-                if ended >= after and isinstance(event, StepBegan) and event.name == name:
+            size = sum(file.stat().st_size for file in self._event_files())
+            if size != read:
+                read = size
+                if self._is_at_step(name, after):
                     return
             if process.poll() is not None:
                 raise AssertionError(f"the run ended before step {name}: {process.communicate()}")
-            time.sleep(0.05)
+            time.sleep(0.01)
         raise AssertionError(f"no trial came to step {name}")
 
+    def _is_at_step(self, name: str, after: int) -> bool:
+        ended = 0
+        for event in itertools.islice(self._events(), self._earlier, None):
+            ended += isinstance(event, TrialEnded)
+            if ended >= after and isinstance(event, StepBegan) and event.name == name:
+                return True
+        return False
+
     def _events(self) -> Iterator[Event]:
-        for file in sorted(self.directory.glob("results.sqlite.events/*.jsonl")):
+        for file in self._event_files():
             yield from read_events(file)
+
+    def _event_files(self) -> list[Path]:
+        return sorted(self.directory.glob("results.sqlite.events/*.jsonl"))

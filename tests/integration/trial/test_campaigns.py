@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from millrace.store.records import StoredRun
 from tests.integration.trial.command import SHORT_TRIALS, Place
 
 pytestmark = pytest.mark.integration
@@ -41,8 +42,9 @@ def written(directory: Path, test: str) -> Path:
 
 
 def test_a_host_is_calibrated_and_reports_quote_it(tmp_path: Path, place: Place) -> None:
-    file = written(tmp_path, "point-query")
-    ran = place.millrace("calibrate", file, "--verdicts", "1", "--json")
+    file = written(tmp_path, "update-nonindex")
+    calibrate = ("calibrate", file, "--verdicts", "1")
+    ran = place.millrace(*calibrate, "--json")
     assert ran.returncode == 0, ran.stderr
     document = json.loads(ran.stdout)
     assert document["verdicts"] == 1
@@ -55,37 +57,40 @@ def test_a_host_is_calibrated_and_reports_quote_it(tmp_path: Path, place: Place)
     stored = place.latest()
     assert {attempt.outcome for attempt in stored.attempts} == {"finished"}
 
-    again = place.millrace("calibrate", file, "--verdicts", "1")
+    again = place.millrace(*calibrate)
     assert again.returncode == 0, again.stderr
     assert place.latest().attempts == stored.attempts
+
+    ran = place.millrace(*calibrate, "--slowdown", "fsync", "--json")
+    assert ran.returncode == 0, ran.stderr
+    (group,) = json.loads(ran.stdout)["groups"]
+    (delayed,) = [each for each in group["injected"] if each["level"] != injected["level"]]
+    assert delayed["level"] == "fsync=1000us"
+    assert delayed["low"] < 1
+    latencies_s = mean_latencies_s(place.latest(), slowdown=delayed["level"])
+    assert latencies_s
+    assert min(latencies_s) > 0.001  # each commit waits for an fsync, which takes that or more
+
+    unknown = place.millrace("calibrate", file, "--slowdown", "innodb_new_thing=1")
+    assert unknown.returncode == 2
+    assert "mysql-5.7.22 has no option innodb_new_thing" in unknown.stderr
 
     ran = place.millrace("run", file, "--blocks", "1")
     assert "calibrated " in ran.stdout
     assert "0 false verdicts of 1 (" in ran.stdout or "1 false verdict of 1 (" in ran.stdout
 
 
-def test_a_injected_option_and_a_delay_of_fsync(tmp_path: Path, place: Place) -> None:
-    file = written(tmp_path, "update-nonindex")
-    ran = place.millrace("calibrate", file, "--verdicts", "1", "--slowdown", "fsync", "--json")
-    assert ran.returncode == 0, ran.stderr
-    (injected,) = json.loads(ran.stdout)["groups"][0]["injected"]
-    assert injected["level"] == "fsync=1000us"
-    assert injected["low"] < 1
-    stored = place.latest()
-    slowed = {t.id for t in stored.treatments if t.levels["slowdown"] == injected["level"]}
+def mean_latencies_s(stored: StoredRun, *, slowdown: str) -> list[float]:
+    """Return the mean time of a transaction in each trial with this slowdown."""
+    slowed = {each.id for each in stored.treatments if each.levels["slowdown"] == slowdown}
     of_slowed = {trial.id for trial in stored.trials if trial.treatment_id in slowed}
-    latencies_s = [
+    return [
         histogram.sum_s / histogram.count
         for attempt in stored.attempts
         if attempt.trial_id in of_slowed
         for histogram in attempt.histograms
         if histogram.of == "transaction"
     ]
-    assert latencies_s
-    assert min(latencies_s) > 0.001  # each commit waits for an fsync, which takes that or more
-    unknown = place.millrace("calibrate", file, "--slowdown", "innodb_new_thing=1")
-    assert unknown.returncode == 2
-    assert "mysql-5.7.22 has no option innodb_new_thing" in unknown.stderr
 
 
 def test_a_change_between_versions_is_found(tmp_path: Path, place: Place) -> None:

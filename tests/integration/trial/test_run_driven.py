@@ -10,7 +10,7 @@ from tests.integration.trial.command import Place
 
 pytestmark = pytest.mark.integration
 
-SERVERS = ["mysql-5.5.34", "mysql-8.0.33", "mariadb-10.11.19"]
+SERVERS = ["mysql-5.5.34", "mysql-5.7.22", "mariadb-10.11.19"]
 
 FILE = f"""\
 name = "driven"
@@ -20,7 +20,7 @@ seed = 1
 
 [factors]
 server = {SERVERS}
-test = ["point-query", "update-index"]
+test = ["update-index"]
 clients = [2]
 options.innodb_page_cleaners = [1, 2]
 
@@ -30,8 +30,9 @@ base = 1
 
 [parameters]
 table_size = 1_000
-time_s = 0.5
+time_s = 0.3
 warmup_s = 0.1
+settle_s = 0.3
 """
 
 
@@ -46,7 +47,7 @@ def test_an_experiment_of_driven_clients(tmp_path: Path) -> None:
         assert f"{lacking} has no option innodb_page_cleaners: {same}" in ran.stderr
 
     stored = place.latest()
-    assert len(stored.attempts) == 3 * 2 * 2
+    assert len(stored.attempts) == 3 * 2
     assert {attempt.outcome for attempt in stored.attempts} == {"finished"}
     # Page cleaners do not affect the files: one snapshot per server, made by its first trial.
     making = [a for a in stored.attempts if "load" in [step.name for step in a.steps]]
@@ -59,5 +60,5 @@ def test_an_experiment_of_driven_clients(tmp_path: Path) -> None:
         assert {"series", "error_log"} < {each.kind for each in attempt.artefacts}
 
     again = place.millrace("run", file)
-    assert "all 12 trials have a result" in again.stderr
+    assert "all 6 trials have a result" in again.stderr
     assert place.latest().attempts == stored.attempts

@@ -36,13 +36,33 @@ def place(tmp_path: Path) -> Place:
     return Place(tmp_path, {"MILLRACE_SNAPSHOTS": str(tmp_path / "snapshots")})
 
 
-def test_a_difference_that_is_clear_needs_few_blocks(place: Place) -> None:
+def test_an_interrupted_run_goes_on_until_a_clear_difference_is_decided(place: Place) -> None:
     file = place.directory / "tests.toml"
+    with place.running("run", file) as process:
+        place.wait_for_step("measure", process, after=3)
+        process.send_signal(signal.SIGINT)
+        output, _ = process.communicate(timeout=120)
+    assert process.returncode == 130, output
+    assert "until each comparison is decided, at most 10 blocks" in output
+    assert "resumes where it stopped" in output
+    stopped = place.latest()
+    assert [attempt.outcome for attempt in stopped.attempts][-1] == "interrupted"
+    assert stopped.run.blocks == max(trial.block for trial in stopped.trials) + 1
+
     ran = place.millrace("run", file)
     assert ran.returncode == 0, ran.stderr
-    assert "until each comparison is decided, at most 10 blocks" in ran.stderr
     assert "no comparisons undecided" in ran.stderr
     stored = place.latest()
+    assert stored.run.id == stopped.run.id
+    assert stored.trials[: len(stopped.trials)] == stopped.trials
+    finished = [attempt for attempt in stored.attempts if attempt.outcome == "finished"]
+    assert sorted(each.trial_id for each in finished) == sorted(each.id for each in stored.trials)
+    # Both tests use the snapshot that the first trial made.
+    assert sum("load" in [step.name for step in each.steps] for each in finished) == 1
+    for attempt in finished:
+        found = {each.name: each.value for each in attempt.measurements}
+        assert found["transactions"] > 0
+        assert found["errors"] == 0
     assert 3 <= stored.run.blocks <= 6
     purposes = [trial.purpose for trial in stored.trials]
     assert purposes.count("measure") == 2 * stored.run.blocks
@@ -57,29 +77,8 @@ def test_a_difference_that_is_clear_needs_few_blocks(place: Place) -> None:
     assert "nothing is left to decide" in again.stderr
     assert place.latest().attempts == stored.attempts
 
-    exactly = place.millrace("run", file, "--blocks", "6")
+    more = stored.run.blocks + 1
+    exactly = place.millrace("run", file, "--blocks", str(more))
     assert exactly.returncode == 0, exactly.stderr
     assert place.latest().run.id == stored.run.id
-    assert place.latest().run.blocks == 6
-
-
-def test_an_interrupted_run_goes_on_with_the_block_it_was_in(place: Place) -> None:
-    file = place.directory / "tests.toml"
-    with place.running("run", file) as process:
-        place.wait_for_step("measure", process, after=3)
-        process.send_signal(signal.SIGINT)
-        output, _ = process.communicate(timeout=120)
-    assert process.returncode == 130, output
-    assert "resumes where it stopped" in output
-    stopped = place.latest()
-    assert [attempt.outcome for attempt in stopped.attempts][-1] == "interrupted"
-    assert stopped.run.blocks == max(trial.block for trial in stopped.trials) + 1
-
-    ran = place.millrace("run", file)
-    assert ran.returncode == 0, ran.stderr
-    found = place.latest()
-    assert found.run.id == stopped.run.id
-    assert found.trials[: len(stopped.trials)] == stopped.trials
-    finished = [attempt.trial_id for attempt in found.attempts if attempt.outcome == "finished"]
-    assert sorted(finished) == sorted(trial.id for trial in found.trials)
-    assert "decided after" in ran.stdout
+    assert place.latest().run.blocks == more
