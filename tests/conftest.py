@@ -40,6 +40,7 @@ from tests import servers
 ServerOf = Callable[[str], InstalledServer]
 Fitted = Callable[..., FittedOptions]
 InstanceOf = Callable[..., AbstractContextManager[Instance]]
+Initialise = Callable[[Instance], None]
 
 MEMORY = Path("/dev/shm")
 DISK = Path("/tmp")
@@ -195,6 +196,12 @@ def instance_of(server_of: ServerOf, fitted: Fitted) -> InstanceOf:
     return started
 
 
+@pytest.fixture(scope="session")
+def initialise() -> Initialise:
+    """Initialise an instance as ``instance_of`` does, mostly with a copy."""
+    return _initialise
+
+
 def _initialise(instance: Instance) -> None:
     """Initialise an instance, or copy a data directory of the same build and layout."""
     options = instance.init_options()
@@ -207,7 +214,7 @@ def _initialise(instance: Instance) -> None:
         while True:
             if (made := snapshots.find(wanted)) is not None:
                 with suppress(snapshots.Unusable):  # another process may have removed it meanwhile
-                    snapshots.restore(instance, made, page_cache="warm")
+                    snapshots.restore(instance, made, page_cache="cold")
                     return
             instance.initialise(limit_s=120)
             try:

@@ -20,7 +20,7 @@ from millrace.servers import verify
 from millrace.servers.attached import AttachedInstance, with_password
 from millrace.servers.instances import lifecycle, ownership
 from millrace.servers.instances.instance import Instance
-from tests.conftest import InstanceOf, ServerOf
+from tests.conftest import Initialise, InstanceOf, ServerOf
 
 pytestmark = pytest.mark.integration
 
@@ -103,11 +103,11 @@ def test_a_place_that_only_root_reaches_is_named_and_no_server_runs_as_root(
 
 
 def test_a_deep_work_directory_gets_its_socket_elsewhere(
-    server_of: ServerOf, own_places: Path
+    server_of: ServerOf, initialise: Initialise, own_places: Path
 ) -> None:
     deep = own_places / "work" / ("d" * 60) / ("e" * 60)
     with lifecycle.create(server_of(INITIALIZE), nothing(), work_dir=deep) as instance:
-        instance.initialise(60)
+        initialise(instance)
         instance.start(30)
         assert len(os.fsencode(instance.socket)) < 107
         assert instance.version() == "5.7.22"

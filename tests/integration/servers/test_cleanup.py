@@ -17,7 +17,7 @@ from millrace.errors import TrialFailed
 from millrace.model.servers import FittedOptions
 from millrace.servers.instances import lifecycle, ownership, processes
 from millrace.servers.instances.instance import Instance
-from tests.conftest import InstanceOf, ServerOf
+from tests.conftest import Initialise, InstanceOf, ServerOf
 
 pytestmark = pytest.mark.integration
 
@@ -148,15 +148,16 @@ def test_ctrl_c_of_the_terminal_is_not_meant_for_the_server(instance_of: Instanc
 
 
 def test_a_server_inherits_nothing_that_changes_it(
-    server_of: ServerOf, monkeypatch: pytest.MonkeyPatch
+    server_of: ServerOf, initialise: Initialise, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MYSQL_TCP_PORT", "1")
     monkeypatch.setenv("LD_PRELOAD", "libnothing.so")
     with lifecycle.create(server_of(NAME), FittedOptions("default", ())) as instance:
-        instance.initialise(60)
+        initialise(instance)
         instance.start(60)
         environment = Path(f"/proc/{instance.pid}/environ").read_bytes()
         files = Path(f"/proc/{instance.pid}/limits").read_text(encoding="ascii")
+        instance.kill()
     assert b"MYSQL_TCP_PORT" not in environment
     assert b"LD_PRELOAD" not in environment
     assert f"MILLRACE_INSTANCE={instance.id}".encode() in environment

@@ -18,7 +18,7 @@ from millrace.model.servers import InstalledServer
 from millrace.servers import verify
 from millrace.servers.instances import lifecycle, ownership, processes
 from millrace.servers.instances.instance import Instance
-from tests.conftest import Fitted, InstanceOf, ServerOf
+from tests.conftest import Fitted, Initialise, InstanceOf, ServerOf
 
 pytestmark = pytest.mark.integration
 
@@ -44,10 +44,10 @@ def test_a_killed_server_is_seen(instance_of: InstanceOf, name: str) -> None:
 
 @pytest.mark.parametrize("name", KINDS)
 def test_a_wrong_value_ends_the_start_with_the_words_of_the_server(
-    server_of: ServerOf, fitted: Fitted, name: str
+    server_of: ServerOf, fitted: Fitted, initialise: Initialise, name: str
 ) -> None:
     with lifecycle.create(server_of(name), fitted(binlog_format="SIDEWAYS")) as instance:
-        instance.initialise(60)
+        initialise(instance)
         with pytest.raises(TrialFailed) as caught:
             instance.start(FAR_AWAY_S)
     assert caught.value.step == "start"
@@ -73,30 +73,38 @@ def test_an_option_that_shapes_the_data_directory_arrives(instance_of: InstanceO
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_a_taken_port_is_named(server_of: ServerOf, fitted: Fitted, name: str) -> None:
+def test_a_taken_port_is_named(
+    server_of: ServerOf, fitted: Fitted, initialise: Initialise, name: str
+) -> None:
     with socket.create_server(("127.0.0.1", 0)) as holder:
         port = holder.getsockname()[1]
         with lifecycle.create(server_of(name), fitted(), port=port) as instance:
-            instance.initialise(60)
+            initialise(instance)
             with pytest.raises(TrialFailed, match=f"port {port} is taken"):
                 instance.start(FAR_AWAY_S)
 
 
 @pytest.mark.parametrize("name", KINDS)
 def test_a_taken_socket_is_named_and_its_holder_unharmed(
-    server_of: ServerOf, instance_of: InstanceOf, fitted: Fitted, name: str
+    server_of: ServerOf,
+    instance_of: InstanceOf,
+    fitted: Fitted,
+    initialise: Initialise,
+    name: str,
 ) -> None:
     with instance_of(name) as holder:
         with lifecycle.create(server_of(name), fitted(), socket=holder.socket) as instance:
-            instance.initialise(60)
+            initialise(instance)
             with pytest.raises(TrialFailed, match=r"socket .* is taken"):
                 instance.start(FAR_AWAY_S)
         assert holder.version()
 
 
-def test_a_start_that_hangs_ends_with_its_limit(server_of: ServerOf, fitted: Fitted) -> None:
+def test_a_start_that_hangs_ends_with_its_limit(
+    server_of: ServerOf, fitted: Fitted, initialise: Initialise
+) -> None:
     with lifecycle.create(server_of("mysql-5.6.24"), fitted()) as instance:
-        instance.initialise(60)
+        initialise(instance)
         with pytest.raises(TrialFailed, match="not ready after 0 s"):
             instance.start(0)
         assert instance.pid is None
@@ -154,10 +162,12 @@ def small_disk(own_places: Path) -> Iterator[Path]:
     place.rmdir()
 
 
-def test_a_full_disk_is_trouble(server_of: ServerOf, fitted: Fitted, small_disk: Path) -> None:
+def test_a_full_disk_is_trouble(
+    server_of: ServerOf, fitted: Fitted, initialise: Initialise, small_disk: Path
+) -> None:
     server = server_of("mysql-5.6.24")
     with lifecycle.create(server, fitted(), work_dir=small_disk) as instance:
-        instance.initialise(60)
+        initialise(instance)
         instance.start(60)
         assert instance.trouble() is None
         instance.query("CREATE TABLE mysql.big (a longblob) ENGINE=MyISAM")

@@ -13,7 +13,7 @@ from millrace.errors import UserError
 from millrace.model.servers import Configuration, Option
 from millrace.servers import options
 from millrace.servers.instances import lifecycle
-from tests.conftest import InstanceOf, ServerOf
+from tests.conftest import Initialise, InstanceOf, ServerOf
 
 pytestmark = pytest.mark.integration
 
@@ -77,7 +77,9 @@ def test_a_server_starts_with_a_setting_and_what_that_needs(
     assert {key: effective[key] for key in values} == values
 
 
-def test_a_fitted_configuration_starts_and_is_effective(server_of: ServerOf) -> None:
+def test_a_fitted_configuration_starts_and_is_effective(
+    server_of: ServerOf, initialise: Initialise
+) -> None:
     server = server_of("mysql-5.7.22")
     wanted = Configuration(
         "mine",
@@ -92,9 +94,10 @@ def test_a_fitted_configuration_starts_and_is_effective(server_of: ServerOf) -> 
         ("aria_pagecache_buffer_size", "mysql-5.7.22 has no option aria_pagecache_buffer_size")
     ]
     with lifecycle.create(server, fitted) as instance:
-        instance.initialise(60)
+        initialise(instance)
         instance.start(60)
         effective = instance.settings()
+        instance.kill()
     assert effective["innodb_log_file_size"] == str(8 << 20)
     assert effective["skip_name_resolve"] == "ON"
 

@@ -16,7 +16,7 @@ from millrace.servers import snapshots
 from millrace.servers.instances import lifecycle
 from millrace.servers.instances.instance import Instance
 from millrace.servers.snapshots import NotKept
-from tests.conftest import Fitted, InstanceOf, ServerOf
+from tests.conftest import Fitted, Initialise, InstanceOf, ServerOf
 
 pytestmark = pytest.mark.integration
 
@@ -97,13 +97,17 @@ def found_in(instance: Instance) -> list[tuple[str | None, ...]]:
 
 @pytest.mark.parametrize(("name", "options"), CASES)
 def test_a_restored_server_is_as_the_loaded_one_was(
-    server_of: ServerOf, fitted: Fitted, name: str, options: dict[str, str]
+    server_of: ServerOf,
+    fitted: Fitted,
+    initialise: Initialise,
+    name: str,
+    options: dict[str, str],
 ) -> None:
     server, given = server_of(name), fitted(**options)
     with lifecycle.create(server, given) as instance:
         wanted = snapshots.key(server, given, {"rows": ROWS}, user=instance.runs_as)
         assert snapshots.find(wanted) is None
-        instance.initialise(120)
+        initialise(instance)
         instance.start(60)
         load(instance)
         expected = found_in(instance)
@@ -202,11 +206,13 @@ def test_a_snapshot_of_another_size_of_redo_is_not_taken(
     assert len(keys) == 2
 
 
-def test_a_truncated_snapshot_does_not_reach_a_server(server_of: ServerOf, fitted: Fitted) -> None:
+def test_a_truncated_snapshot_does_not_reach_a_server(
+    server_of: ServerOf, fitted: Fitted, initialise: Initialise
+) -> None:
     server, nothing = server_of("mysql-5.7.22"), fitted()
     with lifecycle.create(server, nothing) as instance:
         wanted = snapshots.key(server, nothing, {"of": "truncated"}, user=instance.runs_as)
-        instance.initialise(120)
+        initialise(instance)
         made = snapshots.save(instance, wanted, {}, made_s=1)
         file: Path = made.data_dir / "ibdata1"
         os.truncate(file, file.stat().st_size // 2)
