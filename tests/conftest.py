@@ -202,6 +202,17 @@ def initialise() -> Initialise:
     return _initialise
 
 
+@pytest.fixture(scope="module")
+def initialised_once() -> Iterator[None]:
+    """Initialise only the first server of a build in trials too; the others get copies of it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Instance, "initialise", lambda instance, limit_s: _initialise(instance))
+        yield
+
+
+_initialise_anew = Instance.initialise
+
+
 def _initialise(instance: Instance) -> None:
     """Initialise an instance, or copy a data directory of the same build and layout."""
     options = instance.init_options()
@@ -216,7 +227,7 @@ def _initialise(instance: Instance) -> None:
                 with suppress(snapshots.Unusable):  # another process may have removed it meanwhile
                     snapshots.restore(instance, made, page_cache="cold")
                     return
-            instance.initialise(limit_s=120)
+            _initialise_anew(instance, limit_s=120)
             try:
                 snapshots.save(instance, wanted, {}, made_s=0)
             except snapshots.NotKept:

@@ -3,24 +3,17 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from typing import Any
 
 import pytest
 
-pytestmark = pytest.mark.integration
+from tests.unit.cli.called import Done, millrace
+
+pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("initialised_once")]
 
 
-def config(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "millrace.cli.main", "config", *arguments],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, "NO_COLOR": "1"},
-    )
+def config(*arguments: str) -> Done:
+    return millrace("config", *arguments)
 
 
 def config_json(*arguments: str) -> Any:

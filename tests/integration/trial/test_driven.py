@@ -33,10 +33,12 @@ from millrace.trial.spec import ServerSpec, TrialSpec
 from tests.conftest import InstanceOf, ServerOf
 from tests.unit.workloads.small import driving
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("initialised_once")]
 
 SERVERS = ["mysql-5.6.24", "mysql-8.0.12", "mariadb-10.11.19"]
-QUICK = {"table_size": 1_000, "time_s": 1.0, "warmup_s": 0.2}
+# A module's tests of one server follow each other, and find its snapshot.
+ALL_SERVERS = pytest.mark.parametrize("name", [*SERVERS, "mysql-5.5.34"], scope="module")
+QUICK = {"table_size": 1_000, "time_s": 0.5, "warmup_s": 0.2}
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -78,9 +80,9 @@ def series(result: AttemptResult) -> list[dict[str, Any]]:
     return [json.loads(line) for line in content.splitlines()]
 
 
-@pytest.mark.parametrize("name", SERVERS)
+@pytest.mark.parametrize("name", SERVERS, scope="module")
 def test_a_snapshot_is_made_once_and_restored(server_of: ServerOf, name: str) -> None:
-    first = trial(server_of, name, clients=2)
+    first = trial(server_of, name, clients=2, time_s=1.0)
     assert first.outcome == "finished", first.reason
     driven = [
         "restore", "start", "record", "check_tables", "warm", "fits", "settle", "measure", "stop",
@@ -92,7 +94,9 @@ def test_a_snapshot_is_made_once_and_restored(server_of: ServerOf, name: str) ->
         *driven,
     ]  # fmt: skip
     # Another test on the same data, over TCP.
-    again = trial(server_of, name, clients=2, test="pair", transport="tcp", protocol="text")
+    again = trial(
+        server_of, name, clients=2, test="pair", time_s=1.0, transport="tcp", protocol="text"
+    )
     assert again.outcome == "finished", again.reason
     assert step_names(again) == ["prepare", *driven]
     assert measured(again)["snapshot_saved_s"] > 0
@@ -135,7 +139,9 @@ def test_a_port_that_somebody_takes_is_no_failure_of_the_server(
 
 @pytest.mark.quiet  # samples of a busy host may miss that a thread waits for its client
 def test_clients_show_their_statements_where_somebody_looks(server_of: ServerOf) -> None:
-    seen = trial(server_of, "mysql-5.6.24", clients=2, test="pair", collectors=("states",))
+    seen = trial(
+        server_of, "mysql-5.6.24", clients=2, test="pair", time_s=1.0, collectors=("states",)
+    )
     assert seen.outcome == "finished", seen.reason
     observed = seen.observations["server"]
     statements = observed["states"]["statements"]
@@ -187,50 +193,9 @@ def test_a_trial_whose_snapshot_cannot_be_kept_goes_on_with_what_it_loaded(
     assert measured(result)["transactions"] > 0
 
 
-def test_a_snapshot_that_is_damaged_is_made_again_or_fails_the_trial(server_of: ServerOf) -> None:
-    first = trial(server_of, "mysql-5.6.24", data_seed=3)
-    name = str(first.instances[0].facts.snapshot)
-    [data_file] = paths.snapshots_dir().glob(f"**/{name}/**/ibdata1")
-    with data_file.open("ab") as file:
-        file.write(b"x")
-    again = trial(server_of, "mysql-5.6.24", data_seed=3)
-    assert again.outcome == "finished", again.reason
-    assert {"load", "save", "restore", "measure"} < set(step_names(again))
-    assert again.instances[0].facts.snapshot == name
-
-    # Only a server can detect this: its rows differ from the loaded ones.
-    snapshot = manifest.read(paths.snapshots_dir() / name)
-    assert snapshot is not None
-    change(server_of, snapshot, "DELETE FROM millrace.sbtest2 WHERE id = 617")
-    lost = trial(server_of, "mysql-5.6.24", data_seed=3)
-    assert (lost.outcome, lost.failed_step) == ("failed", "check_tables")
-    assert "the table millrace.sbtest2 that" in (lost.reason or "")
-    assert "found 999 rows, expected 1,000" in (lost.reason or "")
-    assert f"millrace snapshots remove {name}" in (lost.reason or "")
-    assert "transactions" not in measured(lost)
-    snapshots.remove(name)
-
-
-def change(server_of: ServerOf, snapshot: Snapshot, statement: str) -> None:
-    """Have a server change a snapshot's tables; all digests of the result are valid."""
-    server = server_of(snapshot.key.server)
-    with lifecycle.create(server, FittedOptions("default", ())) as instance:
-        snapshots.restore(instance, snapshot)
-        instance.start(60)
-        instance.query(statement)
-        instance.stop(120)
-        shutil.rmtree(snapshot.data_dir)
-        shutil.copytree(instance.data_dir, snapshot.data_dir)
-    files = manifest.list_files(snapshot.data_dir)
-    digests = contents.digests(snapshot.data_dir, [file.path for file in files])
-    (snapshot.directory / manifest.FILE).unlink()
-    manifest.write(replace(snapshot, files=files, digests=digests))
-    assert snapshot.name in {each.name for each in snapshots.listing() if each.damage is None}
-
-
 @pytest.mark.quiet
 def test_an_open_loop_is_counted(server_of: ServerOf) -> None:
-    result = trial(server_of, "mysql-5.6.24", rate=200, arrivals="constant", clients=2)
+    result = trial(server_of, "mysql-5.6.24", rate=200, arrivals="constant", clients=2, time_s=1.0)
     assert result.outcome == "finished", result.reason
     found = measured(result)
     assert found["scheduled"] == pytest.approx(200, abs=2)
@@ -275,7 +240,7 @@ def test_what_was_done_about_sleeping_cpus_is_recorded(server_of: ServerOf) -> N
         assert (fact.polled, fact.on_cpus, fact.reason) == (True, None, awake.reason)
 
 
-@pytest.mark.parametrize("name", ["mysql-5.5.34", *SERVERS])
+@ALL_SERVERS
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="nothing to share where one CPU is")
 def test_the_only_client_shares_a_cpu_with_the_thread_that_serves_it(
     server_of: ServerOf, name: str
@@ -302,7 +267,7 @@ def test_the_only_client_shares_a_cpu_with_the_thread_that_serves_it(
         assert affinities.count(set(others)) == len(affinities) - 1
 
 
-@pytest.mark.parametrize("name", ["mysql-5.5.34", *SERVERS])
+@ALL_SERVERS
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="nothing to share where one CPU is")
 def test_on_a_busy_host_the_thread_that_serves_is_seen_waiting(
     server_of: ServerOf, name: str, monkeypatch: pytest.MonkeyPatch
@@ -378,3 +343,44 @@ def test_an_attached_server_gets_its_database_and_loses_it(
         assert "server_user_s" not in found
         assert "buffer_pool_read_requests" in found
         assert not [row for row in instance.query("SHOW DATABASES") if "millrace" in str(row[0])]
+
+
+def test_a_snapshot_that_is_damaged_is_made_again_or_fails_the_trial(server_of: ServerOf) -> None:
+    first = trial(server_of, "mysql-5.6.24")
+    name = str(first.instances[0].facts.snapshot)
+    [data_file] = paths.snapshots_dir().glob(f"**/{name}/**/ibdata1")
+    with data_file.open("ab") as file:
+        file.write(b"x")
+    again = trial(server_of, "mysql-5.6.24")
+    assert again.outcome == "finished", again.reason
+    assert {"load", "save", "restore", "measure"} < set(step_names(again))
+    assert again.instances[0].facts.snapshot == name
+
+    # Only a server can detect this: its rows differ from the loaded ones.
+    snapshot = manifest.read(paths.snapshots_dir() / name)
+    assert snapshot is not None
+    change(server_of, snapshot, "DELETE FROM millrace.sbtest2 WHERE id = 617")
+    lost = trial(server_of, "mysql-5.6.24")
+    assert (lost.outcome, lost.failed_step) == ("failed", "check_tables")
+    assert "the table millrace.sbtest2 that" in (lost.reason or "")
+    assert "found 999 rows, expected 1,000" in (lost.reason or "")
+    assert f"millrace snapshots remove {name}" in (lost.reason or "")
+    assert "transactions" not in measured(lost)
+    snapshots.remove(name)
+
+
+def change(server_of: ServerOf, snapshot: Snapshot, statement: str) -> None:
+    """Have a server change a snapshot's tables; all digests of the result are valid."""
+    server = server_of(snapshot.key.server)
+    with lifecycle.create(server, FittedOptions("default", ())) as instance:
+        snapshots.restore(instance, snapshot)
+        instance.start(60)
+        instance.query(statement)
+        instance.stop(120)
+        shutil.rmtree(snapshot.data_dir)
+        shutil.copytree(instance.data_dir, snapshot.data_dir)
+    files = manifest.list_files(snapshot.data_dir)
+    digests = contents.digests(snapshot.data_dir, [file.path for file in files])
+    (snapshot.directory / manifest.FILE).unlink()
+    manifest.write(replace(snapshot, files=files, digests=digests))
+    assert snapshot.name in {each.name for each in snapshots.listing() if each.damage is None}
