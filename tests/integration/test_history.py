@@ -7,27 +7,31 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.trial.command import Place, experiment
+from tests.integration.trial.command import experiment
+from tests.unit.cli.called import millrace
 
 pytestmark = pytest.mark.integration
 
 OLD, NEW = "mysql-5.6.24", "mariadb-10.2.11"
 
 
-def test_runs_of_two_servers_become_a_history(tmp_path: Path) -> None:
-    place = Place(tmp_path)
-    file = experiment(tmp_path, servers=(OLD, NEW), rows=2_000, blocks=2)
+def test_runs_of_two_servers_become_a_history(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MILLRACE_STORE", str(tmp_path / "results.sqlite"))
+    file = experiment(tmp_path, servers=(OLD, NEW), rows=2_000, blocks=1)
     for label in ("night-1", "night-2"):
-        assert place.millrace("run", "--new", file).returncode == 0
-        recorded = place.millrace("history", "record", "latest", "--label", label)
+        ran = millrace("run", "--new", file)
+        assert ran.returncode == 0, ran.stderr
+        recorded = millrace("history", "record", "latest", "--label", label)
         assert recorded.returncode == 0, recorded.stderr
         assert f"recorded {label}: 3 new points" in recorded.stderr
-    again = place.millrace("history", "record", "latest", "--label", "night-2")
+    again = millrace("history", "record", "latest", "--label", "night-2")
     assert "is recorded already" in again.stderr
-    detected = place.millrace("history", "detect")
+    detected = millrace("history", "detect")
     assert "6 points in 3 series, 0 breaks" in detected.stdout
     assert "too few points to tell whether a level moved: 8 of one state" in detected.stdout
-    document = json.loads(place.millrace("history", "show", "--json").stdout)
+    document = json.loads(millrace("history", "show", "--json").stdout)
     for series in document["series"]:
         assert series["reference"] == OLD
         assert [each["label"] for each in series["points"]] == ["night-1", "night-2"]

@@ -9,18 +9,22 @@ from __future__ import annotations
 import os
 import subprocess
 import tempfile
-import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from millrace.servers.instances import ownership
 from tests.integration.trial.command import Place, experiment
+from tests.unit.cli.called import millrace
 
 pytestmark = pytest.mark.integration
 
-DISK_BYTES = 1_600_000_000  # the plan fits, with its reserve
+DISK_BYTES = 1_100_000_000  # the plan fits, with its reserve
+ROWS = 500_000  # of some 40 MB
+LEFT_TO_START_BYTES = 450_000_000  # of which a server needs some 300 MB before it loads
+LEFT_TO_LOAD_BYTES = 8_000_000
 
 
 @pytest.fixture
@@ -43,32 +47,44 @@ def small_disk() -> Iterator[Path]:
         directory.rmdir()
 
 
-def fill(file: Path) -> None:
-    """Fill the disk to the last byte: most of it at once, then the rest as space appears."""
-    status = os.statvfs(file.parent)
-    most = int(0.9 * status.f_bavail * status.f_frsize)
-    block = bytes(1 << 20)
-    with file.open("wb", buffering=0) as filler:
-        os.posix_fallocate(filler.fileno(), 0, most)
-        filler.seek(most)
-        try:
-            while filler.write(block):
-                pass
-        except OSError:
-            return
+def fill(file: Path, left_bytes: int) -> None:
+    """Let ``file`` grow until so many bytes are left, whatever others write meanwhile."""
+    chunk = 64 << 20
+    with file.open("ab") as filler:
+        while chunk >= 1 << 20:
+            status = os.statvfs(file.parent)
+            if status.f_bavail * status.f_frsize - left_bytes >= chunk:
+                with suppress(OSError):
+                    os.posix_fallocate(filler.fileno(), filler.seek(0, os.SEEK_END), chunk)
+                    continue
+            chunk //= 2
+
+
+def fill_while_loading(place: Place, process: subprocess.Popen[str], filler: Path) -> None:
+    """Fill the disk in two steps, so that the second is over soon after the server started."""
+    place.wait_for_step("prepare", process)
+    fill(filler, LEFT_TO_START_BYTES)
+    place.wait_for_step("record", process)
+    fill(filler, LEFT_TO_LOAD_BYTES)
+
+
+@pytest.fixture
+def place(tmp_path: Path, small_disk: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
+    """Return a place whose servers are on the small disk, also those of this process."""
+    monkeypatch.setenv("MILLRACE_WORK", str(small_disk / "work"))
+    place = Place(tmp_path)
+    monkeypatch.setenv("MILLRACE_STORE", str(place.store))
+    return place
 
 
 @pytest.mark.parametrize("engine", ["InnoDB", "MyISAM"])
 def test_a_full_disk_fails_the_trial_and_the_plan_goes_on(
-    tmp_path: Path, small_disk: Path, engine: str
+    place: Place, small_disk: Path, engine: str
 ) -> None:
-    place = Place(tmp_path, {"MILLRACE_WORK": str(small_disk / "work")})
-    file = experiment(tmp_path, rows=3_000_000, blocks=2, factors={"engine": [engine]})
+    file = experiment(place.directory, rows=ROWS, blocks=2, factors={"engine": [engine]})
     filler = small_disk / "filler"
     with place.running("run", file) as process:
-        place.wait_for_step("measure", process)
-        time.sleep(0.3)
-        fill(filler)
+        fill_while_loading(place, process, filler)
         place.wait_for_step("prepare", process, after=1)
         filler.unlink()
         output, _ = process.communicate(timeout=240)
@@ -81,10 +97,9 @@ def test_a_full_disk_fails_the_trial_and_the_plan_goes_on(
 
 
 def test_a_full_disk_ends_a_search_and_counts_against_no_server(
-    tmp_path: Path, small_disk: Path
+    place: Place, small_disk: Path
 ) -> None:
-    place = Place(tmp_path, {"MILLRACE_WORK": str(small_disk / "work")})
-    file = experiment(tmp_path, rows=3_000_000, factors={"engine": ["InnoDB"]})
+    file = experiment(place.directory, rows=ROWS, factors={"engine": ["InnoDB"]})
     servers = ["mysql-5.6.24", "mysql-5.7.22"]
     command = (
         "bisect", "--good", servers[0], "--bad", servers[1], "--among", ",".join(servers),
@@ -92,15 +107,13 @@ def test_a_full_disk_ends_a_search_and_counts_against_no_server(
     )  # fmt: skip
     filler = small_disk / "filler"
     with place.running(*command) as process:
-        place.wait_for_step("measure", process)
-        time.sleep(0.3)
-        fill(filler)
+        fill_while_loading(place, process, filler)
         output, _ = process.communicate(timeout=240)
     assert process.returncode == 4, output
     assert "could not be measured: failed at" in output
     assert "the same command resumes" in output
     filler.unlink()
-    again = place.millrace(*command)
+    again = millrace(*command)
     assert again.returncode == 0, again.stderr
     assert "not found yet, after 1 trial" in again.stdout
     stored = place.latest()
@@ -109,14 +122,12 @@ def test_a_full_disk_ends_a_search_and_counts_against_no_server(
     assert ownership.running() == []
 
 
-def test_a_disk_that_cannot_hold_the_data_is_refused_before(
-    tmp_path: Path, small_disk: Path
-) -> None:
-    place = Place(tmp_path, {"MILLRACE_WORK": str(small_disk / "work")})
-    file = experiment(tmp_path, rows=50_000_000)
+@pytest.mark.usefixtures("small_disk")
+def test_a_disk_that_cannot_hold_the_data_is_refused_before(place: Place) -> None:
+    file = experiment(place.directory, rows=50_000_000)
     for command in ("plan", "run"):
-        refused = place.millrace(command, file)
+        refused = millrace(command, file)
         assert refused.returncode == 4, refused.stderr
         assert "cannot hold" in refused.stderr
         assert "MILLRACE_WORK" in refused.stderr
-    assert not place.store.exists() or place.millrace("results", "list").returncode == 0
+    assert not place.store.exists() or millrace("results", "list").returncode == 0
