@@ -43,8 +43,11 @@ def pending(instance: Instance) -> PendingWork:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_server_settles_and_is_as_before(instance_of: InstanceOf, name: str) -> None:
+    """Test too that its tables, which fit into memory, are then read from there."""
     # Strict mode refuses what the server would otherwise only correct.
-    with instance_of(name, sql_mode="STRICT_ALL_TABLES") as instance:
+    with instance_of(
+        name, sql_mode="STRICT_ALL_TABLES", innodb_buffer_pool_size="128M"
+    ) as instance:
         make_work(instance)
         before = instance.settings()
         first = pending(instance)
@@ -60,6 +63,7 @@ def test_a_server_settles_and_is_as_before(instance_of: InstanceOf, name: str) -
         after = instance.settings()
         for variable in result.forced_flushing:
             assert after[variable] == before[variable]
+        assert cache_of(instance) == ("cached", True, True)
 
 
 def test_the_limit_ends_the_waiting_and_says_what_goes_on(instance_of: InstanceOf) -> None:
@@ -89,23 +93,25 @@ def read_rows(instance: Instance, statements: int) -> PoolStatus:
     return instance.family.storage.pool_status(instance)
 
 
+def cache_of(instance: Instance) -> tuple[str, bool | None, bool | None]:
+    """Read all rows, then some; return the mode, and whether the tables can fit and are there."""
+    instance.query("ANALYZE TABLE d.t")
+    instance.query("SELECT count(length(c)) FROM d.t FORCE INDEX (PRIMARY)")
+    tables = instance.family.administration.table_sizes(instance, "d")
+    (table,) = tables
+    assert (table.name, table.engine.lower()) == ("t", "innodb")
+    assert 10e6 < table.data_bytes < 40e6
+    assert 0.5e6 < table.index_bytes < 8e6
+    before = instance.family.storage.pool_status(instance)
+    held = buffer_pool.occupancy(tables, before)
+    found = buffer_pool.cache_mode(tables, before, read_rows(instance, 1500))
+    return found.mode, held.can_fit, held.is_resident
+
+
 @pytest.mark.parametrize("name", ["mysql-5.5.9", "mysql-9.7.4", "mariadb-11.8.9"])
-def test_what_a_test_reads_from_is_told(instance_of: InstanceOf, name: str) -> None:
-    modes = []
-    for pool_size in ("128M", "8M"):
-        with instance_of(name, innodb_buffer_pool_size=pool_size) as instance:
-            make_work(instance)
-            # Purge requests pages too, but fetches few of them.
-            assert quiesce.quiesce(instance, limit_s=120).settled
-            instance.query("ANALYZE TABLE d.t")
-            instance.query("SELECT count(length(c)) FROM d.t FORCE INDEX (PRIMARY)")
-            tables = instance.family.administration.table_sizes(instance, "d")
-            (table,) = tables
-            assert (table.name, table.engine.lower()) == ("t", "innodb")
-            assert 10e6 < table.data_bytes < 40e6
-            assert 0.5e6 < table.index_bytes < 8e6
-            before = instance.family.storage.pool_status(instance)
-            held = buffer_pool.occupancy(tables, before)
-            found = buffer_pool.cache_mode(tables, before, read_rows(instance, 1500))
-            modes.append((found.mode, held.can_fit, held.is_resident))
-    assert modes == [("cached", True, True), ("io_bound", False, False)]
+def test_tables_that_do_not_fit_are_read_from_files(instance_of: InstanceOf, name: str) -> None:
+    with instance_of(name, innodb_buffer_pool_size="8M") as instance:
+        make_work(instance)
+        # Purge requests pages too, but fetches few of them.
+        assert quiesce.quiesce(instance, limit_s=120).settled
+        assert cache_of(instance) == ("io_bound", False, False)
