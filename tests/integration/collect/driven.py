@@ -25,6 +25,7 @@ from millrace.trial.resolved_workload import ResolvedWorkload
 from tests.unit.workloads.small import driving
 
 LIMIT_S = 60.0
+LINGER_S = 1.0  # other tests may delay the readings at the end
 DATABASE = "observed"
 
 Open = Callable[[Target], Collector]
@@ -145,7 +146,7 @@ def observed(
                 instance.family.load_dialect,
                 connection(instance, tcp=tcp),
             ),
-            lambda drive: replace(drive, statement_activity=activity.path),
+            lambda drive: replace(drive, statement_activity=activity.path, linger_s=LINGER_S),
         )
         observers = []
         for opener in openers:

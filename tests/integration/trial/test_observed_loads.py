@@ -132,9 +132,10 @@ def test_each_session_that_loads_is_a_connection(instance_of: InstanceOf, name: 
 
 @pytest.mark.parametrize("name", ["mysql-5.6.24", "mysql-8.0.33", "mariadb-10.11.19"])
 def test_threads_that_end_with_their_session_are_read_before(
-    instance_of: InstanceOf, name: str
+    instance_of: InstanceOf, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The time that a thread waited for a CPU is lost when the thread ends."""
+    monkeypatch.setattr(phase_spec, "_LINGER_S", 3.0)  # other tests may delay the readings
     with instance_of(name, thread_cache_size="0") as instance:
         found = loaded(instance, "threads").observed["threads"]
     by_kind: Counter[str] = Counter()
