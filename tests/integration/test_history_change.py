@@ -12,6 +12,7 @@ import pytest
 from millrace.store.history_records import HistoryPart
 from millrace.store.store import Store
 from tests.integration.trial.command import SHORT_TRIALS, Place
+from tests.unit.cli.called import millrace
 
 # The change is in how often a log is made durable.
 pytestmark = [pytest.mark.integration, pytest.mark.disk]
@@ -66,24 +67,28 @@ def lengthened(store: Path, run_id: str, points: int) -> str:
     return series.id
 
 
-def test_an_injected_change_is_found_and_confirmed(tmp_path: Path) -> None:
-    place = Place(tmp_path, {"MILLRACE_SNAPSHOTS": str(tmp_path / "snapshots")})
+def test_an_injected_change_is_found_and_confirmed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = Place(tmp_path)
+    monkeypatch.setenv("MILLRACE_STORE", str(place.store))
+    monkeypatch.setenv("MILLRACE_SNAPSHOTS", str(tmp_path / "snapshots"))
     file = tmp_path / "updates.toml"
     file.write_text(FILE + SHORT_TRIALS, encoding="utf-8")
-    ran = place.millrace("run", file)
+    ran = millrace("run", file)
     assert ran.returncode == 0, ran.stderr
-    recorded = place.millrace("history", "record", "latest")
+    recorded = millrace("history", "record", "latest")
     assert "recorded 0, 1: " in recorded.stderr
     lengthened(place.store, place.latest().run.id, 24)
 
-    detected = place.millrace("history", "detect")
+    detected = millrace("history", "detect")
     assert "? candidate regression" in detected.stdout, detected.stdout
     with Store.open(place.store) as store:
         (found,) = store.histories.changes()
     assert found.label in ("c11", "c12", "c13")
     fact = found
     for blocks in (3, 6, 12):  # on a busy host the first may leave it undecided
-        confirmed = place.millrace("history", "confirm", found.id, "--blocks", str(blocks))
+        confirmed = millrace("history", "confirm", found.id, "--blocks", str(blocks))
         assert confirmed.returncode == 0, confirmed.stderr
         with Store.open(place.store) as store:
             (fact,) = store.histories.changes()
@@ -101,8 +106,8 @@ def test_an_injected_change_is_found_and_confirmed(tmp_path: Path) -> None:
     assert {each.levels[option] for each in measured.treatments} == {0, 1}
     assert again.run_id == measured.run.id
     # Found again, it is still the same fact.
-    assert "▼ confirmed regression" in place.millrace("history", "detect").stdout
+    assert "▼ confirmed regression" in millrace("history", "detect").stdout
     page = tmp_path / "page.html"
-    assert place.millrace("history", "show", "--html", page).returncode == 0
+    assert millrace("history", "show", "--html", page).returncode == 0
     said = f"measured again, {again.after} against {again.before}, "
     assert said in page.read_text(encoding="utf-8")

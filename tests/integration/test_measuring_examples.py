@@ -31,7 +31,7 @@ from tests.examples import ROOT, STAND_INS, Command
 from tests.integration.test_examples import EXAMPLES, MEASURING, expanded, reasons, shown
 from tests.unit.servers import small_servers
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("initialised_once")]
 
 SMALLER = {
     "blocks": 2,
