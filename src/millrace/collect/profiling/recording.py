@@ -135,13 +135,20 @@ class Recording:
     def end(self) -> None:
         """Stop sampling."""
         self.seconds += time.monotonic() - self._began_s
-        if self._running().has_ended_well():
-            self.was_cut = True
-            self.seconds -= time.time() - os.fstat(self._memory).st_mtime
-        elif self._perf.has_control:
-            self._running().send("disable", _CONTROL_LIMIT_S)
-        else:
-            self._running().interrupt()
+        recorder = self._running()
+        if not recorder.has_ended_well():
+            if not self._perf.has_control:
+                recorder.interrupt()
+                return
+            try:
+                recorder.send("disable", _CONTROL_LIMIT_S)
+            except Unavailable:
+                if not recorder.has_ended_well():  # at the size limit, instead of an answer
+                    raise
+            else:
+                return
+        self.was_cut = True
+        self.seconds -= time.time() - os.fstat(self._memory).st_mtime
 
     def close(self) -> None:
         """End perf and discard the recording."""

@@ -27,8 +27,12 @@ kept.write("started\\n")
 if "--control" not in options:
     signal.pause()
 commands, answers = map(int, options["--control"].removeprefix("fd:").split(","))
+has_begun = False
 for command in os.fdopen(commands):
     kept.write(command)
+    if has_begun and command.strip() == "{unanswered}":
+        break
+    has_begun = has_begun or command.strip() == "enable"
     os.write(answers, b"ack\\n\\0")
     if command.strip() == "{last}":
         break
@@ -36,9 +40,11 @@ for command in os.fdopen(commands):
 
 
 @contextlib.contextmanager
-def recording(directory: Path, *, has_control: bool, last: str = "") -> Iterator[Recording]:
+def recording(
+    directory: Path, *, has_control: bool, last: str = "", unanswered: str = ""
+) -> Iterator[Recording]:
     program = directory / "perf"
-    program.write_text(STAND_IN.format(python=sys.executable, last=last))
+    program.write_text(STAND_IN.format(python=sys.executable, last=last, unanswered=unanswered))
     program.chmod(0o755)
     by = Perf(str(program), unwinds=False, has_control=has_control, has_size_limit=True)
     with contextlib.closing(Recording(by, os.getpid(), SETTINGS)) as recorded:
@@ -78,3 +84,11 @@ def test_a_perf_that_has_ended_is_not_resumed(tmp_path: Path) -> None:
         recorded.end()
         assert recorded.was_cut
         assert not recorded.may_resume
+
+
+def test_a_perf_that_ends_instead_of_answering_was_cut(tmp_path: Path) -> None:
+    with recording(tmp_path, has_control=True, unanswered="disable") as recorded:
+        recorded.begin()
+        recorded.end()
+        assert recorded.was_cut
+        assert words(recorded) == ["started", "disable", "enable", "disable"]
