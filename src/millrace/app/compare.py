@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from millrace.analysis.compare.paired import PairedComparison
 from millrace.analysis.compare.paired import compare_paired as analyze_paired
@@ -24,13 +25,16 @@ class Criteria:
     direction: Direction | None
 
 
-def compare_paired(
-    file: Path, criteria: Criteria, *, base: str | None
-) -> tuple[Sequence[PairedComparison], str, Better]:
-    """Compare treatments that were interleaved in blocks; None for ``base`` takes the first one.
+class ComparedPairs(NamedTuple):
+    """Comparisons with the base, and the better direction of their values."""
 
-    Return the comparisons, the base, and the better direction of values.
-    """
+    comparisons: Sequence[PairedComparison]
+    base: str
+    better: Better
+
+
+def compare_paired(file: Path, criteria: Criteria, *, base: str | None) -> ComparedPairs:
+    """Compare treatments that were interleaved in blocks; None for ``base`` takes the first one."""
     values, measure = paired.read(file)
     chosen = paired.base_of(called(file), values, base)
     better = measure.better(criteria.direction)
@@ -41,7 +45,7 @@ def compare_paired(
         margin=criteria.margin,
         alpha=criteria.alpha,
     )
-    return found, chosen, better
+    return ComparedPairs(found, chosen, better)
 
 
 def compare_series(

@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 from millrace.campaign.run_records import is_alive
 from millrace.store.importing import Imported
@@ -39,13 +40,20 @@ def import_files(path: Path, files: Sequence[Path]) -> Iterator[tuple[Path, Impo
             yield file, store.import_file(file)
 
 
+class Removed(NamedTuple):
+    """The removed runs, their reports, and the runs whose points stay in histories."""
+
+    runs: list[str]
+    reports: list[Path]
+    recorded: list[str]
+
+
 def remove_runs(
     path: Path, runs: Sequence[str], *, confirm: Callable[[Sequence[str]], None]
-) -> tuple[list[str], list[Path], list[str]]:
+) -> Removed:
     """Remove runs with all their results and reports.
 
-    ``confirm`` gets their ids, and raises an error to prevent the removal. Return the runs, their
-    reports, and the runs whose points stay in histories.
+    ``confirm`` gets their ids, and raises an error to prevent the removal.
     """
     with Store.open(path, create=False) as store:
         ids = _ids(store, runs)
@@ -53,7 +61,7 @@ def remove_runs(
         reports = [report for report in map(store.report_path, ids) if os.path.lexists(report)]
         recorded = [run_id for run_id in ids if run_id in store.histories.runs()]
         store.remove_runs(ids, is_alive=is_alive)
-    return ids, reports, recorded
+    return Removed(ids, reports, recorded)
 
 
 def _ids(store: Store, wanted: Sequence[str]) -> list[str]:

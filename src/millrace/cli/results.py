@@ -120,11 +120,11 @@ def remove(runs: tuple[str, ...], yes: bool, store: Path) -> None:
         if not yes:
             _confirm(f"Permanently remove {counted(len(ids), 'run')}?")
 
-    removed, reports, recorded = use_case.remove_runs(store, runs, confirm=confirm)
-    err.print(f"removed {counted(len(removed), 'run')}")
-    for path in reports:
+    removed = use_case.remove_runs(store, runs, confirm=confirm)
+    err.print(f"removed {counted(len(removed.runs), 'run')}")
+    for path in removed.reports:
         err.print(f"removed the report {path}")
-    for run_id in recorded:
+    for run_id in removed.recorded:
         forget = f"`millrace history forget {run_id}` takes them out"
         err.print(f"its points of histories stay; {forget}")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shutil
 import sqlite3
 import subprocess
@@ -24,6 +25,7 @@ from tests.unit.ordinary_user import as_ordinary_user
 from tests.unit.store.stored_records import LATER, NOW, OWNER, alive, begun, result
 
 SCHEMAS = Path(__file__).parent / "schemas"
+NAMES = re.compile(r"(?:CONSTRAINT|CREATE(?: UNIQUE)? INDEX) (\w+)")
 
 
 @pytest.fixture
@@ -101,6 +103,18 @@ def test_the_tables_are_what_the_migrations_make(path: Path) -> None:
     with create_engine(f"sqlite:///{path}").connect() as connection:
         context = MigrationContext.configure(connection, opts={"compare_type": True})
         assert compare_metadata(context, schema.metadata) == []
+
+
+def test_a_new_store_names_its_constraints_and_indexes_as_stores_of_its_revision_do(
+    path: Path,
+) -> None:
+    """Migrations take the names from the schema's convention, which must therefore stay."""
+    Store.open(path).close()
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        made = "\n".join(connection.iterdump())
+    known = (SCHEMAS / f"{schema.HEAD}.sql").read_text(encoding="utf-8")
+    assert NAMES.findall(made)
+    assert sorted(NAMES.findall(made)) == sorted(NAMES.findall(known))
 
 
 def test_the_newest_revision_is_the_one_the_code_expects() -> None:
