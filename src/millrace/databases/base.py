@@ -50,17 +50,28 @@ class Options(Protocol):
     """A family's options: their spelling, their names (with underscores) and their effects."""
 
     @property
-    def administrative(self) -> frozenset[str]: ...  # millrace's: a configuration sets none
+    def administrative(self) -> frozenset[str]:
+        """The options that belong to millrace: a configuration must not set them."""
+
     @property
-    def init_options(self) -> frozenset[str]: ...  # also decide the layout of a data directory
+    def init_options(self) -> frozenset[str]:
+        """The options that also decide the layout of a data directory."""
+
     @property
-    def runtime_only(self) -> tuple[str, ...]: ...  # names or patterns; no trace in stopped files
+    def runtime_only(self) -> tuple[str, ...]:
+        """Names or shell patterns of options without a trace in the files of a stopped server."""
+
     @property
-    def replacements(self) -> tuple[Replacement, ...]: ...  # of which a server ignores one
+    def replacements(self) -> tuple[Replacement, ...]:
+        """The pairs of options of which a server ignores one."""
+
     @property
-    def listing_arguments(self) -> tuple[str, ...]: ...  # make the program list its options
+    def listing_arguments(self) -> tuple[str, ...]:
+        """The arguments that make the program list its options."""
+
     @property
-    def value_refused(self) -> str: ...  # the words in the log of a server that rejects a value
+    def value_refused(self) -> str:
+        """The words in the log of a server that rejects a value."""
 
     def forms(self, name: str) -> tuple[str, ...]:
         """Return the options that a name may refer to: itself, then the option it switches."""
@@ -186,7 +197,10 @@ class Storage(Protocol):
         """Return the work that the server has put off. Raise TrialFailed."""
 
     def unsettled(self, samples: Sequence[PendingSample]) -> tuple[str, ...]:
-        """Return in words the work that goes on, by samples from the oldest; none once settled."""
+        """Return in words the work that still goes on, by the samples so far, the oldest first.
+
+        Return an empty tuple when the server is settled.
+        """
 
     def forced_flushing(self, client: DatabaseClient) -> AbstractContextManager[Mapping[str, str]]:
         """Make a managed server do put-off work in the block.
@@ -199,20 +213,31 @@ class SnapshotRules(Protocol):
     """The conditions under which a data directory can be kept and restored."""
 
     @property
-    def excluded_files(self) -> tuple[str, ...]: ...  # patterns at its top, created by each start
+    def excluded_files(self) -> tuple[str, ...]:
+        """Shell patterns of files at its top that each start creates anew."""
+
     @property
-    def link_suffixes(self) -> frozenset[str]: ...  # of files that name a place outside
+    def link_suffixes(self) -> frozenset[str]:
+        """The suffixes of files that name a place outside."""
+
     @property
-    def volatile_engines(self) -> frozenset[str]: ...  # lower case; empty after a restart
+    def volatile_engines(self) -> frozenset[str]:
+        """The engines, in lower case, whose tables are empty after a restart."""
 
     def is_table_file(self, file: Path, database: str, table: str | None) -> bool:
         """Return whether a file of the data directory belongs to a table; None stands for all."""
 
     def prepare(self, client: DatabaseClient) -> str | None:
-        """Make the next stop clean; return why it would lose tables, or None. Raise TrialFailed."""
+        """Make the next stop a clean and complete one. Raise TrialFailed.
+
+        Return the reason why the tables would not survive it; None where they do.
+        """
 
     def record_tables(self, session: Session) -> tuple[KeptTable, ...]:
-        """Read the tables as a restored server must repeat it. Raise DatabaseError, ValueError."""
+        """Read the tables by statements whose answers a restored server must repeat.
+
+        Raise DatabaseError, and ValueError for an unexpected answer.
+        """
 
     def truncated_files(self, options: Iterable[Option]) -> Sequence[str]:
         """Return the files that are kept without their content."""
