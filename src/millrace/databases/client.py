@@ -25,11 +25,16 @@ class Session(Protocol):
     """A session with a server. Errors of the server or the network raise DatabaseError."""
 
     @property
-    def is_open(self) -> bool: ...  # it can still send statements
+    def is_open(self) -> bool:
+        """True while the session can still send statements."""
+
     @property
-    def id(self) -> int: ...  # by which the server knows the session
+    def id(self) -> int:
+        """The number by which the server knows the session."""
+
     @property
-    def peer_pid(self) -> int: ...  # of the process that listens at the other end of a Unix socket
+    def peer_pid(self) -> int:
+        """The id of the process that listens at the other end of a Unix socket."""
 
     def query(self, sql: str, *values: object) -> list[tuple[Any, ...]]:
         """Return the rows of a statement; ``values`` replace its ``%s``."""
@@ -60,7 +65,10 @@ class Address:
     tls: Tls = field(default_factory=Tls)
 
     def doubt(self, connected: sockets.socket) -> str | None:
-        """Return why ``connected``'s peer must not get the password, and a remedy, or None."""
+        """Return why the peer of ``connected`` must not receive the password, and the remedy.
+
+        Return None where the peer is verified, or where the user allows an unverified one.
+        """
         if self.tls.verifies or self.tls.allow_unverified:
             return None
         if self.socket is None:
@@ -99,7 +107,11 @@ class Connect(Protocol):
         *,
         as_text: bool = False,
     ) -> Session:
-        """Open a session, closed by the caller; ``limit_s`` bounds answers. Raise DatabaseError."""
+        """Open a session, which the caller closes.
+
+        ``limit_s`` bounds each wait for an answer; with ``as_text`` every value comes as text.
+        Raise DatabaseError.
+        """
 
 
 class DatabaseClient:

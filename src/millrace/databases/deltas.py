@@ -14,7 +14,10 @@ _LARGEST = 2**64 - 1  # the largest value of a server's counter
 
 
 def number(text: object) -> Number | None:
-    """Return a value as a number; None for others (ON, a date), and where no server counts to."""
+    """Return a value as a number; None where no server counts to it.
+
+    Values without a number are ON, a date, a position in a file or infinity.
+    """
     value = text if isinstance(text, int | float) else _parsed(str(text))
     return value if value is not None and abs(value) <= _LARGEST else None
 
@@ -29,14 +32,21 @@ def _parsed(text: str) -> Number | None:
 def split_gauges(
     values: Mapping[str, Number], gauges: Iterable[str]
 ) -> tuple[dict[str, Number], dict[str, Number]]:
-    """Return counters and gauges; ``gauges`` are names or shell patterns, in any case."""
+    """Return the counters and the gauges among some values.
+
+    ``gauges`` are names or shell patterns, in any case.
+    """
     known = re.compile("|".join(map(translate, gauges)) or r"(?!)", re.IGNORECASE)
     counted = {name: value for name, value in values.items() if not known.match(name)}
     return counted, {name: value for name, value in values.items() if name not in counted}
 
 
 def increases(before: Mapping[str, Number], after: Mapping[str, Number]) -> dict[str, Number]:
-    """Return the increase of each counter that grew; others wrapped, were reset or are new."""
+    """Return the increase of each counter, in the order of ``after``.
+
+    Leave out an unchanged counter, one that decreased (it wrapped, or somebody reset it) and one
+    that was missing before: their increase is unknown.
+    """
     return {
         name: value - before[name]
         for name, value in after.items()

@@ -5,14 +5,19 @@ from typing import Protocol
 
 
 class LoadDialect(Protocol):
-    """The statements and errors of the load generator's sessions."""
+    """The statements and errors of the load generator's sessions.
+
+    ``session`` are the statements that begin each session, after which times are UTC. A client
+    repeats a transaction after ``retried_errors``, which another transaction caused.
+    ``error_hints`` are what the user can do about an error, by its code.
+    """
 
     @property
-    def session(self) -> tuple[str, ...]: ...  # statements at its beginning; times are UTC then
+    def session(self) -> tuple[str, ...]: ...
     @property
-    def retried_errors(self) -> tuple[int, ...]: ...  # that another transaction caused
+    def retried_errors(self) -> tuple[int, ...]: ...
     @property
-    def error_hints(self) -> Mapping[int, str]: ...  # what the user can do, by code
+    def error_hints(self) -> Mapping[int, str]: ...
 
     def count(self, table: str) -> str:
         """Return the statement that counts the rows of a table."""

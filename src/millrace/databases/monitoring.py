@@ -25,10 +25,14 @@ MAIN = "main"
 
 
 class ThreadRoleQuery(Protocol):
-    """A repeatable query for the kinds of a server's threads, by one or two short statements."""
+    """A repeatable query for the kinds of a server's threads, by one or two short statements.
 
-    reports_sessions: bool  # the server reported the threads of all its sessions
-    has_pool: bool  # sessions share a pool of threads
+    ``reports_sessions`` says whether the server reported the threads of all its sessions,
+    ``has_pool`` whether sessions share a pool of threads.
+    """
+
+    reports_sessions: bool
+    has_pool: bool
 
     def kinds(self) -> dict[int, str]:
         """Return the current kinds of threads, where known, by the operating system's ids."""
@@ -99,17 +103,26 @@ class Explainer(Protocol):
 
 @dataclass(frozen=True)
 class ThreadNames:
-    """The purposes of threads, by their names and functions."""
+    """The purposes of threads, by their names and functions.
 
-    own: tuple[tuple[re.Pattern[str], str], ...]  # of names that threads set; the first match wins
-    functions: Mapping[str, str]  # in which threads spend their lives
-    session_functions: frozenset[str] = frozenset()  # of threads that serve a client
-    hint: str | None = None  # how to make more threads known
+    ``own`` are patterns for the name that a thread sets itself; the first match counts.
+    ``functions`` map the function in which a thread spends its life. A thread that runs one of
+    ``session_functions`` serves a client. ``hint`` says how to make more threads known.
+    """
+
+    own: tuple[tuple[re.Pattern[str], str], ...]
+    functions: Mapping[str, str]
+    session_functions: frozenset[str] = frozenset()
+    hint: str | None = None
 
 
 @dataclass(frozen=True)
 class FileKinds:
-    """The kinds of files, by the first pattern of their name; commits wait for ``commit_logs``."""
+    """The kinds of a server's files.
+
+    ``patterns`` match the last part of a file's name; the first match counts. Commits wait for the
+    kinds in ``commit_logs``.
+    """
 
     patterns: tuple[tuple[re.Pattern[str], str], ...] = ()
     commit_logs: frozenset[str] = frozenset()
@@ -144,7 +157,10 @@ class Monitoring(Protocol):
         """Return the storage engine's report on itself: one text or none."""
 
     def process_list(self, session: Session, database: str) -> Sequence[Row]:
-        """Return up to 100 sessions, working ones first; statements only of ``database``."""
+        """Return at most 100 sessions, working ones first.
+
+        Statements are included only for sessions in ``database``.
+        """
 
     def explainer(self, version: str) -> Explainer:
         """Return the explainer for a version."""

@@ -13,7 +13,10 @@ class Incomplete(UserError):
 
 @dataclass(frozen=True)
 class Located:
-    """A server's parts in a tree; ``sql_dir``, if any, has the files that initialise."""
+    """A server's parts in a tree.
+
+    ``sql_dir`` holds the files that initialise a data directory; None where there are none.
+    """
 
     base_dir: Path
     program: Path
@@ -36,10 +39,18 @@ class Packaging(Protocol):
     def version_arguments(self) -> tuple[str, ...]: ...
 
     def is_needed(self, path: PurePosixPath) -> bool:
-        """Return whether a server needs a member of an archive, unlike tests, manuals, clients."""
+        """Return whether a server needs a member of a vendor's archive.
+
+        It needs the program, its libraries, its shared files and its licence, but neither tests,
+        manuals, headers nor the vendor's clients.
+        """
 
     def locate(self, directory: Path) -> Located:
-        """Find the server in a directory, or in the only one in it. Raise Incomplete."""
+        """Find the server in a directory: installed, unpacked from a package, or freshly built.
+
+        Enter a directory that holds only one other (as a vendor's tarball does). Raise Incomplete,
+        which names the files and places that it looked at.
+        """
 
     def read_version(self, output: str) -> Build | None:
         """Return the build in ``output`` of the program; None if the output names none."""

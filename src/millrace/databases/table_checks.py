@@ -10,7 +10,10 @@ from millrace.databases.client import Session
 
 @dataclass(frozen=True)
 class Reading:
-    """The rows that some statements found, and the sum of their CRC-32 (0: only counted)."""
+    """The number of rows that some statements found, and the sum of the rows' CRC-32.
+
+    Each statement returns one row of both. The sum is 0 where the statements only count.
+    """
 
     statements: tuple[str, ...]
     rows: int
@@ -19,7 +22,10 @@ class Reading:
 
 @dataclass(frozen=True)
 class KeptTable:
-    """A table of a snapshot; ``whole`` reads all its rows, None where there are too many."""
+    """A table of a snapshot.
+
+    ``whole`` reads all its rows; None where there are too many.
+    """
 
     name: str
     sample: Reading
@@ -30,7 +36,10 @@ _KEPT_TABLE = TypeAdapter(KeptTable)
 
 
 def read(session: Session, statements: Sequence[str]) -> Reading:
-    """Read a table by statements. Raise DatabaseError; ValueError for an unexpected answer."""
+    """Read a table by statements.
+
+    Raise DatabaseError, and ValueError for an unexpected answer.
+    """
     found = [numbers(session, statement, 2) for statement in statements]
     return Reading(
         tuple(statements), sum(rows for rows, _ in found), sum(crcs for _, crcs in found)
@@ -60,5 +69,8 @@ def difference(expected: Reading, found: Reading) -> str:
 
 
 def of_data(data: object) -> KeptTable:
-    """Return the table that plain data describe by field names. Raise ValueError."""
+    """Return the table that plain data describe, with the names of the fields as keys.
+
+    Raise ValueError for other data.
+    """
     return _KEPT_TABLE.validate_python(data)

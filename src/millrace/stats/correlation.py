@@ -48,7 +48,10 @@ def inflation(residuals: Array, n_levels: int) -> float:
 
 @lru_cache(maxsize=16)
 def _spectra(n: int, first: int) -> tuple[Array, Array]:
-    """Return the grid's reciprocal spectra from ``first`` on, in rows, and their logs' sums."""
+    """Return the reciprocal spectra of the grid, a row each, and the sums of their logarithms.
+
+    They start at the frequency ``first``.
+    """
     cosines = np.cos(2 * np.pi / n * np.arange(first, n // 2 + 1))
     spectra = 1 - _SHARE + _SHARE * (1 - _PHI**2) / (1 + _PHI**2 - 2 * _PHI * cosines)
     return 1 / spectra, np.log(spectra).sum(axis=1)

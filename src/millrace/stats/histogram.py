@@ -2,12 +2,13 @@
 
 The format is the one of the HdrHistogram project (Gil Tene), described in its Java class
 ``AbstractHistogram``: a header, then the counts of the slots as zig-zag LEB128 integers of at most
-9 bytes, where a negative integer -n stands for n empty slots. A slot holds a range of *equivalent*
-values.
+9 bytes, where a negative integer -n stands for n empty slots. Slots are exact up to a number of
+significant digits and a unit, so a value is known as a range of *equivalent* values.
 
 A percentile is HdrHistogram's: the highest value equivalent to the smallest recorded one that at
 least that percentage of all values does not exceed (the inverse of the empirical distribution,
-Hyndman and Fan 1996, type 1).
+Hyndman and Fan 1996, type 1). It is a value that was measured, up to a slot's width, and never an
+average of two.
 """
 
 import base64
@@ -49,7 +50,10 @@ class Layout:
 
     @property
     def half(self) -> int:
-        """The number, a power of two, of slots of each bucket, twice as wide as those before."""
+        """Half the number of slots of the first bucket, a power of two.
+
+        Each further bucket has this number of slots, each twice as wide as in the bucket before.
+        """
         exact_up_to: int = 2 * 10**self.digits
         return (exact_up_to - 1).bit_length() - 1
 
@@ -124,7 +128,10 @@ def _rank(percent: float, total: int) -> int:
 
 
 def merge(histograms: Iterable[Histogram]) -> Histogram:
-    """Merge ``histograms`` exactly; raise ValueError for none, or for different layouts."""
+    """Merge ``histograms``, which must have the same layout, into one; exact.
+
+    Raises ValueError for none, or for different layouts.
+    """
     several = list(histograms)
     layouts = {histogram.layout for histogram in several}
     if len(layouts) != 1:
@@ -138,7 +145,10 @@ def merge(histograms: Iterable[Histogram]) -> Histogram:
 
 
 def decode(encoded: str) -> Histogram:
-    """Decode a histogram in base64; raise ValueError, with the reason, for an invalid text."""
+    """Decode the histogram in a base64 text.
+
+    Raises ValueError, with the reason, for an invalid text.
+    """
     try:
         content = base64.b64decode(encoded, validate=True)
     except (binascii.Error, ValueError) as error:
@@ -181,7 +191,10 @@ def _decode_plain(content: bytes) -> Histogram:
 
 
 def _integers(payload: bytes) -> NDArray[np.int64]:
-    """Decode zig-zag LEB128: 7 bits a byte, the lowest first; the top bit says that more follow."""
+    """Decode zig-zag LEB128 integers.
+
+    They have 7 bits a byte, the lowest first, and the top bit set in all but the last byte.
+    """
     octets = np.frombuffer(payload, dtype=np.uint8)
     ends = np.flatnonzero(octets < 0x80)
     if len(octets) and (not len(ends) or ends[-1] != len(octets) - 1):

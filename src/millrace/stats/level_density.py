@@ -1,11 +1,12 @@
 """Find the best split of a series into two levels when its noise is independent per point.
 
-Noise of benchmarks has heavy tails and several modes. The evidence for two levels instead of one is
-therefore a likelihood ratio under the observed density of the noise: a kernel estimate (Parzen,
-Annals of Mathematical Statistics 33, 1962) from residuals, as in adaptive estimation of a location
-(Stone, Annals of Statistics 3, 1975), mixed with Student's t of 3 degrees of freedom, which bounds
-the evidence of a single outlier (Fearnhead and Rigaill, Journal of the American Statistical
-Association 114, 2019).
+Noise of benchmarks has heavy tails and several modes, since every restart of a system behaves a
+little differently. The evidence for two levels instead of one is therefore a likelihood ratio under
+the observed density of the noise: a kernel estimate (Parzen, Annals of Mathematical Statistics 33,
+1962) from residuals, as in adaptive estimation of a location (Stone, Annals of Statistics 3, 1975),
+mixed with Student's t of 3 degrees of freedom. The t distribution bounds the evidence of a single
+point, so that an outlier never makes a level (Fearnhead and Rigaill, "Changepoint Detection in the
+Presence of Outliers", Journal of the American Statistical Association 114, 2019).
 """
 
 from dataclasses import dataclass
@@ -73,17 +74,23 @@ class _Levels(NamedTuple):
 
 @dataclass(frozen=True)
 class LevelDensity:
-    """The log density of noise at offsets, -REACH to REACH of ``step``, from its level."""
+    """The logarithm of the density of noise around its level.
+
+    ``table`` has shape (2 * REACH + 1,): at offsets of ``step``, from -REACH to REACH of them.
+    """
 
     step: float
-    table: Array  # of shape (2 * REACH + 1,)
+    table: Array
 
     @cached_property
     def _falling(self) -> Array:
         return _falling(self.table)
 
     def gains(self, values: Array) -> Array:
-        """Return the log-likelihood gains (nats) of splits after all points but the last."""
+        """Return the log-likelihood gain (nats) of two levels over one.
+
+        The shape is (n - 1,); element i is for a split before point i + 1.
+        """
         levels = self._levels(values)
         likelihoods = levels.falling.take(levels.places + np.arange(levels.n)[:, None])
         sums = likelihoods.cumsum(axis=1)
@@ -101,7 +108,10 @@ class LevelDensity:
         return float(levels.low + levels.step * np.correlate(falling, counts).argmax())
 
     def counts(self, values: Array) -> Array:
-        """Count the residuals of ``values`` from their most likely level, in the table's shape."""
+        """Count the residuals of ``values`` from their most likely level, by offset.
+
+        The result has the table's shape.
+        """
         return _counts(values - self.level(values), self.step)
 
     def scores(self, residuals: Array) -> Array:

@@ -1,24 +1,30 @@
 """Compare the failure rates of two treatments that took turns, from counts of few blocks.
 
 Errors come in bursts (a deadlock breeds another), so a test that assumes independent draws finds
-differences in A/A comparisons. The unit of evidence is therefore the block.
+differences in A/A comparisons. The unit of evidence is therefore the block: Student's t on the
+blocks' differences of rates.
 
-Equality needs positive evidence, since few blocks have little power to find a difference: both
-rates are negligible by their upper bounds (that of Clopper and Pearson, Biometrika 26, 1934, on the
-sums, and Student's on the blocks, whichever is higher), or the interval of their difference lies
-inside a tolerance (the two one-sided tests of Schuirmann, J. Pharmacokinet. Biopharm. 15, 1987,
-with an interval of 95 % instead of 90 %, and never narrower than for independent draws, since rates
-of few tries agree by chance).
+Rates are not equal because no difference was found: few blocks have little power. Equality
+therefore needs positive evidence: both rates are negligible by their upper bounds (that of Clopper
+and Pearson, Biometrika 26, 1934, on the sums, and Student's on the blocks, whichever is higher), or
+the interval of their difference lies inside a tolerance (the two one-sided tests of Schuirmann, J.
+Pharmacokinet. Biopharm. 15, 1987, with an interval of 95 % instead of 90 %, which is stricter, and
+never narrower than for independent draws, since rates of few tries agree by chance). Rates that
+differ significantly are not equal either, however close they are.
 
-Differences are tested by Student's t on the blocks' differences, which are symmetric about 0 for
-equal distributions. A single outlying block defeats that test, so gross differences are also tested
-by Fisher's exact test (*The Design of Experiments*, 1935) on the sums.
+Differences are tested by Student's t, which holds for any rates drawn from the same distribution on
+both sides, since their differences are then symmetric about 0 (heavier tails make it more
+conservative). A single outlying block defeats that test, so gross differences are also tested by
+Fisher's exact test (*The Design of Experiments*, 1935) on the sums: whatever the cause, trials that
+differ by a hundredth of their requests did not do the same work.
 
-For any number of looks the intervals are those of ``sequential`` (of 90 % for equality), and the
-bound of the sums holds at any look (Robbins, Annals of Mathematical Statistics 41, 1970: a count is
-ever less probable than ``alpha / (n + 1)``, at any number of draws ``n``, with a probability of
-``alpha`` at most). Fisher's test is not used there: errors in bursts differ grossly at some look,
-on either side.
+For a look after every block, until rates are shown to differ or to be equal, the intervals are
+valid at any look instead of Student's (``sequential``; of 90 % for equality), and a bound of the
+sums that does (Robbins, "Statistical Methods Related to the Law of the Iterated Logarithm", Annals
+of Mathematical Statistics 41, 1970: a count is ever less probable than ``alpha / (n + 1)``, at any
+number of draws ``n``, with a probability of ``alpha`` at most). Fisher's test is not used there:
+errors in bursts differ grossly at some look, on either side. Such rates are not shown to be equal,
+and more blocks decide.
 """
 
 import math
@@ -54,14 +60,16 @@ def compare_rates(
 ) -> RateComparison:
     """Compare hits / tries; element *i* of both is the (hits, tries) of the same block.
 
-    Rates are equal where there is no hit at all, where the upper bounds of both are below 0.1 %, or
-    where the interval of their difference lies inside ``tolerance`` and they are not called
-    different. Rates that differ by the tolerance are called equal with a probability of ``alpha``
-    at most, once there is a hit. Rates are different where their means differ by more than 0.1
-    percentage points, and either the interval of that difference excludes 0, or the means differ by
-    more than 1 percentage point and Fisher's test rejects equality; equal rates are called
-    different with a probability of ``alpha`` at most. Trials that did not try anything have a rate
-    of 0.
+    Rates are equal where there is no hit at all (the observed rates of these trials are the same),
+    where the upper bounds of both are below 0.1 %, or where the interval of their difference lies
+    inside ``tolerance`` and they are not called different. Rates that differ by the tolerance are
+    called equal with a probability of ``alpha`` at most, once there is a hit.
+    Rates are different where their means differ by more than 0.1 percentage points, and either the
+    interval of that difference over the blocks excludes 0, or the means differ by more than 1
+    percentage point and Fisher's test of all hits and tries rejects equality. Each test has half of
+    ``alpha``, so that equal rates are called different with a probability of ``alpha`` at most. For
+    any number of ``looks`` only the interval is used; both error probabilities then hold for all
+    looks together. Trials that did not try anything have a rate of 0.
 
     Raises ValueError for unequal lengths, no block, more hits than tries, or a tolerance below
     0.1 %, within which a difference does not matter anyway.

@@ -1,10 +1,13 @@
 """Estimate the ratio of two treatments that took turns in blocks.
 
 Whatever disturbs a whole block (a hotter CPU, a busier host) multiplies both of its trials, so it
-cancels in the block's own ratio: the unit of evidence. A block design with pairs is described by
-Box, Hunter and Hunter, *Statistics for Experimenters* (2nd ed., 2005, ch. 3); averaging ratios by
-their geometric mean, so that it does not matter which side is called the base, by Fleming and
-Wallace (CACM 29(3), 1986).
+cancels in the block's own ratio. The unit of evidence is therefore the block: one log-ratio each. A
+block design with pairs is described by Box, Hunter and Hunter, *Statistics for Experimenters* (2nd
+ed., 2005, ch. 3); averaging ratios by their geometric mean, so that it does not matter which side
+is called the base, by Fleming and Wallace (CACM 29(3), 1986).
+
+The interval is Student's for a number of blocks that was fixed beforehand, and that of
+``sequential`` where the user may look after every block and stop.
 """
 
 import math
@@ -93,7 +96,10 @@ def paired_ratio(
 
 
 def _p_value(mean: float, error: float, freedom: int) -> float:
-    """Return Student's two-sided p; without any spread 1 for a mean of 0, and 0 for any other."""
+    """Return Student's two-sided p-value.
+
+    Values without any spread have p-value 1 for a mean of 0, and 0 for any other mean.
+    """
     if error == 0:
         return float(mean == 0)
     return 2 * float(scipy.special.stdtr(freedom, -abs(mean) / error))

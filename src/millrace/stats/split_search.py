@@ -25,7 +25,11 @@ MOST_TRIES = 2
 
 @dataclass(frozen=True)
 class SplitSearch:
-    """A search for splits, with the gains of windows and the counts of segments seen so far."""
+    """A search for splits, with cached results.
+
+    ``known`` are the gains of the evaluated windows by first point and end, ``counted`` the
+    residuals of segments, each as a level of its own.
+    """
 
     logs: Array
     density: LevelDensity
@@ -121,7 +125,10 @@ def with_hidden(
 
 
 def _strong(search: SplitSearch, before: Described, weak: list[int], threshold: float) -> Described:
-    """Add to ``before`` those ``weak`` splits without which values are described less well."""
+    """Add those ``weak`` splits to ``before`` that are needed to describe the values.
+
+    The weakest split is removed while the others describe the values nearly as well without it.
+    """
     strong = describe(search, sorted([*before.splits, *weak]))
     search = SplitSearch(search.logs, strong.density)
     while weak:
@@ -138,7 +145,10 @@ def _strong(search: SplitSearch, before: Described, weak: list[int], threshold: 
 
 
 def refine(search: SplitSearch, splits: Sequence[int], threshold: float) -> list[int]:
-    """Move splits to their likelihoods' medians, and remove those with too little evidence."""
+    """Move each split to the median of its likelihood between its neighbours.
+
+    While any split has too little evidence there, the weakest is removed.
+    """
     refined = list(splits)
     for _ in range(2 * len(refined) + 2):
         before = list(refined)

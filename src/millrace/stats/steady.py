@@ -5,14 +5,15 @@ Bias Reduction in Simulation Output", Simulation 69, 1997) on means of five seco
 Spratt, Winter Simulation Conference, 2000): the cut minimises the standard error of the mean of the
 rest. Series of less than 50 points have shorter batches, so that there are enough of them.
 
-The test of steadiness asks whether slow movements of the rest are larger than its quicker ones
-predict, since seconds of a server depend on each other. The cosine transform of a steady series has
-terms that are almost independent and as large as its spectrum (Müller and Watson, "Testing Models
-of Low-Frequency Variability", Econometrica 76, 2008); the two slowest, which a trend, a step or a
-hump fill, are compared by an F test with the others, each by its share in the spectrum of a
-first-order autoregression and independent noise. The strength of the autoregression and its share
-are estimated from the other terms (Whittle's likelihood, Arkiv för Matematik 2, 1953) and
-integrated out.
+The test of steadiness uses the slowest movements of the rest. Seconds of a server depend on each
+other, so that a steady series wanders too: the test asks whether its slow movements are larger than
+its quicker ones predict. The cosine transform of a steady series has terms that are almost
+independent and as large as its spectrum (Müller and Watson, "Testing Models of Low-Frequency
+Variability", Econometrica 76, 2008); the two slowest, which a trend, a step or a hump fill, are
+compared by an F test with the others, each by its share in the spectrum of a first-order
+autoregression and noise that each second has for itself. The strength of the autoregression and its
+share are estimated from the other terms (Whittle's likelihood, Arkiv för Matematik 2, 1953) and
+integrated out, since few seconds determine them poorly.
 
 The error rates were measured at alpha 0.05 and without a margin, after the cut, with 600 series a
 case (200 with a step). Steady series of 20, 30, 60 and 300 points are called unsteady: without
@@ -141,7 +142,10 @@ def _slow_movements(rest: Floats) -> tuple[float, float, float]:
 
 
 def _spectra(n_points: int) -> Floats:
-    """Return the spectra, in rows, at the angles of the cosine transform's terms but the mean."""
+    """Return the spectra at the angles of the cosine transform's terms, a row for each spectrum.
+
+    The mean's term is left out.
+    """
     angles = np.pi * np.arange(1, n_points) / n_points
     rho, share = CORRELATIONS.reshape(-1, 1), SHARES.reshape(-1, 1)
     return np.asarray(share * (1 - rho**2) / (1 - 2 * rho * np.cos(angles) + rho**2) + 1 - share)

@@ -1,20 +1,22 @@
 """Classify the seconds of a trial's measured part as steady or as one of several trends.
 
-Two things bias the mean of a measured part, and the test for each has half of ``alpha``. It may
-begin before the warm-up has ended: the truncation that MSER finds (``stats.steady``) reaches into
-it, moves its mean by more than the margin, and the start lies apart from the rest. Or the whole
-part may move by more than twice the margin, by the test of ``stats.steady`` on all of it, since a
-cut would take half of any trend with it.
+Two things bias the mean of a measured part. First, it may begin before the warm-up has ended: the
+truncation that MSER finds (``stats.steady``) reaches into it, moves its mean by more than the
+margin, and the start lies apart from the rest. Second, the whole part may move by more than twice
+the margin, which biases its mean; this is decided by the test of ``stats.steady`` on all of it,
+with nothing cut away, since a cut would take half of any trend with it. Each of the two tests has
+half of ``alpha``.
 
-A start lies apart where its lower median does, so that a stall of one second is no warm-up. The
-median's error is the normal distribution's, with as many seconds as those of a first-order
-autoregression are worth (Bayley and Hammersley, Supplement to the Journal of the Royal Statistical
-Society 8, 1946), against Student's t over the number of such starts (Bonferroni).
+A start lies apart where its lower median does, so that a stall of one second, after which MSER
+tends to cut, is no warm-up. The median's error is the normal distribution's, with as many seconds
+as those of a first-order autoregression are worth (Bayley and Hammersley, Supplement to the Journal
+of the Royal Statistical Society 8, 1946), against Student's t at ``alpha`` / 2 over the number of
+such starts (Bonferroni).
 
-A spectrum cannot distinguish a step from strong correlation, so a gross step is detected
-separately: two levels of three points or more that are eight residual standard deviations apart.
-The best step in 2,000 autoregressions is as large in none of 20, 30, 60 and 300 points, with any
-correlation up to 0.95, and in 0.25 % of 8 points and 0.15 % of 10 where it is 0.8 or more.
+A spectrum cannot distinguish a step from strong correlation. A gross step is detected separately:
+two levels of three points or more that are eight residual standard deviations apart. The best step
+in 2,000 autoregressions is as large in none of 20, 30, 60 and 300 points, with any correlation up
+to 0.95, and in 0.25 % of 8 points and 0.15 % of 10 where it is 0.8 or more.
 
 One series of 30 points has little power: a fall by 7 % under noise of 2 % is found in 18 to 24 % of
 them. Several series measured one after another have more (``detect_shared_drift``): for five that
@@ -97,11 +99,14 @@ def classify_trend(series: Sequence[float], *, margin: float = 0.02, alpha: floa
 def detect_shared_drift(
     courses: Sequence[Trend], *, margin: float = 0.02, alpha: float = 0.01, looks: Looks = "once"
 ) -> tuple[Trend, ...]:
-    """Detect the drift that series share: they rise (or fall) alike, each one maybe by chance.
+    """Classify series measured one after another, and detect drift that they share.
+
+    Series that rise (or fall) alike are drifts even where each one may be chance.
 
     The test is Student's t on the series' rises, whose mean must exceed twice the margin; for any
-    number of ``looks`` at a growing number of series it is the interval of ``sequential``. Fewer
-    than three series have no usable spread.
+    number of ``looks`` at a growing number of series it is the interval of ``sequential``.
+    Dependence between seconds does not matter because the series is the unit. Fewer than three
+    series have no usable spread.
     """
     rises = np.asarray([course.rise for course in courses if course.rise is not None])
     mean = float(rises.mean()) if len(rises) else 0.0
@@ -122,7 +127,10 @@ def detect_shared_drift(
 
 
 def _apart(values: Floats, cut: int, correlation: float, alpha: float) -> bool:
-    """Return whether any start within the ``cut`` lies apart from the rest, by its lower median."""
+    """Return whether the start of a series lies apart from all after the cut.
+
+    A start is the first one or more of the ``cut`` points; lower medians are compared.
+    """
     rest = values[cut:]
     distances = values[:cut] - rest.mean()
     seconds_worth = (1 - correlation) / (1 + correlation)
