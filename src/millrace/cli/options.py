@@ -57,7 +57,9 @@ class Finite(click.FloatRange):
 
     noun = "a number"
 
-    def convert(self, value: Any, param: Any, ctx: Any) -> float:
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
         number = float(super().convert(value, param, ctx))
         if not math.isfinite(number):
             self.fail(f"{value} is not {self.noun}.", param, ctx)
