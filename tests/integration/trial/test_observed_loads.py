@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from millrace import workloads
-from millrace.collect import profile
+from millrace.collect import profile, sched_waits
 from millrace.errors import Unavailable
 from millrace.host import perf
 from millrace.loadgen.spec import Connection
@@ -148,8 +148,11 @@ def test_threads_that_end_with_their_session_are_read_before(
 
 @needs_tracing
 @pytest.mark.parametrize("name", ["mysql-5.6.24", "mysql-8.0.33", "mariadb-10.11.19"])
-def test_waits_of_a_session_that_begins_later_are_told(instance_of: InstanceOf, name: str) -> None:
+def test_waits_of_a_session_that_begins_later_are_told(
+    instance_of: InstanceOf, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The session that loads tables connects after the collectors have begun."""
+    monkeypatch.setattr(sched_waits, "_FIRST_GAP_S", 0.03)  # many windows in a short load
     with instance_of(name) as instance:
         found = loaded(instance, "threads", "switches", load_method="single_row").observed
     serving = {each["tid"] for each in found["threads"]["threads"] if each["kind"] == "connection"}
