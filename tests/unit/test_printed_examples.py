@@ -22,7 +22,7 @@ from millrace.report.run.design import controls_text
 from millrace.servers.attached import parse_dsn
 from millrace.stats.bisection_model import Found, Measured, NoChange
 from millrace.stats.ratio import RatioEstimate
-from millrace.workloads import library
+from millrace.workloads import builtin
 from tests import examples
 from tests.examples import Example
 from tests.unit.analysis.builders import study
@@ -46,7 +46,7 @@ NOT_PRINTED = {
 
 
 def a_bisection(step: Found | NoChange) -> str:
-    title = library.load("updates")["metrics"]["throughput"]["title"]
+    title = builtin.load("updates")["metrics"]["throughput"]["title"]
     found: Bisection = bisection(bisected([]))
     return bisection_answer(
         replace(

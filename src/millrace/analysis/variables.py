@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from importlib.resources import files
 
-from millrace import sizes
+from millrace.quantities import parse_size
 from millrace.store.records import OptionRecord
 
 _TRUE, _FALSE = frozenset({"on", "1", "true", "yes"}), frozenset({"off", "0", "false", "no"})
@@ -144,7 +144,7 @@ def _members(text: str) -> set[str]:
 def number_of(text: str) -> float | None:
     """Return an integer, a size or a decimal fraction; None for anything else."""
     try:
-        return sizes.parse(text)
+        return parse_size(text)
     except ValueError:
         pass
     try:

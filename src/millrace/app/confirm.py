@@ -13,9 +13,9 @@ from millrace.campaign.policies import confirm as policy
 from millrace.campaign.policies.confirm import outcomes
 from millrace.errors import Interrupted, UserError
 from millrace.model.events import Announcement
+from millrace.quantities import utc_now
 from millrace.store.history_records import ChangeRecord
 from millrace.store.store import Store
-from millrace.times import utc_now
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,10 @@ from millrace.analysis.history.changes import examine
 from millrace.analysis.history.recording import points_of
 from millrace.analysis.history.segments import environment_changes, series_names, too_few_points
 from millrace.errors import UserError
+from millrace.quantities import utc_now, utc_text
 from millrace.stats.change_points import Sensitivity
 from millrace.store.history_records import ChangeRecord, HistoryPart, Recorded
 from millrace.store.store import Store
-from millrace.times import utc_now, utc_text
 
 _SHOWN_RUNS = 8
 _SHOWN_SERIES = 8

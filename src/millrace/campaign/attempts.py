@@ -17,12 +17,12 @@ from millrace.errors import HostError, MillraceError
 from millrace.experiment.concurrent_pairs import fixed_factors
 from millrace.experiment.model import Plan, PlannedTrial
 from millrace.model.events import OnEvent, ResultWaits, TrialBegan, TrialEnded, TrialEvent
+from millrace.quantities import utc_now
 from millrace.servers.instances.signals import signals_held
 from millrace.store import database, observations
 from millrace.store.checked import to_plain
 from millrace.store.records import PAIR_FAILED, AttemptResult, RunRecord
 from millrace.store.store import Store
-from millrace.times import utc_now
 from millrace.trial.concurrent_pair import PairTrial, execute_pair
 from millrace.trial.execute import execute_trial
 from millrace.trial.spec import TrialSpec

@@ -6,7 +6,7 @@ from statistics import fmean
 import psutil
 
 from millrace import databases, paths
-from millrace.campaign.requested_options import configuration_of
+from millrace.campaign.inputs import configuration_of
 from millrace.experiment.estimate import Estimate, Needs, estimate, require_space
 from millrace.experiment.model import Plan, Treatment
 from millrace.host import facts

@@ -1,13 +1,21 @@
-"""Hold the prepared input of a run's trials, and derive the spec of one trial from it."""
+"""Derive the input of a run's trials: the options of a treatment's servers, the spec of a trial."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import psutil
+
 from millrace.collect.registry import PROFILE
-from millrace.experiment.model import Plan, PlannedTrial
+from millrace.experiment.levels import OPTION
+from millrace.experiment.model import Experiment, Plan, PlannedTrial, Treatment
+from millrace.experiment.plan import chosen
+from millrace.experiment.slowdown import OptionGiven, slowdown_of
 from millrace.host.cpuset import CpuPartition
+from millrace.levels import Level
 from millrace.loadgen.datasets import DataChecksum
+from millrace.model.servers import Configuration
+from millrace.servers import configurations
 from millrace.trial.cpu_idle import CpuIdlePolicy, CpuIdleSettings
 from millrace.trial.resolved_workload import ResolvedWorkload
 from millrace.trial.spec import ServerSpec, TrialSpec
@@ -35,6 +43,33 @@ class RunInput:
     cpu_idle: CpuIdlePolicy | None = None
     cpu_partitions: tuple[CpuPartition, CpuPartition] | None = None
     estimate_s: float = 0.0
+
+
+def configuration_of(
+    experiment: Experiment, treatment: Treatment, *, family: str, version: str | None
+) -> Configuration:
+    """Return the treatment's configuration, scaled to the data and its share of this host."""
+    at_once = 2 if experiment.concurrent else 1
+    resolved = configurations.resolve(
+        str(treatment.resolved["configuration"]),
+        family=family,
+        version=version,
+        definitions=experiment.configurations,
+        data_bytes=experiment.checked_workload.data_bytes(chosen(experiment, treatment)),
+        host_memory_bytes=psutil.virtual_memory().total // at_once,
+    )
+    return configurations.laid_over(resolved, varied_options(treatment))
+
+
+def varied_options(treatment: Treatment) -> dict[str, Level]:
+    """Return a treatment's levels of server options by name, including the one that slows down."""
+    slowdown = slowdown_of(treatment.resolved)
+    slowing = {slowdown.name: slowdown.value} if isinstance(slowdown, OptionGiven) else {}
+    return {
+        name.removeprefix(OPTION): level
+        for name, level in treatment.resolved.items()
+        if name.startswith(OPTION)
+    } | slowing
 
 
 def trial_spec(name: str, trial: PlannedTrial, plan: Plan, inputs: RunInput) -> TrialSpec:

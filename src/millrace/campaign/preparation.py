@@ -12,8 +12,7 @@ from pathlib import Path
 
 from millrace import paths
 from millrace.campaign.forecast import forecast_here, refuse_without_space
-from millrace.campaign.inputs import PreparedTreatment, RunInput
-from millrace.campaign.requested_options import configuration_of, varied_options
+from millrace.campaign.inputs import PreparedTreatment, RunInput, configuration_of, varied_options
 from millrace.errors import Diagnostic, HostError, UserError, ValidationError, nearest_names
 from millrace.experiment.levels import OPTION
 from millrace.experiment.model import Experiment, Plan, Treatment

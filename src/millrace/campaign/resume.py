@@ -20,10 +20,10 @@ from millrace.experiment.model import Experiment, Plan, PlannedTrial
 from millrace.experiment.plan import expand, seed_of
 from millrace.model.run_spec import Extension, RunSpec
 from millrace.model.servers import InstalledServer, build_facts
+from millrace.quantities import utc_now
 from millrace.servers import install
 from millrace.store.records import HostRecord, RunRecord, StoredRun, TrialRecord
 from millrace.store.store import Store
-from millrace.times import utc_now
 
 # Neither report settings nor the number of blocks make a new run.
 _OF_NO_TRIAL = ("source", "compare", "published", "design", "extensions", "confirms")

@@ -7,6 +7,7 @@ from typing import Any
 
 from millrace.experiment.model import Compare, Experiment, Factor, Plan, PlannedTrial
 from millrace.model.run_spec import CampaignPart, Design, Extension, RunSpec
+from millrace.quantities import utc_now
 from millrace.servers.instances import processes
 from millrace.servers.instances.processes import ProcessId
 from millrace.store.records import (
@@ -18,7 +19,6 @@ from millrace.store.records import (
     TrialRecord,
 )
 from millrace.store.store import Store
-from millrace.times import utc_now
 
 
 def new_run_record(

@@ -36,7 +36,7 @@ from millrace.model.run_spec import Extension
 from millrace.store.events import EventLog
 from millrace.store.records import AttemptResult, RunRecord, StoredRun
 from millrace.store.store import Store
-from millrace.trial.transient import is_transient
+from millrace.trial.execute import is_transient
 
 TIME_LIMIT = "time"
 """The reason of an end: another block would exceed the time limit."""

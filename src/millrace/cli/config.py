@@ -7,7 +7,6 @@ from typing import Any
 import click
 from rich.markup import escape
 
-from millrace import sizes
 from millrace.analysis import variables
 from millrace.analysis.variables import Mismatch, VariablesDiff
 from millrace.app.inspect_config import InspectedConfig, inspect_config
@@ -15,6 +14,7 @@ from millrace.app.servers import exclusive_host
 from millrace.cli.console import err, out, plain_table, print_json, print_table
 from millrace.cli.progress import Listener
 from millrace.model.servers import Option, Server
+from millrace.quantities import parse_size
 from millrace.servers import configurations, install
 from millrace.store.records import OptionRecord
 
@@ -24,7 +24,7 @@ _DEFAULT = "default"
 def size(text: str) -> int:
     """Return a size such as 4G in bytes."""
     try:
-        return sizes.parse(text)
+        return parse_size(text)
     except ValueError as error:
         raise click.BadParameter(str(error)) from None
 

@@ -17,10 +17,10 @@ from millrace.campaign.policies.calibrate import CalibrationReviewed
 from millrace.campaign.policies.sequential import SequentialOpened
 from millrace.cli.progress import Listener
 from millrace.model.events import Emitted, RunOpened
+from millrace.quantities import duration_in_words
 from millrace.report.bisection.sentences import likeliest
 from millrace.report.common.formatting import counted
 from millrace.stats.bisection_model import Next
-from millrace.times import duration_in_words
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import click
 
 from millrace import paths
-from millrace.times import parse_duration
+from millrace.quantities import parse_duration
 
 F = TypeVar("F", bound=Callable[..., Any])
 

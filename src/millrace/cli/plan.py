@@ -16,8 +16,7 @@ from millrace.cli.experiment_options import ExperimentChoice, experiment_options
 from millrace.cli.options import store_option
 from millrace.experiment.estimate import Estimate
 from millrace.experiment.model import FEWEST_BLOCKS, Experiment, Plan, nothing_compared
-from millrace.sizes import readable
-from millrace.times import duration_in_words
+from millrace.quantities import duration_in_words, readable_size
 
 _HALVES = ("first half", "second half")
 
@@ -123,7 +122,7 @@ def _telling(experiment: Experiment) -> dict[str, Any]:
 
 
 def _print_estimate(estimate: Estimate, experiment: Experiment) -> None:
-    disk, free = readable(estimate.peak_disk_bytes), readable(estimate.host_free_bytes)
+    disk, free = readable_size(estimate.peak_disk_bytes), readable_size(estimate.host_free_bytes)
     basis = "a guess: nothing of this was measured here yet"
     if estimate.measured_share:
         share = f"{100 * estimate.measured_share:.0f} %"
@@ -133,7 +132,9 @@ def _print_estimate(estimate: Estimate, experiment: Experiment) -> None:
         ("disk", f"about {disk} for {estimate.peak_treatment}; {free} are free"),
     ]
     if estimate.download_bytes:
-        lines.append(("download", f"about {readable(estimate.download_bytes)} of servers first"))
+        lines.append(
+            ("download", f"about {readable_size(estimate.download_bytes)} of servers first")
+        )
     for name, text in lines:
         out.print(f"{name:<10}{text}")
 

@@ -21,8 +21,8 @@ from rich.progress import (
 from millrace.cli.console import err
 from millrace.model import events
 from millrace.model.phases import DRIVE
+from millrace.quantities import duration_in_words
 from millrace.store.records import TrialRecord
-from millrace.times import duration_in_words
 
 _NAMED = 4  # comparisons in a line; more are counted
 

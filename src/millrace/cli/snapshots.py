@@ -5,12 +5,12 @@ from typing import Any
 
 import click
 
-from millrace import paths, sizes
+from millrace import paths
 from millrace.app import servers as use_case
 from millrace.cli.console import err, plain_table, print_json, print_table
+from millrace.quantities import readable_size, utc_text
 from millrace.servers import snapshots
 from millrace.servers.snapshots import SnapshotListing
-from millrace.times import utc_text
 
 
 @click.group("snapshots")
@@ -36,13 +36,13 @@ def list_command(as_json: bool) -> None:
         return
     table = plain_table("snapshot", "on disk", "made in", "last used", "data")
     for each in kept:
-        size = sizes.readable(each.allocated_bytes)
+        size = readable_size(each.allocated_bytes)
         made = "" if each.snapshot is None else f"{each.snapshot.made_s:.1f} s"
         table.add_row(each.name, size, made, _instant(each.used_s), _contents(each))
     print_table(table)
     held = sum(each.allocated_bytes for each in kept)
     limit = snapshots.limit_bytes()
-    err.print(f"{sizes.readable(held)} of at most {sizes.readable(limit)}")
+    err.print(f"{readable_size(held)} of at most {readable_size(limit)}")
 
 
 @command.command("remove")

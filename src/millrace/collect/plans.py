@@ -1,4 +1,7 @@
-"""Collect the plans of the workload's statements, each explained once after the window."""
+"""Collect the plans of the workload's statements, each explained once after the window.
+
+Within the window an EXPLAIN would cost the clients time, and could bring in statistics of its own.
+"""
 
 import contextlib
 

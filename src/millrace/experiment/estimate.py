@@ -12,7 +12,7 @@ from typing import Any
 from millrace.errors import HostError
 from millrace.experiment.model import FEWEST_BLOCKS, Plan, PlannedTrial
 from millrace.experiment.plan import chosen
-from millrace.sizes import readable
+from millrace.quantities import readable_size
 from millrace.workloads import Workload
 from millrace.workloads.tables import Volume
 
@@ -120,7 +120,7 @@ def require_space(estimate: Estimate, where: str) -> None:
     """Raise HostError where the disk of ``where`` cannot hold the plan's largest trial."""
     if not estimate.fits:
         peak, reserve, free = (
-            readable(size)
+            readable_size(size)
             for size in (estimate.peak_disk_bytes, RESERVE_BYTES, estimate.host_free_bytes)
         )
         raise HostError(

@@ -10,7 +10,7 @@ from millrace.experiment.diagnostics import Diagnostics, Table, shown
 from millrace.experiment.levels import DEFAULT_ROLE, SERVER, Vocabulary, read_factors
 from millrace.experiment.model import Factor
 from millrace.levels import Level
-from millrace.times import parse_duration
+from millrace.quantities import parse_duration
 from millrace.workloads import Workload
 
 MAX_BLOCKS = 1000

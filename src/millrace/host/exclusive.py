@@ -12,7 +12,7 @@ from pathlib import Path
 
 from millrace import safe_json
 from millrace.errors import HostError, UserError
-from millrace.times import utc_now
+from millrace.quantities import utc_now
 
 # Not the user's own temporary directory: all users of the host must lock the same file.
 HOST_LOCK = Path("/tmp/millrace-host.lock")  # noqa: S108 - opened without following links

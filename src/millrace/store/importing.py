@@ -13,10 +13,10 @@ from pathlib import Path
 from sqlalchemy import ColumnElement, Connection, exists, insert, or_, select
 
 from millrace.errors import UserError
+from millrace.quantities import utc_now
 from millrace.store import rows, run_archive, schema
 from millrace.store.artefacts import Artefacts, Staged
 from millrace.store.histories import add_part
-from millrace.times import utc_now
 
 Transaction = Callable[[], AbstractContextManager[Connection]]
 

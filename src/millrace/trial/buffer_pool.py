@@ -23,7 +23,7 @@ from typing import Literal
 
 from millrace.databases.base import PoolStatus, TableSize
 from millrace.errors import TrialFailed
-from millrace.sizes import readable
+from millrace.quantities import readable_size
 
 Mode = Literal["cached", "io_bound", "between", "any"]
 
@@ -46,8 +46,8 @@ class Occupancy:
 
     def __str__(self) -> str:
         return (
-            f"the tables take {readable(self.table_bytes)} and the buffer pool has "
-            f"{readable(self.pool_bytes)}"
+            f"the tables take {readable_size(self.table_bytes)} and the buffer pool has "
+            f"{readable_size(self.pool_bytes)}"
         )
 
 
@@ -100,7 +100,7 @@ def require_fit(requested: Mode, found: Occupancy, pool_option: str, *, passes: 
     if requested == "cached" and found.can_fit is False:
         raise _refused(requested, f"the run must be cached, but {found}", pool_option)
     if requested == "cached" and found.is_resident is False:
-        resident = readable(found.pool_data_bytes)
+        resident = readable_size(found.pool_data_bytes)
         raise _refused(
             requested,
             f"the run must be cached, but after {passes} passes only {resident} are in memory: "

@@ -13,11 +13,13 @@ earlier step is written back meanwhile. A step that fails ends the trial as fail
 the reason and the server's log.
 """
 
+import errno
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 
-from millrace.errors import TrialFailed
+from millrace import databases
+from millrace.errors import HostError, MillraceError, PermanentHostError, TrialFailed, UnusablePlace
 from millrace.model.events import StepBegan
 from millrace.model.servers import AttachedServer
 from millrace.store.records import AttemptResult, StepRecord
@@ -32,10 +34,12 @@ from millrace.trial.managed_server import ManagedServer
 from millrace.trial.outputs import TrialOutputs
 from millrace.trial.spec import ServerSpec, TrialSpec
 from millrace.trial.steps import Step, execute_steps
-from millrace.trial.transient import is_transient, reason_of
 from millrace.trial.trial_server import TrialContext, TrialServer
 
 _WRITE_BACK_LIMIT_S = 600.0
+_OF_THE_HOST = frozenset(
+    (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.ENOMEM, errno.EMFILE, errno.ENFILE)
+)
 
 
 def execute_trial(spec: TrialSpec, emit: Emit, wait: Wait = no_barrier) -> AttemptResult:
@@ -124,3 +128,23 @@ def _measure_step(trial: TrialContext, servers: tuple[LiveServer, ...], wait: Wa
         return measure.measure(measurement, trial.emit, load_limit_s)
 
     return Step("measure", run, load_limit_s + collection.RESULT_LIMIT_S)
+
+
+def is_transient(cause: BaseException, log_tail: str | None = None) -> bool:
+    """Return whether a later attempt may succeed: the host failed, not the server."""
+    if isinstance(cause, UnusablePlace):
+        return True
+    if isinstance(cause, HostError):
+        return not isinstance(cause, PermanentHostError)
+    if isinstance(cause, OSError):
+        return cause.errno in _OF_THE_HOST
+    if isinstance(cause, TrialFailed):
+        return databases.says_disk_full(f"{cause}\n{cause.log_tail or ''}\n{log_tail or ''}")
+    return False
+
+
+def reason_of(cause: Exception) -> str:
+    """Return the cause, with the hint where there is one."""
+    text = str(cause) or type(cause).__name__
+    hint = cause.hint if isinstance(cause, MillraceError) else None
+    return f"{text}; {hint}" if hint else text

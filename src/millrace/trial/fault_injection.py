@@ -7,7 +7,7 @@ however late a turn was. This needs no rights but those over millrace's own serv
 
 *fsync.* A library that is loaded before the server's own waits in fsync: see ``slow_fsync``.
 
-*An option* is an option that an experiment varies: see millrace.campaign.requested_options.
+*An option* is an option that an experiment varies: see millrace.campaign.inputs.
 """
 
 import threading

@@ -21,9 +21,8 @@ from millrace.model.events import TrialEvent
 from millrace.servers.instances.signals import signals_as_errors, signals_held
 from millrace.store.records import AttemptResult
 from millrace.trial import trial_document as documents
-from millrace.trial.execute import execute_trial
+from millrace.trial.execute import execute_trial, is_transient, reason_of
 from millrace.trial.steps import EXPECTED_FAILURES
-from millrace.trial.transient import is_transient, reason_of
 
 
 class Worker:

@@ -1,9 +1,9 @@
 """Provide the built-in workloads as data, and their checked form."""
 
 from millrace.model.phases import DRIVE
+from millrace.workloads.builtin import load, names, of_test
 from millrace.workloads.defaults import completed
 from millrace.workloads.definition import DataSet, Metric, Phase, Test, Workload, parse_workload
-from millrace.workloads.library import load, names, of_test
 from millrace.workloads.schema_factors import FREE_LEVEL, Parameter, WorkloadFactor
 
 __all__ = [

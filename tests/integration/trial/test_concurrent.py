@@ -28,10 +28,10 @@ from millrace.host.cpuset import cpu_partitions
 from millrace.model.events import IntervalEnded, TrialEvent
 from millrace.model.instance_facts import ConcurrentFact
 from millrace.model.servers import FittedOptions, Option
+from millrace.quantities import utc_now
 from millrace.servers.instances import ownership, processes
 from millrace.store.records import PAIR_FAILED, AttemptResult, MeasurementRecord, StepRecord
 from millrace.store.store import Store
-from millrace.times import utc_now
 from millrace.trial.concurrent_pair import PairTrial, execute_pair
 from millrace.trial.resolved_workload import ResolvedWorkload
 from millrace.trial.spec import ServerSpec, TrialSpec

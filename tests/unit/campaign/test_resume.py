@@ -17,6 +17,7 @@ from millrace.experiment.validation import ValidationContext
 from millrace.model.host_facts import HostFacts
 from millrace.model.run_spec import Design
 from millrace.model.servers import InstalledServer, build_facts
+from millrace.quantities import utc_now
 from millrace.servers import added, configurations, install
 from millrace.store.records import (
     AttemptResult,
@@ -26,7 +27,6 @@ from millrace.store.records import (
     ServerRecord,
 )
 from millrace.store.store import Store
-from millrace.times import utc_now
 from tests.unit.servers import small_servers
 
 FILE = """

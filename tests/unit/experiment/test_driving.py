@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 
-from millrace import databases, sizes, workloads
-from millrace.campaign.requested_options import configuration_of
+from millrace import databases, workloads
+from millrace.campaign.inputs import configuration_of
 from millrace.errors import Diagnostic, ValidationError
 from millrace.experiment.estimate import Needs, estimate
 from millrace.experiment.model import Experiment
 from millrace.experiment.plan import chosen, expand
 from millrace.experiment.read import Overrides
+from millrace.quantities import parse_size
 from tests.unit.experiment.files import read_text
 from tests.unit.workloads.small import driving
 
@@ -243,7 +244,7 @@ def test_concurrent_each_server_has_half_of_the_memory(tmp_path: Path) -> None:
         treatment = expand(made, seed=1).treatments[0]
         found = configuration_of(made, treatment, family="mysql", version="5.6.24")
         values = {option.name: option.value for option in found.options}
-        return sizes.parse(str(values["innodb_buffer_pool_size"]))
+        return parse_size(str(values["innodb_buffer_pool_size"]))
 
     in_turns, beside = pool_bytes(concurrent=False), pool_bytes(concurrent=True)
     assert beside == pytest.approx(in_turns / 2, rel=0.02)

@@ -7,13 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from millrace import databases, sizes
-from millrace.campaign.requested_options import configuration_of
+from millrace import databases
+from millrace.campaign.inputs import configuration_of
 from millrace.databases import Family
 from millrace.experiment.model import Experiment, Treatment
 from millrace.experiment.plan import chosen, expand
 from millrace.experiment.read import read
 from millrace.experiment.validation import ValidationContext
+from millrace.quantities import parse_size
 from millrace.servers import catalogue, configurations
 from millrace.studies.lookup import study_names
 from millrace.trial.resolved_workload import ResolvedWorkload
@@ -47,7 +48,7 @@ def pool_bytes(experiment: Experiment, treatment: Treatment) -> int:
     server = catalogue.entries()[str(treatment.resolved["server"])]
     wanted = configuration_of(experiment, treatment, family=server.family, version=server.version)
     said = [o.value for o in wanted.options if o.name == "innodb_buffer_pool_size"]
-    return sizes.parse(str(said[0])) if said else DEFAULT_POOL_BYTES
+    return parse_size(str(said[0])) if said else DEFAULT_POOL_BYTES
 
 
 @pytest.mark.parametrize(("path", "scale"), CASES)

@@ -13,7 +13,7 @@ from millrace.model.measurements import (
     errors_of,
     measurement,
 )
-from millrace.workloads import library
+from millrace.workloads import builtin
 
 UNITS = {"s": "_s", "bytes": "_bytes"}
 
@@ -27,9 +27,9 @@ def test_each_name_is_there_once_and_ends_with_its_unit() -> None:
         assert each.meaning.endswith(".")
 
 
-@pytest.mark.parametrize("name", library.names())
+@pytest.mark.parametrize("name", builtin.names())
 def test_workloads_measure_what_is_in_the_list(name: str) -> None:
-    for metric in workloads.parse_workload(library.load(name)).metrics.values():
+    for metric in workloads.parse_workload(builtin.load(name)).metrics.values():
         for used in (*metric.numerator, *metric.denominator):
             assert measurement(used) is not None, used
 

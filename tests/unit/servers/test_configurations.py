@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millrace import databases, sizes
+from millrace import databases
 from millrace.errors import UserError
 from millrace.model.servers import Configuration
+from millrace.quantities import parse_size
 from millrace.servers import configurations
 from millrace.servers.configurations.resolve import SizeRule
 
@@ -162,7 +163,7 @@ def test_an_unknown_configuration_is_named_with_the_nearest() -> None:
 
 @given(st.integers(0, 10**11), st.integers(GIB, 1024 * GIB))
 def test_a_scaled_size_stays_between_its_bounds(data_bytes: int, memory_bytes: int) -> None:
-    size = sizes.parse(
+    size = parse_size(
         configurations.scaled(POOL, data_bytes=data_bytes, host_memory_bytes=memory_bytes)
     )
     assert 128 << 20 <= size <= 12 * GIB
@@ -173,14 +174,14 @@ def test_a_scaled_size_stays_between_its_bounds(data_bytes: int, memory_bytes: i
 @given(st.integers(0, 10**11), st.integers(0, 10**10))
 def test_more_data_never_gets_less(data_bytes: int, more: int) -> None:
     def scaled(data: int) -> int:
-        return sizes.parse(configurations.scaled(POOL, data_bytes=data, host_memory_bytes=64 * GIB))
+        return parse_size(configurations.scaled(POOL, data_bytes=data, host_memory_bytes=64 * GIB))
 
     assert scaled(data_bytes) <= scaled(data_bytes + more)
 
 
 @given(st.integers(4 * GIB, 64 * GIB))
 def test_a_pool_that_fits_the_host_holds_the_data(memory_bytes: int) -> None:
-    size = sizes.parse(
+    size = parse_size(
         configurations.scaled(POOL, data_bytes=200_000_000, host_memory_bytes=memory_bytes)
     )
     assert size >= 3.5 * 200_000_000

@@ -24,9 +24,9 @@ from millrace.model.servers import FittedOptions
 from millrace.servers.download import Refused, WrongChecksum
 from millrace.servers.unpack import Unusable
 from millrace.store.store import Store
+from millrace.trial.execute import is_transient
 from millrace.trial.resolved_workload import ResolvedWorkload
 from millrace.trial.spec import ServerSpec
-from millrace.trial.transient import is_transient
 from tests.unit.campaign.measured import HOST, VERSIONS, experiment_file
 from tests.unit.servers.installed import installed
 

@@ -1,4 +1,4 @@
-"""Measure exactly the blocks of the plan."""
+"""Measure exactly the blocks of the plan; in a later session, the trials that are left of it."""
 
 from millrace.campaign.resume import RunSelection
 from millrace.campaign.run_records import waiting_trials
@@ -34,5 +34,6 @@ class Fixed:
 
 
 def _opened(run: RunRecord, trials: int, waiting: int) -> RunOpened:
+    """Return the event that begins the run, or tells that nothing of it is waiting."""
     confirms = run.spec.confirms
     return RunOpened(run=run.id, seed=run.seed, trials=trials, waiting=waiting, confirms=confirms)

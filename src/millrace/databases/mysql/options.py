@@ -8,9 +8,9 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from millrace import sizes
 from millrace.databases.base import Replacement, version_key
 from millrace.model.servers import Configuration, KnownOptions, Option, option_name
+from millrace.quantities import parse_size
 
 # The largest default of a redo log: 2 x 48M, or a capacity of 100M.
 DEFAULT_REDO_BYTES = 100 << 20
@@ -64,12 +64,12 @@ class MysqlOptions:
     def log_bytes(self, configuration: Configuration, version: str) -> int:
         values = {option.name: option.value or "" for option in configuration.options}
         if "innodb_redo_log_capacity" in values:
-            return sizes.parse(values["innodb_redo_log_capacity"])
+            return parse_size(values["innodb_redo_log_capacity"])
         if "innodb_log_file_size" not in values:
             return DEFAULT_REDO_BYTES
         has_one_file = _is_from(version, self.has_one_log_file_since)
         files = 1 if has_one_file else int(values.get("innodb_log_files_in_group", "2"))
-        return files * sizes.parse(values["innodb_log_file_size"])
+        return files * parse_size(values["innodb_log_file_size"])
 
     def keeps_binary_log(self, configuration: Configuration, version: str) -> bool:
         for option in configuration.options:

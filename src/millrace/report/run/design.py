@@ -7,11 +7,11 @@ from millrace.analysis.compare.model import AaTrials, ComparisonStatus, RunAnaly
 from millrace.analysis.compare.stopping import FAILURES
 from millrace.analysis.compare.verdict import margin_text
 from millrace.model.run_spec import Design
+from millrace.quantities import duration_in_words
 from millrace.report.common.formatting import counted, interval_text, ratio_text
 from millrace.report.run.sentences import MANY_BLOCKS
 from millrace.stats.sequential import FEWEST_BLOCKS
 from millrace.store.records import PAIR_FAILED
-from millrace.times import duration_in_words
 
 _STATES = {
     "decided": "decided",

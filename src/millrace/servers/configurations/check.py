@@ -3,10 +3,11 @@
 import re
 from collections.abc import Iterator, Mapping
 
-from millrace import databases, sizes
+from millrace import databases
 from millrace.databases.base import Options
 from millrace.errors import Diagnostic, nearest
 from millrace.model.servers import option_name
+from millrace.quantities import parse_size
 
 FAMILIES = databases.names()
 VERSION = re.compile(r"\d+(\.\d+)*")
@@ -137,7 +138,7 @@ def _size_rule(place: str, rule: Mapping[str, object]) -> Iterator[Diagnostic]:
     yield from _unknown(place, rule, _SIZE_KEYS)
     for key in ("published", "minimum"):
         try:
-            sizes.parse(text if isinstance(text := rule.get(key), str) else "")
+            parse_size(text if isinstance(text := rule.get(key), str) else "")
         except ValueError:
             yield Diagnostic(f"{place}.{key}", "is missing or not a size", 'a size such as "128M"')
     for key, upper in (("per_data_byte", 1e6), ("host_memory_share", 1.0)):

@@ -16,11 +16,11 @@ from dataclasses import dataclass, field
 from importlib.resources import files
 from typing import NotRequired, TypedDict, cast
 
-from millrace import sizes
 from millrace.databases.base import version_key
 from millrace.errors import UserError, did_you_mean
 from millrace.levels import Level
 from millrace.model.servers import Configuration, LeftOut, Option, option_name
+from millrace.quantities import exact_size, parse_size
 from millrace.servers.configurations.check import about
 
 # The layer of options that an experiment varies.
@@ -183,12 +183,12 @@ _MIB = 1 << 20
 
 def scaled(rule: SizeRule, *, data_bytes: int, host_memory_bytes: int) -> str:
     """Return the size, such as ``4G``, that a checked rule gives for this data and host."""
-    published, minimum = sizes.parse(rule["published"]), sizes.parse(rule["minimum"])
+    published, minimum = parse_size(rule["published"]), parse_size(rule["minimum"])
     size = min(published, max(minimum, _up(rule["per_data_byte"] * data_bytes)))
     share = rule.get("host_memory_share")
     if share is not None:
         size = max(minimum, min(size, _down(share * host_memory_bytes)))
-    return sizes.exact(size)
+    return exact_size(size)
 
 
 def _grain(size: float) -> int:

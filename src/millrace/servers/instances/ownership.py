@@ -39,12 +39,12 @@ from pydantic import TypeAdapter
 from millrace import atomic_file, paths, safe_json
 from millrace.errors import HostError
 from millrace.model.events import OnEvent, ignore
+from millrace.quantities import utc_now
 from millrace.servers.instances import processes, users
 from millrace.servers.instances.closing import close_tree, open_without_links
 from millrace.servers.instances.processes import END_LIMIT_S, ProcessId, boot_id, pid_namespace
 from millrace.servers.locks import exclusive
 from millrace.shared_directories import is_own, refuse_shared
-from millrace.times import utc_now
 
 _SHORT_PLACE = Path("/tmp")  # noqa: S108 - a fresh directory of ours, mode 0700
 _ID = re.compile(r"[A-Za-z0-9._-]+-[0-9a-f]{8}")

@@ -14,12 +14,13 @@ from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
 
-from millrace import paths, sizes
+from millrace import paths
 from millrace.databases.base import ServerClient, SnapshotRules
 from millrace.databases.client import QUERY_LIMIT_S, Session
 from millrace.databases.table_checks import KeptTable, difference, read
 from millrace.errors import DatabaseError, HostError, TrialFailed
 from millrace.model.servers import FittedOptions
+from millrace.quantities import readable_size, utc_now
 from millrace.servers.instances.closing import close_tree, give, give_tree
 from millrace.servers.instances.instance import Instance
 from millrace.servers.snapshots import digests, manifest, repository
@@ -29,7 +30,6 @@ from millrace.servers.snapshots.manifest import Snapshot
 from millrace.servers.snapshots.page_cache import State as PageCache
 from millrace.servers.snapshots.page_cache import bring, write_back
 from millrace.shown_text import shown_line
-from millrace.times import utc_now
 
 # Saving copies, reads and records each file: 100,000 tables with two files each.
 _MOST_FILES = 200_000
@@ -224,10 +224,10 @@ def _move(data_dir: Path, kept: Path) -> None:
 def _make_room(key: SnapshotKey, needed_bytes: int) -> None:
     """Evict older snapshots to make room for a new one. Raise NotKept where there is no room."""
     limit = repository.limit_bytes()
-    size = sizes.readable(needed_bytes)
+    size = readable_size(needed_bytes)
     if needed_bytes > limit:
         raise NotKept(
-            f"a data directory of {size} is more than snapshots may take ({sizes.readable(limit)})",
+            f"a data directory of {size} is more than snapshots may take ({readable_size(limit)})",
             hint=f"allow more with {repository.LIMIT_VARIABLE}",
         )
     repository.evict(limit - needed_bytes, spared=[key.name])

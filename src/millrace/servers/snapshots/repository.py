@@ -20,8 +20,9 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from millrace import atomic_file, paths, sizes
+from millrace import atomic_file, paths
 from millrace.errors import HostError, UserError, nearest
+from millrace.quantities import parse_size
 from millrace.servers.snapshots import manifest
 from millrace.servers.snapshots.key import SnapshotKey
 from millrace.servers.snapshots.manifest import Snapshot, SnapshotFile
@@ -117,7 +118,7 @@ def limit_bytes() -> int:
     named = os.environ.get(LIMIT_VARIABLE)
     if named:
         try:
-            return sizes.parse(named)
+            return parse_size(named)
         except ValueError as error:
             raise UserError(
                 f"{LIMIT_VARIABLE}: {error}", hint="write a size such as 50G, or 0 to keep no more"

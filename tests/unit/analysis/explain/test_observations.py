@@ -14,7 +14,7 @@ from millrace.analysis.explain.threads import OTHER_SESSIONS
 from millrace.experiment.model import Experiment
 from millrace.model.phases import MeasuredPhases
 from millrace.model.run_spec import WorkloadDefinition
-from millrace.workloads import library
+from millrace.workloads import builtin
 from tests.unit.analysis.observations import (
     DRIVEN,
     LOADED,
@@ -179,16 +179,16 @@ def test_a_table_is_loaded_by_one_connection(
     tables: list[dict[str, Any]], chosen: dict[str, Any], expected: int | None
 ) -> None:
     defined = {str(number): table for number, table in enumerate(tables)}
-    workload = {**library.load("sysbench"), "tables": defined}
+    workload = {**builtin.load("sysbench"), "tables": defined}
     assert loaders(WorkloadDefinition.model_validate(workload), chosen) == expected
 
 
-@pytest.mark.parametrize("name", library.names())
+@pytest.mark.parametrize("name", builtin.names())
 @pytest.mark.parametrize("tables", [1, 4])
 def test_an_experiment_accepts_the_advice_on_loaders_and_it_helps(
     name: str, tables: int, tmp_path: Path
 ) -> None:
-    count = f"tables = {tables}" if "tables" in library.load(name)["parameters"] else ""
+    count = f"tables = {tables}" if "tables" in builtin.load(name)["parameters"] else ""
     asked = experiment_on(tmp_path, name, count)
     advice = advice_on_loaders(asked)
     if advice is None:
@@ -206,7 +206,7 @@ def test_some_experiment_gets_the_advice_on_loaders(tmp_path: Path) -> None:
 
 
 def experiment_on(directory: Path, workload: str, parameters: str) -> Experiment:
-    known = library.load(workload)["parameters"]
+    known = builtin.load(workload)["parameters"]
     required = [f"{name} = 1000" for name, each in known.items() if each.get("default") is None]
     text = SMALL.replace('"load-data"', f'"{workload}"')
     return read_text(directory, text.replace("rows = 1000", "\n".join([*required, parameters])))

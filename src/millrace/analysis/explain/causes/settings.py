@@ -3,10 +3,10 @@
 import math
 from collections.abc import Iterator, Mapping, Sequence
 
-from millrace import sizes
 from millrace.analysis.explain.causes.evidence import CPU, Evidence, SideEvidence
 from millrace.analysis.explain.causes.known import BuildFact, Topic, known
 from millrace.analysis.explain.causes.model import Finding, count_text, listed, us_text
+from millrace.quantities import exact_size
 
 # A setting that is known to affect what grew says more than what moved; a build says as much only
 # where the functions that grew are those it would affect.
@@ -209,7 +209,7 @@ def _short(value: str | None) -> str:
     if not value:
         return "empty"
     if value.isdigit() and int(value) >= _LEAST_SIZE:
-        return sizes.exact(int(value))
+        return exact_size(int(value))
     return value if len(value) <= _LONGEST_VALUE else f"{value[: _LONGEST_VALUE - 1]}…"
 
 

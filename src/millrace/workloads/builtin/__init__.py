@@ -1,4 +1,4 @@
-"""Load the workloads that come with millrace: one TOML file each in ``builtin/``."""
+"""Load the workloads that come with millrace: one TOML file each, beside this module."""
 
 import tomllib
 from collections.abc import Mapping
@@ -8,7 +8,7 @@ from typing import Any
 from millrace.errors import UserError, did_you_mean
 from millrace.workloads.defaults import completed
 
-_BUILTIN = files("millrace.workloads") / "builtin"
+_BUILTIN = files(__name__)
 
 
 def names() -> tuple[str, ...]:

@@ -1,0 +1,67 @@
+"""Read and write sizes (``128M``: binary, as server options), durations and instants (UTC)."""
+
+import operator
+import re
+from datetime import UTC, datetime
+
+_SIZE_UNITS = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40, "P": 50, "E": 60}
+_SIZE = re.compile(r"(\d+)([KMGTPE]?)B?", re.IGNORECASE | re.ASCII)
+_DURATION_UNITS_S = (3600, 60, 1)  # of an hour, a minute, a second
+_DURATION = re.compile(r"(?:(\d+)h)?(?:(\d+)min)?(?:(\d+)s)?", re.ASCII)
+
+
+def parse_size(text: str) -> int:
+    """Return the bytes of a size such as ``4096``, ``192K`` or ``12G``; else raise ValueError."""
+    matched = _SIZE.fullmatch(text.strip())
+    if matched is None:
+        raise ValueError(f"{text!r} is not a size such as 128M or 12G")
+    return int(matched[1]) << _SIZE_UNITS[matched[2].upper()]
+
+
+def exact_size(size_bytes: int) -> str:
+    """Return the shortest exact spelling that an option accepts: ``12G``, ``1900M``, ``1000``."""
+    if size_bytes == 0:
+        return "0"
+    unit = max(
+        (unit for unit, shift in _SIZE_UNITS.items() if size_bytes % (1 << shift) == 0),
+        key=_SIZE_UNITS.__getitem__,
+    )
+    return f"{size_bytes >> _SIZE_UNITS[unit]}{unit}"
+
+
+def readable_size(size_bytes: int) -> str:
+    """Return a size for people, in decimal units to three digits: ``5.84 GB``."""
+    value = float(size_bytes)
+    for unit in ("B", "kB", "MB", "GB", "TB"):
+        if value < 999.5 or unit == "TB":
+            return f"{value:.0f} B" if unit == "B" else f"{value:.3g} {unit}"
+        value /= 1000
+    raise AssertionError("the loop returns at TB")
+
+
+def parse_duration(text: str) -> float:
+    """Return the seconds of ``90s``, ``45min`` or ``1h30min``; else, or for 0, raise ValueError."""
+    matched = _DURATION.fullmatch("".join(text.split()))
+    numbers = () if matched is None else map(int, matched.groups(default="0"))
+    seconds = sum(map(operator.mul, numbers, _DURATION_UNITS_S))
+    if seconds <= 0:
+        raise ValueError(f"{text!r} is not a duration such as 45min or 1h30min")
+    return float(seconds)
+
+
+def duration_in_words(seconds: float) -> str:
+    """Return a duration in words, such as ``40 s``, ``12 min`` or ``2 h 05 min``."""
+    minutes = round(seconds / 60)
+    if minutes < 2:
+        return f"{seconds:.0f} s"
+    return f"{minutes} min" if minutes < 120 else f"{minutes // 60} h {minutes % 60:02} min"
+
+
+def utc_now() -> str:
+    """Return the current time."""
+    return utc_text(datetime.now(UTC))
+
+
+def utc_text(instant: datetime) -> str:
+    """Return an instant, which has a time zone, as text."""
+    return instant.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
