@@ -23,7 +23,10 @@ pub enum State {
 
 /// A client of the server.
 pub struct Client<C: Session, S> {
+    /// Among those of its side.
     pub number: u32,
+    /// The server that it asks, in slices; else 0.
+    pub side: u32,
     pub session: C,
     pub script: S,
     /// The slot in which it publishes its request.
@@ -35,7 +38,7 @@ pub struct Client<C: Session, S> {
     pub due_ns: u64,
     pub sent_ns: u64,
     pub sent_bytes: usize,
-    /// The time of the last answer; None before the first.
+    /// The time of the last answer; None before the first, in slices of each slice.
     pub answered_ns: Option<u64>,
     pub transaction: Transaction,
     /// Of the measured part, that succeeded.
@@ -56,9 +59,10 @@ pub struct Transaction {
 }
 
 impl<C: Session, S: Script> Client<C, S> {
-    pub fn new(number: u32, session: C, script: S) -> Self {
+    pub fn new((number, side): (u32, u32), session: C, script: S) -> Self {
         Self {
             number,
+            side,
             session,
             script,
             activity: ActivitySlot::default(),

@@ -283,6 +283,10 @@ impl<'a> Coordinator<'a> {
             self.end_measuring(until_ns.max(self.measure_from_ns));
         }
         self.linger();
+        let side = self.finished.iter().find_map(|finished| finished.side);
+        if let (Some(ClientError::Silent { limit }), Some(side)) = (&self.error, side) {
+            self.error = Some(ClientError::Silent { limit: *limit }.of_side(side));
+        }
         let until_ns = self.measured_until_ns;
         let from_ns = self.measure_from_ns.min(until_ns.unwrap_or(now_ns));
         DriveOutcome {
@@ -323,7 +327,7 @@ impl<'a> Coordinator<'a> {
         if used_up == 0 || budget.is_some_and(|budget| budget.left() == 0) {
             return None;
         }
-        let clients = match (used_up, self.drive.clients) {
+        let clients = match (used_up, self.drive.connections()) {
             (used_up, clients) if used_up == clients as usize => "all clients".to_owned(),
             (used_up, clients) => format!("{used_up} of {clients} clients"),
         };

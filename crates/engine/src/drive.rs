@@ -17,7 +17,7 @@ use super::client::Client;
 use super::clock::Clock;
 use super::coordinator::{Coordinator, DriveOutcome};
 use super::drive_result::{
-    DriveResult, Failed, Mark, PacingResult, PerClient, Punctuality, Report,
+    DriveResult, Failed, Mark, PacingResult, PerClient, Punctuality, Report, SideResult,
 };
 use super::opening::open_all;
 use super::poller::Waker;
@@ -38,7 +38,7 @@ const SEEN_WAITING_NS: u64 = 200_000_000;
 /// Open a connection for each client and drives them all to the end.
 ///
 /// `open` logs in and gives a connection and its script; several threads call it at once, with the
-/// clients' numbers from 0. `report` is called by the calling thread. A true `stop` ends the drive
+/// connections' numbers from 0: number `n` is client `n / sides` of side `n % sides`. `report` is called by the calling thread. A true `stop` ends the drive
 /// within 0.1 s, as partial; while connections are being opened, `open` has to heed it itself, and
 /// the limit too.
 pub fn drive<C: Session, S: Script + Send>(
@@ -51,7 +51,8 @@ pub fn drive<C: Session, S: Script + Send>(
     let failed = |error| Failed { driven: None, error };
     let clock = Clock::start();
     let threads = drive.thread_count();
-    let mut groups = open_all(drive.clients, threads, &open).map_err(failed)?;
+    let mut groups =
+        open_all(drive.connections(), drive.sides(), threads, &open).map_err(failed)?;
     if let Some(path) = &drive.statement_activity {
         let put_up = publish_activity(path, names, &mut groups);
         put_up.map_err(|source| {
@@ -142,15 +143,24 @@ fn conclude(
     outcome: DriveOutcome,
 ) -> Result<DriveResult, Failed> {
     let is_open_loop = drive.is_open_loop();
-    let mut records = Records::new(names, is_open_loop);
+    let mut by_side = vec![Records::new(names, is_open_loop); drive.sides() as usize];
+    let mut slices = Vec::new();
     let mut punctuality = Punctuality::default();
     let mut per_client = PerClient::of([]);
     let mut unanswered = 0;
     for finished in outcome.finished {
-        records.merge(finished.records);
+        for (records, others) in by_side.iter_mut().zip(finished.records) {
+            records.merge(others);
+        }
+        slices.extend(finished.slices);
         punctuality.add(finished.punctuality);
         per_client = per_client.and(finished.per_client);
         unanswered += finished.unanswered;
+    }
+    let sides = drive.slices.map(|_| by_side.iter().map(SideResult::of).collect());
+    let mut records = by_side.swap_remove(0);
+    for others in by_side {
+        records.merge(others);
     }
     let driven = DriveResult {
         duration_s: outcome.duration_s,
@@ -167,6 +177,8 @@ fn conclude(
         pacing: PacingResult::new(drive.pacing, punctuality),
         mean_gap_s: (!is_open_loop).then(|| records.mean_gap_s()),
         transactions_per_client: per_client,
+        sides,
+        slices: drive.slices.map(|_| slices),
         transactions: records.transactions,
         statements: records.statements,
         rollbacks: records.rollbacks,

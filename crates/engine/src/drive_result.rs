@@ -8,7 +8,9 @@ use protocol::ClientError;
 
 use super::interval::Interval;
 use super::record::Record;
+use super::records::Records;
 use super::settings::{Arrivals, Pacing};
+use super::slices::Slice;
 
 /// Something to tell while the drive goes on.
 #[derive(Clone, Debug)]
@@ -49,6 +51,7 @@ pub struct DriveResult {
     /// The measured part ended before its time or its number of transactions, or some clients did.
     pub partial: bool,
     pub partial_reason: Option<String>,
+    /// In slices those of one side.
     pub clients: u32,
     pub threads: u32,
     /// The threads spun instead of sleeping.
@@ -61,8 +64,13 @@ pub struct DriveResult {
     pub mean_gap_s: Option<f64>,
     /// The evenness with which the clients were served.
     pub transactions_per_client: PerClient,
+    /// Of all sides together, as all other figures here.
     pub transactions: Vec<Record>,
     pub statements: Vec<Record>,
+    /// Null where all clients work at the same time.
+    pub sides: Option<Vec<SideResult>>,
+    /// Those of whole groups in the measured part, in their order; null as above.
+    pub slices: Option<Vec<Slice>>,
     /// `ROLLBACK`s sent after errors inside transactions; no record has them.
     pub rollbacks: u64,
     /// Requests that were under way when the drive was broken off; no record has them.
@@ -70,6 +78,26 @@ pub struct DriveResult {
     /// The server's words for the first error of each code.
     pub error_messages: BTreeMap<u16, String>,
     pub client: ClientCpu,
+}
+
+/// The records of one side, of the measured part.
+#[derive(Clone, Debug, Serialize)]
+pub struct SideResult {
+    pub transactions: Vec<Record>,
+    pub statements: Vec<Record>,
+    pub rollbacks: u64,
+    pub mean_gap_s: f64,
+}
+
+impl SideResult {
+    pub fn of(records: &Records) -> Self {
+        Self {
+            transactions: records.transactions.clone(),
+            statements: records.statements.clone(),
+            rollbacks: records.rollbacks,
+            mean_gap_s: records.mean_gap_s(),
+        }
+    }
 }
 
 /// The pacing of requests, and the punctuality of the schedule.

@@ -3,7 +3,8 @@
 //! [`drive`] opens the connections (`opening`) and gives each to one thread (`worker`), which never
 //! waits for a single one of them. A client (`client`) is a connection, its script and the little
 //! it has to remember. In an open loop, transactions arrive by a schedule (`schedule`, `arrivals`);
-//! in equal work, all threads draw from one budget (`budget`). The calling thread (`coordinator`)
+//! in equal work, all threads draw from one budget (`budget`); in slices, the clients of one side work
+//! at a time (`slices`). The calling thread (`coordinator`)
 //! fixes the parts of the drive, reports once a second, and ends it. What is known afterwards is
 //! in `record` and `driven`.
 
@@ -24,6 +25,7 @@ mod resource_usage;
 mod schedule;
 mod settings;
 mod shared;
+mod slices;
 pub mod statement_activity;
 mod steady;
 mod thread_setup;
@@ -31,10 +33,13 @@ mod worker;
 
 pub use arrivals::LATE_NS;
 pub use drive::drive;
-pub use drive_result::{ClientCpu, DriveResult, Failed, Mark, PacingResult, PerClient, Report};
+pub use drive_result::{
+    ClientCpu, DriveResult, Failed, Mark, PacingResult, PerClient, Report, SideResult,
+};
 pub use interval::{Counts, Interval, Part, Totals};
 pub use latency::Latencies;
 pub use record::Record;
 pub use resource_usage::{ResourceUsage, max_rss_bytes};
 pub use settings::{Arrivals, CPU_NUMBERS, DriveSettings, End, IDLE_TIMEOUT, Pacing, Warmup};
+pub use slices::{Slice, SliceSettings};
 pub use thread_setup::first_unusable as first_unusable_cpu;

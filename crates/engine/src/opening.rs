@@ -19,30 +19,32 @@ const AT_ONCE: u32 = 16;
 /// Open files other than the connections.
 const OTHER_FILES: u64 = 64;
 
-/// Open the connections and give each to its thread: client `n` to thread `n % threads`. The
-/// first that cannot be opened ends it.
+/// Open the connections and give each to its thread: connection `n`, of client `n / sides` of side
+/// `n % sides`, to thread `n % threads`. The first that cannot be opened ends it.
 pub fn open_all<C: Session, S: Script + Send>(
-    clients: u32,
+    connections: u32,
+    sides: u32,
     threads: u32,
     open: &(impl Fn(u32) -> Result<(C, S), ClientError> + Sync),
 ) -> Result<Vec<Vec<Client<C, S>>>, ClientError> {
-    allow_files(u64::from(clients) + OTHER_FILES)?;
+    allow_files(u64::from(connections) + OTHER_FILES)?;
     let next = AtomicU32::new(0);
     let failed = AtomicBool::new(false);
     let opened = Mutex::new(Ok(Vec::new()));
     thread::scope(|scope| {
-        for _ in 0..AT_ONCE.min(clients) {
+        for _ in 0..AT_ONCE.min(connections) {
             scope.spawn(|| {
                 while !failed.load(Ordering::Relaxed) {
                     let number = next.fetch_add(1, Ordering::Relaxed);
-                    if number >= clients {
+                    if number >= connections {
                         return;
                     }
                     let outcome = open(number);
                     let mut all = opened.lock().expect("no opener panics while it holds it");
                     match (outcome, all.as_mut()) {
                         (Ok((session, script)), Ok(list)) => {
-                            list.push(Client::new(number, session, script));
+                            let place = (number / sides, number % sides);
+                            list.push(Client::new(place, session, script));
                         }
                         (Err(error), Ok(_)) => {
                             failed.store(true, Ordering::Relaxed);
@@ -55,10 +57,10 @@ pub fn open_all<C: Session, S: Script + Send>(
         }
     });
     let mut all = opened.into_inner().expect("all openers have ended")?;
-    all.sort_by_key(|client| client.number);
+    all.sort_by_key(|client| (client.number, client.side));
     let mut shares: Vec<Vec<Client<C, S>>> = (0..threads).map(|_| Vec::new()).collect();
-    for client in all {
-        shares[(client.number % threads) as usize].push(client);
+    for (connection, client) in all.into_iter().enumerate() {
+        shares[connection % threads as usize].push(client);
     }
     Ok(shares)
 }

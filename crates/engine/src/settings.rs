@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use rustix::thread::CpuSet;
 
+use super::slices::SliceSettings;
+
 /// Threads can be pinned to CPUs with numbers below this.
 pub const CPU_NUMBERS: usize = CpuSet::MAX_CPU;
 
@@ -16,7 +18,7 @@ pub const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 /// The settings of one drive.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DriveSettings {
-    /// Connections, each with one request under way at most. At least 1.
+    /// Connections, each with one request under way at most; in slices those of one side. At least 1.
     pub clients: u32,
     /// Threads that drive them; 0 chooses, see [`DriveSettings::thread_count`].
     pub threads: u32,
@@ -40,7 +42,10 @@ pub struct DriveSettings {
     /// a moment after they have connected then, so that the server's threads are seen to wait for
     /// them.
     pub statement_activity: Option<PathBuf>,
-    /// The seed of random arrivals.
+    /// Clients of several servers take turns, on one thread and in a closed loop; None where all work
+    /// at the same time.
+    pub slices: Option<SliceSettings>,
+    /// The seed of random arrivals, and of the order of slices.
     pub seed: u64,
 }
 
@@ -96,7 +101,9 @@ impl DriveSettings {
     /// up to twice the throughput of one, at two thirds of the CPU time a query. In an open loop it
     /// is one thread: what arrives at one does not see the idle clients of another, and would wait.
     pub fn thread_count(&self) -> u32 {
-        let wanted = if self.threads > 0 {
+        let wanted = if self.slices.is_some() {
+            1
+        } else if self.threads > 0 {
             self.threads
         } else if self.is_open_loop() {
             1
@@ -107,6 +114,16 @@ impl DriveSettings {
             u32::try_from(self.cpus.len()).unwrap_or(u32::MAX)
         };
         wanted.min(self.clients)
+    }
+
+    /// Return the number of servers that are driven.
+    pub fn sides(&self) -> u32 {
+        self.slices.map_or(1, |slices| slices.sides)
+    }
+
+    /// Return the connections of all sides together.
+    pub fn connections(&self) -> u32 {
+        self.clients * self.sides()
     }
 
     pub fn is_open_loop(&self) -> bool {
@@ -137,6 +154,7 @@ mod tests {
             idle_timeout: IDLE_TIMEOUT,
             linger: Duration::ZERO,
             statement_activity: None,
+            slices: None,
             seed: 1,
         }
     }

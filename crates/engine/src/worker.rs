@@ -6,6 +6,7 @@
 //! all connections that are ready), and no allocation.
 
 mod requests;
+mod slices;
 
 use std::collections::VecDeque;
 use std::io;
@@ -25,6 +26,7 @@ use super::poller::{Events, Poller, Timeout, Waker};
 use super::records::Records;
 use super::settings::DriveSettings;
 use super::shared::Shared;
+use super::slices::{Slice, Turns};
 use super::thread_setup;
 use protocol::script::{Names, Script};
 
@@ -44,7 +46,12 @@ pub enum Message {
 
 /// All that a thread has found out.
 pub struct Finished {
-    pub records: Records,
+    /// By side; of one where all clients work at the same time.
+    pub records: Vec<Records>,
+    /// In slices only, as the next.
+    pub slices: Vec<Slice>,
+    /// The side whose turn it was at the end.
+    pub side: Option<u32>,
     /// Since its last tick.
     pub counts: Box<Counts>,
     pub per_client: PerClient,
@@ -69,14 +76,16 @@ pub struct Worker<'a, C: Session, S> {
     /// None in a closed loop.
     arrivals: Option<Arrivals>,
     budget: ThreadBudget<'a>,
-    /// Clients that wait for arrivals, the longest first.
+    /// In slices only.
+    turns: Option<Turns>,
+    /// Clients that wait for arrivals, the longest first; or for their first transaction in a slice.
     idle: VecDeque<usize>,
     /// Clients with a transaction under way.
     under_way: usize,
     ended: usize,
     received: Box<[u8]>,
     packet: Vec<u8>,
-    records: Records,
+    records: Vec<Records>,
     counts: Box<Counts>,
     tick: u32,
     last_end_ns: u64,
@@ -112,12 +121,13 @@ impl<'a, C: Session, S: Script> Worker<'a, C, S> {
             spins: drive.spins(),
             arrivals,
             budget: ThreadBudget::new(shared.budget.as_ref()),
+            turns: drive.slices.map(|slices| Turns::new(slices, drive.seed)),
             idle: VecDeque::new(),
             under_way: 0,
             ended: 0,
             received: vec![0; RECEIVE_BYTES].into_boxed_slice(),
             packet: Vec::new(),
-            records: Records::new(names, drive.is_open_loop()),
+            records: vec![Records::new(names, drive.is_open_loop()); drive.sides() as usize],
             counts: Box::default(),
             tick: 0,
             last_end_ns: 0,
@@ -135,6 +145,8 @@ impl<'a, C: Session, S: Script> Worker<'a, C, S> {
         drop(self.budget); // what is left goes back before anybody counts it
         let finished = Finished {
             records: self.records,
+            side: self.turns.as_ref().map(Turns::side),
+            slices: self.turns.map(Turns::into_slices).unwrap_or_default(),
             counts,
             per_client: PerClient::of(self.clients.iter().map(|client| client.transactions)),
             punctuality: self.arrivals.map(|all| all.measured).unwrap_or_default(),
@@ -167,6 +179,9 @@ impl<'a, C: Session, S: Script> Worker<'a, C, S> {
             self.idle.extend(0..self.clients.len());
             return Ok(());
         }
+        if self.turns.is_some() {
+            return Ok(()); // the first slice begins the first transactions
+        }
         self.under_way = self.clients.len();
         for index in 0..self.clients.len() {
             self.next_transaction(index, self.shared.clock.now_ns())?;
@@ -178,8 +193,9 @@ impl<'a, C: Session, S: Script> Worker<'a, C, S> {
     }
 
     fn is_over(&self) -> bool {
-        let may_begin = self.arrivals.as_ref().is_some_and(|all| !all.is_over());
-        self.under_way == 0 && !may_begin
+        let may_arrive = self.arrivals.as_ref().is_some_and(|all| !all.is_over());
+        let may_begin = self.turns.as_ref().is_some_and(|turns| !turns.is_over());
+        self.under_way == 0 && !may_arrive && !may_begin
     }
 
     fn hand_over_on_tick(&mut self) {
@@ -207,15 +223,18 @@ impl<'a, C: Session, S: Script> Worker<'a, C, S> {
         for event in 0..count {
             if let Some((token, has_hung_up)) = events.get(event) {
                 let index = usize::try_from(token).expect("tokens are indexes");
-                self.serve(index, has_hung_up)?;
+                self.serve(index, has_hung_up).map_err(|error| self.of_side(index, error))?;
             }
         }
         Ok(())
     }
 
-    /// Begin the transactions that have arrived, as far as there are idle clients; return how long to
-    /// wait then.
+    /// Begin the transactions that have arrived, as far as there are idle clients, or those of a
+    /// slice; return how long to wait then.
     fn begin_due_transactions(&mut self) -> Result<Timeout, ClientError> {
+        if self.turns.is_some() && !self.go_on_with_slices()? {
+            return Ok(Timeout::Zero);
+        }
         let mut left_ns = None;
         if self.arrivals.is_some() && (!self.idle.is_empty() || self.under_way == 0) {
             let Some(now_ns) = self.begin_arrived()? else {
@@ -260,6 +279,12 @@ impl<'a, C: Session, S: Script> Worker<'a, C, S> {
     /// Begin a client's next transaction, where there is one; it counts as under way until now.
     #[inline]
     fn next_transaction(&mut self, index: usize, now_ns: u64) -> Result<(), ClientError> {
+        if let Some(turns) = &self.turns
+            && !turns.admits(now_ns)
+        {
+            self.stop_client(index, State::Idle);
+            return Ok(());
+        }
         let due = match &mut self.arrivals {
             Some(arrivals) => arrivals
                 .next_due(now_ns, self.shared, &mut self.budget)
@@ -267,6 +292,7 @@ impl<'a, C: Session, S: Script> Worker<'a, C, S> {
             None => self.begins_measured(now_ns).map(|measured| (measured, now_ns)),
         };
         let Some((measured, intended_ns)) = due else {
+            self.cut_slice();
             self.stop_client(index, State::Idle);
             return Ok(());
         };
@@ -281,6 +307,7 @@ impl<'a, C: Session, S: Script> Worker<'a, C, S> {
             if self.arrivals.is_none() && measured {
                 self.budget.put_back();
             }
+            self.cut_slice();
             self.stop_client(index, State::Ended);
         }
         Ok(())

@@ -219,6 +219,7 @@ fn run_engine(arguments: &Arguments) -> Result<Measured, ClientError> {
         idle_timeout: IDLE_TIMEOUT,
         linger: Duration::ZERO,
         statement_activity: None,
+        slices: None,
         seed: 1,
     };
     let names = Names {

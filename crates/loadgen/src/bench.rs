@@ -112,7 +112,7 @@ fn spec(settings: Settings) -> Result<Spec, ValidationError> {
             };
             vec![phase("load", Work::LoadTables(how)), phase("verify", Work::VerifyTables)]
         }
-        Command::Run(drive) => vec![phase("measure", Work::Drive(*drive))],
+        Command::Run(drive) => vec![phase("measure", Work::Drive(drive))],
         Command::Cleanup => {
             let drops = run::tables_of(&settings.workload)?
                 .iter()
@@ -123,6 +123,7 @@ fn spec(settings: Settings) -> Result<Spec, ValidationError> {
     };
     Ok(Spec {
         connection: settings.login,
+        against: Vec::new(),
         session: Vec::new(),
         idle_timeout: Some(settings.idle_timeout),
         workload: Some(settings.workload),

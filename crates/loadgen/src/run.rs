@@ -51,7 +51,7 @@ impl PlannedPhase {
 
 /// Run the phases. Whatever happens is reported as events; the error only says how to exit.
 pub fn run(plan: Plan, events: &Events, stop: &Arc<AtomicBool>) -> Result<(), Failed> {
-    let mut session = Session::new(plan.login, plan.session, plan.idle_timeout);
+    let mut session = Session::new(plan.login, plan.against, plan.session, plan.idle_timeout);
     let version = session
         .connection(stop)
         .map(|connection| connection.server_version().to_owned())

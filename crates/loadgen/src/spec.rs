@@ -5,6 +5,7 @@ mod drive;
 mod phase;
 mod place;
 mod read;
+mod slices;
 #[cfg(test)]
 mod tests;
 
@@ -25,10 +26,15 @@ pub use place::line_of;
 
 const VERSION: u32 = 2;
 
+/// Servers besides that of `connection`.
+const MAX_AGAINST: usize = 7;
+
 /// A run, checked.
 #[derive(Debug, PartialEq)]
 pub struct Spec {
     pub connection: Login,
+    /// The servers of sides 1, 2 and so on; `connection` is that of side 0.
+    pub against: Vec<Login>,
     /// Statements for every session that is opened.
     pub session: Vec<String>,
     /// The longest silence of a session's server; None: as long as the phases' limits allow.
@@ -75,7 +81,7 @@ pub enum Work {
         threads: usize,
     },
     /// Clients that repeat a test of the workload.
-    Drive(Drive),
+    Drive(Box<Drive>),
 }
 
 /// The source of loaded rows.
@@ -113,6 +119,7 @@ struct RawSpec {
     #[serde(rename = "version")]
     _version: u32,
     connection: RawConnection,
+    against: Option<Vec<RawConnection>>,
     #[serde(default)]
     session: Vec<String>,
     workload: Option<Definition>,
@@ -146,12 +153,14 @@ struct RawTls {
 
 impl RawSpec {
     fn check(mut self) -> Result<Spec, ValidationError> {
+        let against = check_against(self.against.take())?;
         let mut phases = self
             .phases
             .iter()
             .enumerate()
             .map(|(index, phase)| {
-                phase::check(phase, &format!("phases[{index}]"), self.seed.unwrap_or(0))
+                let seed = self.seed.unwrap_or(0);
+                phase::check(phase, &format!("phases[{index}]"), seed, against.len())
             })
             .collect::<Result<Vec<_>, _>>()?;
         mark_primary(&mut phases)?;
@@ -162,7 +171,8 @@ impl RawSpec {
         }
         let workload = self.workload()?;
         Ok(Spec {
-            connection: self.connection.check()?,
+            connection: self.connection.check("connection")?,
+            against,
             session: self.session,
             idle_timeout: None,
             workload,
@@ -196,6 +206,18 @@ impl RawSpec {
     }
 }
 
+fn check_against(raw: Option<Vec<RawConnection>>) -> Result<Vec<Login>, ValidationError> {
+    let Some(raw) = raw else {
+        return Ok(Vec::new());
+    };
+    if !(1..=MAX_AGAINST).contains(&raw.len()) {
+        let message = format!("has {} servers, expected 1 to {MAX_AGAINST}", raw.len());
+        return Err(ValidationError::new("against", message));
+    }
+    let checked = raw.into_iter().enumerate();
+    checked.map(|(index, raw)| raw.check(&format!("against[{index}]"))).collect()
+}
+
 /// Mark the only phase that drives clients as the primary one, or check that one of several is.
 fn mark_primary(phases: &mut [Phase]) -> Result<(), ValidationError> {
     let drives = phases.iter_mut().filter_map(|phase| match &mut phase.work {
@@ -224,20 +246,17 @@ impl Work {
 }
 
 impl RawConnection {
-    fn check(self) -> Result<Login, ValidationError> {
+    fn check(self, key: &str) -> Result<Login, ValidationError> {
         let address = match (self.socket, self.host, self.port) {
             (Some(path), None, None) => Address::Socket(path),
             (None, Some(host), Some(port)) => Address::Tcp { host, port },
             _ => {
-                return Err(ValidationError::new(
-                    "connection",
-                    "expected either socket, or host and port",
-                ));
+                return Err(ValidationError::new(key, "expected either socket, or host and port"));
             }
         };
         let tls = match self.tls {
-            Some(tls) => tls.check()?,
-            None => made_tls(TlsMode::default_for(&address), None)?,
+            Some(tls) => tls.check(key)?,
+            None => made_tls(TlsMode::default_for(&address), None, key)?,
         };
         Ok(Login {
             address,
@@ -251,17 +270,18 @@ impl RawConnection {
 }
 
 impl RawTls {
-    fn check(self) -> Result<Tls, ValidationError> {
+    fn check(self, key: &str) -> Result<Tls, ValidationError> {
         if matches!(self.mode, TlsMode::Disabled | TlsMode::Required) && self.ca.is_some() {
             return Err(ValidationError::new(
-                "connection.tls.ca",
+                format!("{key}.tls.ca"),
                 "has a meaning in the modes verify-ca and verify-identity only",
             ));
         }
-        made_tls(self.mode, self.ca.as_deref())
+        made_tls(self.mode, self.ca.as_deref(), key)
     }
 }
 
-fn made_tls(mode: TlsMode, ca: Option<&Path>) -> Result<Tls, ValidationError> {
-    Tls::new(mode, ca).map_err(|error| ValidationError::new("connection.tls.ca", error.to_string()))
+fn made_tls(mode: TlsMode, ca: Option<&Path>, key: &str) -> Result<Tls, ValidationError> {
+    Tls::new(mode, ca)
+        .map_err(|error| ValidationError::new(format!("{key}.tls.ca"), error.to_string()))
 }

@@ -63,6 +63,9 @@ pub enum ClientError {
     Workload(String),
     #[error("interrupted")]
     Interrupted,
+    /// An error of one of several servers that are driven together.
+    #[error("side {side}: {source}")]
+    OfSide { side: u32, source: Box<ClientError> },
 }
 
 impl ClientError {
@@ -79,6 +82,24 @@ impl ClientError {
             Self::Silent { .. } => "silent",
             Self::Workload(_) => "workload",
             Self::Interrupted => "interrupted",
+            Self::OfSide { source, .. } => source.kind(),
+        }
+    }
+
+    /// Name the server of an error; errors that are not a server's stay as they are.
+    #[must_use]
+    pub fn of_side(self, side: u32) -> Self {
+        match self {
+            Self::Interrupted | Self::System { .. } | Self::OfSide { .. } => self,
+            error => Self::OfSide { side, source: Box::new(error) },
+        }
+    }
+
+    /// Return the error itself, whichever side it is of.
+    pub fn root(&self) -> &Self {
+        match self {
+            Self::OfSide { source, .. } => source.root(),
+            error => error,
         }
     }
 }

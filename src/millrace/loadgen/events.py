@@ -6,9 +6,9 @@ one JSON line, checked once, and then read by attribute; ``to_json`` gives the l
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple, Self
 
-from pydantic import BeforeValidator, ValidationError
+from pydantic import BeforeValidator, Field, ValidationError, model_validator
 
 from millrace.model.documents import Count, Document, Items, Number
 
@@ -21,6 +21,8 @@ def _by_code(value: object) -> object:
 
 ByCode = Annotated[Mapping[int, Number], BeforeValidator(_by_code)]
 """Numbers by the server's error code, which JSON writes as text."""
+
+Whole = Annotated[int, Field(ge=0)]
 
 
 class Start(Document):
@@ -164,6 +166,27 @@ class ClientUsage(Document):
     host_share: Count | None = None  # of all CPUs, in a drive phase
 
 
+class Side(Document):
+    """The measured part of one of several servers that took turns."""
+
+    transactions: Items[Record]
+    statements: Items[Record]
+    rollbacks: int
+    mean_gap_s: Count  # within its turns
+
+
+class Slice(NamedTuple):
+    """A turn of one server, from its first request to its last answer.
+
+    Nanoseconds count from where the drive's marks count.
+    """
+
+    side: Whole
+    from_ns: Whole
+    until_ns: Whole
+    transactions: Whole  # that succeeded
+
+
 class DriveResult(Document):
     """The measured part of a drive phase."""
 
@@ -179,7 +202,7 @@ class DriveResult(Document):
     connect_s: Count
     partial: bool
     partial_reason: str | None  # why it ended early
-    clients: int
+    clients: int  # of each side
     threads: int
     busy_poll: bool
     cpus: Items[int] | None  # None where threads were not pinned
@@ -188,16 +211,28 @@ class DriveResult(Document):
     transactions_per_client: Mapping[str, int] = {}  # the ``least`` and the ``most``
     transactions: Items[Record]
     statements: Items[Record]
+    sides: Items[Side] | None = None  # by their numbers; None where one server was driven
+    slices: Items[Slice] | None = None  # of whole groups, in their order; None as above
     rollbacks: int = 0
     unanswered: int = 0
     error_messages: Mapping[str, str] = {}
     client: ClientUsage
 
+    @model_validator(mode="after")
+    def _slices_are_of_sides(self) -> Self:
+        sides = len(self.sides or ())
+        if not all(
+            each.side < sides and each.from_ns <= each.until_ns for each in self.slices or ()
+        ):
+            raise ValueError("a slice is of no side, or ends before it begins")
+        return self
+
     def figures(self) -> dict[str, Any]:
-        """Return the event as plain data without the encoded histograms."""
+        """Return the event as plain data without the encoded histograms and without slices."""
         latencies = {"service": {"encoded"}, "response": {"encoded"}}
         encoded = {"transactions": {"__all__": latencies}, "statements": {"__all__": latencies}}
-        return self.model_dump(mode="json", exclude_unset=True, exclude=encoded)
+        bulky = {**encoded, "sides": {"__all__": encoded}, "slices": True}
+        return self.model_dump(mode="json", exclude_unset=True, exclude=bulky)
 
 
 class Error(Document):

@@ -134,8 +134,20 @@ class Open:
 
 
 @dataclass(frozen=True)
+class Slices:
+    """The turns of several servers: a slice ends when it has lasted and had so much."""
+
+    at_least_s: float
+    transactions: int  # that ended, of all clients of the server
+
+
+@dataclass(frozen=True)
 class Drive:
-    """A phase in which ``clients`` repeat a test's transactions."""
+    """A phase in which ``clients`` repeat a test's transactions.
+
+    With ``slices``, each server of the specification has that many clients, and one server is
+    driven at a time, in a closed loop for a time.
+    """
 
     name: str
     test: str
@@ -155,6 +167,7 @@ class Drive:
     linger_s: float = 0.0  # for which clients stay connected after ``measure_ended``
     statement_activity: Path | None = None  # in which clients publish their statements
     primary: bool = False  # of several drive phases, one
+    slices: Slices | None = None  # where the specification has servers ``against``
 
     def __post_init__(self) -> None:
         if (self.time_s is None) == (self.transactions is None):
@@ -176,23 +189,34 @@ class Tables:
 
 @dataclass(frozen=True)
 class LoadSpec:
-    """One run: ``session`` is SQL for every new session, then the phases in order."""
+    """One run: ``session`` is SQL for every new session, then the phases in order.
+
+    Drive phases alternate between the server of ``connection`` (side 0) and those ``against`` it
+    (sides 1 and so on, at most 7); a run with such servers has no other phases.
+    """
 
     connection: Connection
     session: Sequence[str]
     phases: Sequence[Phase]
     tables: Tables | None = None
     error_hints: Mapping[int, str] = field(default_factory=dict)  # by code; not sent
+    against: tuple[Connection, ...] = ()
+
+    def __post_init__(self) -> None:
+        for phase in self.phases:
+            turns = isinstance(phase, Drive) and phase.slices is not None
+            if turns != bool(self.against):
+                raise ValueError("several servers need phases in slices, and a single one has none")
 
     def to_json(self) -> str:
-        """Return the specification as JSON for the load generator, with the password."""
+        """Return the specification as JSON for the load generator, with the passwords."""
         plain: dict[str, Any] = {
             "version": VERSION,
-            "connection": {
-                key: value for key, value in asdict(self.connection).items() if value is not None
-            },
+            "connection": _connection(self.connection),
             "session": self.session,
         }
+        if self.against:
+            plain["against"] = [_connection(each) for each in self.against]
         if self.tables is not None:
             plain |= {
                 "workload": self.tables.definition,
@@ -202,6 +226,10 @@ class LoadSpec:
             }
         plain["phases"] = [_phase(phase) for phase in self.phases]
         return json.dumps(plain, default=os.fspath)
+
+
+def _connection(connection: Connection) -> dict[str, Any]:
+    return {key: value for key, value in asdict(connection).items() if value is not None}
 
 
 _KINDS: dict[type[Phase], str] = {
@@ -236,4 +264,6 @@ def _phase(phase: Phase) -> dict[str, Any]:
                 if until_steady
                 else {"kind": "time", "seconds": warmup_s},
             }
+            if phase.slices is None:
+                del plain["slices"]
     return plain

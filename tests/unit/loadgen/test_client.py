@@ -20,7 +20,14 @@ import pytest
 from millrace import databases
 from millrace.errors import HostError, TrialFailed, UserError
 from millrace.loadgen import client, program
-from millrace.loadgen.events import DriveResult, Event, PhaseResult, TablesResult
+from millrace.loadgen.events import (
+    DriveResult,
+    Event,
+    PhaseResult,
+    Slice,
+    TablesResult,
+    read_event,
+)
 from millrace.loadgen.spec import Connection, LoadSpec, Statement
 from tests.unit.loadgen import made_events
 
@@ -117,6 +124,46 @@ def test_tables_and_clients_become_results(acting: Acting) -> None:
     assert measured.transactions[0].response is None
     assert measured.pacing.kind == "closed"
     assert not measured.partial
+
+
+def in_slices(slices: object) -> dict[str, object]:
+    line: dict[str, object] = json.loads(driven())
+    records = {name: line[name] for name in ("transactions", "statements")}
+    return {**line, "sides": [{**records, "rollbacks": 0, "mean_gap_s": 0.1}] * 2, "slices": slices}
+
+
+def test_slices_become_records() -> None:
+    result = read_event(in_slices([[0, 5, 7, 150], [1, 7, 9, 151]]))
+    assert isinstance(result, DriveResult)
+    assert result.slices is not None
+    assert result.slices[1] == Slice(side=1, from_ns=7, until_ns=9, transactions=151)
+    assert result.sides is not None
+    assert result.sides[1].transactions[0].count == 3
+    assert read_event(result.to_json()) == result
+    figures = result.figures()
+    assert "HIST" not in json.dumps(figures)
+    assert "slices" not in figures
+    alone = read_event({**in_slices(None), "sides": None})
+    assert isinstance(alone, DriveResult)
+    assert (alone.sides, alone.slices, alone.figures()["sides"]) == (None, None, None)
+
+
+@pytest.mark.parametrize(
+    ("slices", "message"),
+    [
+        ([[2, 1, 2, 3]], "of no side"),
+        ([[0, 3, 2, 3]], "ends before it begins"),
+        ([[0, 1, 2]], r"slices\.0\.3: Field required"),
+        ([[0, 1, 2, 3, 4]], r"slices\.0"),
+        ([[0, -1, 2, 3]], r"slices\.0\.1: Input should be greater than or equal to 0"),
+        ([[0, 1.5, 2, 3]], r"slices\.0\.1: Input should be a valid integer"),
+        ([["0", 1, 2, 3]], r"slices\.0\.0: Input should be a valid integer"),
+        ({}, "slices: Input should be a valid tuple"),
+    ],
+)
+def test_slices_that_are_none_are_refused(slices: object, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        read_event(in_slices(slices))
 
 
 @pytest.mark.parametrize("ending", ["", f"\n{SUMMARY}"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,7 @@ from millrace.loadgen.spec import (
     Open,
     Phase,
     ServerFile,
+    Slices,
     Statement,
     Tables,
     Tls,
@@ -119,6 +121,36 @@ def test_the_form_of_tables_and_clients() -> None:
     }  # fmt: skip
 
 
+def in_slices(connection: Connection, *against: Connection) -> LoadSpec:
+    spec = with_tables(connection)
+    drive = Drive("measure", "point", 3, 60.0, time_s=0.5, slices=Slices(0.005, 150))
+    return replace(spec, phases=(drive,), against=against)
+
+
+def test_several_servers_are_driven_in_slices() -> None:
+    first = Connection(user="u", password="p", socket=Path("/run/s"))
+    second = Connection(user="v", password="q", host="h", port=1)
+    written = json.loads(in_slices(first, second).to_json())
+    assert written["connection"]["socket"] == "/run/s"
+    assert written["against"] == [
+        {"user": "v", "password": "q", "host": "h", "port": 1, "allow_unverified": False}
+    ]
+    [phase] = written["phases"]
+    assert phase["slices"] == {"at_least_s": 0.005, "transactions": 150}
+    # A single server is driven as by load generators that know no slices.
+    alone = json.loads(with_tables(first).to_json())
+    assert "against" not in alone
+    assert not [phase for phase in alone["phases"] if "slices" in phase]
+
+
+def test_slices_need_other_servers_and_they_need_slices() -> None:
+    connection = Connection(user="u", password="p", socket=Path("/run/s"))
+    with pytest.raises(ValueError, match="several servers need phases in slices"):
+        in_slices(connection)
+    with pytest.raises(ValueError, match="several servers need phases in slices"):
+        replace(with_tables(connection), against=(connection,))
+
+
 def test_clients_end_by_time_or_by_number() -> None:
     for time_s, transactions in ((None, None), (1.0, 5)):
         with pytest.raises(ValueError, match="for a time or for a number"):
@@ -132,7 +164,8 @@ def test_the_load_generator_reads_every_kind_and_looks_for_the_server(tmp_path: 
         Connection(user="u", password="", database="d", host="127.0.0.1", port=1),
     )
     for connection in connections:
-        for spec in (every_kind(connection), with_tables(connection)):
+        several = in_slices(connection, *connections)
+        for spec in (every_kind(connection), with_tables(connection), several):
             with pytest.raises(TrialFailed, match="cannot connect to") as caught:
                 client.run(spec, limit_s=60)
             assert caught.value.step == "connect"
@@ -148,3 +181,5 @@ def test_a_connection_is_either_a_socket_or_an_address() -> None:
 def test_a_password_is_not_shown() -> None:
     connection = Connection(user="u", password="s3cret", socket=Path("/run/s"))
     assert "s3cret" not in repr(every_kind(connection))
+    other = Connection(user="u", password="", socket=Path("/run/s"))
+    assert "s3cret" not in repr(in_slices(other, connection))

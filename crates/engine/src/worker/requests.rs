@@ -88,7 +88,8 @@ impl<C: Session, S: Script> Worker<'_, C, S> {
         self.counts.totals.rows += tally.rows;
         self.counts.totals.bytes += tally.bytes_sent + tally.bytes_received;
         let request = client.request;
-        let record = &mut self.records.statements[usize::from(request.statement)];
+        let record =
+            &mut self.records[client.side as usize].statements[usize::from(request.statement)];
         let is_measured = client.transaction.measured;
         if is_measured {
             record.tally.add(&tally);
@@ -134,11 +135,15 @@ impl<C: Session, S: Script> Worker<'_, C, S> {
             service_ns
         });
         if transaction.measured {
-            let record = &mut self.records.transactions[usize::from(client.request.transaction)];
+            let record = &mut self.records[client.side as usize].transactions
+                [usize::from(client.request.transaction)];
             record.tally.add(&transaction.tally);
             record.succeeded(service_ns, response_ns);
             self.clients[index].transactions += 1;
             self.last_end_ns = now_ns;
+        }
+        if let Some(turns) = &mut self.turns {
+            turns.succeeded();
         }
         self.next_transaction(index, now_ns)
     }
@@ -154,16 +159,18 @@ impl<C: Session, S: Script> Worker<'_, C, S> {
         let client = &mut self.clients[index];
         let (code, request) = (error.code, client.request);
         let again = self.retry.contains(&code) && client.transaction.tally.retries < most_retries;
-        self.records.error_messages.entry(code).or_insert(error.message);
+        self.records[client.side as usize].error_messages.entry(code).or_insert(error.message);
         self.counts.totals.errors += 1;
         self.counts.totals.retries += u64::from(again);
         client.transaction.tally.retries += u64::from(again);
         if client.transaction.measured {
-            let statement = &mut self.records.statements[usize::from(request.statement)];
+            let statement =
+                &mut self.records[client.side as usize].statements[usize::from(request.statement)];
             statement.failed(code);
             statement.tally.retries += u64::from(again);
             if !again {
-                let transaction = &mut self.records.transactions[usize::from(request.transaction)];
+                let transaction = &mut self.records[client.side as usize].transactions
+                    [usize::from(request.transaction)];
                 transaction.failed(code);
                 transaction.tally.add(&client.transaction.tally);
                 self.last_end_ns = now_ns;
@@ -187,7 +194,8 @@ impl<C: Session, S: Script> Worker<'_, C, S> {
         end: AnswerSummary,
         now_ns: u64,
     ) -> Result<(), ClientError> {
-        self.records.rollbacks += u64::from(self.clients[index].transaction.measured);
+        let client = &self.clients[index];
+        self.records[client.side as usize].rollbacks += u64::from(client.transaction.measured);
         match end.error {
             // What is left of the transaction would become part of the next one.
             Some(error) => Err((*error).into()),
@@ -203,6 +211,9 @@ impl<C: Session, S: Script> Worker<'_, C, S> {
             self.ask(index, now_ns).map(drop)
         } else {
             script.abandon();
+            if let Some(turns) = &mut self.turns {
+                turns.failed();
+            }
             self.next_transaction(index, now_ns)
         }
     }
@@ -228,8 +239,9 @@ impl<C: Session, S: Script> Worker<'_, C, S> {
         if let Some(answered_ns) = client.answered_ns
             && client.transaction.measured
         {
-            self.records.gap_ns += now_ns - answered_ns;
-            self.records.gaps += 1;
+            let records = &mut self.records[client.side as usize];
+            records.gap_ns += now_ns - answered_ns;
+            records.gaps += 1;
         }
         self.send(index)?;
         Ok(true)

@@ -8,6 +8,7 @@ mod observing;
 mod other_protocol;
 mod pacing;
 mod server;
+mod slices;
 mod statement_activity;
 mod work;
 
@@ -34,6 +35,7 @@ fn settings(clients: u32, threads: u32) -> DriveSettings {
         idle_timeout: IDLE_TIMEOUT,
         linger: Duration::ZERO,
         statement_activity: None,
+        slices: None,
         seed: 1,
     }
 }

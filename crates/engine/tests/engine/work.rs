@@ -317,6 +317,7 @@ fn a_drive_is_written_as_the_contract_says() {
     assert_eq!(value["transactions"][0]["service"]["count"], 10);
     assert!(value["client"]["user_s"].is_number() && value["cpus"].is_null());
     assert!(value["mean_gap_s"].as_f64().unwrap() > 0.0);
+    assert!(value["sides"].is_null() && value["slices"].is_null());
 }
 
 #[test]

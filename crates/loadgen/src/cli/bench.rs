@@ -191,6 +191,7 @@ impl BenchArgs {
             limit: None,
             idle_timeout: self.idle_timeout()?,
             linger: Duration::ZERO,
+            slices: None,
             statement_activity: None,
             seed: self.workload_options.rand_seed,
         })

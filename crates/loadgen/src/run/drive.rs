@@ -27,9 +27,12 @@ pub fn drive(
     };
     let session = &*context.session;
     let deadline = Deadline::start(context.stop, phase.limit);
-    let open = |client| {
+    let sides = drive.settings.sides();
+    let open = |connection| {
         let deadline = deadline.within(OPENING_LIMIT);
-        open_client(session, drive, client, &deadline)
+        let (client, side) = (connection / sides, connection % sides);
+        let opened = open_client(session, drive, client, side, &deadline);
+        opened.map_err(|error| session.of_side(side, error))
     };
     let report = |report: &Report| {
         context.events.emit(&match report {
@@ -58,15 +61,16 @@ pub fn drive(
     Ok(outcome?)
 }
 
-/// Log a client in and prepares what it will ask.
+/// Log a client in and prepares what it will ask: the same as that client of any other side.
 fn open_client(
     session: &Session,
     drive: &PlannedDrive,
     client: u32,
+    side: u32,
     deadline: &Deadline,
 ) -> Result<(Channel, Script), ClientError> {
     let program = &drive.program;
-    let mut connection = session.open_another(deadline)?;
+    let mut connection = session.open_on(side, deadline)?;
     for _ in 0..drive.pings {
         connection.ping(deadline)?;
     }

@@ -16,11 +16,12 @@ pub enum Failure {
 }
 
 impl Failure {
-    /// Return the failure of the server or the connection; None where both worked.
+    /// Return the failure of the server or the connection, whichever side it is of; None where both
+    /// worked.
     pub fn client(&self) -> Option<&ClientError> {
         match self {
             Self::Client(error) | Self::Table(TableError::Client { source: error, .. }) => {
-                Some(error)
+                Some(error.root())
             }
             Self::Table(TableError::Mismatch { .. }) => None,
         }
@@ -39,6 +40,9 @@ impl Failure {
         };
         // The code and the server's own message do not say which table they are about.
         let message = match (self, server) {
+            (Self::Client(ClientError::OfSide { side, .. }), Some(server)) => {
+                format!("side {side}: {}", server.message)
+            }
             (Self::Client(_), Some(server)) => server.message.clone(),
             _ => self.to_string(),
         };

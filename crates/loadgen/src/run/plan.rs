@@ -20,6 +20,7 @@ const SEED_STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 /// A run that can begin.
 pub struct Plan {
     pub(super) login: Login,
+    pub(super) against: Vec<Login>,
     pub(super) session: Vec<String>,
     pub(super) idle_timeout: Option<Duration>,
     pub(super) phases: Vec<PlannedPhase>,
@@ -73,6 +74,7 @@ impl Plan {
             .collect::<Result<_, ValidationError>>()?;
         Ok(Self {
             login: spec.connection,
+            against: spec.against,
             session: spec.session,
             idle_timeout: spec.idle_timeout,
             phases,
@@ -98,7 +100,7 @@ impl Compiler {
             spec::Work::LoadTables(how) => Work::LoadTables(self.tables()?, how),
             spec::Work::VerifyTables => Work::VerifyTables(self.tables()?),
             spec::Work::WarmTables { threads } => Work::WarmTables(self.tables()?, threads),
-            spec::Work::Drive(drive) => Work::Drive(Box::new(self.drive(drive, key)?)),
+            spec::Work::Drive(drive) => Work::Drive(Box::new(self.drive(*drive, key)?)),
         })
     }
 

@@ -8,12 +8,13 @@ use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
 use super::read;
+use super::slices::{self, RawSlices};
 use engine::{Arrivals, CPU_NUMBERS, DriveSettings, End, IDLE_TIMEOUT, Pacing, Warmup};
 use workload::program::Protocol;
 use workload::validation::ValidationError;
 
 /// More connections than any server takes, and than one process has file descriptors for.
-const MAX_CLIENTS: u32 = 100_000;
+pub const MAX_CLIENTS: u32 = 100_000;
 
 /// A transaction is begun again after these, unless the specification says otherwise: a deadlock,
 /// a lock wait that took too long, a row that another transaction changed (sysbench's default).
@@ -60,6 +61,7 @@ pub struct RawDrive {
     #[serde(default)]
     linger_s: f64,
     statement_activity: Option<PathBuf>,
+    slices: Option<RawSlices>,
 }
 
 #[derive(Deserialize)]
@@ -139,12 +141,14 @@ struct RawOperations {
 }
 
 impl RawDrive {
-    /// Check the phase that lies at `key`; its random arrivals are drawn from `seed`.
+    /// Check the phase that lies at `key`; its random arrivals are drawn from `seed`. It drives
+    /// servers in slices where the specification has any `against`.
     pub fn check(
         self,
         key: &str,
         limit: Option<Duration>,
         seed: u64,
+        against: usize,
     ) -> Result<Drive, ValidationError> {
         if !(1..=MAX_CLIENTS).contains(&self.clients) {
             let message = format!("{} is not from 1 to {MAX_CLIENTS}", self.clients);
@@ -162,29 +166,32 @@ impl RawDrive {
         }
         let pacing = self.pacing.as_deref();
         let warmup = self.warmup.as_deref();
+        let slices = slices::check(self.slices.as_ref(), &format!("{key}.slices"), against)?;
+        let settings = DriveSettings {
+            clients: self.clients,
+            threads: self.threads,
+            pacing: pacing
+                .map_or(Ok(Pacing::Closed), |json| check_pacing(json, &format!("{key}.pacing")))?,
+            warmup: warmup.map_or(Ok(Warmup::Time(Duration::ZERO)), |json| {
+                check_warmup(json, &format!("{key}.warmup"))
+            })?,
+            end: check_end(&self.end, &format!("{key}.end"))?,
+            retry: self.retry.unwrap_or_else(|| RETRY.to_vec()),
+            busy_poll: self.busy_poll,
+            cpus: self.cpus.unwrap_or_default(),
+            limit,
+            // A statement may take as long as the phase.
+            idle_timeout: limit.map_or(IDLE_TIMEOUT, |limit| limit.max(IDLE_TIMEOUT)),
+            linger: read::zero_or_more(self.linger_s, &format!("{key}.linger_s"))?,
+            statement_activity: self.statement_activity,
+            slices,
+            seed,
+        };
+        slices::check_drive(&settings, key)?;
         Ok(Drive {
             test: self.test,
             protocol: self.protocol,
-            settings: DriveSettings {
-                clients: self.clients,
-                threads: self.threads,
-                pacing: pacing.map_or(Ok(Pacing::Closed), |json| {
-                    check_pacing(json, &format!("{key}.pacing"))
-                })?,
-                warmup: warmup.map_or(Ok(Warmup::Time(Duration::ZERO)), |json| {
-                    check_warmup(json, &format!("{key}.warmup"))
-                })?,
-                end: check_end(&self.end, &format!("{key}.end"))?,
-                retry: self.retry.unwrap_or_else(|| RETRY.to_vec()),
-                busy_poll: self.busy_poll,
-                cpus: self.cpus.unwrap_or_default(),
-                limit,
-                // A statement may take as long as the phase.
-                idle_timeout: limit.map_or(IDLE_TIMEOUT, |limit| limit.max(IDLE_TIMEOUT)),
-                linger: read::zero_or_more(self.linger_s, &format!("{key}.linger_s"))?,
-                statement_activity: self.statement_activity,
-                seed,
-            },
+            settings,
             pings: self.pings,
             primary: self.primary,
         })

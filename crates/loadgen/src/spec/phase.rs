@@ -97,9 +97,19 @@ enum RawSet {
     Nodes,
 }
 
-/// Read the phase that lies at `key`; `seed` is that of the whole specification.
-pub fn check(json: &RawValue, key: &str, seed: u64) -> Result<Phase, ValidationError> {
+/// Read the phase that lies at `key`; `seed` is that of the whole specification, which has servers
+/// `against`.
+pub fn check(
+    json: &RawValue,
+    key: &str,
+    seed: u64,
+    against: usize,
+) -> Result<Phase, ValidationError> {
     let common: Common = read::part(json, key)?;
+    if against > 0 && !matches!(common.kind, Kind::Drive) {
+        let message = "is not drive; a run with against has drive phases only";
+        return Err(ValidationError::new(format!("{key}.kind"), message));
+    }
     let limit = common
         .limit_s
         .map(|seconds| read::above_zero(seconds, &format!("{key}.limit_s")))
@@ -145,7 +155,7 @@ pub fn check(json: &RawValue, key: &str, seed: u64) -> Result<Phase, ValidationE
         }
         Kind::Drive => {
             let raw: RawDrive = read::part(json, key)?;
-            Work::Drive(raw.check(key, limit, seed)?)
+            Work::Drive(Box::new(raw.check(key, limit, seed, against)?))
         }
     };
     Ok(Phase { name: common.name, limit, work })

@@ -10,6 +10,7 @@ use engine::{Arrivals, DriveSettings, End, IDLE_TIMEOUT, Pacing, Warmup};
 use workload::program::Protocol;
 
 mod drive;
+mod slices;
 
 fn good() -> Json {
     json!({

@@ -7,7 +7,7 @@ fn what_drives_clients() {
     let spec = parse(&good()).unwrap();
     let Work::Drive(full) = &spec.phases[7].work else { panic!("{:?}", spec.phases[7]) };
     assert_eq!(
-        *full,
+        **full,
         Drive {
             test: "point".to_owned(),
             protocol: Protocol::Text,
@@ -28,6 +28,7 @@ fn what_drives_clients() {
                 idle_timeout: IDLE_TIMEOUT,
                 linger: Duration::from_millis(250),
                 statement_activity: Some("/run/activity".into()),
+                slices: None,
                 seed: 7,
             },
             pings: 3,

@@ -1,0 +1,73 @@
+//! The slices of a thread whose clients take turns.
+//!
+//! A slice begins in the event loop, once nothing is under way: never inside of what ends the one
+//! before, so that nothing recurses.
+
+use protocol::script::Script;
+use protocol::{ClientError, Session};
+
+use super::{STARTED_AT_ONCE, Worker};
+use crate::client::State;
+
+impl<C: Session, S: Script> Worker<'_, C, S> {
+    /// Begin the next slice where the last one is over, and the first transactions of its clients.
+    /// False where some are left: the answers that have come meanwhile are looked at first.
+    pub(super) fn go_on_with_slices(&mut self) -> Result<bool, ClientError> {
+        if self.under_way == 0 {
+            self.begin_slice();
+        }
+        for _ in 0..STARTED_AT_ONCE {
+            let Some(index) = self.idle.pop_front() else {
+                return Ok(true);
+            };
+            let now_ns = self.shared.clock.now_ns();
+            let begun = self.next_transaction(index, now_ns);
+            begun.map_err(|error| self.of_side(index, error))?;
+            let client = &self.clients[index];
+            if let (State::Asking, Some(turns)) = (client.state, &mut self.turns) {
+                turns.started(client.sent_ns);
+            }
+        }
+        Ok(self.idle.is_empty())
+    }
+
+    /// End the slice whose last answer has come, and let the clients of the next side wait for their
+    /// first transactions, which count as under way from now on.
+    fn begin_slice(&mut self) {
+        let Some(turns) = &mut self.turns else {
+            return;
+        };
+        let last_side = turns.side();
+        let clients = self.clients.iter().filter(|client| client.side == last_side);
+        turns.end(clients.filter_map(|client| client.answered_ns).max());
+        if turns.is_over() {
+            return;
+        }
+        let is_measured = self.shared.clock.now_ns() >= self.shared.measure_from_ns();
+        let side = turns.begin(is_measured);
+        for (index, client) in self.clients.iter_mut().enumerate() {
+            if client.side == side {
+                client.answered_ns = None; // the time before its turn is no gap
+                self.idle.push_back(index);
+            }
+        }
+        self.under_way = self.idle.len();
+    }
+
+    /// Break the slice off: no further transaction begins, in no slice.
+    #[cold]
+    pub(super) fn cut_slice(&mut self) {
+        if let Some(turns) = &mut self.turns {
+            turns.cut();
+        }
+    }
+
+    /// Name the side of a client with its error, in slices.
+    #[cold]
+    pub(super) fn of_side(&self, index: usize, error: ClientError) -> ClientError {
+        match &self.turns {
+            Some(_) => error.of_side(self.clients[index].side),
+            None => error,
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! The slices in which a phase drives several servers, one at a time.
+
+use std::time::Duration;
+
+use serde::Deserialize;
+
+use super::drive::MAX_CLIENTS;
+use super::read;
+use engine::{DriveSettings, End, SliceSettings};
+use workload::validation::ValidationError;
+
+/// The most slices that the measured part may have: all are kept until its end, 32 bytes each.
+const MAX_SLICES: u32 = 500_000;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RawSlices {
+    at_least_s: f64,
+    transactions: u64,
+}
+
+/// Check slices at `key` of a phase that drives one server and those `against`: several servers
+/// need them, a single one has no turns.
+pub fn check(
+    raw: Option<&RawSlices>,
+    key: &str,
+    against: usize,
+) -> Result<Option<SliceSettings>, ValidationError> {
+    let sides = u32::try_from(against).expect("there are few of them") + 1;
+    match raw {
+        None if sides == 1 => Ok(None),
+        None => Err(ValidationError::new(key, "is missing; a run with against needs it")),
+        Some(_) if sides == 1 => {
+            Err(ValidationError::new(key, "has no meaning without against, the other servers"))
+        }
+        Some(RawSlices { transactions: 0, .. }) => {
+            let message = "0 is no slice, expected 1 or more";
+            Err(ValidationError::new(format!("{key}.transactions"), message))
+        }
+        Some(&RawSlices { at_least_s, transactions }) => {
+            let at_least = read::above_zero(at_least_s, &format!("{key}.at_least_s"))?;
+            Ok(Some(SliceSettings { sides, at_least, transactions }))
+        }
+    }
+}
+
+/// Check that the phase at `key` can be driven in slices, where it is to be.
+pub fn check_drive(settings: &DriveSettings, key: &str) -> Result<(), ValidationError> {
+    let Some(slices) = settings.slices else {
+        return Ok(());
+    };
+    let refused =
+        |name: &str, message: String| Err(ValidationError::new(format!("{key}.{name}"), message));
+    if settings.is_open_loop() {
+        return refused("pacing.kind", "slices need a closed loop: arrivals do not wait".into());
+    }
+    if settings.threads > 1 {
+        let threads = settings.threads;
+        return refused("threads", format!("{threads} is too many; slices use one thread"));
+    }
+    if settings.connections() > MAX_CLIENTS {
+        let (clients, sides) = (settings.clients, slices.sides);
+        let message = format!("{clients} on each of {sides} servers are more than {MAX_CLIENTS}");
+        return refused("clients", message);
+    }
+    let End::Time(time) = settings.end else {
+        let message = "slices need an end by time: sides are not of equal work";
+        return refused("end.kind", message.into());
+    };
+    if time > longest(slices.at_least) {
+        let message = format!(
+            "{} are more than {MAX_SLICES} slices; expected longer slices or a shorter time",
+            time.as_secs_f64()
+        );
+        return refused("end.seconds", message);
+    }
+    Ok(())
+}
+
+fn longest(at_least: Duration) -> Duration {
+    at_least.saturating_mul(MAX_SLICES)
+}
