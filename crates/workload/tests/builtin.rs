@@ -56,6 +56,9 @@ fn workloads() -> BTreeMap<String, Workload> {
     let mut found = BTreeMap::new();
     for entry in fs::read_dir(directory).unwrap() {
         let path = entry.unwrap().path();
+        if path.extension().is_none_or(|extension| extension != "toml") {
+            continue;
+        }
         let mut file: toml::Table = fs::read_to_string(&path).unwrap().parse().unwrap();
         if !file.contains_key("tables") {
             continue;
