@@ -3,10 +3,9 @@
 //! [`drive`] opens the connections (`opening`) and gives each to one thread (`worker`), which never
 //! waits for a single one of them. A client (`client`) is a connection, its script and the little
 //! it has to remember. In an open loop, transactions arrive by a schedule (`schedule`, `arrivals`);
-//! in equal work, all threads draw from one budget (`budget`); in slices, the clients of one side work
-//! at a time (`slices`). The calling thread (`coordinator`)
-//! fixes the parts of the drive, reports once a second, and ends it. What is known afterwards is
-//! in `record` and `driven`.
+//! in equal work, all threads draw from one budget (`budget`); in slices, the clients of one server
+//! work at a time (`slices`). The calling thread (`coordinator`) fixes the parts of the drive,
+//! reports once a second, and ends it. What is known afterwards is in `record` and `drive_result`.
 
 mod arrivals;
 mod budget;

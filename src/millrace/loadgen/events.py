@@ -231,7 +231,7 @@ class DriveResult(Document):
         """Return the event as plain data without the encoded histograms and without slices."""
         latencies = {"service": {"encoded"}, "response": {"encoded"}}
         encoded = {"transactions": {"__all__": latencies}, "statements": {"__all__": latencies}}
-        bulky = {**encoded, "sides": {"__all__": encoded}, "slices": True}
+        bulky: dict[str, Any] = {**encoded, "sides": {"__all__": encoded}, "slices": True}
         return self.model_dump(mode="json", exclude_unset=True, exclude=bulky)
 
 

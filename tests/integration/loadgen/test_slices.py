@@ -30,16 +30,9 @@ def instances(instance_of: InstanceOf) -> Iterator[tuple[Instance, Instance]]:
         yield first, second
 
 
-def in_slices(
-    instances: tuple[Instance, Instance],
-    test: str,
-    *,
-    session: tuple[str, ...] = (),
-    **settings: Any,
-) -> dict[str, Any]:
+def in_slices(instances: tuple[Instance, Instance], test: str, **settings: Any) -> dict[str, Any]:
     first, second = instances
-    phase = drive(test, slices=SLICES, **settings)
-    spec = specification(by_socket(first), phase, session=session)
+    spec = specification(by_socket(first), drive(test, slices=SLICES, **settings))
     return {**spec, "against": [by_socket(second)]}
 
 
@@ -127,14 +120,13 @@ def test_one_side_works_at_a_time(instances: tuple[Instance, Instance], clients:
 
 def test_both_sides_are_asked_the_same(instances: tuple[Instance, Instance]) -> None:
     """Compare the rows that the clients of each side updated, by their statements so far."""
-    settings = {"clients": 4, "seconds": 1, "protocol": "text"}
     log = "SET GLOBAL general_log = {}"
     for each in instances:
         driving.ask(each, "SET GLOBAL log_output = 'TABLE'")
         driving.ask(each, "TRUNCATE TABLE mysql.general_log")
         driving.ask(each, log.format("ON"))
     try:
-        done = run(in_slices(instances, "select", **settings))
+        done = run(in_slices(instances, "select", clients=4, seconds=1, protocol="text"))
     finally:
         for each in instances:
             driving.ask(each, log.format("OFF"))
